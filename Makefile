@@ -1,0 +1,88 @@
+# Every target sets up what it needs: in a fresh clone `make demo` or `make test` is the only command.
+# PIP_QUIET= shows all that pip says; TESTS="tests/hwd/model" runs a part of the tests.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.set-up
+PYTHON ?= python3
+PIP_QUIET ?= -qq
+TESTS ?= tests
+PYTEST_ARGS ?=
+TESTBED ?= examples/opus-testbed.yaml
+
+# Debian keeps mosquitto and ip where an ordinary user's PATH does not look.
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
+# Also pins what builds the packages.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+
+.PHONY: help
+help:
+	@echo "make demo      a twin rack and its main experiment, under a minute"
+	@echo "make test      the tests; make test-all: those that take long too; make test-slow: those alone"
+	@echo "make check     format, lint, types, import contracts"
+	@echo "make bench     each path against its floor"
+	@echo "make serve     the daemon on $(TESTBED) (TESTBED=FILE for another)"
+	@echo "make setup     what all of them do first; make clean takes it away again"
+
+.PHONY: setup
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml drivers/pyproject.toml agents/pyproject.toml constraints.txt | system
+	@[ -x $(BIN)/python ] || { echo "setup: a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "setup: the Python packages of constraints.txt (a minute or two the first time)"
+	@$(BIN)/python -m pip install $(PIP_QUIET) -e ./drivers -e ./agents -e '.[dev]'
+	@touch $@
+	@echo "setup: done"
+
+# Looks at each setup, cheap when nothing is missing.
+.PHONY: system
+system:
+	@tests/system-packages
+
+.PHONY: check
+check: setup
+	@echo "check: format"; $(BIN)/ruff format --check --quiet .
+	@echo "check: lint"; $(BIN)/ruff check --quiet .
+	@echo "check: types"; $(BIN)/mypy
+	@echo "check: import contracts"; $(BIN)/lint-imports
+
+.PHONY: format
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: test
+test: setup
+	$(BIN)/pytest $(TESTS) -m "not slow" $(PYTEST_ARGS)
+
+.PHONY: test-all
+test-all: setup
+	$(BIN)/pytest $(TESTS) $(PYTEST_ARGS)
+
+.PHONY: test-slow
+test-slow: setup
+	$(BIN)/pytest $(TESTS) -m slow $(PYTEST_ARGS) || [ $$? -eq 5 ]
+
+.PHONY: demo
+demo: setup
+	@$(BIN)/hwd demo
+
+.PHONY: bench
+bench: setup
+	@$(BIN)/python -m bench
+
+.PHONY: serve
+serve: setup
+	@$(BIN)/hwd serve $(TESTBED)
+
+.PHONY: clean
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,122 @@
+"""What every test is held to: nothing that it started outlives it, and what it needs of the machine is asked for by name."""
+
+import asyncio
+import functools
+import gc
+import inspect
+import logging
+import os
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+THREAD_GRACE_S = 2.0
+"""A thread that was told to stop may need a moment to be gone; one that is there after this was not told."""
+
+LOST = ("never retrieved", "was destroyed but it is pending")
+"""What asyncio only logs when an error or a task is lost."""
+
+settings.register_profile("hwd", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("hwd")
+
+
+def pytest_collection_finish() -> None:
+    """Keep what the imports made out of the collection after each test: it then takes 1 ms, not 100."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("root") and os.geteuid() != 0:
+        pytest.skip("needs root")
+    if item.get_closest_marker("kernel") and (why := _namespaces_missing()):
+        pytest.skip(f"needs network namespaces: {why}")
+
+
+@functools.cache
+def _namespaces_missing() -> str:
+    """Why this machine gives us no network namespace with a veth pair; empty where it does."""
+    mapped = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    pair = ["ip", "link", "add", "name", "p0", "type", "veth", "peer", "name", "p1"]
+    try:
+        tried = subprocess.run(
+            ["unshare", *mapped, "--net", "--mount", "--", *pair], capture_output=True, text=True, timeout=10
+        )
+    except FileNotFoundError as error:
+        return str(error)
+    return "" if tried.returncode == 0 else tried.stderr.strip()
+
+
+@pytest.fixture(autouse=True)
+def nothing_outlives_the_test() -> Iterator[None]:
+    """Fail the test for a thread, a socket or an error that it left behind, its event loop included.
+
+    Transports and files that were dropped unclosed raise ResourceWarning in the collection here, and warnings are errors.
+    """
+    threads = set(threading.enumerate())
+    sockets = _sockets()
+    with _LostErrors() as lost:
+        yield
+        gc.collect()
+    assert not lost.seen, f"asyncio lost: {lost.seen}"
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(THREAD_GRACE_S)
+        assert not thread.is_alive(), f"thread left: {thread.name}"
+    left = _sockets() - sockets
+    assert not left, f"sockets left open: {sorted(left)}"
+
+
+@pytest.fixture(autouse=True)
+def no_task_outlives_the_test(request: pytest.FixtureRequest, nothing_outlives_the_test: None) -> None:
+    """Set up before the test's own fixtures, hence finished after them; a test without a loop needs none."""
+    if _is_async(request.function):
+        request.getfixturevalue("tasks_of_the_loop")
+
+
+@pytest.fixture
+async def tasks_of_the_loop() -> AsyncIterator[None]:
+    """Fail the test for a task that is still there when all its fixtures are gone."""
+    yield
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not left, f"tasks left: {sorted(task.get_name() for task in left)}"
+
+
+class _LostErrors(logging.Handler):
+    """Collects what asyncio would only have logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.seen: list[str] = []
+
+    def __enter__(self) -> "_LostErrors":
+        logging.getLogger("asyncio").addHandler(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        logging.getLogger("asyncio").removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if any(words in message for words in LOST):
+            self.seen.append(f"{message}: {record.exc_info[1]!r}" if record.exc_info else message)
+
+
+def _sockets() -> set[str]:
+    """The kernel's names of the sockets this process holds; empty where there is no /proc."""
+    names = set()
+    for fd in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []:
+        try:
+            name = os.readlink(f"/proc/self/fd/{fd}")
+        except FileNotFoundError:  # the descriptor of the listing itself
+            continue
+        if name.startswith("socket:"):
+            names.add(name)
+    return names
+
+
+def _is_async(function: object) -> bool:
+    hypothesis_test = getattr(function, "hypothesis", None)
+    return inspect.iscoroutinefunction(getattr(hypothesis_test, "inner_test", function))
