@@ -44,7 +44,7 @@ $(STAMP): pyproject.toml drivers/pyproject.toml agents/pyproject.toml constraint
 # Looks at each setup, cheap when nothing is missing.
 .PHONY: system
 system:
-	@tests/system-packages
+	@PYTHON=$(PYTHON) .ci/system-packages
 
 .PHONY: check
 check: setup
