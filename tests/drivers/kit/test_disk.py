@@ -1,0 +1,224 @@
+"""What was synced is there after a crash, and what was torn is never taken for a record."""
+
+import errno
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd_drivers.kit.disk import FRAME_LIMIT_BYTES, Disk, FileDisk, MemoryDisk, decode_frames, encode_frame
+
+payload_lists = st.lists(st.binary(max_size=40), max_size=6)
+
+
+@pytest.fixture(params=["file", "memory"])
+def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Disk]]:
+    """Open the same disk again and again; those before are closed."""
+    held: list[Disk] = []
+    memory = MemoryDisk()
+
+    def opened() -> Disk:
+        while held:
+            held.pop().close()
+        held.append(FileDisk(tmp_path / "journal") if request.param == "file" else memory)
+        return held[-1]
+
+    yield opened
+    while held:
+        held.pop().close()
+
+
+def test_appended_bytes_are_read_back_in_order(reopen: Callable[[], Disk]) -> None:
+    disk = reopen()
+    assert (disk.size(), disk.read()) == (0, b"")
+    disk.append(b"one")
+    disk.append(b"")
+    disk.append(b"two")
+    disk.sync()
+    assert (disk.size(), disk.read()) == (6, b"onetwo")
+    again = reopen()
+    again.append(b"three")
+    assert (again.size(), again.read()) == (11, b"onetwothree")
+
+
+def test_truncate_cuts_the_tail_and_the_next_append_follows(reopen: Callable[[], Disk]) -> None:
+    disk = reopen()
+    disk.append(b"good" + b"torn")
+    disk.truncate(4)
+    assert disk.read() == b"good"
+    disk.append(b"next")
+    assert reopen().read() == b"goodnext"
+
+
+@pytest.mark.parametrize("size", [-1, 5])
+def test_truncate_refuses_what_is_no_cut(reopen: Callable[[], Disk], size: int) -> None:
+    disk = reopen()
+    disk.append(b"four")
+    with pytest.raises(ValueError, match=f"cannot truncate to {size} bytes, it has 4 bytes"):
+        disk.truncate(size)
+    assert disk.read() == b"four"
+
+
+def test_replace_takes_the_place_of_all_and_can_be_appended_to(reopen: Callable[[], Disk]) -> None:
+    disk = reopen()
+    disk.append(b"a long old content")
+    disk.replace(b"new")
+    assert (disk.size(), disk.read()) == (3, b"new")
+    disk.append(b"er")
+    disk.sync()
+    assert reopen().read() == b"newer"
+
+
+def test_replace_leaves_no_other_file(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path / "journal")
+    disk.replace(b"new")
+    disk.close()
+    assert os.listdir(tmp_path) == ["journal"]
+
+
+def test_full_file_disk_keeps_nothing_of_a_failed_append(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path / "journal")
+    disk.append(encode_frame(b"first"))
+    present = disk.size()
+    with file_size_limit(present + 10), pytest.raises(OSError, match="too large") as failure:
+        disk.append(encode_frame(b"x" * 100))
+    assert failure.value.errno == errno.EFBIG
+    assert (tmp_path / "journal").stat().st_size == present
+    disk.append(encode_frame(b"second"))
+    assert decode_frames(disk.read()).payloads == (b"first", b"second")
+    disk.close()
+
+
+def test_full_disk_leaves_the_old_content_when_it_cannot_be_replaced(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path / "journal")
+    disk.append(b"old")
+    with file_size_limit(10), pytest.raises(OSError, match="too large"):
+        disk.replace(b"x" * 100)
+    assert disk.read() == b"old"
+    disk.close()
+    assert os.listdir(tmp_path) == ["journal"]
+
+
+def test_after_a_failed_sync_nothing_is_believed_until_it_is_opened_again(tmp_path: Path) -> None:
+    target = tmp_path / "journal"
+    target.symlink_to("/dev/null")  # fdatasync on it fails with EINVAL
+    disk = FileDisk(target)
+    with pytest.raises(OSError, match="Invalid argument"):
+        disk.sync()
+    with pytest.raises(OSError, match="an earlier sync failed"):
+        disk.append(b"x")
+    with pytest.raises(OSError, match="an earlier sync failed") as failure:
+        disk.sync()
+    assert failure.value.errno == errno.EIO
+    disk.replace(b"whole")
+    disk.append(b" again")
+    disk.sync()
+    assert disk.read() == b"whole again"
+    disk.close()
+
+
+def test_full_memory_disk_is_full_like_a_file() -> None:
+    disk = MemoryDisk(capacity_bytes=5)
+    disk.append(b"four")
+    with pytest.raises(OSError, match="No space left on device") as failure:
+        disk.append(b"xx")
+    assert failure.value.errno == errno.ENOSPC
+    assert disk.read() == b"four"
+    with pytest.raises(OSError, match="No space left on device"):
+        disk.replace(b"longer")
+    assert disk.read() == b"four"
+
+
+def test_crash_takes_what_was_not_synced() -> None:
+    disk = MemoryDisk()
+    disk.append(b"kept")
+    disk.sync()
+    disk.append(b"lost")
+    assert disk.unsynced() == 4
+    disk.crash()
+    assert (disk.read(), disk.unsynced()) == (b"kept", 0)
+
+
+@given(payloads=payload_lists, synced=st.integers(0, 6), kept=st.integers(0, 400))
+def test_crash_at_any_byte_leaves_whole_frames_in_order(payloads: list[bytes], synced: int, kept: int) -> None:
+    disk = MemoryDisk()
+    for number, payload in enumerate(payloads):
+        if number == synced:
+            disk.sync()
+        disk.append(encode_frame(payload))
+    if len(payloads) <= synced:
+        disk.sync()
+    disk.crash(keep_unsynced=kept)
+    frames = decode_frames(disk.read())
+    assert list(frames.payloads) == payloads[: len(frames.payloads)]
+    assert len(frames.payloads) >= min(synced, len(payloads))
+
+
+@given(payload_lists)
+def test_frames_round_trip(payloads: list[bytes]) -> None:
+    data = b"".join(map(encode_frame, payloads))
+    frames = decode_frames(data)
+    assert (list(frames.payloads), frames.good_bytes, frames.torn) == (payloads, len(data), False)
+
+
+@given(payloads=payload_lists, cut=st.integers(0, 400))
+def test_truncated_tail_yields_only_whole_frames(payloads: list[bytes], cut: int) -> None:
+    whole = b"".join(map(encode_frame, payloads))
+    data = whole[:cut]
+    frames = decode_frames(data)
+    assert list(frames.payloads) == payloads[: len(frames.payloads)]
+    assert frames.good_bytes == sum(len(encode_frame(payload)) for payload in frames.payloads)
+    assert frames.torn == (frames.good_bytes != len(data))
+
+
+@given(payloads=payload_lists, tail=st.binary(min_size=1, max_size=60), overwritten=st.integers(0, 400))
+def test_damaged_tail_never_yields_a_wrong_payload(payloads: list[bytes], tail: bytes, overwritten: int) -> None:
+    whole = b"".join(map(encode_frame, payloads))
+    at = max(0, len(whole) - overwritten)
+    frames = decode_frames(whole[:at] + tail + whole[at + len(tail) :])
+    assert list(frames.payloads) == payloads[: len(frames.payloads)]
+
+
+@given(payloads=payload_lists, zeros=st.integers(1, 200))
+def test_tail_of_zeros_is_torn_and_not_a_row_of_empty_frames(payloads: list[bytes], zeros: int) -> None:
+    data = b"".join(map(encode_frame, payloads))
+    frames = decode_frames(data + bytes(zeros))
+    assert (list(frames.payloads), frames.good_bytes, frames.torn) == (payloads, len(data), True)
+
+
+def test_single_flipped_bit_is_always_found() -> None:
+    good = encode_frame(b"first")
+    frame = encode_frame(b"commit plan 7")
+    for bit in range(len(frame) * 8):
+        damaged = bytearray(frame)
+        damaged[bit // 8] ^= 1 << bit % 8
+        frames = decode_frames(good + bytes(damaged))
+        assert (frames.payloads, frames.good_bytes, frames.torn) == ((b"first",), len(good), True)
+
+
+def test_frame_over_the_limit_is_refused_and_its_length_is_not_believed() -> None:
+    with pytest.raises(ValueError, match="over the limit of 16777216 bytes"):
+        encode_frame(bytes(FRAME_LIMIT_BYTES + 1))
+    whole = encode_frame(bytes(FRAME_LIMIT_BYTES))
+    assert not decode_frames(whole).torn
+
+
+class file_size_limit:  # noqa: N801 - used as a statement
+    """The kernel writes a file only up to so many bytes, then fails: what a full disk does, without one."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __enter__(self) -> None:
+        self._handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        self._before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self._size, self._before[1]))
+
+    def __exit__(self, *error: object) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, self._before)
+        signal.signal(signal.SIGXFSZ, self._handler)
