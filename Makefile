@@ -1,5 +1,5 @@
 # Every target sets up what it needs: in a fresh clone `make demo` or `make test` is the only command.
-# PIP_QUIET= shows all that pip says; TESTS="tests/hwd/model" runs a part of the tests.
+# TESTS=tests/fabric runs a part of the tests; PYTEST_ARGS=-x goes to pytest.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -10,10 +10,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 PYTHON ?= python3
-PIP_QUIET ?= -qq
 TESTS ?= tests
 PYTEST_ARGS ?=
 TESTBED ?= examples/opus-testbed.yaml
+
+# One line that counts, on a terminal; pip's own words only when it fails.
+COUNT := awk -v tty="$$([ -t 2 ] && echo 1)" \
+	'/^ *Collecting/ { n++; if (tty) { printf "\rsetup: %d packages", n; fflush() } } END { if (tty && n) print "" }'
 
 # Debian keeps mosquitto and ip where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
@@ -37,7 +40,8 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml drivers/pyproject.toml agents/pyproject.toml constraints.txt | system
 	@[ -x $(BIN)/python ] || { echo "setup: a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "setup: the Python packages of constraints.txt (a minute or two the first time)"
-	@$(BIN)/python -m pip install $(PIP_QUIET) -e ./drivers -e ./agents -e '.[dev]'
+	@$(BIN)/python -m pip install --progress-bar off -e ./drivers -e ./agents -e '.[dev]' 2>$(VENV)/pip-errors | $(COUNT) \
+		|| { cat $(VENV)/pip-errors >&2; exit 1; }
 	@touch $@
 	@echo "setup: done"
 
