@@ -1,0 +1,53 @@
+"""The bus as everybody sees it; MQTT and memory behave alike (one contract suite)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """One message that came. `at_ns` is the receiver's `Clock.monotonic_ns`, taken as early as the client library allows."""
+
+    topic: str
+    payload: bytes
+    retained: bool
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Will:
+    """What the broker publishes when this client is lost."""
+
+    topic: str
+    payload: bytes
+    retain: bool = True
+
+
+class Bus(Protocol):
+    """One client of one broker, for as long as `run` runs; it connects again by itself and subscribes again."""
+
+    address: str
+
+    @property
+    def connected(self) -> bool: ...
+
+    def subscribe(self, topic_filter: str, handler: Callable[[Incoming], None]) -> None:
+        """Before or while running. Handlers must not block; the order within one topic is the sender's."""
+        ...
+
+    def on_up(self, call: Callable[[], None]) -> None:
+        """Called after each connect, when all subscriptions stand."""
+        ...
+
+    def on_down(self, call: Callable[[str], None]) -> None:
+        """Called with the cause after each loss, once."""
+        ...
+
+    async def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
+        """Raises LinkError when not connected or when the connection is lost before the broker has it (QoS 1: has acknowledged it)."""
+        ...
+
+    async def run(self) -> None:
+        """Connect, serve, reconnect until cancelled."""
+        ...

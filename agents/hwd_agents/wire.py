@@ -1,0 +1,186 @@
+"""The one definition of the MQTT messages: JSON in UTF-8 on `hwd/1/<testbed>/<host>/<leaf>`.
+
+| leaf | from | retained | message |
+|---|---|---|---|
+| state | agent, or its will | yes | State |
+| birth | agent | yes | Birth |
+| event | agent, QoS 1 | no | Events |
+| reply | agent | no | Reply, ClockReply |
+| ack | daemon | no | Ack |
+| command | daemon, QoS 1 | no | Command |
+| clock | daemon | no | ClockRequest |
+
+Every message has `v`, `boot` (a UUID for each start of the agent), `seq`, `type`, then its own fields. `at_ns`, `earliest_ns` and `expires_at_ns` are the
+agent's CLOCK_MONOTONIC_RAW of that boot. Unknown fields are kept out of the way; unknown types raise ProtocolError, which the receiver counts.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from hwd_drivers.kit.errors import ProtocolError
+
+VERSION = 1
+EVENTS_MAX = 256
+"""Most events in one message."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=False):
+    """What all messages have. `seq` counts the sender's messages of that type in that boot, from 1."""
+
+    v: int = VERSION
+    boot: str
+    seq: int
+
+
+class State(Message, frozen=True, kw_only=True, tag="state"):
+    """`up` while the agent lives, `down` when it stopped in order, `lost` as its will."""
+
+    state: Literal["up", "down", "lost"]
+
+
+class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
+    """What one source of a port can tell, or why it cannot. `origin`: measured, kernel, twin or fitted."""
+
+    sees: list[str]
+    origin: str
+    why_not: str = ""
+
+
+class PortNote(msgspec.Struct, frozen=True, kw_only=True):
+    """One NIC port as the agent finds it. `carrier` and `carrier_changes` are None where the interface is missing."""
+
+    interface: str
+    present: bool
+    ip: str | None
+    carrier: bool | None
+    carrier_changes: int | None
+    probe_port: int | None
+    sources: dict[str, SourceNote]
+
+
+class Birth(Message, frozen=True, kw_only=True, tag="birth"):
+    """Sent at every connect: the whole inventory. `spool_next_seq` is the sequence number that the next event will have."""
+
+    host: str
+    testbed: str
+    version: str
+    at_ns: int
+    ports: dict[str, PortNote]
+    inventory: dict[str, Any]
+    spool_oldest_seq: int
+    spool_next_seq: int
+    spool_lost: int
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened between `earliest_ns` and `at_ns`. `seq` counts the events of one boot from 1 without gaps.
+
+    | kind | data |
+    |---|---|
+    | carrier | carrier, carrier_changes, unseen (flaps that were counted but not seen one by one) |
+    | interface | present |
+    | dark, light | lanes: power per lane in dBm or None |
+    | firmware | up |
+    | rdma | active |
+    | ready | reconfiguration, peer (h1.eth0), via (udp), sent, failed |
+    | wrong-peer | reconfiguration, expected, found |
+    | lost | count, why: events that the spool had to drop |
+    """
+
+    seq: int
+    at_ns: int
+    earliest_ns: int
+    kind: str
+    port: str | None
+    source: str
+    origin: str
+    sampling_ns: int = 0
+    data: dict[str, Any] = {}
+
+
+class Events(Message, frozen=True, kw_only=True, tag="events"):
+    """1 to 256 events of one boot, ascending without gaps. `boot` may be an earlier one: the spool outlives the agent."""
+
+    events: list[Event]
+
+
+class Ack(Message, frozen=True, kw_only=True, tag="ack"):
+    """The daemon holds all events of `boot` up to and with `upto`."""
+
+    upto: int
+
+
+class Peer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one port shall find at the other end of its light."""
+
+    port: str
+    peer: str
+    peer_ip: str
+    peer_probe_port: int
+    kept: bool
+
+
+class Command(Message, frozen=True, kw_only=True, tag="command"):
+    """Asks an agent of one boot. Late, or for another boot: answered `expired`, nothing done.
+
+    | verb | arguments |
+    |---|---|
+    | observe | reconfiguration, peers: [Peer], for_s: sample light fast and probe until ready or the time is over |
+    | settle | reconfiguration: stop observing it |
+    | resend | boot, from_seq, upto_seq: send these events again |
+    | refresh | nothing: read everything now, report what differs |
+    """
+
+    id: str
+    reply_to: str
+    expires_at_ns: int
+    verb: str
+    lease: str | None = None
+    arguments: dict[str, Any] = {}
+
+
+class Reply(Message, frozen=True, kw_only=True, tag="reply"):
+    """Answer to the command `id`."""
+
+    id: str
+    outcome: Literal["done", "expired", "refused", "failed"]
+    why: str = ""
+    data: dict[str, Any] = {}
+
+
+class ClockRequest(Message, frozen=True, kw_only=True, tag="clock-request"):
+    """Four-timestamp exchange, first half: `t1_ns` is the daemon's clock when it sent this. `boot` names the agent's."""
+
+    id: int
+    t1_ns: int
+
+
+class ClockReply(Message, frozen=True, kw_only=True, tag="clock-reply"):
+    """Second half: `t2_ns` the agent's clock when the request came, `t3_ns` when this was sent."""
+
+    id: int
+    t1_ns: int
+    t2_ns: int
+    t3_ns: int
+
+
+AnyMessage = State | Birth | Events | Ack | Command | Reply | ClockRequest | ClockReply
+
+_decoder = msgspec.json.Decoder(AnyMessage)
+_encoder = msgspec.json.Encoder()
+
+
+def encode(message: Message) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode(payload: bytes) -> AnyMessage:
+    """Raises ProtocolError on anything that is not one of the messages."""
+    try:
+        return _decoder.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"not a message of version {VERSION}: {error}") from error
+
+
+def topic(testbed: str, host: str, leaf: str) -> str:
+    return f"hwd/{VERSION}/{testbed}/{host}/{leaf}"

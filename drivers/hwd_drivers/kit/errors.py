@@ -1,0 +1,89 @@
+"""Exceptions, split by whose fault it is.
+
+    HwdError
+    ├── ConfigError      the input is wrong; nothing was touched                    exit 2
+    ├── RefusedError     a lease, an interlock or a rule says no                    exit 3
+    ├── DeviceError      the device answered no                                     exit 1
+    ├── LinkError        the device, broker or daemon cannot be reached             exit 4
+    │   └── DeadlineError    it was reached but did not answer in the stated time   exit 4
+    ├── ProtocolError    bytes that cannot be parsed                                exit 1
+    ├── FailedError      what was asked for was tried and did not come out          exit 1
+    ├── NotReadyError    links were not ready in time                               exit 5
+    └── BugError         ours
+
+A message says subject, attempt, finding, limit with unit, and remedy.
+"""
+
+from typing import ClassVar
+
+
+class HwdError(Exception):
+    """Anything that hwd raises on purpose."""
+
+    exit_status: ClassVar[int] = 1
+    title: ClassVar[str] = "error"
+
+
+class ConfigError(HwdError):
+    """Input of an operator that cannot be accepted: a file, an argument, a name."""
+
+    exit_status = 2
+    title = "bad input"
+
+
+class RefusedError(HwdError):
+    """A rule forbids it: somebody's lease, an interlock, a stale plan."""
+
+    exit_status = 3
+    title = "refused"
+
+
+class DeviceError(HwdError):
+    """The device understood and said no; `code` and `text` are its own words."""
+
+    title = "device error"
+
+    def __init__(self, message: str, *, device: str, command: str, code: str, text: str) -> None:
+        super().__init__(message)
+        self.device = device
+        self.command = command
+        self.code = code
+        self.text = text
+
+
+class LinkError(HwdError):
+    """No way to the other side, or the way broke."""
+
+    exit_status = 4
+    title = "unreachable"
+
+
+class DeadlineError(LinkError):
+    """The other side was reached and did not answer in time."""
+
+    title = "no answer in time"
+
+
+class ProtocolError(HwdError):
+    """Bytes from outside that do not follow the protocol."""
+
+    title = "protocol error"
+
+
+class FailedError(HwdError):
+    """It was tried and did not come out, read-back differed, an action had no effect."""
+
+    title = "failed"
+
+
+class NotReadyError(HwdError):
+    """Links did not become ready within the stated time."""
+
+    exit_status = 5
+    title = "not ready in time"
+
+
+class BugError(HwdError):
+    """An assumption of ours does not hold."""
+
+    title = "bug"

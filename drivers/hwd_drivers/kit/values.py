@@ -1,0 +1,218 @@
+"""Device values: fibre ends, crossconnects, power, capabilities.
+
+One line of text for each, shared by logs, command line, tests and errors: `ocs1.3A`, `h0.eth1/2.tx`, `3A-17B`.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from hwd_drivers.kit.errors import ConfigError
+
+
+class Side(StrEnum):
+    """Which of the ends of a port a fibre sits in."""
+
+    A = "A"
+    """First side of a two-sided switch: light enters here on a one-way switch."""
+    B = "B"
+    """Second side of a two-sided switch: light leaves here on a one-way switch."""
+    TX = "tx"
+    """Transmitter of a module."""
+    RX = "rx"
+    """Receiver of a module."""
+    NONE = ""
+    """The port has one fibre only: an any-to-any switch, a passive part."""
+
+
+_NATURAL = re.compile(r"(\d+)")
+
+
+def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key that puts `ocs1.9A` before `ocs1.10A`."""
+    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in _NATURAL.split(text) if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortSide:
+    """One fibre end of one switch, seen from that switch: `3A`, `17B`, `5` (any-to-any), `in`."""
+
+    port: str
+    side: Side = Side.NONE
+
+    def __str__(self) -> str:
+        return f"{self.port}{self.side}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `3A`, `3B` or a bare port name.
+
+        Raises ConfigError where the text is empty or has a character that no port name has.
+        """
+        if match := re.fullmatch(r"(\d+)([AB])", text):
+            return cls(port=match[1], side=Side(match[2]))
+        if re.fullmatch(r"[A-Za-z0-9_]+", text):
+            return cls(port=text)
+        raise ConfigError(f"port {text!r}: not a port; write 3A, 3B, or the name of a one-sided port such as 5 or in")
+
+    def sort_key(self) -> tuple[tuple[tuple[int, int, str], ...], str]:
+        return natural_key(self.port), self.side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FibreEnd:
+    """Where one glass fibre ends: an owner (switch, host, passive, packet switch), a port, a lane, a side.
+
+    `lane` counts from 1 where every lane of a module has a fibre of its own (breakout, parallel optics) and is 0 where the
+    fibre carries the whole port, as wavelength-multiplexed modules and all switch ports do.
+    """
+
+    owner: str
+    port: str
+    lane: int = 0
+    side: Side = Side.NONE
+
+    def __str__(self) -> str:
+        lane = f"/{self.lane}" if self.lane else ""
+        match self.side:
+            case Side.TX | Side.RX:
+                return f"{self.owner}.{self.port}{lane}.{self.side}"
+            case _:
+                return f"{self.owner}.{self.port}{lane}{self.side}"
+
+    @property
+    def port_side(self) -> PortSide:
+        return PortSide(port=self.port, side=self.side)
+
+    def sort_key(self) -> tuple[tuple[tuple[int, int, str], ...], tuple[tuple[int, int, str], ...], int, str]:
+        return natural_key(self.owner), natural_key(self.port), self.lane, self.side
+
+
+class CrossconnectState(StrEnum):
+    """What a switch says of a crossconnect, or its twin knows."""
+
+    BLOCKED = "blocked"
+    """Set, and held dark by a shutter or a port override."""
+    TUNING = "tuning"
+    """The mirrors move: no light that can be counted on."""
+    TUNED = "tuned"
+    """Light passes."""
+    FAILED = "failed"
+    """The switch says that it could not make it."""
+    UNSTATED = "unstated"
+    """It is set; this switch does not tell more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossconnect:
+    """One path inside one switch, without the switch's name: `1A-2B`; light goes from `a` to `b` on a one-way switch.
+
+    Use `Crossconnect.parse("1A-2B")`. On an any-to-any switch the smaller port stands first.
+    """
+
+    a: PortSide
+    b: PortSide
+
+    def __str__(self) -> str:
+        return f"{self.a}-{self.b}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `1A-2B`, `2B-1A` (turned round) or `3-7`; raises ConfigError on anything else."""
+        left, dash, right = text.strip().partition("-")
+        if not dash:
+            raise ConfigError(f"crossconnect {text!r}: write it as 1A-2B (side A to side B), or 3-7 on a one-sided switch")
+        return cls.of(PortSide.parse(left), PortSide.parse(right))
+
+    @classmethod
+    def of(cls, one: PortSide, other: PortSide) -> Self:
+        """The crossconnect of two ends in any order; raises ConfigError for A-A, B-B and an end with itself."""
+        if one == other:
+            raise ConfigError(f"crossconnect {one}-{other}: a port cannot be joined to itself")
+        if (one.side is Side.NONE) != (other.side is Side.NONE) or (one.side is other.side and one.side is not Side.NONE):
+            raise ConfigError(f"crossconnect {one}-{other}: one end must be on side A and the other on side B")
+        if one.side is Side.B or (one.side is Side.NONE and other.sort_key() < one.sort_key()):
+            one, other = other, one
+        return cls(a=one, b=other)
+
+    @property
+    def ends(self) -> tuple[PortSide, PortSide]:
+        return self.a, self.b
+
+    def sort_key(self) -> tuple[object, ...]:
+        return self.a.sort_key(), self.b.sort_key()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossconnectReading:
+    """One crossconnect as a switch reports it."""
+
+    crossconnect: Crossconnect
+    state: CrossconnectState = CrossconnectState.UNSTATED
+
+    def __str__(self) -> str:
+        return f"{self.crossconnect} {self.state}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerReading:
+    """Average optical power of a whole fibre at a switch port; `power_dbm` is None where the monitor sees no light."""
+
+    end: PortSide
+    power_dbm: float | None
+
+    def __str__(self) -> str:
+        return f"{self.end} dark" if self.power_dbm is None else f"{self.end} {self.power_dbm:.2f} dBm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a device says it is."""
+
+    vendor: str
+    model: str
+    serial: str
+    firmware: str
+
+    def __str__(self) -> str:
+        return f"{self.vendor} {self.model} serial {self.serial} firmware {self.firmware}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a switch is able to do; fixed for the life of a connection.
+
+    `ends` are all fibre ends. `moves_in_use`: connecting a used end drops the old crossconnect (Polatis) where others refuse (Calient).
+    `reciprocal`: light passes both ways. `latching`: keeps its crossconnects without power. `atomic_batches`: a list is done whole or not at all.
+    `settle_s`: stated switching time. `loss_db_typical`, `loss_db_max`: stated insertion loss of one crossconnect. `monitored`: ends with a power monitor.
+    """
+
+    ends: tuple[PortSide, ...]
+    two_sided: bool
+    reciprocal: bool
+    latching: bool
+    atomic_batches: bool
+    moves_in_use: bool
+    settle_s: float
+    loss_db_typical: float
+    loss_db_max: float
+    monitored: tuple[PortSide, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """When a change was sent to a switch and when it answered, `Clock.monotonic_ns` of the driver's host.
+
+    `commanded_ns`: just before the first byte of the first command. `acknowledged_ns`: when the last answer was whole. `commands`: how many were needed.
+    """
+
+    commanded_ns: int
+    acknowledged_ns: int
+    commands: int
+
+
+def sum_dbm(*powers_dbm: float) -> float:
+    """Add powers in dBm: four equal lanes are 6.02 dB over one of them."""
+    return 10 * math.log10(sum(10 ** (power / 10) for power in powers_dbm))

@@ -1,0 +1,92 @@
+"""Instants: stamped events with their bounds, and how much is known of each."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from hwd_drivers.kit.errors import BugError
+
+
+class InstantName(StrEnum):
+    """What happened, in the order in which it must happen (acknowledged has no order with dark and light; carrier and rdma none between them)."""
+
+    COMMANDED = "commanded"
+    """First byte of the first command was sent to the switch."""
+    ACKNOWLEDGED = "acknowledged"
+    """The switch answered the last command."""
+    DARK = "dark"
+    """Some lane fell below LOS-assert."""
+    LIGHT = "light"
+    """All lanes are above LOS-deassert."""
+    FIRMWARE = "firmware"
+    """The NIC's own PHY is up."""
+    CARRIER = "carrier"
+    """The kernel says that the interface has carrier."""
+    RDMA = "rdma"
+    """The RDMA port is active and its GID is there."""
+    READY = "ready"
+    """The first end-to-end transfer succeeded, both ways."""
+
+
+class Knowledge(StrEnum):
+    """How much is known of an instant."""
+
+    SEEN = "seen"
+    """It lies between `earliest_ns` and `latest_ns`."""
+    UNKNOWN = "unknown"
+    """No source, or the source missed it: `why` says which."""
+    NEVER_LEFT = "never-left"
+    """The state was never lost: a kept link, or a switch so fast that nothing fell."""
+
+
+class Origin(StrEnum):
+    """Where a figure comes from, best first."""
+
+    MEASURED = "measured"
+    """On hardware."""
+    KERNEL = "kernel"
+    """A real kernel event on a twin."""
+    TWIN = "twin"
+    """Drawn from a model."""
+    FITTED = "fitted"
+    """Drawn from a model that was made from the very figure it stands beside: never called reproduced."""
+
+    def weakest(self, other: "Origin") -> "Origin":
+        order = list(Origin)
+        return max(self, other, key=order.index)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instant:
+    """One instant of one subject, on the daemon's monotonic clock (ns)."""
+
+    name: InstantName
+    knowledge: Knowledge
+    earliest_ns: int = 0
+    latest_ns: int = 0
+    source: str = ""
+    origin: Origin = Origin.MEASURED
+    sampling_ns: int = 0
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        if self.knowledge is Knowledge.SEEN and self.earliest_ns > self.latest_ns:
+            raise BugError(f"{self.name}: earliest {self.earliest_ns} ns is after latest {self.latest_ns} ns")
+
+    @classmethod
+    def unknown(cls, name: InstantName, why: str) -> Self:
+        return cls(name=name, knowledge=Knowledge.UNKNOWN, why=why)
+
+    @classmethod
+    def never_left(cls, name: InstantName, why: str) -> Self:
+        return cls(name=name, knowledge=Knowledge.NEVER_LEFT, why=why)
+
+    @property
+    def at_ns(self) -> int:
+        """Middle of the interval."""
+        return (self.earliest_ns + self.latest_ns) // 2
+
+    @property
+    def error_ns(self) -> int:
+        """Half of the interval's length, rounded up."""
+        return (self.latest_ns - self.earliest_ns + 1) // 2

@@ -1,0 +1,59 @@
+"""The kinds of documents, and the fields that each must have. `check` holds an emitter to it.
+
+Times ending in `_ns` are on the daemon's monotonic clock unless the name says `agent_` or `wall_`.
+"""
+
+from collections.abc import Mapping
+
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import BugError
+
+KINDS: Mapping[str, frozenset[str]] = {
+    kind: frozenset(fields.split())
+    for kind, fields in {
+        # the daemon itself
+        "daemon.started": "version pid testbed data_dir",
+        "daemon.stopped": "reason",
+        "daemon.recovered": "reconfiguration outcome why",  # at start: finished or rolled back what the journal left open
+        "bus.up": "address",
+        "bus.down": "address cause",
+        # switches; crossconnects is a list of {id, state}
+        "switch.up": "switch vendor model serial firmware down_s",
+        "switch.down": "switch cause",
+        "switch.read": "switch crossconnects added removed ours",  # after a change, ours: we had asked for it
+        "switch.command": "switch verb outcome seconds code text",  # outcome: done, denied, lost, timeout, garbled
+        "switch.power": "switch power_dbm",  # {end: dBm or None where dark}
+        # hosts and their agents
+        "host.birth": "host boot version ports",  # ports: {name: {interface, present, carrier, sources: {name: {sees, origin}}}}
+        "host.up": "host boot",
+        "host.down": "host boot cause",
+        "host.event": "host boot seq type port earliest_ns latest_ns agent_ns origin source data",
+        "host.lost": "host boot count why",  # events that the spool could not hold, or flaps that nobody saw
+        "host.garbage": "host topic why",
+        "clock.aligned": "host boot offset_ns drift_ppm error_ns round_trip_ns agent_ns samples",
+        # leases
+        "lease.taken": "lease holder ports expires_wall_ns",
+        "lease.renewed": "lease holder ports expires_wall_ns",
+        "lease.released": "lease holder ports why",  # why: released, expired, kicked
+        # reconfigurations
+        "plan.made": "plan what hash",  # plan: the whole plan as JSON
+        "reconfiguration.started": "reconfiguration run hash what links moves",  # links: [{link, kept}]; moves: [{switch, remove, add}]
+        "reconfiguration.commanded": "reconfiguration switch commanded_ns acknowledged_ns commands",
+        "reconfiguration.state": "reconfiguration state",  # journaled, driving, read-back, waiting, awaiting-confirm, rolling-back
+        "reconfiguration.ended": "reconfiguration run outcome why seconds",  # confirmed, rolled-back, failed, aborted
+        "timeline": "reconfiguration run what commands ends links breaches",
+        # runs
+        "run.started": "run playbook parameters steps virtual_time",
+        "run.step": "run step what state done total expected_s",  # state: started, done, failed
+        "run.ended": "run outcome why safe_state",  # succeeded, failed, aborted, crashed
+    }.items()
+}
+
+
+def check(document: Document) -> None:
+    """Raises BugError where the kind is unknown or a field is missing; more fields than stated are welcome."""
+    fields = KINDS.get(document.kind)
+    if fields is None:
+        raise BugError(f"document {document.kind!r} is not a kind of hwd.model.kinds")
+    if missing := fields - document.data.keys():
+        raise BugError(f"document {document.kind} lacks {', '.join(sorted(missing))}")

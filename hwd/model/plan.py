@@ -1,0 +1,103 @@
+"""A plan: the moves that turn what the switches report into what is wanted. A value: print it, keep it, apply it by its hash."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from hwd_drivers.kit.values import Crossconnect
+
+from hwd.model.link import Link, RoutedLink
+
+
+class ApplyMode(StrEnum):
+    """What to do with crossconnects that stand in the way."""
+
+    SAFE = "safe"
+    """Refuse when a wanted end is in use for something else."""
+    UPDATE = "update"
+    """Replace what collides, keep the rest."""
+    OVERWRITE = "overwrite"
+    """Replace everything on the switches that are named."""
+
+
+class CrashRule(StrEnum):
+    """What the daemon does at its next start with a reconfiguration that its death left open."""
+
+    ROLL_BACK = "roll-back"
+    """Back to the state read at the start of the apply."""
+    FINISH = "finish"
+    """On to the wanted state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchMoves:
+    """What one switch is asked to do, and what it reported before."""
+
+    switch: str
+    remove: tuple[Crossconnect, ...]
+    add: tuple[Crossconnect, ...]
+    keep: tuple[Crossconnect, ...]
+    before: tuple[Crossconnect, ...]
+
+    @property
+    def after(self) -> frozenset[Crossconnect]:
+        """Everything that the switch must report when it is done."""
+        return (frozenset(self.before) - frozenset(self.remove)) | frozenset(self.add)
+
+    def __str__(self) -> str:
+        words = [f"-{crossconnect}" for crossconnect in self.remove] + [f"+{crossconnect}" for crossconnect in self.add]
+        return f"{self.switch}: {' '.join(words) or 'nothing to do'} ({len(self.keep)} kept)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLink:
+    """A wanted link: `kept` says that none of its crossconnects moves."""
+
+    routed: RoutedLink
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that is known before the first command. `hash` covers moves, state before, links and rules.
+
+    `dark`: links that lose their light and are not wanted. `expected_s`: from command to ready, from what the records say, else from what
+    the devices state (`expected_from` says which). `ready_within_s` None: ready is not asked for. `confirm_within_s` None: confirmed as soon as ready.
+    """
+
+    what: str
+    mode: ApplyMode
+    moves: tuple[SwitchMoves, ...]
+    links: tuple[PlannedLink, ...]
+    dark: tuple[Link, ...]
+    expected_s: float
+    expected_from: str
+    warnings: tuple[str, ...]
+    lease: str | None
+    crash_rule: CrashRule
+    ready_within_s: float | None
+    confirm_within_s: float | None
+
+    @property
+    def hash(self) -> str:
+        """12 hexadecimal digits, the same on every machine for the same moves from the same state."""
+        return hashlib.sha256(json.dumps(self._hashed(), sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def empty(self) -> bool:
+        return not any(move.remove or move.add for move in self.moves)
+
+    def _hashed(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "mode": self.mode,
+            "moves": [
+                [move.switch, *(sorted(map(str, part)) for part in (move.remove, move.add, move.keep, move.before))] for move in self.moves
+            ],
+            "links": [[str(planned.routed.link), planned.kept, sorted(map(str, planned.routed.crossconnects))] for planned in self.links],
+            "dark": sorted(map(str, self.dark)),
+            "lease": self.lease,
+            "rules": [self.crash_rule, self.ready_within_s, self.confirm_within_s],
+        }

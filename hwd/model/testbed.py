@@ -1,0 +1,236 @@
+"""The testbed: hosts, NIC ports, switches, passives, and the strands of fibre between them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.values import Capabilities, FibreEnd, Side, natural_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NicPortId:
+    """One logical NIC port, `h0.eth0`."""
+
+    host: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.host}.{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        host, dot, port = text.partition(".")
+        if not (host and dot and port):
+            raise ConfigError(f"NIC port {text!r}: write it as host.port, such as h0.eth0")
+        return cls(host=host, port=port)
+
+    def sort_key(self) -> tuple[object, ...]:
+        return natural_key(self.host), natural_key(self.port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """A pluggable. Powers are per lane, average, in dBm; a loss budget is `tx_min_dbm - rx_min_dbm`.
+
+    `lanes`: optical channels each way. `parallel`: each lane has a fibre of its own (lanes 1..n); else all share one fibre (lane 0).
+    `los_assert_dbm` and `los_deassert_dbm`: where loss of signal is raised and cleared on one lane.
+    """
+
+    type: str
+    lanes: int
+    parallel: bool
+    tx_min_dbm: float
+    tx_max_dbm: float
+    rx_min_dbm: float
+    rx_max_dbm: float
+    los_assert_dbm: float
+    los_deassert_dbm: float
+
+    @property
+    def fibre_lanes(self) -> tuple[int, ...]:
+        """The `FibreEnd.lane` numbers that this module has, one way."""
+        return tuple(range(1, self.lanes + 1)) if self.parallel else (0,)
+
+    @property
+    def budget_db(self) -> float:
+        return self.tx_min_dbm - self.rx_min_dbm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NicPort:
+    """A NIC port of a host as the testbed file states it; `match` finds the kernel's interface on a real host."""
+
+    id: NicPortId
+    module: Module
+    interface: str
+    ip: str | None = None
+    rdma: str | None = None
+    rail: int | None = None
+    numa: int | None = None
+    gpus: tuple[int, ...] = ()
+    match: Mapping[str, Json] = field(default_factory=dict)
+
+    def ends(self, side: Side) -> tuple[FibreEnd, ...]:
+        """Fibre ends of the transmitter or the receiver, by lane."""
+        return tuple(FibreEnd(owner=self.id.host, port=self.id.port, lane=lane, side=side) for lane in self.module.fibre_lanes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostTwin:
+    """A simulated host. `kernel`: its interfaces are real ones in a network namespace; else it lives in the rack's process."""
+
+    kernel: bool
+    timing: str
+    seed: int
+    clock_offset_s: float = 0.0
+    clock_drift_ppm: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    name: str
+    ports: tuple[NicPort, ...]
+    ssh: str | None = None
+    twin: HostTwin | None = None
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchTwin:
+    """A simulated switch: model and size are those of its switch, timing and seed its own."""
+
+    timing: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretRef:
+    """Where a secret is; never the secret. `kind` is `env` or `file`."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """An optical switch as the testbed file states it; `capabilities` are those of its model and size.
+
+    `address` is None for a twin: the rack tells it when it is up. `owner`: the host that alone may drive it.
+    """
+
+    name: str
+    driver: str
+    model: str
+    capabilities: Capabilities
+    address: str | None = None
+    login_user: str | None = None
+    login_password: SecretRef | None = None
+    options: Mapping[str, Json] = field(default_factory=dict)
+    twin: SwitchTwin | None = None
+    owner: str | None = None
+
+
+class PassiveKind(StrEnum):
+    PANEL = "panel"
+    """Port n front to port n back."""
+    SPLITTER = "splitter"
+    """`in` to every `out`, each with the stated loss."""
+    TAP = "tap"
+    """`in` to `out`; the tapped part is not followed."""
+    CIRCULATOR = "circulator"
+    """1 to 2 and 2 to 3, one way."""
+    ATTENUATOR = "attenuator"
+    """`in` to `out` with its loss."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passive:
+    """A part with loss and no state; `loss_db` is for one pass."""
+
+    name: str
+    kind: PassiveKind
+    ports: int
+    loss_db: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketSwitch:
+    """An electrical switch: ends of fibres, never driven by us."""
+
+    name: str
+    ports: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strand:
+    """One glass fibre between two ends. Light may use it either way; what stands at its ends decides.
+
+    `via` are panel ports that it passes through, their loss not included in `loss_db`. `source` is `file:line` of its entry.
+    """
+
+    ends: tuple[FibreEnd, FibreEnd]
+    via: tuple[FibreEnd, ...] = ()
+    length_m: float | None = None
+    loss_db: float = 0.0
+    label: str | None = None
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.ends[0]} - {self.ends[1]}"
+
+    def other(self, end: FibreEnd) -> FibreEnd:
+        return self.ends[1] if end == self.ends[0] else self.ends[0]
+
+
+class PortState(StrEnum):
+    """What an operator says of a port."""
+
+    NORMAL = "normal"
+    """In use."""
+    SPARE = "spare"
+    """Kept free: planned paths do not use it."""
+    MAINTENANCE = "maintenance"
+    """Out of order for a stated reason: planned paths do not use it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortNote:
+    """An override for one switch port, with the reason."""
+
+    switch: str
+    port: str
+    state: PortState
+    why: str = ""
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Testbed:
+    """Everything of one testbed file, checked. Names map to parts in the order of the file."""
+
+    __test__ = False
+
+    name: str
+    switches: Mapping[str, Switch]
+    hosts: Mapping[str, Host]
+    strands: tuple[Strand, ...]
+    passives: Mapping[str, Passive] = field(default_factory=dict)
+    packet_switches: Mapping[str, PacketSwitch] = field(default_factory=dict)
+    port_notes: tuple[PortNote, ...] = ()
+
+    def ports(self) -> Iterator[NicPort]:
+        for host in self.hosts.values():
+            yield from host.ports
+
+    def port(self, id: NicPortId) -> NicPort:
+        """Raises ConfigError where there is no such port, naming those that are."""
+        for port in self.ports():
+            if port.id == id:
+                return port
+        raise ConfigError(f"{id}: no such NIC port in testbed {self.name}; it has {', '.join(str(port.id) for port in self.ports())}")

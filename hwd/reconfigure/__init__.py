@@ -1,0 +1,1 @@
+"""Plan, journal, apply, verify, confirm: the only part of the daemon that writes to switches."""

@@ -1,0 +1,119 @@
+"""The journal: what was about to be done, durable before the first command, so that a crash is finished or undone and never guessed at.
+
+Append-only frames on a `Disk`; each payload is one JSON object with `entry`: `begin` (a reconfiguration with its moves and rule) or `end`.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from hwd_drivers.kit.disk import Disk, decode_frames, encode_frame
+from hwd_drivers.kit.values import Crossconnect
+
+from hwd.model.plan import CrashRule, Plan, SwitchMoves
+
+COMPACT_BYTES = 1 << 20
+"""With nothing open and more than this on disk, the journal is begun anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenEntry:
+    """A reconfiguration that was begun and has not ended."""
+
+    reconfiguration: str
+    run: str | None
+    what: str
+    moves: tuple[SwitchMoves, ...]
+    crash_rule: CrashRule
+
+
+class Journal:
+    """Owner of the journal's `Disk`. Disk calls are made in the loop: an fdatasync costs less than a thread and must come first anyway."""
+
+    def __init__(self, disk: Disk, *, sync: bool = True) -> None:
+        self._disk = disk
+        self._sync = sync
+        self._open: dict[str, OpenEntry] = {}
+
+    def load(self) -> tuple[OpenEntry, ...]:
+        """Read what is there, cut a torn tail off, and return what is open, oldest first."""
+        frames = decode_frames(self._disk.read())
+        if frames.torn:
+            self._disk.truncate(frames.good_bytes)
+        for payload in frames.payloads:
+            entry = json.loads(payload)
+            if entry["entry"] == "begin":
+                self._open[entry["reconfiguration"]] = _read_begin(entry)
+            else:
+                self._open.pop(entry["reconfiguration"], None)
+        return self.open
+
+    @property
+    def open(self) -> tuple[OpenEntry, ...]:
+        return tuple(self._open.values())
+
+    def begin(self, plan: Plan, *, reconfiguration: str, run: str | None) -> None:
+        """Durable when it returns. Raises OSError when the disk does not take it: then nothing may be driven."""
+        entry = OpenEntry(reconfiguration=reconfiguration, run=run, what=plan.what, moves=plan.moves, crash_rule=plan.crash_rule)
+        self._append(_write_begin(entry, plan.hash))
+        self._open[reconfiguration] = entry
+
+    def end(self, reconfiguration: str, *, outcome: str) -> None:
+        """The switches are where the journal says that they shall be."""
+        self._append({"entry": "end", "reconfiguration": reconfiguration, "outcome": outcome})
+        self._open.pop(reconfiguration, None)
+        if not self._open and self._disk.size() > COMPACT_BYTES:
+            self._disk.replace(b"")
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        before = self._disk.size()
+        try:
+            self._disk.append(encode_frame(json.dumps(entry, separators=(",", ":")).encode()))
+            if self._sync:
+                self._disk.sync()
+        except OSError:
+            self._disk.truncate(before)  # half a frame would hide every later one
+            raise
+
+
+def _write_begin(entry: OpenEntry, plan_hash: str) -> dict[str, Any]:
+    return {
+        "entry": "begin",
+        "reconfiguration": entry.reconfiguration,
+        "run": entry.run,
+        "what": entry.what,
+        "hash": plan_hash,
+        "crash_rule": entry.crash_rule,
+        "moves": [
+            {
+                "switch": move.switch,
+                "remove": [str(crossconnect) for crossconnect in move.remove],
+                "add": [str(crossconnect) for crossconnect in move.add],
+                "keep": [str(crossconnect) for crossconnect in move.keep],
+                "before": [str(crossconnect) for crossconnect in move.before],
+            }
+            for move in entry.moves
+        ],
+    }
+
+
+def _read_begin(entry: dict[str, Any]) -> OpenEntry:
+    def crossconnects(texts: list[str]) -> tuple[Crossconnect, ...]:
+        return tuple(Crossconnect.parse(text) for text in texts)
+
+    return OpenEntry(
+        reconfiguration=entry["reconfiguration"],
+        run=entry["run"],
+        what=entry["what"],
+        crash_rule=CrashRule(entry["crash_rule"]),
+        moves=tuple(
+            SwitchMoves(
+                switch=move["switch"],
+                remove=crossconnects(move["remove"]),
+                add=crossconnects(move["add"]),
+                keep=crossconnects(move["keep"]),
+                before=crossconnects(move["before"]),
+            )
+            for move in entry["moves"]
+        ),
+    )

@@ -1,0 +1,139 @@
+"""Leases: who may change which ports, until when. Kept in the records, so that they outlive the daemon."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Protocol
+
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.documents import Document, Sink
+from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.kit.ids import Ids
+
+from hwd.model.lease import Lease
+
+LONGEST_S = 7 * 24 * 3600.0
+"""A lease that nobody renews for a week was forgotten."""
+
+
+class LeaseStore(Protocol):
+    """Where leases last: `hwd.records`."""
+
+    async def leases(self) -> tuple[Lease, ...]: ...
+
+    async def save_lease(self, lease: Lease) -> None: ...
+
+    async def delete_lease(self, id: str) -> None: ...
+
+
+class Leases:
+    """All leases that are in force. A port is leased to one holder or to nobody."""
+
+    def __init__(self, *, store: LeaseStore, clock: Clock, ids: Ids, sink: Sink) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._sink = sink
+        self._leases: dict[str, Lease] = {}
+        self._changed = asyncio.Event()
+
+    async def load(self) -> None:
+        self._leases = {lease.id: lease for lease in await self._store.leases()}
+
+    def all(self) -> tuple[Lease, ...]:
+        """Those that have not expired, oldest first."""
+        now = self._clock.wall_ns()
+        return tuple(
+            sorted((lease for lease in self._leases.values() if lease.expires_wall_ns > now), key=lambda lease: (lease.taken_wall_ns, lease.id))
+        )
+
+    def get(self, id: str) -> Lease:
+        """Raises RefusedError when it is not in force."""
+        for lease in self.all():
+            if lease.id == id:
+                return lease
+        raise RefusedError(f"lease {id}: not in force; it expired or was released. Take a new one with `hwd lease take`")
+
+    def check(self, ports: Iterable[str], *, lease: str | None) -> None:
+        """Raises RefusedError naming every port of `ports` that someone else holds."""
+        wanted = frozenset(ports)
+        if lease is not None:
+            self.get(lease)
+        for other in self.all():
+            if other.id != lease and (taken := sorted(wanted & other.ports)):
+                left_s = (other.expires_wall_ns - self._clock.wall_ns()) / 1e9
+                raise RefusedError(
+                    f"{', '.join(taken)}: leased to {other.holder} ({other.id}) for another {left_s:.0f} s. Wait, or ask {other.holder} to release it"
+                )
+
+    async def take(self, *, holder: str, ports: Iterable[str], for_s: float) -> Lease:
+        """Claim `ports` for `for_s` seconds; raises RefusedError where one of them is taken."""
+        wanted = frozenset(ports)
+        if not wanted:
+            raise ConfigError("lease: no port named; name ports such as ocs1.3 or h0.eth0, or `all`")
+        self._check_length(for_s)
+        self.check(wanted, lease=None)
+        now = self._clock.wall_ns()
+        lease = Lease(
+            id=self._ids.token(length=8), holder=holder, ports=wanted, taken_wall_ns=now, expires_wall_ns=now + round(for_s * 1e9)
+        )
+        self._leases[lease.id] = lease
+        await self._store.save_lease(lease)
+        self._tell("lease.taken", lease)
+        return lease
+
+    async def renew(self, id: str, *, for_s: float) -> Lease:
+        """Let it last `for_s` seconds from now."""
+        self._check_length(for_s)
+        old = self.get(id)
+        lease = Lease(
+            id=old.id,
+            holder=old.holder,
+            ports=old.ports,
+            taken_wall_ns=old.taken_wall_ns,
+            expires_wall_ns=self._clock.wall_ns() + round(for_s * 1e9),
+        )
+        self._leases[id] = lease
+        await self._store.save_lease(lease)
+        self._tell("lease.renewed", lease)
+        return lease
+
+    async def release(self, id: str, *, why: str = "released") -> None:
+        """Give it back; one that is not there any more is no error."""
+        lease = self._leases.pop(id, None)
+        if lease is not None:
+            await self._store.delete_lease(id)
+            self._tell("lease.released", lease, why=why)
+
+    async def run(self) -> None:
+        """Drop leases as they expire, until cancelled."""
+        while True:
+            now = self._clock.wall_ns()
+            for lease in [lease for lease in self._leases.values() if lease.expires_wall_ns <= now]:
+                await self.release(lease.id, why="expired")
+            due_ns = min((lease.expires_wall_ns for lease in self._leases.values()), default=None)
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), None if due_ns is None else max(0.001, (due_ns - now) / 1e9))
+            except TimeoutError:
+                continue
+
+    def _check_length(self, for_s: float) -> None:
+        if not 0 < for_s <= LONGEST_S:
+            raise ConfigError(f"lease: {for_s:g} s is not between 0 and {LONGEST_S:.0f} s")
+
+    def _tell(self, kind: str, lease: Lease, **more: str) -> None:
+        self._changed.set()
+        self._sink(
+            Document(
+                kind=kind,
+                at_ns=self._clock.monotonic_ns(),
+                wall_ns=self._clock.wall_ns(),
+                data={
+                    "lease": lease.id,
+                    "holder": lease.holder,
+                    "ports": sorted(lease.ports),
+                    "expires_wall_ns": lease.expires_wall_ns,
+                    **more,
+                },
+            )
+        )

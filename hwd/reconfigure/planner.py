@@ -1,0 +1,152 @@
+"""The planner: from what is wanted and what the switches report to a plan. No I/O: the same input gives the same plan."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
+from hwd_drivers.kit.values import Crossconnect, CrossconnectState
+
+from hwd.fabric.fabric import Fabric
+from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
+from hwd.model.plan import ApplyMode, CrashRule, Plan, PlannedLink, SwitchMoves
+from hwd.model.state import Observed
+from hwd.model.testbed import Testbed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What someone wants: links, or crossconnects by name, and the rules to apply it by. `what` is the text that they gave."""
+
+    what: str
+    links: tuple[Link, ...] = ()
+    crossconnects: tuple[SwitchCrossconnect, ...] = ()
+    mode: ApplyMode = ApplyMode.UPDATE
+    lease: str | None = None
+    crash_rule: CrashRule = CrashRule.ROLL_BACK
+    ready_within_s: float | None = None
+    confirm_within_s: float | None = None
+
+
+Expectation = Callable[[Iterable[str]], tuple[float, str]]
+"""From the names of the switches that move to (seconds from command to ready, where that figure comes from)."""
+
+
+class Planner:
+    """Plans for one testbed."""
+
+    def __init__(self, testbed: Testbed, fabric: Fabric, expect: Expectation) -> None:
+        self._testbed = testbed
+        self._fabric = fabric
+        self._expect = expect
+
+    def switches(self, request: Request) -> tuple[str, ...]:
+        """Names of the switches that must be read before `plan`; raises ConfigError where the request cannot be routed."""
+        return tuple(sorted(self._wanted(request)[1]))
+
+    def plan(self, request: Request, observed: Observed) -> Plan:
+        """Raises ConfigError (no path, no such port), RefusedError (in use under `safe`, owned by a host), LinkError (a switch was not read)."""
+        routed, wanted = self._wanted(request)
+        moves = tuple(self._moves(name, wanted[name], observed, request.mode) for name in sorted(wanted))
+        kept = frozenset(SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect) for move in moves for crossconnect in move.keep)
+        before, after = self._lit(moves, observed, after=False), self._lit(moves, observed, after=True)
+        if not routed:
+            touched = frozenset(request.crossconnects)
+            routed = tuple(link for link in self._routed(after, observed, moves) if link.crossconnects & touched)
+        links = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in routed)
+        moving = [move.switch for move in moves if move.remove or move.add]
+        expected_s, expected_from = self._expect(moving) if moving else (0.0, "nothing moves")
+        return Plan(
+            what=request.what,
+            mode=request.mode,
+            moves=moves,
+            links=links,
+            dark=tuple(sorted(before - after, key=str)),
+            expected_s=expected_s,
+            expected_from=expected_from,
+            warnings=self._warnings(observed, wanted),
+            lease=request.lease,
+            crash_rule=request.crash_rule,
+            ready_within_s=request.ready_within_s,
+            confirm_within_s=request.confirm_within_s,
+        )
+
+    def _wanted(self, request: Request) -> tuple[tuple[RoutedLink, ...], Mapping[str, frozenset[Crossconnect]]]:
+        routed = tuple(self._fabric.routes(request.links))
+        wanted: dict[str, set[Crossconnect]] = {}
+        for crossconnect in [*(one for link in routed for one in link.crossconnects), *request.crossconnects]:
+            wanted.setdefault(crossconnect.switch, set()).add(crossconnect.crossconnect)
+        for name, crossconnects in wanted.items():
+            switch = self._testbed.switches.get(name)
+            if switch is None:
+                raise ConfigError(f"{name}: no such switch in testbed {self._testbed.name}; it has {', '.join(self._testbed.switches)}")
+            if switch.owner is not None:
+                raise RefusedError(f"{name}: it belongs to host {switch.owner}, which alone drives it")
+            _check_ends(name, crossconnects, frozenset(switch.capabilities.ends))
+        if not wanted:
+            raise ConfigError(f"{request.what}: asks for no crossconnect")
+        return routed, {name: frozenset(crossconnects) for name, crossconnects in wanted.items()}
+
+    def _moves(self, name: str, wanted: frozenset[Crossconnect], observed: Observed, mode: ApplyMode) -> SwitchMoves:
+        if name not in observed:
+            raise LinkError(f"{name}: cannot plan, the switch could not be read. See `hwd status`")
+        before = tuple(reading.crossconnect for reading in observed[name])
+        good = {reading.crossconnect for reading in observed[name] if reading.state is not CrossconnectState.FAILED}
+        keep, add = wanted & good, wanted - good
+        ends = {end for crossconnect in add for end in crossconnect.ends}
+        colliding = [crossconnect for crossconnect in before if crossconnect not in keep and ends.intersection(crossconnect.ends)]
+        if mode is ApplyMode.SAFE and (others := [crossconnect for crossconnect in colliding if crossconnect not in add]):
+            first = others[0]
+            wants = next(crossconnect for crossconnect in sorted(add, key=Crossconnect.sort_key) if set(crossconnect.ends) & set(first.ends))
+            end = next(end for end in wants.ends if end in first.ends)
+            raise RefusedError(
+                f"{name}: cannot connect {wants}: {end} already carries {first}. Disconnect it first, or use --mode update"
+            )
+        remove = [crossconnect for crossconnect in before if crossconnect not in keep] if mode is ApplyMode.OVERWRITE else colliding
+        return SwitchMoves(
+            switch=name,
+            remove=tuple(remove),
+            add=tuple(sorted(add, key=Crossconnect.sort_key)),
+            keep=tuple(sorted(keep, key=Crossconnect.sort_key)),
+            before=before,
+        )
+
+    def _state(self, moves: tuple[SwitchMoves, ...], observed: Observed, *, after: bool) -> dict[str, frozenset[Crossconnect]]:
+        state = {name: frozenset(reading.crossconnect for reading in readings) for name, readings in observed.items()}
+        if after:
+            state |= {move.switch: move.after for move in moves}
+        return state
+
+    def _lit(self, moves: tuple[SwitchMoves, ...], observed: Observed, *, after: bool) -> frozenset[Link]:
+        return frozenset(self._fabric.links_of(self._state(moves, observed, after=after)))
+
+    def _routed(self, links: Iterable[Link], observed: Observed, moves: tuple[SwitchMoves, ...]) -> tuple[RoutedLink, ...]:
+        state = self._state(moves, observed, after=True)
+        return tuple(self._fabric.routed_in(link, state) for link in sorted(links, key=str))
+
+    def _warnings(self, observed: Observed, wanted: Mapping[str, frozenset[Crossconnect]]) -> tuple[str, ...]:
+        return tuple(
+            f"{name}:{reading.crossconnect} is reported as failed; it will be made anew"
+            for name in sorted(wanted)
+            for reading in observed[name]
+            if reading.state is CrossconnectState.FAILED and reading.crossconnect in wanted[name]
+        )
+
+
+def touched_ports(plan: Plan) -> frozenset[str]:
+    """Ports that a lease must cover, or nobody else's may: moved switch ports, and NIC ports that are wanted or go dark."""
+    switch_ports = {
+        f"{move.switch}.{end.port}" for move in plan.moves for crossconnect in (*move.remove, *move.add) for end in crossconnect.ends
+    }
+    links = [planned.routed.link for planned in plan.links if not planned.kept] + list(plan.dark)
+    return frozenset(switch_ports) | {str(end) for link in links for end in link.ends}
+
+
+def _check_ends(name: str, crossconnects: Iterable[Crossconnect], ends: frozenset[object]) -> None:
+    used: dict[object, Crossconnect] = {}
+    for crossconnect in sorted(crossconnects, key=Crossconnect.sort_key):
+        for end in crossconnect.ends:
+            if end not in ends:
+                raise ConfigError(f"{name}:{crossconnect}: {name} has no {end}; it has {len(ends)} ends")
+            if end in used:
+                raise ConfigError(f"{name}: {crossconnect} and {used[end]} both want {end}; a fibre end carries one crossconnect")
+            used[end] = crossconnect
