@@ -1,0 +1,86 @@
+"""What a host's kernel says of one network interface, and where a link watcher reads it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class Origin(StrEnum):
+    """How a reading came."""
+
+    NOTICE = "notice"
+    """The kernel told of a change."""
+    DUMP = "dump"
+    """We asked; a change since the reading before came at any time between the two."""
+    RECOVERY = "recovery"
+    """As a dump, asked because the kernel dropped notices: its buffer for us was full."""
+
+
+class OperState(StrEnum):
+    """Operational state of an interface, RFC 2863, in the kernel's order."""
+
+    UNKNOWN = "unknown"
+    """The driver does not say."""
+    NOT_PRESENT = "notpresent"
+    """Some part of it is missing."""
+    DOWN = "down"
+    """No carrier, or switched off."""
+    LOWER_LAYER_DOWN = "lowerlayerdown"
+    """Stacked on an interface that is down."""
+    TESTING = "testing"
+    """In a test mode."""
+    DORMANT = "dormant"
+    """Has carrier and waits for something, such as 802.1X."""
+    UP = "up"
+    """Passes packets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkReading:
+    """One interface at one time. Absent (`present` false) keeps the last known figures.
+
+    The state that it tells began at or after `earliest_ns` and not after `at_ns`; None: no earlier state is known, it may have
+    begun at any time. Counters run since the interface was made: a new `ifindex` starts anew.
+    """
+
+    interface: str
+    ifindex: int
+    present: bool
+    admin_up: bool
+    carrier: bool
+    operstate: OperState
+    carrier_changes: int
+    carrier_ups: int
+    carrier_downs: int
+    mtu: int
+    address: str
+    origin: Origin
+    at_ns: int
+    earliest_ns: int | None
+
+    def __str__(self) -> str:
+        state = ("carrier" if self.carrier else "no carrier") if self.present else "gone"
+        return f"{self.interface} (#{self.ifindex}) {state}, {self.carrier_changes} changes, by {self.origin}"
+
+    def changes_since(self, before: "LinkReading") -> int:
+        """How often the carrier changed between `before` and this reading, seen or not."""
+        if self.ifindex != before.ifindex:
+            return self.carrier_changes
+        return (self.carrier_changes - before.carrier_changes) & 0xFFFFFFFF
+
+
+class LinkSource(Protocol):
+    """Readings of every interface of a host: all of them at the start, then each change."""
+
+    async def open(self, on_reading: Callable[[LinkReading], None]) -> None:
+        """Start; returns after the reading of each interface that is there was given."""
+        ...
+
+    async def refresh(self) -> None:
+        """Read all again, so that changes whose notice was lost or is held back are counted; returns after the last reading."""
+        ...
+
+    async def close(self) -> None:
+        """Stop; no reading comes after."""
+        ...

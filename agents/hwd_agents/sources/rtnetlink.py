@@ -1,0 +1,277 @@
+"""Links as the kernel tells them: a raw rtnetlink socket, parsed only as far as a carrier needs."""
+
+import asyncio
+import errno
+import itertools
+import logging
+import socket
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.errors import LinkError
+
+from . import netlink
+from .link import LinkReading, OperState, Origin
+from .sockets import Sockets
+
+DELIVERY_NS: Final = 3_000_000
+"""From the end of a carrier change to the reading of its notice: 0.03 ms median, p99 0.1 to 1.9 ms as two cores are idle or busy."""
+
+HELD_BACK_NS: Final = 1_000_000_000
+"""The kernel (net/core/link_watch.c) may keep a notice this long, except for an interface whose IFLA_LINK is another index."""
+
+_OPERSTATES: Final = tuple(OperState)
+_RECEIVE_BYTES: Final = 65536
+_DATAGRAMS_A_TURN: Final = 64
+_LINK_REQUEST: Final = netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + netlink.encode_u32(
+    netlink.IFLA_EXT_MASK, netlink.RTEXT_FILTER_SKIP_STATS
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Dump:
+    """A dump that is under way."""
+
+    sequence: int
+    asked_ns: int
+    origin: Origin
+    done: asyncio.Future[None]
+    seen: set[int]
+    interrupted: bool = False
+
+
+class RtnetlinkLinks:
+    """A LinkSource on one rtnetlink socket. Netlink carries no kernel stamps: a reading is stamped right after its receipt.
+
+    links = RtnetlinkLinks(HostSockets(), clock)
+    await links.open(print)
+    """
+
+    def __init__(self, sockets: Sockets, clock: Clock, *, receive_buffer_bytes: int | None = None) -> None:
+        self._sockets = sockets
+        self._clock = clock
+        self._receive_buffer_bytes = receive_buffer_bytes
+        self._socket: socket.socket | None = None
+        self._on_reading: Callable[[LinkReading], None] | None = None
+        self._sequences = itertools.count(1)
+        self._dump: _Dump | None = None
+        self._dumping = asyncio.Lock()
+        self._recovery: asyncio.Task[None] | None = None
+        self._known: dict[int, LinkReading] = {}
+        self._held_ns: dict[int, int] = {}  # by ifindex: the latest time at which the known state surely held
+        self._overruns = 0
+
+    @property
+    def overruns(self) -> int:
+        """How often the kernel had to drop notices because we did not read fast enough; each was followed by a dump."""
+        return self._overruns
+
+    async def open(self, on_reading: Callable[[LinkReading], None]) -> None:
+        """Listen, and give the reading of each interface that is there."""
+        if self._socket is not None:
+            raise LinkError("rtnetlink: cannot open: this source is open already")
+        opened = self._sockets.open(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        try:
+            if self._receive_buffer_bytes is not None:
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
+            opened.bind((0, netlink.RTMGRP_LINK))
+        except OSError:
+            opened.close()
+            raise
+        self._socket = opened
+        self._on_reading = on_reading
+        asyncio.get_running_loop().add_reader(opened, self._read)
+        try:
+            await self.refresh()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def refresh(self) -> None:
+        """Read every interface again."""
+        await self._read_all(Origin.DUMP)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        opened, self._socket = self._socket, None
+        if opened is None:
+            return
+        asyncio.get_running_loop().remove_reader(opened)
+        opened.close()
+        self._fail_dump(LinkError("rtnetlink: the source was closed"))
+        recovery, self._recovery = self._recovery, None
+        if recovery is not None:
+            recovery.cancel()
+            await asyncio.gather(recovery, return_exceptions=True)
+
+    async def _read_all(self, origin: Origin) -> None:
+        async with self._dumping:
+            while True:
+                if self._socket is None:
+                    raise LinkError("rtnetlink: cannot read the interfaces: the source is closed")
+                dump = _Dump(
+                    sequence=next(self._sequences),
+                    asked_ns=self._clock.monotonic_ns(),
+                    origin=origin,
+                    done=asyncio.get_running_loop().create_future(),
+                    seen=set(),
+                )
+                self._dump = dump
+                flags = netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP
+                try:
+                    self._socket.send(netlink.encode_message(netlink.RTM_GETLINK, flags, dump.sequence, _LINK_REQUEST))
+                    await dump.done
+                finally:
+                    self._dump = None
+                if not dump.interrupted:
+                    return
+
+    def _read(self) -> None:
+        """Take what the socket has, but leave the loop to others after a while."""
+        for _ in range(_DATAGRAMS_A_TURN):
+            if self._socket is None:  # a callback closed us
+                return
+            try:
+                data = self._socket.recv(_RECEIVE_BYTES)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    asyncio.get_running_loop().remove_reader(
+                        self._socket
+                    )  # else this would come again at once, for ever
+                    self._fail_dump(LinkError(f"rtnetlink: cannot read: {error.strerror}"))
+                    raise
+                self._overrun()
+                continue
+            at_ns = self._clock.monotonic_ns()
+            for message in netlink.messages(data):
+                self._take(message, at_ns)
+
+    def _overrun(self) -> None:
+        self._overruns += 1
+        _log.debug("rtnetlink: the kernel dropped notices (%d times so far); reading all interfaces", self._overruns)
+        if self._recovery is None or self._recovery.done():
+            self._recovery = asyncio.create_task(self._recover(), name="hwd:rtnetlink/recovery")
+
+    async def _recover(self) -> None:
+        try:
+            await self._read_all(Origin.RECOVERY)
+        except (LinkError, OSError) as error:
+            if self._socket is not None:
+                _log.warning("rtnetlink: changes may be missing until the next refresh: %s", error)
+
+    def _take(self, message: netlink.Message, at_ns: int) -> None:
+        dump = self._dump
+        ours = dump is not None and message.sequence == dump.sequence
+        if ours and dump is not None and message.flags & netlink.NLM_F_DUMP_INTR:
+            dump.interrupted = True
+        match message.type:
+            case netlink.RTM_NEWLINK | netlink.RTM_DELLINK:
+                self._take_link(message, at_ns, dump if ours else None)
+            case netlink.NLMSG_DONE if ours and dump is not None:
+                self._end_dump(dump, at_ns)
+            case netlink.NLMSG_ERROR if ours:
+                _number, words = netlink.decode_error(message.payload, message.flags)
+                self._fail_dump(LinkError(f"rtnetlink: cannot read the interfaces: the kernel says {words}"))
+
+    def _take_link(self, message: netlink.Message, at_ns: int, dump: _Dump | None) -> None:
+        family, _kind, ifindex, flags, _change = netlink.INTERFACE.unpack_from(message.payload)
+        if family != socket.AF_UNSPEC:  # bridge ports are told as links too, and "deleted" when they leave their bridge
+            return
+        if message.type == netlink.RTM_DELLINK:
+            self._gone(ifindex, Origin.NOTICE, at_ns, at_ns - DELIVERY_NS)
+            return
+        found = netlink.attributes(message.payload, netlink.INTERFACE.size)
+        interface = found[netlink.IFLA_IFNAME].rstrip(b"\0").decode()
+        carrier = bool(flags & netlink.IFF_LOWER_UP)
+        before = self._known.get(ifindex)
+        if before is not None and before.interface != interface:  # renamed
+            self._gone(ifindex, Origin.NOTICE, at_ns, at_ns - DELIVERY_NS)
+            before = None
+        if dump is not None:
+            dump.seen.add(ifindex)
+            earliest_ns = None if before is None else self._held_ns[ifindex]
+            self._held_ns[ifindex] = dump.asked_ns
+        else:
+            earliest_ns = self._notice_since(
+                ifindex, found, at_ns, rose=before is not None and carrier > before.carrier
+            )
+            self._held_ns[ifindex] = earliest_ns
+        operstate = found.get(netlink.IFLA_OPERSTATE, b"\0")[0]
+        reading = LinkReading(
+            interface=interface,
+            ifindex=ifindex,
+            present=True,
+            admin_up=bool(flags & netlink.IFF_UP),
+            carrier=carrier,
+            operstate=_OPERSTATES[operstate] if operstate < len(_OPERSTATES) else OperState.UNKNOWN,
+            carrier_changes=_number(found, netlink.IFLA_CARRIER_CHANGES),
+            carrier_ups=_number(found, netlink.IFLA_CARRIER_UP_COUNT),
+            carrier_downs=_number(found, netlink.IFLA_CARRIER_DOWN_COUNT),
+            mtu=_number(found, netlink.IFLA_MTU),
+            address=found.get(netlink.IFLA_ADDRESS, b"").hex(":"),
+            origin=Origin.NOTICE if dump is None else dump.origin,
+            at_ns=at_ns,
+            earliest_ns=earliest_ns,
+        )
+        self._known[ifindex] = reading
+        self._tell(reading)
+
+    def _notice_since(self, ifindex: int, found: dict[int, bytes], at_ns: int, *, rose: bool) -> int:
+        """The earliest begin of the state that a notice tells.
+
+        A rise is told at once: its fall was told before. All else may have been held back, unless the kernel treats
+        every change of this interface as urgent.
+        """
+        other = _number(found, netlink.IFLA_LINK)
+        prompt = rose or other not in (0, ifindex)
+        by_delivery = at_ns - DELIVERY_NS - (0 if prompt else HELD_BACK_NS)
+        if ifindex not in self._known:
+            return by_delivery
+        return max(by_delivery, self._held_ns[ifindex])
+
+    def _gone(self, ifindex: int, origin: Origin, at_ns: int, earliest_ns: int) -> None:
+        before = self._known.pop(ifindex, None)
+        held_ns = self._held_ns.pop(ifindex, earliest_ns)
+        if before is None:
+            return
+        gone = replace(
+            before,
+            present=False,
+            admin_up=False,
+            carrier=False,
+            operstate=OperState.NOT_PRESENT,
+            origin=origin,
+            at_ns=at_ns,
+            earliest_ns=max(held_ns, earliest_ns),
+        )
+        self._tell(gone)
+
+    def _end_dump(self, dump: _Dump, at_ns: int) -> None:
+        if not dump.interrupted:
+            for ifindex in [known for known in self._known if known not in dump.seen]:
+                self._gone(ifindex, dump.origin, at_ns, self._held_ns[ifindex])
+        if not dump.done.done():
+            dump.done.set_result(None)
+
+    def _fail_dump(self, error: LinkError) -> None:
+        if self._dump is not None and not self._dump.done.done():
+            self._dump.done.set_exception(error)
+
+    def _tell(self, reading: LinkReading) -> None:
+        if self._on_reading is not None:
+            self._on_reading(reading)
+
+
+def _number(found: dict[int, bytes], kind: int) -> int:
+    value = found.get(kind)
+    if value is None:
+        return 0
+    (number,) = struct.unpack("=I", value)
+    return int(number)

@@ -1,0 +1,160 @@
+"""Where sockets come from: the host's own network, or a namespace that a keeper holds and passes sockets out of.
+
+The wire between a keeper and its clients is here, once: Unix SOCK_SEQPACKET, one JSON object a message each way, and the
+descriptor of a reply as SCM_RIGHTS. It needs nothing but the standard library, since the keeper is a small process.
+"""
+
+import array
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Protocol
+
+MESSAGE_LIMIT_BYTES: Final = 4096
+ANSWER_TIMEOUT_S: Final = 5.0  # an answer takes 0.1 ms; the keeper is gone or stopped when it takes this long
+
+
+class Sockets(Protocol):
+    """Opens sockets in one network namespace."""
+
+    def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
+        """A new socket of that network, not blocking. Raises OSError as socket.socket does."""
+        ...
+
+
+class HostSockets:
+    """Sockets of the network that this process is in."""
+
+    def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
+        """A plain socket, not blocking."""
+        opened = socket.socket(family, kind, proto)
+        opened.setblocking(False)
+        return opened
+
+
+class NamespaceSockets:
+    """Sockets of namespace `ns` of the keeper that listens at `path`.
+
+    A socket belongs for ever to the namespace in which it was made, so the process that holds it may stay in its own.
+    """
+
+    def __init__(self, path: Path | str, ns: str) -> None:
+        self._path = Path(path)
+        self._ns = ns
+
+    def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
+        """A socket made inside the namespace, not blocking. Raises OSError with the keeper's words if it cannot be had."""
+        request = KeeperRequest(verb=Verb.SOCKET, ns=self._ns, family=int(family), kind=int(kind), proto=proto)
+        opened = socket.socket(fileno=ask_for_descriptor(self._path, request))
+        opened.setblocking(False)
+        return opened
+
+
+class Verb(StrEnum):
+    """What a keeper is asked for."""
+
+    SOCKET = "socket"
+    """A new socket made inside the namespace."""
+    NAMESPACE = "namespace"
+    """A descriptor of the namespace itself, to move interfaces into it."""
+    SETTING = "setting"
+    """Write `value` to /proc/sys/`name` from inside the namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeeperRequest:
+    """One question to a keeper."""
+
+    verb: Verb
+    ns: str
+    family: int = 0
+    kind: int = 0
+    proto: int = 0
+    name: str = ""
+    value: str = ""
+
+    def __str__(self) -> str:
+        match self.verb:
+            case Verb.SOCKET:
+                return f"open a socket (family {self.family}, type {self.kind}, protocol {self.proto})"
+            case Verb.NAMESPACE:
+                return "get the namespace"
+            case Verb.SETTING:
+                return f"set {self.name} to {self.value}"
+
+
+def encode_request(request: KeeperRequest) -> bytes:
+    """The bytes of a request."""
+    return json.dumps(asdict(request)).encode()
+
+
+def decode_request(data: bytes) -> KeeperRequest:
+    """The request in `data`. Raises ValueError when it is none."""
+    fields = json.loads(data)
+    if not isinstance(fields, dict):
+        raise ValueError(f"keeper request: not an object but {type(fields).__name__}")
+    try:
+        fields["verb"] = Verb(fields["verb"])
+        request = KeeperRequest(**fields)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"keeper request: {error}") from error
+    if not all(isinstance(number, int) for number in (request.family, request.kind, request.proto)):
+        raise ValueError("keeper request: family, kind and proto are integers")
+    return request
+
+
+def send_answer(connection: socket.socket, *, descriptor: int | None = None) -> None:
+    """Say yes, with the descriptor if there is one."""
+    rights = [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+    connection.sendmsg([json.dumps({"errno": 0}).encode()], rights)
+
+
+def send_refusal(connection: socket.socket, *, number: int, why: str) -> None:
+    """Say no, with an errno and the words for people."""
+    connection.send(json.dumps({"errno": number, "why": why[:1000]}).encode())
+
+
+def ask(path: Path, request: KeeperRequest) -> list[int]:
+    """Ask the keeper at `path`; its descriptors, owned by the caller. Raises OSError with subject, attempt and finding."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(ANSWER_TIMEOUT_S)
+        try:
+            connection.connect(os.fspath(path))
+            connection.send(encode_request(request))
+            data, descriptors = _receive(connection)
+        except TimeoutError as error:
+            words = f"{request.ns}: cannot {request}: no answer from the keeper at {path} in {ANSWER_TIMEOUT_S:g} s"
+            raise TimeoutError(words) from error
+        except OSError as error:
+            words = f"{request.ns}: cannot {request}: the keeper at {path} is not there ({error.strerror})"
+            raise OSError(error.errno, words) from error
+    if not data:
+        raise ConnectionResetError(f"{request.ns}: cannot {request}: the keeper at {path} hung up")
+    answer: Mapping[str, object] = json.loads(data)
+    number = answer["errno"]
+    if number != 0:
+        raise OSError(number, f"{request.ns}: cannot {request}: {answer.get('why')}")
+    return descriptors
+
+
+def ask_for_descriptor(path: Path, request: KeeperRequest) -> int:
+    """Ask for exactly one descriptor."""
+    descriptors = ask(path, request)
+    if len(descriptors) != 1:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise OSError(
+            f"{request.ns}: cannot {request}: the keeper at {path} passed {len(descriptors)} descriptors, not 1"
+        )
+    return descriptors[0]
+
+
+def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
+    data, descriptors, _flags, _address = socket.recv_fds(
+        connection, MESSAGE_LIMIT_BYTES, maxfds=4, flags=socket.MSG_CMSG_CLOEXEC
+    )
+    return data, descriptors

@@ -1,0 +1,59 @@
+"""Addresses, routes and neighbours of one twin host's network."""
+
+import socket
+from ipaddress import IPv4Address, IPv4Interface
+from typing import Final
+
+from . import messages
+from .crossbar import Plug
+from .keeper import Keeper
+from .route import Request, RouteSocket
+
+_LOOPBACK_INDEX: Final = 1
+
+
+class HostNetwork:
+    """Sets up the namespace of one host. Routes to neighbours are /32, so that a host may be reached over any of its ports."""
+
+    def __init__(self, keeper: Keeper, host: str) -> None:
+        self._keeper = keeper
+        self._host = host
+        self._route = RouteSocket(keeper.socket(host, socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
+        self._addresses: dict[int, IPv4Address] = {}
+
+    def prepare(self) -> None:
+        """Loopback up; packets pass whichever port they come by: forwarding on (rings need it), no reverse path filter."""
+        self._route.do([messages.set_up(_LOOPBACK_INDEX, up=True, says=f"switch on the loopback of {self._host}")])
+        self._keeper.setting(self._host, "net/ipv4/ip_forward", "1")
+        for which in ("all", "default"):
+            self._keeper.setting(self._host, f"net/ipv4/conf/{which}/rp_filter", "0")
+
+    def add_address(self, plug: Plug, address: IPv4Interface) -> None:
+        """Give a port its address."""
+        says = f"give {address} to {plug.port}"
+        self._route.do([messages.add_address(plug.ifindex, address, says=says)])
+        self._addresses[plug.ifindex] = address.ip
+
+    def reach(self, plug: Plug, neighbours: dict[IPv4Address, str]) -> None:
+        """From now on each neighbour, {address: hardware address}, is reached over this port, without ARP."""
+        source = self._addresses.get(plug.ifindex)
+        requests: list[Request] = []
+        for ip, address in neighbours.items():
+            says = f"reach {ip} over {plug.port}"
+            packed = bytes.fromhex(address.replace(":", ""))
+            requests.append(messages.set_neighbour(plug.ifindex, ip, packed, says=says))
+            requests.append(messages.set_route(ip, plug.ifindex, source, says=says))
+        self._route.do(requests)
+
+    def forget(self, plug: Plug, *neighbours: IPv4Address) -> None:
+        """No longer reach the neighbours over this port."""
+        requests: list[Request] = []
+        for ip in neighbours:
+            says = f"forget {ip} over {plug.port}"
+            requests.append(messages.delete_route(ip, plug.ifindex, says=says))
+            requests.append(messages.delete_neighbour(plug.ifindex, ip, says=says))
+        self._route.do(requests)
+
+    def close(self) -> None:
+        """Give the socket back."""
+        self._route.close()
