@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Self
 
+from hwd.model.testbed import NicPortId, Strand
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import Crossconnect, FibreEnd
-
-from hwd.model.testbed import NicPortId, Strand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

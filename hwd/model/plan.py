@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from hwd_drivers.kit.values import Crossconnect
-
 from hwd.model.link import Link, RoutedLink
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.values import Crossconnect
 
 
 class ApplyMode(StrEnum):
@@ -89,14 +89,62 @@ class Plan:
     def empty(self) -> bool:
         return not any(move.remove or move.add for move in self.moves)
 
+    def to_data(self) -> dict[str, Json]:
+        """As JSON, for people's programs: what moves, what goes dark, where the light goes."""
+        return {
+            "hash": self.hash,
+            "what": self.what,
+            "mode": self.mode,
+            "empty": self.empty,
+            "moves": [
+                {
+                    "switch": move.switch,
+                    "remove": [*map(str, move.remove)],
+                    "add": [*map(str, move.add)],
+                    "keep": [*map(str, move.keep)],
+                }
+                for move in self.moves
+            ],
+            "links": [
+                {
+                    "link": str(planned.routed.link),
+                    "kept": planned.kept,
+                    "circuits": [
+                        {
+                            "from": str(circuit.source),
+                            "to": str(circuit.target),
+                            "through": [*map(str, circuit.crossconnects)],
+                            "loss_db_typical": circuit.loss_db_typical,
+                            "loss_db_max": circuit.loss_db_max,
+                            "margin_db": circuit.margin_db,
+                        }
+                        for circuit in planned.routed.circuits
+                    ],
+                }
+                for planned in self.links
+            ],
+            "dark": [*map(str, self.dark)],
+            "expected_s": self.expected_s,
+            "expected_from": self.expected_from,
+            "warnings": [*self.warnings],
+            "lease": self.lease,
+            "crash_rule": self.crash_rule,
+            "ready_within_s": self.ready_within_s,
+            "confirm_within_s": self.confirm_within_s,
+        }
+
     def _hashed(self) -> dict[str, Any]:
         return {
             "what": self.what,
             "mode": self.mode,
             "moves": [
-                [move.switch, *(sorted(map(str, part)) for part in (move.remove, move.add, move.keep, move.before))] for move in self.moves
+                [move.switch, *(sorted(map(str, part)) for part in (move.remove, move.add, move.keep, move.before))]
+                for move in self.moves
             ],
-            "links": [[str(planned.routed.link), planned.kept, sorted(map(str, planned.routed.crossconnects))] for planned in self.links],
+            "links": [
+                [str(planned.routed.link), planned.kept, sorted(map(str, planned.routed.crossconnects))]
+                for planned in self.links
+            ],
             "dark": sorted(map(str, self.dark)),
             "lease": self.lease,
             "rules": [self.crash_rule, self.ready_within_s, self.confirm_within_s],

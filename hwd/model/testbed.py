@@ -75,7 +75,9 @@ class NicPort:
 
     def ends(self, side: Side) -> tuple[FibreEnd, ...]:
         """Fibre ends of the transmitter or the receiver, by lane."""
-        return tuple(FibreEnd(owner=self.id.host, port=self.id.port, lane=lane, side=side) for lane in self.module.fibre_lanes)
+        return tuple(
+            FibreEnd(owner=self.id.host, port=self.id.port, lane=lane, side=side) for lane in self.module.fibre_lanes
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,4 +235,6 @@ class Testbed:
         for port in self.ports():
             if port.id == id:
                 return port
-        raise ConfigError(f"{id}: no such NIC port in testbed {self.name}; it has {', '.join(str(port.id) for port in self.ports())}")
+        raise ConfigError(
+            f"{id}: no such NIC port in testbed {self.name}; it has {', '.join(str(port.id) for port in self.ports())}"
+        )

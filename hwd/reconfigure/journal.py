@@ -7,10 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from hwd.model.plan import CrashRule, Plan, SwitchMoves
 from hwd_drivers.kit.disk import Disk, decode_frames, encode_frame
 from hwd_drivers.kit.values import Crossconnect
-
-from hwd.model.plan import CrashRule, Plan, SwitchMoves
 
 COMPACT_BYTES = 1 << 20
 """With nothing open and more than this on disk, the journal is begun anew."""
@@ -54,7 +53,9 @@ class Journal:
 
     def begin(self, plan: Plan, *, reconfiguration: str, run: str | None) -> None:
         """Durable when it returns. Raises OSError when the disk does not take it: then nothing may be driven."""
-        entry = OpenEntry(reconfiguration=reconfiguration, run=run, what=plan.what, moves=plan.moves, crash_rule=plan.crash_rule)
+        entry = OpenEntry(
+            reconfiguration=reconfiguration, run=run, what=plan.what, moves=plan.moves, crash_rule=plan.crash_rule
+        )
         self._append(_write_begin(entry, plan.hash))
         self._open[reconfiguration] = entry
 

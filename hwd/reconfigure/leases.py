@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Iterable
 from typing import Protocol
 
+from hwd.model.lease import Lease
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Sink
 from hwd_drivers.kit.errors import ConfigError, RefusedError
 from hwd_drivers.kit.ids import Ids
-
-from hwd.model.lease import Lease
 
 LONGEST_S = 7 * 24 * 3600.0
 """A lease that nobody renews for a week was forgotten."""
@@ -43,7 +42,10 @@ class Leases:
         """Those that have not expired, oldest first."""
         now = self._clock.wall_ns()
         return tuple(
-            sorted((lease for lease in self._leases.values() if lease.expires_wall_ns > now), key=lambda lease: (lease.taken_wall_ns, lease.id))
+            sorted(
+                (lease for lease in self._leases.values() if lease.expires_wall_ns > now),
+                key=lambda lease: (lease.taken_wall_ns, lease.id),
+            )
         )
 
     def get(self, id: str) -> Lease:
@@ -51,7 +53,9 @@ class Leases:
         for lease in self.all():
             if lease.id == id:
                 return lease
-        raise RefusedError(f"lease {id}: not in force; it expired or was released. Take a new one with `hwd lease take`")
+        raise RefusedError(
+            f"lease {id}: not in force; it expired or was released. Take a new one with `hwd lease take`"
+        )
 
     def check(self, ports: Iterable[str], *, lease: str | None) -> None:
         """Raises RefusedError naming every port of `ports` that someone else holds."""
@@ -74,7 +78,11 @@ class Leases:
         self.check(wanted, lease=None)
         now = self._clock.wall_ns()
         lease = Lease(
-            id=self._ids.token(length=8), holder=holder, ports=wanted, taken_wall_ns=now, expires_wall_ns=now + round(for_s * 1e9)
+            id=self._ids.token(length=8),
+            holder=holder,
+            ports=wanted,
+            taken_wall_ns=now,
+            expires_wall_ns=now + round(for_s * 1e9),
         )
         self._leases[lease.id] = lease
         await self._store.save_lease(lease)
@@ -113,7 +121,9 @@ class Leases:
             due_ns = min((lease.expires_wall_ns for lease in self._leases.values()), default=None)
             self._changed.clear()
             try:
-                await asyncio.wait_for(self._changed.wait(), None if due_ns is None else max(0.001, (due_ns - now) / 1e9))
+                await asyncio.wait_for(
+                    self._changed.wait(), None if due_ns is None else max(0.001, (due_ns - now) / 1e9)
+                )
             except TimeoutError:
                 continue
 

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectState
-
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
 from hwd.model.plan import ApplyMode, CrashRule, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
+from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
+from hwd_drivers.kit.values import Crossconnect, CrossconnectState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,11 @@ class Planner:
         """Raises ConfigError (no path, no such port), RefusedError (in use under `safe`, owned by a host), LinkError (a switch was not read)."""
         routed, wanted = self._wanted(request)
         moves = tuple(self._moves(name, wanted[name], observed, request.mode) for name in sorted(wanted))
-        kept = frozenset(SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect) for move in moves for crossconnect in move.keep)
+        kept = frozenset(
+            SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect)
+            for move in moves
+            for crossconnect in move.keep
+        )
         before, after = self._lit(moves, observed, after=False), self._lit(moves, observed, after=True)
         if not routed:
             touched = frozenset(request.crossconnects)
@@ -78,7 +81,9 @@ class Planner:
         for name, crossconnects in wanted.items():
             switch = self._testbed.switches.get(name)
             if switch is None:
-                raise ConfigError(f"{name}: no such switch in testbed {self._testbed.name}; it has {', '.join(self._testbed.switches)}")
+                raise ConfigError(
+                    f"{name}: no such switch in testbed {self._testbed.name}; it has {', '.join(self._testbed.switches)}"
+                )
             if switch.owner is not None:
                 raise RefusedError(f"{name}: it belongs to host {switch.owner}, which alone drives it")
             _check_ends(name, crossconnects, frozenset(switch.capabilities.ends))
@@ -93,15 +98,27 @@ class Planner:
         good = {reading.crossconnect for reading in observed[name] if reading.state is not CrossconnectState.FAILED}
         keep, add = wanted & good, wanted - good
         ends = {end for crossconnect in add for end in crossconnect.ends}
-        colliding = [crossconnect for crossconnect in before if crossconnect not in keep and ends.intersection(crossconnect.ends)]
-        if mode is ApplyMode.SAFE and (others := [crossconnect for crossconnect in colliding if crossconnect not in add]):
+        colliding = [
+            crossconnect for crossconnect in before if crossconnect not in keep and ends.intersection(crossconnect.ends)
+        ]
+        if mode is ApplyMode.SAFE and (
+            others := [crossconnect for crossconnect in colliding if crossconnect not in add]
+        ):
             first = others[0]
-            wants = next(crossconnect for crossconnect in sorted(add, key=Crossconnect.sort_key) if set(crossconnect.ends) & set(first.ends))
+            wants = next(
+                crossconnect
+                for crossconnect in sorted(add, key=Crossconnect.sort_key)
+                if set(crossconnect.ends) & set(first.ends)
+            )
             end = next(end for end in wants.ends if end in first.ends)
             raise RefusedError(
                 f"{name}: cannot connect {wants}: {end} already carries {first}. Disconnect it first, or use --mode update"
             )
-        remove = [crossconnect for crossconnect in before if crossconnect not in keep] if mode is ApplyMode.OVERWRITE else colliding
+        remove = (
+            [crossconnect for crossconnect in before if crossconnect not in keep]
+            if mode is ApplyMode.OVERWRITE
+            else colliding
+        )
         return SwitchMoves(
             switch=name,
             remove=tuple(remove),
@@ -110,7 +127,9 @@ class Planner:
             before=before,
         )
 
-    def _state(self, moves: tuple[SwitchMoves, ...], observed: Observed, *, after: bool) -> dict[str, frozenset[Crossconnect]]:
+    def _state(
+        self, moves: tuple[SwitchMoves, ...], observed: Observed, *, after: bool
+    ) -> dict[str, frozenset[Crossconnect]]:
         state = {name: frozenset(reading.crossconnect for reading in readings) for name, readings in observed.items()}
         if after:
             state |= {move.switch: move.after for move in moves}
@@ -119,7 +138,9 @@ class Planner:
     def _lit(self, moves: tuple[SwitchMoves, ...], observed: Observed, *, after: bool) -> frozenset[Link]:
         return frozenset(self._fabric.links_of(self._state(moves, observed, after=after)))
 
-    def _routed(self, links: Iterable[Link], observed: Observed, moves: tuple[SwitchMoves, ...]) -> tuple[RoutedLink, ...]:
+    def _routed(
+        self, links: Iterable[Link], observed: Observed, moves: tuple[SwitchMoves, ...]
+    ) -> tuple[RoutedLink, ...]:
         state = self._state(moves, observed, after=True)
         return tuple(self._fabric.routed_in(link, state) for link in sorted(links, key=str))
 
@@ -135,7 +156,10 @@ class Planner:
 def touched_ports(plan: Plan) -> frozenset[str]:
     """Ports that a lease must cover, or nobody else's may: moved switch ports, and NIC ports that are wanted or go dark."""
     switch_ports = {
-        f"{move.switch}.{end.port}" for move in plan.moves for crossconnect in (*move.remove, *move.add) for end in crossconnect.ends
+        f"{move.switch}.{end.port}"
+        for move in plan.moves
+        for crossconnect in (*move.remove, *move.add)
+        for end in crossconnect.ends
     }
     links = [planned.routed.link for planned in plan.links if not planned.kept] + list(plan.dark)
     return frozenset(switch_ports) | {str(end) for link in links for end in link.ends}
@@ -148,5 +172,7 @@ def _check_ends(name: str, crossconnects: Iterable[Crossconnect], ends: frozense
             if end not in ends:
                 raise ConfigError(f"{name}:{crossconnect}: {name} has no {end}; it has {len(ends)} ends")
             if end in used:
-                raise ConfigError(f"{name}: {crossconnect} and {used[end]} both want {end}; a fibre end carries one crossconnect")
+                raise ConfigError(
+                    f"{name}: {crossconnect} and {used[end]} both want {end}; a fibre end carries one crossconnect"
+                )
             used[end] = crossconnect

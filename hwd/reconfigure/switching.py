@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from hwd.model.plan import ApplyMode, SwitchMoves
 from hwd_drivers.kit.errors import FailedError, HwdError
 from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState, Exchange
-
-from hwd.model.plan import ApplyMode, SwitchMoves
 
 COMMAND_WITHIN_S = 10.0
 """For a switch to answer a command: the slowest matrix on record needs 0.5 s a bulk set; a client of one allows 10 s."""
@@ -28,11 +27,18 @@ class SwitchDriver(Protocol):
     async def read(self) -> tuple[CrossconnectReading, ...]: ...
 
     async def change(
-        self, *, remove: Sequence[Crossconnect], add: Sequence[Crossconnect], deadline_s: float, on_commanded: Callable[[int], None] | None
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None,
     ) -> Exchange: ...
 
 
-async def change(driver: SwitchDriver, move: SwitchMoves, on_commanded: Callable[[int], None] | None = None) -> Exchange:
+async def change(
+    driver: SwitchDriver, move: SwitchMoves, on_commanded: Callable[[int], None] | None = None
+) -> Exchange:
     """Send one switch its moves; the answer is not yet proof."""
     deadline_s = asyncio.get_running_loop().time() + COMMAND_WITHIN_S
     return await driver.change(remove=move.remove, add=move.add, deadline_s=deadline_s, on_commanded=on_commanded)
@@ -56,10 +62,14 @@ async def read_back(driver: SwitchDriver, move: SwitchMoves, mode: ApplyMode = A
     unwanted = states.keys() - wanted if mode is ApplyMode.OVERWRITE else frozenset(move.remove) & states.keys()
     differences = [f"{one} is not there" for one in missing]
     differences += [f"{one} is still there" for one in sorted(unwanted, key=Crossconnect.sort_key)]
-    differences += [f"{one} is still tuning after {TUNED_WITHIN_S:.0f} s" for one in sorted(tuning, key=Crossconnect.sort_key)]
+    differences += [
+        f"{one} is still tuning after {TUNED_WITHIN_S:.0f} s" for one in sorted(tuning, key=Crossconnect.sort_key)
+    ]
     differences += [f"{one} is reported as failed" for one in wanted if states.get(one) is CrossconnectState.FAILED]
     if differences:
-        raise FailedError(f"{move.switch}: it answered, but does not report what was asked for: {'; '.join(differences)}")
+        raise FailedError(
+            f"{move.switch}: it answered, but does not report what was asked for: {'; '.join(differences)}"
+        )
 
 
 def way_back(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves:
@@ -86,7 +96,9 @@ def way_on(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves
     )
 
 
-async def bring(driver: SwitchDriver, move: SwitchMoves, way: Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]) -> None:
+async def bring(
+    driver: SwitchDriver, move: SwitchMoves, way: Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
+) -> None:
     """Read a switch, send it `way` (back or on), and read it back.
 
     Raises what the driver raises, and FailedError where an end is taken by a crossconnect that is not ours, or the read-back differs.
@@ -94,17 +106,25 @@ async def bring(driver: SwitchDriver, move: SwitchMoves, way: Callable[[SwitchMo
     now = await driver.read()
     moves = way(move, now)
     going = frozenset(moves.remove)
-    used = {end: reading.crossconnect for reading in now for end in reading.crossconnect.ends if reading.crossconnect not in going}
+    used = {
+        end: reading.crossconnect
+        for reading in now
+        for end in reading.crossconnect.ends
+        if reading.crossconnect not in going
+    }
     for one in moves.add:
         for end in one.ends:
             if (other := used.get(end)) is not None:
-                raise FailedError(f"{move.switch}: cannot restore {one}: {end} meanwhile carries {other}, which is not ours. Remove it by hand")
+                raise FailedError(
+                    f"{move.switch}: cannot restore {one}: {end} meanwhile carries {other}, which is not ours. Remove it by hand"
+                )
     if moves.remove or moves.add:
         await change(driver, moves)
     await read_back(driver, moves)
 
 
-
 def joined(errors: Sequence[BaseException]) -> str:
     """One line for several failures."""
-    return "; ".join(str(error) if isinstance(error, HwdError) else f"{type(error).__name__}: {error}" for error in errors)
+    return "; ".join(
+        str(error) if isinstance(error, HwdError) else f"{type(error).__name__}: {error}" for error in errors
+    )

@@ -1,0 +1,1 @@
+"""Playbooks: experiments in YAML, run step by step."""

@@ -1,0 +1,38 @@
+"""How long reconfigurations took so far, so that a plan can say what to expect. A `Sink`: it learns from timelines."""
+
+import statistics
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from hwd.model.testbed import Testbed
+from hwd_drivers.kit.documents import Document
+
+REMEMBERED = 200
+"""Turnarounds kept; older ones say little about today's rack."""
+
+
+class History:
+    """The last turnarounds of links, in seconds."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._testbed = testbed
+        self._seconds: deque[float] = deque(maxlen=REMEMBERED)
+
+    def __call__(self, document: Document) -> None:
+        links = document.data.get("links") if document.kind == "timeline" else None
+        for link in links if isinstance(links, list | tuple) else ():
+            stages = link.get("stages") if isinstance(link, Mapping) else None
+            for stage in stages if isinstance(stages, list | tuple) else ():
+                if (
+                    isinstance(stage, Mapping)
+                    and stage.get("name") == "turnaround"
+                    and isinstance(stage.get("seconds"), float)
+                ):
+                    self._seconds.append(float(str(stage["seconds"])))
+
+    def expect(self, switches: Iterable[str]) -> tuple[float, str]:
+        """Seconds until links are ready again, and where that figure comes from."""
+        if self._seconds:
+            return statistics.median(self._seconds), f"median of the last {len(self._seconds)} turnarounds"
+        stated = max((self._testbed.switches[name].capabilities.settle_s for name in switches), default=0.0)
+        return stated, "switching time that the switches state; no link has been timed yet"

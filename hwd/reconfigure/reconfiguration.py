@@ -1,0 +1,102 @@
+"""One reconfiguration under way: what it is, how far it is, and what was seen of it so far."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from hwd.model.link import Link
+from hwd.model.plan import Plan
+from hwd.model.testbed import NicPortId
+from hwd_drivers.kit.documents import Json
+
+
+class State(StrEnum):
+    """How far it is."""
+
+    PLANNED = "planned"
+    """Nothing was sent yet."""
+    JOURNALED = "journaled"
+    """Durable; the next thing is the first command."""
+    DRIVING = "driving"
+    """Commands are out."""
+    READ_BACK = "read-back"
+    """The switches answered; what they report is being compared."""
+    DRIVEN = "driven"
+    """The switches report what was asked for."""
+    WAITING = "waiting"
+    """For links to be ready."""
+    AWAITING_CONFIRM = "awaiting-confirm"
+    """It goes back by itself unless somebody confirms in time."""
+    ROLLING_BACK = "rolling-back"
+    """On the way to the state before it."""
+    ENDED = "ended"
+    """`outcome` says how."""
+
+
+class Outcome(StrEnum):
+    """How it ended."""
+
+    CONFIRMED = "confirmed"
+    """The wanted state stands, was read back and, where asked for, was ready."""
+    ROLLED_BACK = "rolled-back"
+    """The state before it stands, and was read back."""
+    FAILED = "failed"
+    """Neither could be reached; the journal keeps it open until the switches can be driven."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reconfiguration:
+    """Owned by the `Reconfigurer`; everybody else only reads it."""
+
+    id: str
+    plan: Plan
+    run: str | None
+    started_ns: int
+    state: State = State.PLANNED
+    outcome: Outcome | None = None
+    why: str = ""
+    lease: str | None = None
+    own_lease: bool = False
+    journaled: bool = False
+    started: dict[str, Json] = field(default_factory=dict)
+    commanded: list[dict[str, Json]] = field(default_factory=list)
+    events: list[Mapping[str, Json]] = field(default_factory=list)
+    sampled: dict[str, Mapping[str, Json]] = field(default_factory=dict)
+    """What the agents say that they sampled, by NIC port."""
+    confirm_by_s: float | None = None
+    """`loop.time()` at which it goes back by itself."""
+    _ready: set[NicPortId] = field(default_factory=set)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        return tuple(planned.routed.link for planned in self.plan.links)
+
+    @property
+    def ends(self) -> frozenset[NicPortId]:
+        return frozenset(end for link in self.links for end in link.ends)
+
+    @property
+    def not_ready(self) -> tuple[Link, ...]:
+        return tuple(link for link in self.links if not self._ready.issuperset(link.ends))
+
+    def see(self, event: Mapping[str, Any]) -> None:
+        """Take one `host.event` that concerns an end of one of the links."""
+        port = NicPortId(host=event["host"], port=event["port"] or "")
+        if port not in self.ends:
+            return
+        self.events.append(event)
+        if event["type"] == "ready" and event["data"].get("reconfiguration") == self.id:
+            self._ready.add(port)
+            self._changed.set()
+
+    async def all_ready(self) -> None:
+        """Return when both ends of every link said that they are ready."""
+        while self.not_ready:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.plan.what}) {self.outcome or self.state}"
