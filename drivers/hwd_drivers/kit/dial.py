@@ -1,0 +1,109 @@
+"""Dial: one way to connect and to listen, over TCP, Unix sockets and memory, under asyncio.Protocol."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from hwd_drivers.kit.memory import MemoryNet
+
+ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
+
+
+class Listener(Protocol):
+    """Accepts connections until it is closed; those that are there stay."""
+
+    @property
+    def address(self) -> str:
+        """Where to connect to: with the port that the system chose, where 0 was asked for."""
+
+    async def close(self) -> None:
+        """Accept no more."""
+
+
+class Dialer(Protocol):
+    """Makes connections. Failures to connect are OSErrors; a deadline is the caller's."""
+
+    async def connect(self, factory: Callable[[], ProtoT], address: str) -> tuple[asyncio.Transport, ProtoT]:
+        """Connect to `address`; the protocol has had its `connection_made` on return."""
+
+    async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
+        """Accept connections at `address`, each with a protocol of its own."""
+
+
+class TcpDialer:
+    """Addresses `host:port`, `[v6]:port` and `unix:/path`. asyncio sets TCP_NODELAY on each TCP connection."""
+
+    async def connect(self, factory: Callable[[], ProtoT], address: str) -> tuple[asyncio.Transport, ProtoT]:
+        loop = asyncio.get_running_loop()
+        if (path := _unix_path(address)) is not None:
+            return await loop.create_unix_connection(factory, path)
+        host, port = _host_and_port(address)
+        return await loop.create_connection(factory, host, port)
+
+    async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
+        loop = asyncio.get_running_loop()
+        if (path := _unix_path(address)) is not None:
+            return _SocketListener(await loop.create_unix_server(factory, path), address)
+        host, port = _host_and_port(address)
+        server = await loop.create_server(factory, host, port)
+        bound = server.sockets[0].getsockname()
+        return _SocketListener(server, f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}")
+
+
+class MemoryDialer:
+    """Addresses `mem:name` in one MemoryNet. `node` owns the connections; left out, it is the node that dials."""
+
+    def __init__(self, net: MemoryNet, *, node: str | None = None) -> None:
+        self._net = net
+        self._node = node
+
+    async def connect(self, factory: Callable[[], ProtoT], address: str) -> tuple[asyncio.Transport, ProtoT]:
+        return await self._net.connect(factory, address, node=self._node)
+
+    async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
+        return await self._net.listen(factory, address, node=self._node)
+
+
+async def dial(
+    factory: Callable[[], ProtoT], address: str, *, net: MemoryNet | None = None
+) -> tuple[asyncio.Transport, ProtoT]:
+    """Connect to an address of any kind; `mem:` ones need their `net`."""
+    if not address.startswith("mem:"):
+        return await TcpDialer().connect(factory, address)
+    if net is None:
+        raise ValueError(f"{address}: there is no memory net here. Write host:port or unix:/path")
+    return await net.connect(factory, address)
+
+
+class _SocketListener:
+    def __init__(self, server: asyncio.Server, address: str) -> None:
+        self._server = server
+        self._address = address
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    async def close(self) -> None:
+        """Close the listening sockets. Not `wait_closed`: from Python 3.12 on it waits for the connections too."""
+        self._server.close()
+        if (path := _unix_path(self._address)) is not None:
+            with contextlib.suppress(FileNotFoundError):  # from Python 3.13 on asyncio removes it
+                os.unlink(path)
+
+
+def _unix_path(address: str) -> str | None:
+    return address.removeprefix("unix:") if address.startswith("unix:") else None
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{address!r}: no address. Write host:port, [v6]:port or unix:/path")
+    if host.startswith("[") and host.endswith("]"):
+        return host[1:-1], int(port)
+    if ":" in host:
+        raise ValueError(f"{address!r}: which colon is before the port? Write [{host}]:{port}")
+    return host, int(port)

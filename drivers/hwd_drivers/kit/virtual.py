@@ -1,0 +1,391 @@
+"""VirtualLoop: asyncio in virtual time, with nodes that can be killed as a power cut kills, the same in every run."""
+
+import asyncio
+import contextvars
+import ctypes
+import itertools
+import random
+import selectors
+import socket
+import weakref
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Any, TypeVar, TypeVarTuple
+
+from typing_extensions import override
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_NS_IN_S = 1_000_000_000
+
+
+class Deadlock(RuntimeError):
+    """Nothing is ready, no timer runs, no socket is open: in virtual time this lasts for ever."""
+
+
+class NodeDied(Exception):
+    """The node was killed before its coroutine was done."""
+
+
+def run_virtual(main: Coroutine[Any, Any, T], *, seed: int = 0) -> T:
+    """Run `main` in virtual time from 0, and return its result. Raises `Deadlock` where it would wait for ever.
+
+    `seed` goes to the global generator of `random`, for libraries that draw from it; ours take `Draws`.
+    """
+    before = random.getstate()
+    random.seed(seed)  # noqa: TID251 - libraries know no Draws
+    try:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            return runner.run(main)
+    finally:
+        random.setstate(before)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """A loop whose time jumps to the next timer when it is idle, after a poll of real I/O.
+
+    Loopback sockets work. Threads and other processes would lie, since time does not wait for them: `run_in_executor` runs
+    inline, and hosts must be numeric. Tasks and futures hash by serial number, so that the sets in asyncio keep one order.
+    """
+
+    def __init__(self) -> None:
+        self._virtual = _VirtualSelector(self._describe_deadlock)
+        self._serials = itertools.count(1)
+        super().__init__(self._virtual)
+        self.set_task_factory(self._make_task)
+
+    @override
+    def time(self) -> float:
+        """Seconds since the loop was made; always a whole number of nanoseconds."""
+        return self._virtual.now_ns / _NS_IN_S
+
+    def time_ns(self) -> int:
+        return self._virtual.now_ns
+
+    @override
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        if (node := _node_of(context)) is None:
+            return super().call_soon(callback, *args, context=context)
+        return super().call_soon(node.run, callback, args, context=context)
+
+    @override
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        if (node := _node_of(context)) is None:
+            return super().call_soon_threadsafe(callback, *args, context=context)
+        return super().call_soon_threadsafe(node.run, callback, args, context=context)
+
+    @override
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        if (node := _node_of(context)) is None:
+            return super().call_at(when, callback, *args, context=context)
+        return super().call_at(when, node.run, callback, args, context=context)
+
+    @override
+    def create_future(self) -> asyncio.Future[Any]:
+        return _NumberedFuture(next(self._serials), self)
+
+    @override
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        """Run `func` now, in the loop. The caller hears of it in a later callback, as it would from a thread."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            result = func(*args)
+        except StopIteration as error:  # a future refuses it
+            failure = RuntimeError(f"{func!r} raised StopIteration")
+            failure.__cause__ = error
+            self.call_soon(_settle, future, future.set_exception, failure)
+        except Exception as error:  # noqa: BLE001 - it is the caller's, who gets it from the future
+            self.call_soon(_settle, future, future.set_exception, error)
+        else:
+            self.call_soon(_settle, future, future.set_result, result)
+        return future
+
+    @override
+    async def getaddrinfo(  # type: ignore[override]  # typeshed's overloads of the answer do not matter here
+        self,
+        host: str | None,
+        port: int | str | None,
+        *,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> list[Any]:
+        try:
+            return socket.getaddrinfo(host, port, family, type, proto, flags | socket.AI_NUMERICHOST)
+        except socket.gaierror as error:
+            text = f"{host}: virtual time cannot wait for a name server. Use a numeric address"
+            raise socket.gaierror(error.errno, text) from error
+
+    def real_io_of(self, node: "_Node") -> list[int]:
+        """Return the file descriptors that callbacks of `node` wait for."""
+        keys = self._virtual.get_map().values()
+        return [key.fd for key in keys if any(handle and _node_of(handle._context) is node for handle in key.data)]
+
+    def disown(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """Do not close this generator at the end."""
+        self._asyncgens.discard(generator)  # type: ignore[attr-defined]  # asyncio's own, unknown to typeshed
+
+    def _make_task(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        **kwargs: Any,
+    ) -> "_NumberedTask":
+        node = _node_of(kwargs.get("context"))
+        task = _NumberedTask(next(self._serials), coro, loop, **kwargs)
+        if node is not None:
+            node.adopt(task)
+        return task
+
+    def _asyncgen_firstiter_hook(self, generator: AsyncGenerator[Any, Any]) -> None:
+        super()._asyncgen_firstiter_hook(generator)  # type: ignore[misc]  # asyncio's own, unknown to typeshed
+        if (node := _node_of(None)) is not None:
+            node.generators.add(generator)
+
+    def _describe_deadlock(self) -> str:
+        waiting = sorted(f"{task.get_name()} at {_where(task)}" for task in asyncio.all_tasks(self))
+        return f"virtual time {self.time()} s: nothing can ever happen again; waiting: {', '.join(waiting) or 'nobody'}"
+
+
+class VirtualClock:
+    """The clock of a host in virtual time: zero when the loop was made."""
+
+    def __init__(self, loop: VirtualLoop, *, wall_start_ns: int) -> None:
+        self._loop = loop
+        self._wall_start_ns = wall_start_ns
+
+    def monotonic_ns(self) -> int:
+        return self._loop.time_ns()
+
+    def wall_ns(self) -> int:
+        return self._wall_start_ns + self._loop.time_ns()
+
+    def from_kernel_ns(self, stamp_ns: int) -> int:
+        return stamp_ns - self._wall_start_ns
+
+
+class Nodes:
+    """The nodes of a world in one VirtualLoop: what runs in one can be killed without a last word.
+
+    ```
+    nodes = Nodes()
+    net = MemoryNet(nodes=nodes)
+    daemon = asyncio.create_task(nodes.run_in_node("daemon", Daemon(...).run()))
+    nodes.kill("daemon")  # no finally runs, its peers see the end of their streams; `daemon` raises NodeDied
+    await nodes.run_in_node("daemon", Daemon(...).run())  # its next life
+    ```
+    What a node had pending is never freed, since freeing a coroutine runs its `finally`: worlds that are killed by the
+    thousand belong in processes of their own. A node must not hold real sockets: no fence stops those.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Node] = {}
+        self._dies_at: dict[str, int] = {}
+        self._hooks: list[Callable[[str], None]] = []
+
+    @contextmanager
+    def node(self, name: str) -> Iterator[None]:
+        """Mark what is started inside as the node's; a dead node starts its next life. Do not await inside."""
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, VirtualLoop):
+            raise RuntimeError(f"node {name}: {loop} has no fence. Run it in a VirtualLoop")
+        if not self.alive(name):
+            self._nodes[name] = _Node(self, name, loop, self._dies_at.pop(name, None))
+        before = _current.set(self._nodes[name])
+        try:
+            yield
+        finally:
+            _current.reset(before)
+
+    async def run_in_node(self, name: str, coro: Coroutine[Any, Any, T]) -> T:
+        """Run `coro` as a task of the node, and return its result. Raises `NodeDied` when the node is killed first."""
+        with self.node(name):
+            inner = asyncio.get_running_loop().create_task(coro, name=name)
+        died = self._nodes[name].died
+        cancelled = False
+        try:
+            await asyncio.wait((inner, died), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            cancelled = True
+            inner.cancel()
+            await asyncio.wait((inner, died), return_when=asyncio.FIRST_COMPLETED)
+        if inner.done():
+            return inner.result()
+        if cancelled:
+            raise asyncio.CancelledError
+        raise NodeDied(f"node {name}: killed at virtual time {asyncio.get_running_loop().time()} s")
+
+    def kill(self, name: str) -> None:
+        """Let nothing of the node run any more, from now on. A node cannot kill itself from a task of its own."""
+        node = self._known(name)
+        if not node.alive:
+            return
+        if asyncio.current_task() in node.tasks:
+            raise RuntimeError(f"node {name}: cannot stop the task that runs. Kill it from outside, or use kill_at")
+        if held := node.loop.real_io_of(node):
+            raise RuntimeError(f"node {name}: holds file descriptors {held} that no fence stops. Give it a MemoryNet")
+        node.bury()
+        for hook in self._hooks:
+            contextvars.Context().run(hook, name)
+
+    def kill_at(self, name: str, callback: int) -> None:
+        """Kill the node in place of its `callback`-th callback, counted from 1 in its life; the next life if it has none now."""
+        if not self.alive(name):
+            self._dies_at[name] = callback
+        elif callback <= self._nodes[name].callbacks:
+            raise ValueError(f"node {name}: callback {callback} is over, it has run {self._nodes[name].callbacks}")
+        else:
+            self._nodes[name].dies_at = callback
+
+    def alive(self, name: str) -> bool:
+        return name in self._nodes and self._nodes[name].alive
+
+    def callbacks(self, name: str) -> int:
+        """Return how many callbacks the node has run in its present or last life: the range for `kill_at`."""
+        return self._known(name).callbacks
+
+    def current(self) -> str | None:
+        """Return the name of the node that the caller runs in."""
+        node = _current.get()
+        return None if node is None else node.name
+
+    def on_kill(self, hook: Callable[[str], None]) -> None:
+        """Call `hook` with the name of each node that dies, right after its last callback."""
+        self._hooks.append(hook)
+
+    def _known(self, name: str) -> "_Node":
+        if name not in self._nodes:
+            raise LookupError(f"node {name}: never started. There are: {', '.join(sorted(self._nodes)) or 'none'}")
+        return self._nodes[name]
+
+
+class _Node:
+    """One life of a node."""
+
+    def __init__(self, nodes: Nodes, name: str, loop: VirtualLoop, dies_at: int | None) -> None:
+        self.name = name
+        self.loop = loop
+        self.alive = True
+        self.callbacks = 0
+        self.dies_at = dies_at
+        self.tasks: weakref.WeakSet[_NumberedTask] = weakref.WeakSet()
+        self.generators: weakref.WeakSet[AsyncGenerator[Any, Any]] = weakref.WeakSet()
+        self.died: asyncio.Future[None] = loop.create_future()
+        self._nodes = nodes
+
+    def run(self, callback: Callable[[*Ts], object], args: tuple[*Ts]) -> None:
+        """Run a callback of this node, if it still lives."""
+        if not self.alive:
+            return
+        if self.callbacks + 1 == self.dies_at:
+            self._nodes.kill(self.name)
+            return
+        self.callbacks += 1
+        callback(*args)
+
+    def adopt(self, task: "_NumberedTask") -> None:
+        self.tasks.add(task)
+        if not self.alive:
+            _keep_for_ever(task)
+
+    def bury(self) -> None:
+        self.alive = False
+        for task in self.tasks:
+            if not task.done():
+                _keep_for_ever(task)
+        for generator in self.generators:
+            self.loop.disown(generator)
+            _leak(generator)
+        self.died.set_result(None)
+
+
+class _VirtualSelector(selectors.DefaultSelector):
+    """Polls real I/O; where nothing came, time has passed."""
+
+    def __init__(self, describe_deadlock: Callable[[], str]) -> None:
+        super().__init__()
+        self.now_ns = 0
+        self._describe_deadlock = describe_deadlock
+
+    @override
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        events = super().select(0)
+        if events or (timeout is not None and timeout <= 0):
+            return events
+        if timeout is not None:
+            self.now_ns += max(1, round(timeout * _NS_IN_S))
+            return events
+        if len(self.get_map()) > 1:  # 1 is the loop's own pipe
+            return super().select(None)
+        raise Deadlock(self._describe_deadlock())
+
+
+class _NumberedTask(asyncio.Task[Any]):
+    _log_destroy_pending: bool  # asyncio's own, unknown to typeshed
+
+    def __init__(
+        self,
+        serial: int,
+        coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+        loop: asyncio.AbstractEventLoop,
+        **kwargs: Any,
+    ) -> None:
+        self._serial = serial
+        super().__init__(coro, loop=loop, **kwargs)
+
+    @override
+    def __hash__(self) -> int:
+        return self._serial
+
+
+class _NumberedFuture(asyncio.Future[Any]):
+    def __init__(self, serial: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._serial = serial
+        super().__init__(loop=loop)
+
+    @override
+    def __hash__(self) -> int:
+        return self._serial
+
+
+_current: contextvars.ContextVar[_Node | None] = contextvars.ContextVar("hwd_node", default=None)
+
+
+def _node_of(context: contextvars.Context | None) -> _Node | None:
+    return _current.get() if context is None else context.get(_current)
+
+
+def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: object) -> None:
+    if not future.done():
+        settle(outcome)
+
+
+def _keep_for_ever(task: _NumberedTask) -> None:
+    """Keep a task from being freed: its coroutine would be closed, and run what its node never did."""
+    task._log_destroy_pending = False
+    asyncio.tasks._unregister_task(task)  # asyncio.run would cancel it and wait for it
+    _leak(task)
+
+
+def _leak(thing: object) -> None:
+    """Hold one reference that is never given back: one in a list would be given back when the interpreter ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    """Return file and line of the innermost await."""
+    awaited: Any = task.get_coro()
+    where = "?"
+    while (frame := getattr(awaited, "cr_frame", None)) is not None:
+        where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        awaited = awaited.cr_await
+    return where
