@@ -1,0 +1,167 @@
+"""Builds the timeline of one reconfiguration from the data of its documents."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hwd.model.instant import Instant, InstantName, Knowledge, Origin
+from hwd.model.link import Link, SwitchCrossconnect
+from hwd.timeline.end import end_timeline, falls_after_ready, first_fall
+from hwd.timeline.observation import Observed
+from hwd.timeline.rules import breaches
+from hwd.timeline.stage import stages
+from hwd.timeline.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
+
+DAEMON = "daemon"
+"""Source of the instants that the daemon stamps itself: when it sent, when the answer was whole."""
+
+
+def build(
+    *,
+    started: Mapping[str, Any],
+    commanded: Sequence[Mapping[str, Any]],
+    events: Iterable[Mapping[str, Any]],
+    settled: Mapping[str, Mapping[str, Any]],
+    switch_origins: Mapping[str, Origin],
+    dwells_s: Mapping[str, float] | None = None,
+) -> Timeline:
+    """Take `reconfiguration.started`, `reconfiguration.commanded` and `host.event` data and the settle replies by host.
+
+    Each link of `started` says which crossconnects it uses (`crossconnects: ["ocs1:1A-2B", ...]`): only switches that had to add one of
+    them count for it. A link that does not say waits for every switch that moved. `switch_origins` says what the answer of each switch is worth
+    (a twin's is drawn); a switch that is not there is hardware. `dwells_s` by link text.
+    """
+    observed = Observed(started["reconfiguration"], events, settled)
+    commands = _commands(commanded, switch_origins)
+    since_ns = min((command.commanded.earliest_ns for command in commands), default=0)
+    ends: list[EndTimeline] = []
+    links: list[LinkTimeline] = []
+    broken: list[str] = list(observed.unreadable)
+    for command in commands:
+        broken += breaches(command.switch, _by_name([command.commanded, command.acknowledged]))
+    for entry in started["links"]:
+        link, kept = Link.parse(entry["link"]), bool(entry["kept"])
+        sent, answered = _switch_instants(kept, _switches(entry, started["moves"]), commands)
+        link_since_ns = sent.earliest_ns if sent.knowledge is Knowledge.SEEN else since_ns
+        both = []
+        for id in link.ends:
+            port = observed.port(id)
+            end = end_timeline(link, port, since_ns=link_since_ns, kept=kept)
+            both.append(end)
+            broken += breaches(str(id), _by_name([sent, *end.instants]))
+            broken += falls_after_ready(end, port)
+            fall = first_fall(port, since_ns=link_since_ns) if kept else None
+            if fall is not None:
+                broken.append(f"{id}: kept link {link} lost its {fall.name} ({fall.source})")
+        instants = (sent, answered, *(_roll_up(name, both) for name in InstantName if name not in _OF_SWITCHES))
+        dwell_s = (dwells_s or {}).get(str(link))
+        ends += both
+        links.append(
+            LinkTimeline(link=link, kept=kept, instants=instants, stages=stages(_by_name(instants)), dwell_s=dwell_s)
+        )
+    return Timeline(
+        reconfiguration=started["reconfiguration"],
+        run=started["run"],
+        what=started["what"],
+        commands=commands,
+        ends=tuple(ends),
+        links=tuple(links),
+        breaches=tuple(broken),
+    )
+
+
+_OF_SWITCHES = (InstantName.COMMANDED, InstantName.ACKNOWLEDGED)
+
+
+def _commands(commanded: Sequence[Mapping[str, Any]], origins: Mapping[str, Origin]) -> tuple[SwitchCommand, ...]:
+    """One for each switch; several exchanges with one switch are one command, from the first byte to the last answer."""
+    by_switch: dict[str, list[Mapping[str, Any]]] = {}
+    for data in commanded:
+        by_switch.setdefault(data["switch"], []).append(data)
+    return tuple(_command(switch, parts, origins) for switch, parts in by_switch.items())
+
+
+def _command(switch: str, parts: list[Mapping[str, Any]], origins: Mapping[str, Origin]) -> SwitchCommand:
+    sent_ns = [part["commanded_ns"] for part in parts if part["commanded_ns"] is not None]
+    answered_ns = [part["acknowledged_ns"] for part in parts]
+    origin = origins.get(switch, Origin.MEASURED)
+    if not sent_ns:
+        commanded = Instant.unknown(InstantName.COMMANDED, f"nothing was sent to {switch}")
+    else:
+        commanded = _stamp(InstantName.COMMANDED, min(sent_ns), Origin.MEASURED)
+    if any(at_ns is None for at_ns in answered_ns):
+        acknowledged = Instant.unknown(InstantName.ACKNOWLEDGED, f"{switch} did not answer")
+    else:
+        acknowledged = _stamp(InstantName.ACKNOWLEDGED, max(answered_ns), origin)
+    count = sum(part["commands"] for part in parts)
+    return SwitchCommand(switch=switch, commands=count, commanded=commanded, acknowledged=acknowledged)
+
+
+def _stamp(name: InstantName, at_ns: int, origin: Origin) -> Instant:
+    return Instant(
+        name=name, knowledge=Knowledge.SEEN, earliest_ns=at_ns, latest_ns=at_ns, source=DAEMON, origin=origin
+    )
+
+
+def _switches(entry: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Switches that had to add a crossconnect of this link."""
+    if "crossconnects" not in entry:
+        return [move["switch"] for move in moves if move["add"]]
+    used = {SwitchCrossconnect.parse(text) for text in entry["crossconnects"]}
+    added = {
+        move["switch"]: {SwitchCrossconnect.parse(f"{move['switch']}:{text}") for text in move["add"]} for move in moves
+    }
+    return [switch for switch, crossconnects in added.items() if used & crossconnects]
+
+
+def _switch_instants(kept: bool, switches: Sequence[str], commands: Sequence[SwitchCommand]) -> tuple[Instant, Instant]:
+    """The earliest `commanded` and the latest `acknowledged` of the switches that count for a link."""
+    if kept:
+        never = (Instant.never_left(name, "kept link") for name in _OF_SWITCHES)
+        return next(never), next(never)
+    by_switch = {command.switch: command for command in commands}
+    if missing := [switch for switch in switches if switch not in by_switch]:
+        why = f"no command is recorded for {', '.join(missing)}"
+    elif not switches:
+        why = "no switch had to move for it"
+    else:
+        used = [by_switch[switch] for switch in switches]
+        return (
+            _extreme(InstantName.COMMANDED, [(command.switch, command.commanded) for command in used], latest=False),
+            _extreme(InstantName.ACKNOWLEDGED, [(c.switch, c.acknowledged) for c in used], latest=True),
+        )
+    return Instant.unknown(InstantName.COMMANDED, why), Instant.unknown(InstantName.ACKNOWLEDGED, why)
+
+
+def _roll_up(name: InstantName, ends: Sequence[EndTimeline]) -> Instant:
+    return _extreme(name, [(str(end.end), end.instant(name)) for end in ends], latest=name is not InstantName.DARK)
+
+
+def _extreme(name: InstantName, subjects: Sequence[tuple[str, Instant]], *, latest: bool) -> Instant:
+    """The earliest or latest of some; unknown if one is unknown; those that never left do not count unless all did."""
+    unknown = [f"{subject}: {one.why}" for subject, one in subjects if one.knowledge is Knowledge.UNKNOWN]
+    if unknown:
+        return Instant.unknown(name, "; ".join(unknown))
+    seen = [(subject, one) for subject, one in subjects if one.knowledge is Knowledge.SEEN]
+    never = [f"{subject}: {one.why}" for subject, one in subjects if one.knowledge is Knowledge.NEVER_LEFT]
+    if not seen:
+        whys = dict.fromkeys(one.why for _, one in subjects)
+        return Instant.never_left(name, never[0].partition(": ")[2] if len(whys) == 1 else "; ".join(never))
+    pick = max if latest else min
+    deciding, decider = pick(seen, key=lambda pair: pair[1].at_ns)
+    origin = decider.origin
+    for _, one in seen:
+        origin = origin.weakest(one.origin)
+    return Instant(
+        name=name,
+        knowledge=Knowledge.SEEN,
+        earliest_ns=pick(one.earliest_ns for _, one in seen),
+        latest_ns=pick(one.latest_ns for _, one in seen),
+        source=f"{deciding} {decider.source}",
+        origin=origin,
+        sampling_ns=max(one.sampling_ns for _, one in seen),
+        why="; ".join(f"never left at {text}" for text in never),
+    )
+
+
+def _by_name(instants: Iterable[Instant]) -> dict[InstantName, Instant]:
+    return {instant.name: instant for instant in instants}

@@ -1,0 +1,120 @@
+"""One end of a link: which observation stands for each instant, and what silence means.
+
+The rules:
+- `dark` is the first loss of light after the command, `ready` the first transfer;
+- `light`, `firmware`, `carrier`, `rdma` are the last coming up after the command that is not after `ready`: what falls later is another story,
+  and is told apart;
+- of several sources that saw one instant, the one of the best origin is chosen, then the narrowest interval, then the earliest;
+- a state whose source says that it is down at the end is unknown, and so is one that nobody watched;
+- never left: nobody saw a change, the agent watched it, and says that it never was away.
+"""
+
+from collections.abc import Iterable
+
+from hwd.model.instant import Instant, InstantName, Knowledge, Origin
+from hwd.model.link import Link
+from hwd.timeline.observation import Change, PortObserved
+from hwd.timeline.timeline import END_INSTANTS, EndTimeline
+
+_UPS = (InstantName.LIGHT, InstantName.FIRMWARE, InstantName.CARRIER, InstantName.RDMA)
+_NS_IN_MS = 1e6
+
+
+def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -> EndTimeline:
+    """`since_ns`: the earliest time at which the link was commanded; what is surely before it does not count."""
+    changes = [change for change in port.changes if change.latest_ns >= since_ns]
+    if kept and all(change.up for change in changes):
+        instants = tuple(Instant.never_left(name, "kept link") for name in END_INSTANTS)
+        return EndTimeline(link=link, end=port.id, instants=instants, observations=())
+    observations = list(_observations(changes))
+    chosen = []
+    for name in END_INSTANTS:
+        candidates = [instant for instant in observations if instant.name is name]
+        chosen.append(min(candidates, key=_rank) if candidates else _unseen(name, port, changes))
+    return EndTimeline(link=link, end=port.id, instants=tuple(chosen), observations=tuple(observations))
+
+
+def falls_after_ready(end: EndTimeline, port: PortObserved) -> tuple[str, ...]:
+    """One text for each source that saw something fall after the first transfer."""
+    ready = end.instant(InstantName.READY)
+    if ready.knowledge is not Knowledge.SEEN:
+        return ()
+    texts = []
+    for name in _UPS:
+        for source, changes in _by_source(change for change in port.changes if change.name is name):
+            falls = [change for change in changes if not change.up and change.earliest_ns > ready.latest_ns]
+            if falls:
+                after_ms = (falls[0].instant(name).at_ns - ready.at_ns) / _NS_IN_MS
+                texts.append(
+                    f"{end.end}: {name} fell again {after_ms:.3f} ms after ready ({source}, {len(falls)} times)"
+                )
+    return tuple(texts)
+
+
+def first_fall(port: PortObserved, *, since_ns: int) -> Change | None:
+    """The first thing that went down after `since_ns`, for links that should have kept everything."""
+    falls = [change for change in port.changes if not change.up and change.earliest_ns >= since_ns]
+    return falls[0] if falls else None
+
+
+def _observations(changes: list[Change]) -> Iterable[Instant]:
+    """For each instant and each source that saw it: its one observation."""
+    for _, darks in _by_source(change for change in changes if change.name is InstantName.LIGHT and not change.up):
+        yield darks[0].instant(InstantName.DARK)
+    readies = [change for change in changes if change.name is InstantName.READY]
+    ready_ns = min((change.latest_ns for change in readies), default=None)
+    for name in _UPS:
+        for _, seen in _by_source(change for change in changes if change.name is name):
+            up = _last_up(seen, ready_ns)
+            if up is not None:
+                yield up.instant(name)
+    for _, transfers in _by_source(readies):
+        yield transfers[0].instant(InstantName.READY)
+
+
+def _last_up(changes: list[Change], ready_ns: int | None) -> Change | None:
+    before = [change for change in changes if ready_ns is None or change.earliest_ns <= ready_ns]
+    if before and before[-1].up:
+        return before[-1]
+    later_ups = [change for change in changes[len(before) :] if change.up]
+    return later_ups[0] if later_ups else None
+
+
+def _unseen(name: InstantName, port: PortObserved, changes: list[Change]) -> Instant:
+    state = InstantName.LIGHT if name is InstantName.DARK else name
+    lost = f"; {port.lost} events of {port.id.host} were lost" if port.lost else ""
+    if name is InstantName.READY and port.wrong_peer:
+        return Instant.unknown(name, port.wrong_peer)
+    own = [change for change in changes if change.name is state]
+    if own and name is InstantName.DARK:
+        return Instant.unknown(name, f"{own[0].source} saw the return of the light only{lost}")
+    if own:
+        return Instant.unknown(name, f"down when {own[-1].source} last saw it{lost}")
+    watch = port.watches.get(state)
+    if watch is None:
+        silence = (
+            f"no source for {state}" if port.settled else f"the agent of {port.id.host} did not say what it watched"
+        )
+        return Instant.unknown(name, f"{silence}{lost}")
+    how = f"{watch.samples} samples, longest gap {watch.longest_gap_ns / _NS_IN_MS:.3f} ms"
+    if state is InstantName.READY:
+        return Instant.unknown(name, f"no transfer succeeded in {watch.samples} tries{lost}")
+    if watch.never_lost and not port.lost:
+        return Instant.never_left(name, f"never away in {how}")
+    return Instant.unknown(name, f"no event tells it ({how}){lost}")
+
+
+def _rank(instant: Instant) -> tuple[int, int, int, str]:
+    return (
+        list(Origin).index(instant.origin),
+        instant.latest_ns - instant.earliest_ns,
+        instant.earliest_ns,
+        instant.source,
+    )
+
+
+def _by_source(changes: Iterable[Change]) -> list[tuple[str, list[Change]]]:
+    sources: dict[str, list[Change]] = {}
+    for change in changes:
+        sources.setdefault(change.source, []).append(change)
+    return sorted(sources.items())

@@ -1,0 +1,165 @@
+"""What agents said of NIC ports during one reconfiguration: changes up and down, what was watched, what was lost."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hwd.model.instant import Instant, InstantName, Knowledge, Origin
+from hwd.model.testbed import NicPortId
+from hwd_drivers.kit.errors import ConfigError
+
+STATES: Mapping[str, tuple[InstantName, str]] = {
+    "carrier": (InstantName.CARRIER, "carrier"),
+    "firmware": (InstantName.FIRMWARE, "up"),
+    "rdma": (InstantName.RDMA, "active"),
+}
+"""Event types that tell a state both ways: the instant of its coming up, and the field that holds the state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Something of a port came up or went down between two times, as one source saw it. Going dark is light going down."""
+
+    name: InstantName
+    up: bool
+    earliest_ns: int
+    latest_ns: int
+    source: str
+    origin: Origin
+    sampling_ns: int
+    remark: str = ""
+
+    def instant(self, name: InstantName) -> Instant:
+        return Instant(
+            name=name,
+            knowledge=Knowledge.SEEN,
+            earliest_ns=self.earliest_ns,
+            latest_ns=self.latest_ns,
+            source=self.source,
+            origin=self.origin,
+            sampling_ns=self.sampling_ns,
+            why=self.remark,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """How one thing of one port was watched: how often, with which longest gap, and whether it was there all the time."""
+
+    samples: int
+    longest_gap_ns: int
+    never_lost: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortObserved:
+    """All that is known of one port, changes in the order in which they happened.
+
+    `settled`: its agent told what it watched; without that, silence means nothing. `lost`: events that its host's spool dropped meanwhile.
+    """
+
+    id: NicPortId
+    changes: tuple[Change, ...] = ()
+    watches: Mapping[InstantName, Watch] = field(default_factory=dict)
+    settled: bool = False
+    lost: int = 0
+    wrong_peer: str = ""
+
+
+class Observed:
+    """Reads `host.event` data and settle replies of one reconfiguration.
+
+    `settled` maps hosts to the data of their agents' settle replies: `{"ports": {port: {kind: {"samples", "longest_gap_ns", "never_lost"}}}}`
+    with the kinds light, firmware, carrier, rdma, ready. What cannot be read is left out and named in `unreadable`.
+    """
+
+    def __init__(
+        self, reconfiguration: str, events: Iterable[Mapping[str, Any]], settled: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        self.unreadable: list[str] = []
+        self._reconfiguration = reconfiguration
+        self._changes: dict[NicPortId, list[Change]] = {}
+        self._lost: dict[str, int] = {}
+        self._wrong_peer: dict[NicPortId, str] = {}
+        self._settled = settled
+        for event in sorted(events, key=lambda event: (event["latest_ns"], event["host"], event["seq"])):
+            self._read(event)
+
+    def port(self, id: NicPortId) -> PortObserved:
+        settled = self._settled.get(id.host)
+        return PortObserved(
+            id=id,
+            changes=tuple(self._changes.get(id, ())),
+            watches={} if settled is None else self._watches(id, settled),
+            settled=settled is not None,
+            lost=self._lost.get(id.host, 0),
+            wrong_peer=self._wrong_peer.get(id, ""),
+        )
+
+    def _read(self, event: Mapping[str, Any]) -> None:
+        data, kind = event["data"], event["type"]
+        if kind == "lost":
+            count = data.get("count")
+            self._lost[event["host"]] = self._lost.get(event["host"], 0) + (count if isinstance(count, int) else 1)
+        if event["port"] is None:
+            return
+        port = NicPortId(host=event["host"], port=event["port"])
+        match kind:
+            case "dark" | "light":
+                self._add(port, event, InstantName.LIGHT, kind == "light")
+            case "carrier" | "firmware" | "rdma":
+                name, field_name = STATES[kind]
+                if isinstance(up := data.get(field_name), bool):
+                    self._add(port, event, name, up)
+                else:
+                    self._refuse(event, f"{field_name} is {up!r}")
+            case "interface" if data.get("present") is False:
+                self._add(port, event, InstantName.CARRIER, up=False, remark="the interface went away")
+            case "ready" if data.get("reconfiguration") == self._reconfiguration:
+                self._add(port, event, InstantName.READY, up=True, remark=f"via {data['via']}" if "via" in data else "")
+            case "wrong-peer" if data.get("reconfiguration") == self._reconfiguration:
+                self._wrong_peer[port] = f"the peer is {data.get('found')}, and should be {data.get('expected')}"
+
+    def _add(self, port: NicPortId, event: Mapping[str, Any], name: InstantName, up: bool, remark: str = "") -> None:
+        try:
+            origin = Origin(event["origin"])
+        except ValueError:
+            self._refuse(event, f"origin is {event['origin']!r}")
+            return
+        earliest_ns, latest_ns = event["earliest_ns"], event["latest_ns"]
+        if earliest_ns > latest_ns:
+            self._refuse(event, f"earliest_ns {earliest_ns} is after latest_ns {latest_ns}")
+            return
+        if unseen := event["data"].get("unseen"):
+            remark = f"{unseen} flaps before it were counted, not seen"
+        change = Change(
+            name=name,
+            up=up,
+            earliest_ns=earliest_ns,
+            latest_ns=latest_ns,
+            source=event["source"],
+            origin=origin,
+            sampling_ns=event.get("sampling_ns", 0),
+            remark=remark,
+        )
+        self._changes.setdefault(port, []).append(change)
+
+    def _refuse(self, event: Mapping[str, Any], why: str) -> None:
+        self.unreadable.append(
+            f"{event['host']}.{event['port']}: event {event['seq']} ({event['type']}) left out: {why}"
+        )
+
+    def _watches(self, id: NicPortId, settled: Mapping[str, Any]) -> dict[InstantName, Watch]:
+        watches: dict[InstantName, Watch] = {}
+        for kind, watch in settled.get("ports", {}).get(id.port, {}).items():
+            try:
+                watches[InstantName(kind)] = Watch(
+                    samples=int(watch["samples"]),
+                    longest_gap_ns=int(watch["longest_gap_ns"]),
+                    never_lost=watch["never_lost"] is True,
+                )
+            except (KeyError, TypeError, ValueError) as error:
+                raise ConfigError(
+                    f"{id}: settle reply says {kind}: {watch!r}, which cannot be read: {error!r}"
+                ) from error
+        return watches

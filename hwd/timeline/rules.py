@@ -1,0 +1,61 @@
+"""The order that instants must keep, and the breaches of it."""
+
+from collections.abc import Mapping
+
+from hwd.model.instant import Instant, InstantName, Knowledge
+
+_N = InstantName
+
+CHAINS: tuple[tuple[InstantName, ...], ...] = (
+    (_N.COMMANDED, _N.DARK, _N.LIGHT, _N.FIRMWARE, _N.CARRIER, _N.READY),
+    (_N.COMMANDED, _N.DARK, _N.LIGHT, _N.FIRMWARE, _N.RDMA, _N.READY),
+    (_N.COMMANDED, _N.ACKNOWLEDGED),
+)
+"""Each instant is at or before all that follow it in its chain; carrier and rdma have no order, nor has acknowledged with light."""
+
+_NS_IN_MS = 1e6
+
+
+def breaches(subject: str, instants: Mapping[InstantName, Instant]) -> tuple[str, ...]:
+    """One text for each pair that is out of order beyond both bounds, leaving out what a nearer breach already says.
+
+    Times in the texts count from `commanded` where it is seen.
+    """
+    found: list[tuple[InstantName, InstantName]] = []
+    for chain in CHAINS:
+        for distance in range(1, len(chain)):
+            for index in range(len(chain) - distance):
+                pair = chain[index], chain[index + distance]
+                if pair in found or not _is_broken(pair, instants):
+                    continue
+                inside = chain[index : index + distance + 1]
+                if any(first in inside and second in inside for first, second in found):
+                    continue
+                found.append(pair)
+    return tuple(_text(subject, instants[first], instants[second], _zero_ns(instants)) for first, second in found)
+
+
+def _is_broken(pair: tuple[InstantName, InstantName], instants: Mapping[InstantName, Instant]) -> bool:
+    first, second = (instants.get(name) for name in pair)
+    if first is None or second is None:
+        return False
+    seen = first.knowledge is Knowledge.SEEN and second.knowledge is Knowledge.SEEN
+    return seen and first.earliest_ns > second.latest_ns
+
+
+def _zero_ns(instants: Mapping[InstantName, Instant]) -> int:
+    commanded = instants.get(InstantName.COMMANDED)
+    return commanded.at_ns if commanded is not None and commanded.knowledge is Knowledge.SEEN else 0
+
+
+def _text(subject: str, first: Instant, second: Instant, zero_ns: int) -> str:
+    by_ms = (first.earliest_ns - second.latest_ns) / _NS_IN_MS
+    return (
+        f"{subject}: {_stamp(first, zero_ns)} should not be after {_stamp(second, zero_ns)}, "
+        f"and is by {by_ms:.3f} ms beyond both bounds"
+    )
+
+
+def _stamp(instant: Instant, zero_ns: int) -> str:
+    at_ms, error_ms = (instant.at_ns - zero_ns) / _NS_IN_MS, instant.error_ns / _NS_IN_MS
+    return f"{instant.name} at {at_ms:.3f} +- {error_ms:.3f} ms" + (f" ({instant.source})" if instant.source else "")

@@ -1,0 +1,242 @@
+"""From documents to a timeline."""
+
+from typing import Any
+
+import pytest
+
+from hwd.model.instant import InstantName, Knowledge, Origin
+from hwd.timeline import StageName, from_data, to_data
+
+START_NS = 1_000_000_000_000
+MS = 1_000_000
+
+Story = Any  # the fixture's class: tests do not import each other
+
+
+def ms(at_ns: int) -> float:
+    return (at_ns - START_NS) / MS
+
+
+def test_usual_link_has_every_stage(story: Story) -> None:
+    timeline = story.tell()
+    assert timeline.breaches == ()
+    (link,) = timeline.links
+    seconds = {stage.name: stage.seconds for stage in link.stages}
+    assert seconds == pytest.approx(
+        {
+            StageName.CONTROL: 0.2,
+            StageName.OPTICAL: 0.101,
+            StageName.FIRMWARE: 6.0,
+            StageName.CARRIER: 0.001,
+            StageName.RDMA: 0.001,
+            StageName.READY: 0.148,
+            StageName.TURNAROUND: 6.251,
+            StageName.ACTIVATION: 5.902,
+        }
+    )
+    assert link.dwell_s == 12.5
+    assert link.stage(StageName.FIRMWARE).error_s == pytest.approx(0.0002)
+    assert link.stage(StageName.CONTROL).error_s == 0
+
+
+def test_link_takes_the_earliest_dark_and_the_latest_of_the_rest(story: Story) -> None:
+    (link,) = story.tell().links
+    assert ms(link.instant(InstantName.DARK).at_ns) == 5
+    assert link.instant(InstantName.DARK).source == "h0.eth0 module"
+    for name in (InstantName.LIGHT, InstantName.FIRMWARE, InstantName.CARRIER, InstantName.RDMA, InstantName.READY):
+        assert link.instant(name).source.startswith("h1.eth0"), name
+    assert ms(link.instant(InstantName.READY).at_ns) == 6251
+
+
+def test_bounds_of_a_link_are_those_of_the_later_end(story: Story) -> None:
+    story.without("h0.eth0", "firmware")
+    story.event("h0.eth0", "firmware", 6100.9, error_ms=0.05, source="phy", up=True)
+    firmware = story.tell().links[0].instant(InstantName.FIRMWARE)
+    assert (ms(firmware.earliest_ns), ms(firmware.latest_ns)) == (6100.9, 6101.1)
+
+
+def test_unknown_at_one_end_is_unknown_for_the_link_and_names_the_end(story: Story) -> None:
+    story.without("h1.eth0", "rdma")
+    story.settle("h1", kinds={"light": False, "firmware": False, "carrier": False, "ready": False})
+    (link,) = story.tell().links
+    rdma = link.instant(InstantName.RDMA)
+    assert rdma.knowledge is Knowledge.UNKNOWN
+    assert rdma.why == "h1.eth0: no source for rdma"
+    assert link.stage(StageName.RDMA).seconds is None
+    ready = link.stage(StageName.READY)
+    assert ready.seconds == pytest.approx(0.149)
+    assert ready.why.startswith("counted from the carrier: rdma unknown: h1.eth0")
+
+
+def test_silence_without_a_settle_reply_is_unknown(story: Story) -> None:
+    story.without("h0.eth0", "carrier")
+    del story.settled["h0"]
+    end = story.tell().ends[0]
+    assert end.instant(InstantName.CARRIER).knowledge is Knowledge.UNKNOWN
+    assert "did not say what it watched" in end.instant(InstantName.CARRIER).why
+
+
+def test_switch_too_fast_for_the_carrier_leaves_it_never_left(story: Story) -> None:
+    for end in ("h0.eth0", "h1.eth0"):
+        story.without(end, "carrier", "firmware", "rdma")
+    (link,) = story.tell().links
+    carrier = link.instant(InstantName.CARRIER)
+    assert carrier.knowledge is Knowledge.NEVER_LEFT
+    assert carrier.why == "never away in 500 samples, longest gap 2.000 ms"
+    assert link.stage(StageName.CARRIER).knowledge is Knowledge.NEVER_LEFT
+
+
+def test_carrier_that_fell_at_one_end_only_is_seen_for_the_link(story: Story) -> None:
+    story.without("h0.eth0", "carrier")
+    carrier = story.tell().links[0].instant(InstantName.CARRIER)
+    assert carrier.knowledge is Knowledge.SEEN
+    assert ms(carrier.at_ns) == 6102
+    assert carrier.why.startswith("never left at h0.eth0")
+
+
+def test_lost_events_forbid_to_say_never_left(story: Story) -> None:
+    for end in ("h0.eth0", "h1.eth0"):
+        story.without(end, "carrier")
+    story.event("h0", "lost", 50, count=3, why="spool full")
+    ends = story.tell().ends
+    assert ends[0].instant(InstantName.CARRIER).knowledge is Knowledge.UNKNOWN
+    assert ends[0].instant(InstantName.CARRIER).why.endswith("3 events of h0 were lost")
+    assert ends[1].instant(InstantName.CARRIER).knowledge is Knowledge.NEVER_LEFT
+
+
+def test_last_carrier_before_ready_and_first_dark_count(story: Story) -> None:
+    story.event("h0.eth0", "dark", 40, source="module")
+    story.event("h0.eth0", "light", 60, source="module")
+    story.event("h0.eth0", "carrier", 3000, source="netlink", carrier=True)
+    story.event("h0.eth0", "carrier", 3005, source="netlink", carrier=False)
+    end = story.tell().ends[0]
+    assert ms(end.instant(InstantName.DARK).at_ns) == 5
+    assert ms(end.instant(InstantName.LIGHT).at_ns) == 100
+    assert ms(end.instant(InstantName.CARRIER).at_ns) == 6101
+
+
+def test_flap_after_ready_is_told_and_does_not_move_the_carrier(story: Story) -> None:
+    story.event("h0.eth0", "carrier", 8250, source="netlink", carrier=False)
+    story.event("h0.eth0", "carrier", 9000, source="netlink", carrier=True)
+    timeline = story.tell()
+    assert ms(timeline.ends[0].instant(InstantName.CARRIER).at_ns) == 6101
+    assert timeline.breaches == ("h0.eth0: carrier fell again 2000.000 ms after ready (netlink, 1 times)",)
+
+
+def test_link_that_stays_down_is_unknown_and_says_who_saw_it_last(story: Story) -> None:
+    story.without("h0.eth0", "carrier", "rdma", "ready")
+    story.event("h0.eth0", "carrier", 6, source="netlink", carrier=False)
+    carrier = story.tell().ends[0].instant(InstantName.CARRIER)
+    assert carrier.knowledge is Knowledge.UNKNOWN
+    assert carrier.why == "down when netlink last saw it"
+
+
+def test_light_without_dark_leaves_dark_unknown(story: Story) -> None:
+    story.without("h1.eth0", "dark")
+    dark = story.tell().ends[1].instant(InstantName.DARK)
+    assert (dark.knowledge, dark.why) == (Knowledge.UNKNOWN, "module saw the return of the light only")
+
+
+def test_all_observations_are_kept_and_best_origin_then_narrowest_is_chosen(story: Story) -> None:
+    story.event("h0.eth0", "light", 95, source="switch-monitor", origin="twin", error_ms=0.01)
+    story.event("h0.eth0", "light", 99, source="phy-register", error_ms=0.02)
+    end = story.tell().ends[0]
+    assert end.instant(InstantName.LIGHT).source == "phy-register"
+    seen = [one.source for one in end.observations if one.name is InstantName.LIGHT]
+    assert sorted(seen) == ["module", "phy-register", "switch-monitor"]
+
+
+def test_what_was_before_the_command_does_not_count(story: Story) -> None:
+    story.event("h0.eth0", "dark", -50, source="module")
+    assert ms(story.tell().ends[0].instant(InstantName.DARK).at_ns) == 5
+
+
+def test_only_switches_of_its_own_crossconnects_count_for_a_link(story: Story) -> None:
+    story.moves.append({"switch": "ocs2", "remove": [], "add": ["1A-2B"]})
+    story.command("ocs2", -3, 900)
+    (link,) = story.tell().links
+    assert ms(link.instant(InstantName.COMMANDED).at_ns) == 0
+    assert ms(link.instant(InstantName.ACKNOWLEDGED).at_ns) == 200
+
+
+def test_link_over_two_switches_waits_for_both(story: Story) -> None:
+    story.links[0]["crossconnects"].append("ocs2:1A-2B")
+    story.moves.append({"switch": "ocs2", "remove": [], "add": ["1A-2B"]})
+    story.command("ocs2", -3, 900)
+    (link,) = story.tell().links
+    assert ms(link.instant(InstantName.COMMANDED).at_ns) == -3
+    assert ms(link.instant(InstantName.ACKNOWLEDGED).at_ns) == 900
+
+
+def test_switch_that_never_answered_is_unknown_by_name(story: Story) -> None:
+    story.commanded.clear()
+    story.command("ocs1", 0, None)
+    (link,) = story.tell().links
+    assert link.instant(InstantName.ACKNOWLEDGED).why == "ocs1: ocs1 did not answer"
+    assert link.stage(StageName.CONTROL).knowledge is Knowledge.UNKNOWN
+    assert link.stage(StageName.OPTICAL).seconds == pytest.approx(0.101)
+
+
+def test_kept_link_never_left_anything(story: Story) -> None:
+    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": ["ocs1:5A-6B"]})
+    timeline = story.tell()
+    kept = timeline.links[1]
+    assert {instant.knowledge for instant in kept.instants} == {Knowledge.NEVER_LEFT}
+    assert {stage.seconds for stage in kept.stages} == {None}
+    assert timeline.breaches == ()
+
+
+def test_kept_link_that_went_dark_is_a_breach(story: Story) -> None:
+    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": ["ocs1:5A-6B"]})
+    story.event("h2.eth0", "dark", 7, source="module")
+    timeline = story.tell()
+    assert timeline.breaches == ("h2.eth0: kept link h2.eth0<->h3.eth0 lost its light (module)",)
+    assert timeline.ends_of(timeline.links[1].link)[0].instant(InstantName.DARK).knowledge is Knowledge.SEEN
+
+
+def test_wrong_peer_is_why_ready_is_unknown(story: Story) -> None:
+    story.without("h0.eth0", "ready")
+    story.event("h0.eth0", "wrong-peer", 6200, reconfiguration="r1", expected="h1.eth0", found="h3.eth0")
+    ready = story.tell().ends[0].instant(InstantName.READY)
+    assert ready.why == "the peer is h3.eth0, and should be h1.eth0"
+
+
+def test_ready_of_another_reconfiguration_is_not_ours(story: Story) -> None:
+    story.without("h0.eth0", "ready")
+    story.event("h0.eth0", "ready", 6200, reconfiguration="r0", peer="h1.eth0")
+    ready = story.tell().ends[0].instant(InstantName.READY)
+    assert ready.why == "no transfer succeeded in 500 tries"
+
+
+def test_long_stage_is_as_weak_as_what_its_length_is_made_of(story: Story) -> None:
+    for event in story.events:
+        event["origin"] = "fitted" if event["type"] in ("firmware", "light", "dark") else "kernel"
+    (link,) = story.tell().links
+    origins = {stage.name: stage.origin for stage in link.stages}
+    assert origins[StageName.CONTROL] is Origin.MEASURED
+    assert origins[StageName.OPTICAL] is Origin.FITTED
+    assert origins[StageName.FIRMWARE] is Origin.FITTED
+    assert origins[StageName.CARRIER] is Origin.TWIN, "the fitted part lies before it"
+    assert origins[StageName.RDMA] is Origin.KERNEL
+    assert origins[StageName.TURNAROUND] is Origin.FITTED
+    assert origins[StageName.ACTIVATION] is Origin.FITTED
+
+
+def test_answer_of_a_twin_switch_has_the_origin_of_the_twin(story: Story) -> None:
+    story.origins["ocs1"] = Origin.FITTED
+    (link,) = story.tell().links
+    assert link.stage(StageName.CONTROL).origin is Origin.FITTED
+
+
+def test_event_that_cannot_be_read_is_left_out_and_told(story: Story) -> None:
+    story.event("h0.eth0", "carrier", 7000, source="netlink", carrier="yes")
+    timeline = story.tell()
+    assert timeline.breaches == ("h0.eth0: event 15 (carrier) left out: carrier is 'yes'",)
+
+
+def test_document_keeps_all_of_a_timeline(story: Story) -> None:
+    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": []})
+    story.without("h1.eth0", "rdma")
+    story.event("h0.eth0", "carrier", 8250, source="netlink", carrier=False)
+    timeline = story.tell()
+    assert from_data(to_data(timeline)) == timeline

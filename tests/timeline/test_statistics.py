@@ -1,0 +1,88 @@
+"""Statistics of stages."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd.model.instant import Knowledge, Origin
+from hwd.timeline import Sample, Stage, StageName, samples, summarise
+
+Story = Any
+
+
+def sample(seconds: float, *, virtual: bool = False, origin: Origin = Origin.KERNEL, group: str = "ring") -> Sample:
+    stage = Stage(
+        name=StageName.FIRMWARE, knowledge=Knowledge.SEEN, seconds=seconds, error_s=seconds / 100, origin=origin
+    )
+    return Sample(group=(group,), stage=stage, virtual_time=virtual)
+
+
+def test_p99_is_there_from_a_hundred_values_on() -> None:
+    (row,) = summarise([sample(float(value)) for value in range(99)], seed=1)
+    assert row.p99_s is None
+    (row,) = summarise([sample(float(value)) for value in range(100)], seed=1)
+    assert row.p99_s == pytest.approx(98.01)
+    assert (row.n, row.median_s, row.mean_s, row.max_s) == (100, 49.5, 49.5, 99)
+    assert row.error_s == pytest.approx(0.495)
+
+
+def test_virtual_and_real_time_are_kept_apart() -> None:
+    rows = summarise([sample(1), sample(2, virtual=True)], seed=1)
+    assert [(row.virtual_time, row.n) for row in rows] == [(False, 1), (True, 1)]
+
+
+def test_origin_is_the_weakest_of_all() -> None:
+    (row,) = summarise([sample(1, origin=Origin.MEASURED), sample(2, origin=Origin.TWIN)], seed=1)
+    assert row.origin is Origin.TWIN
+
+
+def test_row_without_values_counts_what_is_missing() -> None:
+    stages = [
+        Stage(name=StageName.RDMA, knowledge=Knowledge.UNKNOWN, why="no source"),
+        Stage(name=StageName.RDMA, knowledge=Knowledge.NEVER_LEFT, why="kept"),
+    ]
+    (row,) = summarise([Sample(group=("a",), stage=stage, virtual_time=False) for stage in stages], seed=1)
+    assert (row.n, row.unknown, row.never_left) == (0, 1, 1)
+    assert [row.median_s, row.median_low_s, row.mean_s, row.p95_s, row.max_s, row.error_s] == [None] * 6
+    assert row.origin is None
+
+
+def test_row_does_not_depend_on_other_rows() -> None:
+    own = [sample(float(value)) for value in range(30)]
+    (alone,) = summarise(own, seed=7)
+    beside = summarise([sample(3, group="pairs"), *own], seed=7)
+    assert beside[1] == alone
+    assert summarise(own, seed=8)[0].median_low_s is not None
+
+
+def test_bootstrap_interval_covers_the_true_median_about_as_often_as_stated() -> None:
+    generator = np.random.default_rng(5)
+    covered = 0
+    for trial in range(200):
+        values = generator.exponential(size=60)
+        (row,) = summarise([sample(float(value)) for value in values], seed=trial, resamples=400)
+        assert row.median_low_s is not None
+        assert row.median_high_s is not None
+        covered += row.median_low_s <= np.log(2) <= row.median_high_s
+    assert 178 <= covered <= 199
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=40))
+def test_interval_holds_the_median_and_lies_within_the_values(values: list[float]) -> None:
+    (row,) = summarise([sample(value) for value in values], seed=3, resamples=200)
+    assert row.median_s is not None
+    assert row.median_low_s is not None
+    assert row.median_high_s is not None
+    assert min(values) <= row.median_low_s <= row.median_high_s <= max(values)
+    assert row.max_s == max(values)
+
+
+def test_kept_links_give_no_samples(new_story: Callable[[], Story], story: Story) -> None:
+    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": []})
+    taken = samples([story.tell()], virtual_time=False)
+    assert len(taken) == len(StageName)
+    assert {one.group for one in taken} == {("pairs",)}
