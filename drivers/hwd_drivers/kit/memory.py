@@ -312,7 +312,7 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         assert self._protocol is not None
         _, data = self._flying.popleft()
         self._flying_bytes -= len(data)
-        self._at.call_soon(self._peer._landed, context=self._peer._context)
+        self._tell_room()
         try:
             if data:
                 self._protocol.data_received(data)
@@ -325,6 +325,10 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
             self._at.call_exception_handler(told)
             self._close_socket(error)
         self.pump_soon()
+
+    def _tell_room(self) -> None:
+        if self._peer._waiting:
+            self._at.call_soon(self._peer._landed, context=self._peer._context)
 
     def _landed(self) -> None:
         """Something of ours reached the peer: there is room for more."""
@@ -370,7 +374,7 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         if not self._peer._closed:
             self._send_end()
             self._peer.pump_soon()
-            self._at.call_soon(self._peer._landed, context=self._peer._context)
+            self._tell_room()
         if self._protocol is not None:
             self._at.call_soon(self._protocol.connection_lost, error, context=self._context)
 
