@@ -1,0 +1,29 @@
+"""The sources of one host, together: what its watchers are given."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from hwd_agents.sources.link import LinkSource
+from hwd_agents.sources.readings import FileSource, ModuleSource, PhySource
+from hwd_agents.sources.udp import DatagramSource
+from hwd_agents.wire import SourceNote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """One of each; None is a source that this host does not have.
+
+    `link_note` and `datagrams_note` say what those two are worth now. `life` names the life of the link counters: another one, and they have
+    started anew. `background` runs what stands behind the sources for as long as the agent lives, and calls back whenever a note or the life changed.
+    """
+
+    link: LinkSource
+    link_note: Callable[[], SourceNote]
+    datagrams: DatagramSource
+    datagrams_note: Callable[[], SourceNote]
+    life: Callable[[], str]
+    modules: ModuleSource | None = None
+    files: FileSource | None = None
+    phy: PhySource | None = None
+    background: Callable[[Callable[[], None]], Coroutine[Any, Any, None]] | None = None
