@@ -118,8 +118,9 @@ async def pair(way: tuple[Dialer, str], *, far_half_open: bool = False) -> Async
     accepted: asyncio.Queue[Recorder] = asyncio.Queue()
 
     def accept() -> Recorder:
-        accepted.put_nowait(Recorder(keep_half_open=far_half_open))
-        return accepted._queue[-1]  # type: ignore[attr-defined,no-any-return]
+        recorder = Recorder(keep_half_open=far_half_open)
+        accepted.put_nowait(recorder)
+        return recorder
 
     listener = await dialer.listen(accept, address)
     _, near = await dialer.connect(Recorder, listener.address)

@@ -126,17 +126,20 @@ def test_deadlock_is_an_error_that_says_who_waits_where() -> None:
 
 
 def test_open_socket_is_waited_for_in_real_time() -> None:
+    ours, theirs = socket.socketpair()
+    script = "import socket, time; time.sleep(0.2); socket.socket(fileno=0).sendall(b'late')"
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=theirs.fileno())
+    theirs.close()
+
     async def main() -> None:
-        loop = asyncio.get_running_loop()
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", "import time; time.sleep(0.2); print('late')", stdout=subprocess.PIPE
-        )
-        assert child.stdout is not None
-        assert await child.stdout.read() == b"late\n"
-        await child.wait()
-        assert loop.time() == 0
+        reader, writer = await asyncio.open_connection(sock=ours)
+        assert await reader.read() == b"late"
+        assert asyncio.get_running_loop().time() == 0
+        writer.close()
+        await writer.wait_closed()
 
     run_virtual(main())
+    assert child.wait(60) == 0
 
 
 def test_sets_of_tasks_and_futures_keep_one_order() -> None:
