@@ -1,0 +1,281 @@
+"""Light and carrier on real veth pairs and real redirects."""
+
+import asyncio
+import errno
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from ipaddress import IPv4Address, IPv4Interface
+
+import pytest
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg  # type: ignore[import-untyped]
+from pyroute2.netlink.rtnl.tcmsg import tcmsg  # type: ignore[import-untyped]
+
+from hwd.twin.kernel import Carrier, Crossbar, HostNetwork, Keeper, Light, Plug, messages
+from hwd.twin.kernel.route import KernelError, Request
+from hwd_agents.sources import netlink
+from hwd_agents.sources.link import LinkReading
+from hwd_agents.sources.rtnetlink import RtnetlinkLinks
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.errors import ConfigError
+
+pytestmark = pytest.mark.kernel
+
+WITHIN_S = 20.0
+IPS = {"a": "10.1.0.1", "b": "10.1.0.2", "c": "10.1.0.3"}
+HOSTS = {"a": "h0", "b": "h1", "c": "h1"}
+SHARED_IP = IPv4Address("10.1.1.1")
+"""Address of both b and c, so that a datagram to it shows where the light went."""
+PORT = 7000
+UntilUp = Callable[..., Awaitable[None]]
+
+
+class Wires:
+    """Three NIC ports, a of h0, b and c of h1, all with carrier, and a raw end in each."""
+
+    def __init__(self, keeper: Keeper, crossbar: Crossbar) -> None:
+        self.crossbar = crossbar
+        networks = {host: HostNetwork(keeper, host) for host in ("h0", "h1")}
+        for network in networks.values():
+            network.prepare()
+        self.ends = {}
+        same = "02:00:00:00:00:01"
+        for port, ip in IPS.items():
+            address = "" if port == "a" else same
+            plug = crossbar.plug(port, host=HOSTS[port], interface=port, address=address)
+            networks[plug.host].add_address(plug, IPv4Interface(f"{ip}/32"))
+            if port != "a":
+                networks[plug.host].add_address(plug, IPv4Interface(f"{SHARED_IP}/32"))
+                networks[plug.host].reach(plug, {IPv4Address(IPS["a"]): crossbar.plugs["a"].address})
+            end = keeper.socket(plug.host, socket.AF_INET, socket.SOCK_DGRAM)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.encode())
+            end.bind(("0.0.0.0", PORT))
+            self.ends[port] = end
+        networks["h0"].reach(
+            crossbar.plugs["a"], dict.fromkeys((IPv4Address(IPS["b"]), IPv4Address(IPS["c"]), SHARED_IP), same)
+        )
+        for network in networks.values():
+            network.close()
+        crossbar.apply([Carrier(port=port, up=True) for port in IPS])
+
+    def send(self, port: str, ip: str = str(SHARED_IP)) -> None:
+        self.ends[port].sendto(b"light", (ip, PORT))
+
+    def arrived(self) -> dict[str, int]:
+        """What each end got since the last call; delivery is done when send returns, or by the softirq right after."""
+        return {port: count for port, end in self.ends.items() if (count := drain(end))}
+
+
+def drain(end: socket.socket) -> int:
+    count = 0
+    while True:
+        try:
+            end.recv(64)
+        except BlockingIOError:
+            return count
+        count += 1
+
+
+@pytest.fixture
+async def wires(keeper: Keeper, crossbar: Crossbar, until_up: UntilUp) -> AsyncIterator[Wires]:
+    wires = Wires(keeper, crossbar)
+    await until_up(*IPS)
+    yield wires
+    for end in wires.ends.values():
+        end.close()
+
+
+async def wait_for(wires: Wires, port: str) -> dict[str, int]:
+    """Wait until `port` has something; what has arrived anywhere by then."""
+    loop = asyncio.get_running_loop()
+    arrived = asyncio.Event()
+    loop.add_reader(wires.ends[port], arrived.set)
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            await arrived.wait()
+    finally:
+        loop.remove_reader(wires.ends[port])
+    return wires.arrived()
+
+
+async def test_light_goes_one_way_only(wires: Wires) -> None:
+    wires.crossbar.light("a", "b")
+    wires.send("b", IPS["a"])
+    wires.send("a")
+    assert await wait_for(wires, "b") == {"b": 1}
+
+
+async def test_each_way_is_lit_by_itself(wires: Wires) -> None:
+    wires.crossbar.apply([Light(from_port="a", to_ports=("b",)), Light(from_port="c", to_ports=("a",))])
+    wires.send("a")
+    assert await wait_for(wires, "b") == {"b": 1}
+    wires.send("c", IPS["a"])
+    assert await wait_for(wires, "a") == {"a": 1}
+
+
+async def test_new_light_takes_the_place_of_the_old(wires: Wires) -> None:
+    wires.crossbar.light("a", "b")
+    wires.crossbar.light("a", "c")
+    wires.send("a")
+    assert await wait_for(wires, "c") == {"c": 1}
+
+
+async def test_split_light_arrives_everywhere(wires: Wires) -> None:
+    wires.crossbar.apply([Light(from_port="a", to_ports=("b", "c"))])
+    wires.send("a")
+    assert await wait_for(wires, "c") == {"b": 1, "c": 1}
+
+
+async def test_dark_port_reaches_nobody_until_it_is_lit(wires: Wires) -> None:
+    wires.send("a")
+    wires.crossbar.light("a", "b")
+    wires.crossbar.darken("a")
+    wires.crossbar.darken("a")  # dark already: no error
+    wires.send("a")
+    wires.crossbar.light("a", "c")
+    wires.send("a")
+    assert await wait_for(wires, "c") == {"c": 1}
+
+
+async def test_port_without_carrier_gets_nothing(wires: Wires, until_up: UntilUp) -> None:
+    wires.crossbar.apply([Light(from_port="a", to_ports=("b",)), Carrier(port="b", up=False)])
+    wires.send("a")
+    wires.crossbar.carrier("b", True)
+    await until_up("b")
+    wires.send("a")
+    assert await wait_for(wires, "b") == {"b": 1}
+
+
+async def test_replacing_light_loses_nothing_and_doubles_nothing(wires: Wires) -> None:
+    """One thread sends without pause, 64 ahead at most, while the light goes to and fro between b and c."""
+    total, ahead = 4000, threading.Semaphore(64)
+    wires.crossbar.light("a", "b")
+
+    def send_all() -> None:
+        for _ in range(total):
+            if not ahead.acquire(timeout=2):
+                return  # 64 were lost
+            wires.send("a")
+
+    sender = threading.Thread(target=send_all)
+    sender.start()
+    counts = {"b": 0, "c": 0}
+    while sender.is_alive():
+        for port in ("c", "b"):
+            wires.crossbar.light("a", port)
+            for where, count in wires.arrived().items():
+                counts[where] += count
+                ahead.release(count)
+    sender.join()
+    for where, count in wires.arrived().items():
+        counts[where] += count
+    assert counts["b"] + counts["c"] == total
+    assert min(counts.values()) > total // 20
+
+
+async def test_many_changes_are_all_done(wires: Wires) -> None:
+    """More than fit in one call."""
+    to_and_fro = [Light(from_port="a", to_ports=(port,)) for port in ("b", "c")]
+    wires.crossbar.apply([*to_and_fro * 100, Light(from_port="b", to_ports=("a",))])
+    wires.send("a")
+    assert await wait_for(wires, "c") == {"c": 1}
+    wires.send("b", IPS["a"])
+    assert await wait_for(wires, "a") == {"a": 1}
+
+
+async def test_bracket_holds_the_change_of_carrier(keeper: Keeper, crossbar: Crossbar, clock: SystemClock) -> None:
+    crossbar.plug("a", host="h0", interface="eth0")
+    seen: asyncio.Queue[LinkReading] = asyncio.Queue()
+    links = RtnetlinkLinks(keeper.sockets("h0"), clock)
+    await links.open(seen.put_nowait)
+    for up in (True, False):
+        started_ns = clock.monotonic_ns()
+        bracket = crossbar.carrier("a", up)
+        assert started_ns <= bracket.before_ns < bracket.after_ns <= clock.monotonic_ns()
+        async with asyncio.timeout(WITHIN_S):
+            while (reading := await seen.get()).interface != "eth0" or reading.carrier is not up:
+                continue
+        assert bracket.before_ns < reading.at_ns
+    await links.close()
+
+
+async def test_host_without_carrier_keeps_its_address_routes_and_neighbours(wires: Wires, until_up: UntilUp) -> None:
+    wires.crossbar.light("a", "b")
+    for up in (False, True):
+        wires.crossbar.apply([Carrier(port=port, up=up) for port in IPS])
+    await until_up(*IPS)
+    wires.send("a")
+    assert await wait_for(wires, "b") == {"b": 1}
+
+
+async def test_unplugged_port_takes_its_light_with_it(wires: Wires) -> None:
+    wires.crossbar.apply([Light(from_port="a", to_ports=("b", "c"))])
+    before = wires.crossbar.plugs["b"]
+    wires.crossbar.unplug("b")
+    wires.send("a")
+    assert await wait_for(wires, "c") == {"c": 1}
+    after = wires.crossbar.plug("b", host="h1", interface="b")
+    assert after.ifindex != before.ifindex
+    assert after.address != before.address == "02:00:00:00:00:01"
+
+
+def test_ends_of_a_pair_never_have_the_same_index(crossbar: Crossbar) -> None:
+    plugs: list[Plug] = [crossbar.plug(f"p{n}", host="h0", interface=f"eth{n}") for n in range(12)]
+    assert not {plug.ifindex for plug in plugs} & {plug.fibre_ifindex for plug in plugs}
+
+
+def test_address_of_a_port_is_always_the_same_and_its_own(crossbar: Crossbar) -> None:
+    first, second = (crossbar.plug(f"h0.eth{n}", host="h0", interface=f"eth{n}") for n in range(2))
+    assert first.address != second.address
+    crossbar.unplug("h0.eth0")
+    assert crossbar.plug("h0.eth0", host="h0", interface="eth0").address == first.address
+
+
+def test_unknown_port_is_refused_by_name_and_nothing_is_done(crossbar: Crossbar) -> None:
+    crossbar.plug("a", host="h0", interface="eth0")
+    with pytest.raises(ConfigError, match="zz: no such port in this crossbar"):
+        crossbar.apply([Carrier(port="a", up=True), Light(from_port="zz", to_ports=())])
+
+
+def test_refusal_of_the_kernel_names_the_port_and_the_reason(crossbar: Crossbar) -> None:
+    crossbar.plug("a", host="h0", interface="eth0")
+    with pytest.raises(KernelError, match="cannot make interface eth0 of h0 for b: File exists") as caught:
+        crossbar.plug("b", host="h0", interface="eth0")
+    assert caught.value.number == errno.EEXIST
+    assert list(crossbar.plugs) == ["a"]
+
+
+def test_name_that_no_interface_can_have_is_refused(crossbar: Crossbar) -> None:
+    with pytest.raises(ConfigError, match="1 to 15 bytes"):
+        crossbar.plug("a", host="h0", interface="sixteen-bytes-ab")
+
+
+def whole(request: Request) -> bytes:
+    return netlink.encode_message(request.type, request.flags, 1, request.payload)
+
+
+def test_pyroute2_reads_our_redirect() -> None:
+    """An independent reader of the same format."""
+    read = tcmsg(whole(messages.redirect(7, [8, 9], says="x")))
+    read.decode()
+    assert (read["index"], read["handle"], read["parent"]) == (7, 0x80000001, 0xFFFFFFF2)
+    assert read.get_attr("TCA_KIND") == "u32"
+    options = read.get_attr("TCA_OPTIONS")
+    assert [key["key_mask"] for key in options.get_attr("TCA_U32_SEL")["keys"]] == [0]
+    actions = options.get_attr("TCA_U32_ACT")
+    parameters = [
+        actions.get_attr(f"TCA_ACT_PRIO_{order}").get_attr("TCA_ACT_OPTIONS").get_attr("TCA_MIRRED_PARMS")
+        for order in (1, 2)
+    ]
+    assert [(each["eaction"], each["action"], each["ifindex"]) for each in parameters] == [(2, 3, 8), (1, 4, 9)]
+
+
+def test_pyroute2_reads_our_pair() -> None:
+    request = messages.add_pair(
+        near="fibre1", near_index=9, far="eth0", far_index=5, far_namespace=3, address=bytes(6), mtu=9000, says="x"
+    )
+    read = ifinfmsg(whole(request))
+    read.decode()
+    peer = read.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA").get_attr("VETH_INFO_PEER")
+    assert (read["index"], read.get_attr("IFLA_IFNAME"), read.get_attr("IFLA_MTU")) == (9, "fibre1", 9000)
+    assert (peer["index"], peer.get_attr("IFLA_IFNAME"), peer.get_attr("IFLA_MTU")) == (5, "eth0", 9000)

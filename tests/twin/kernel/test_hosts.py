@@ -1,0 +1,114 @@
+"""Routes and neighbours of a twin host, by what gets through."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Awaitable, Callable
+from ipaddress import IPv4Address, IPv4Interface
+
+import pytest
+
+from hwd.twin.kernel import Carrier, Crossbar, HostNetwork, Keeper, Light
+
+pytestmark = pytest.mark.kernel
+
+NEAR, FAR = IPv4Address("10.1.0.1"), IPv4Address("10.1.0.9")
+WITHIN_S = 20.0
+UntilUp = Callable[..., Awaitable[None]]
+
+
+class Hosts:
+    """h0 with ports a and b, h1 with c and d; a is lit both ways with c, b with d."""
+
+    def __init__(self, keeper: Keeper, crossbar: Crossbar) -> None:
+        self.near, self.far = HostNetwork(keeper, "h0"), HostNetwork(keeper, "h1")
+        for network in (self.near, self.far):
+            network.prepare()
+        self.plugs = {
+            port: crossbar.plug(port, host=host, interface=port)
+            for port, host in zip(("a", "b", "c", "d"), ("h0", "h0", "h1", "h1"), strict=True)
+        }
+        for port, ip in {"a": NEAR, "b": NEAR, "c": FAR, "d": FAR}.items():
+            network = self.near if port in "ab" else self.far
+            network.add_address(self.plugs[port], IPv4Interface(ip))
+        pairs = ["ac", "ca", "bd", "db"]
+        crossbar.apply([Light(from_port=source, to_ports=(target,)) for source, target in pairs])
+        crossbar.apply([Carrier(port=port, up=True) for port in self.plugs])
+
+    def join(self, near: str, far: str) -> None:
+        self.near.reach(self.plugs[near], {FAR: self.plugs[far].address})
+        self.far.reach(self.plugs[far], {NEAR: self.plugs[near].address})
+
+    def close(self) -> None:
+        self.near.close()
+        self.far.close()
+
+
+async def say_hello(keeper: Keeper) -> bytes:
+    """Over TCP, from h0 to h1."""
+    loop = asyncio.get_running_loop()
+    with keeper.socket("h1", socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind((str(FAR), 0))
+        listener.listen()
+        with keeper.socket("h0", socket.AF_INET, socket.SOCK_STREAM) as ours:
+            async with asyncio.timeout(WITHIN_S):
+                await loop.sock_connect(ours, listener.getsockname())
+                theirs, (ip, _port) = await loop.sock_accept(listener)
+                with theirs:
+                    assert ip == str(NEAR)
+                    await loop.sock_sendall(ours, b"hello")
+                    return await loop.sock_recv(theirs, 64)
+
+
+async def test_neighbour_is_reached_without_arp(keeper: Keeper, crossbar: Crossbar, until_up: UntilUp) -> None:
+    hosts = Hosts(keeper, crossbar)
+    await until_up("a", "b", "c", "d")
+    hosts.join("a", "c")
+    assert await say_hello(keeper) == b"hello"
+    hosts.close()
+
+
+async def test_neighbour_moves_to_another_port(keeper: Keeper, crossbar: Crossbar, until_up: UntilUp) -> None:
+    hosts = Hosts(keeper, crossbar)
+    await until_up("a", "b", "c", "d")
+    hosts.join("a", "c")
+    assert await say_hello(keeper) == b"hello"
+    crossbar.apply([Light(from_port="a", to_ports=()), Light(from_port="c", to_ports=()), Carrier(port="a", up=False)])
+    hosts.join("b", "d")
+    assert await say_hello(keeper) == b"hello"
+    hosts.close()
+
+
+async def test_forgotten_neighbour_is_unreachable(keeper: Keeper, crossbar: Crossbar, until_up: UntilUp) -> None:
+    hosts = Hosts(keeper, crossbar)
+    await until_up("a", "b", "c", "d")
+    hosts.join("a", "c")
+    for _ in range(2):  # the second time there is nothing to forget: no error
+        hosts.near.forget(hosts.plugs["a"], FAR)
+    with keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM) as ours:
+        with pytest.raises(OSError, match="unreachable") as caught:
+            ours.sendto(b"x", (str(FAR), 7))
+        assert caught.value.errno == errno.ENETUNREACH
+    hosts.close()
+
+
+async def test_host_passes_packets_on_between_its_ports(keeper: Keeper, crossbar: Crossbar, until_up: UntilUp) -> None:
+    """Rings need it: h1 sends to an address behind h0, in by one port and out by the other."""
+    hosts = Hosts(keeper, crossbar)
+    await until_up("a", "b", "c", "d")
+    beyond = IPv4Address("10.9.9.9")
+    hosts.far.reach(hosts.plugs["c"], {beyond: hosts.plugs["a"].address})
+    hosts.near.reach(hosts.plugs["b"], {beyond: "02:00:00:00:00:99"})
+    with (
+        keeper.socket("h0", socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as tap,
+        keeper.socket("h1", socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        tap.bind(("b", 0))
+        sender.bind((str(FAR), 0))
+        sender.sendto(b"onward", (str(beyond), 7))
+        frame = b""
+        async with asyncio.timeout(WITHIN_S):
+            while not frame.endswith(b"onward"):
+                frame = await asyncio.get_running_loop().sock_recv(tap, 2048)
+    assert frame[:6] == bytes.fromhex("020000000099")
+    hosts.close()
