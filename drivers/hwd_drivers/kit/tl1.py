@@ -1,0 +1,467 @@
+"""TL1 without I/O: commands, answers and autonomous messages, from bytes and to bytes.
+
+Grammar as the manuals of Symmetricom SSU-2000, Adtran MX2800 and Cisco ONS 15454 agree on it (Telcordia GR-831). What a vendor's verbs mean
+stands in that vendor's `protocol.py`.
+
+    decoder = AnswerDecoder()
+    for message in decoder.feed(data):
+        match message:
+            case Answer(ctag=ctag, code=Completion.COMPLD): ...
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from hwd_drivers.kit.errors import ProtocolError
+
+ANSWER_LIMIT_BYTES: Final = 1 << 20
+"""Largest answer, all its blocks together: the power list of a 640-port switch has 12 kB."""
+COMMAND_LIMIT_BYTES: Final = 1 << 16
+"""Largest command: 640 ports named one by one make 3 kB."""
+GROUP_LIMIT: Final = 65_536
+"""Most members of one AID group: `1&&999999999` is a mistake, not a wish."""
+CTAG_MAX: Final = 999_999
+"""A CTAG has one to six characters."""
+
+
+class Completion(StrEnum):
+    """How a command ended."""
+
+    COMPLD = "COMPLD"
+    """Done."""
+    DENY = "DENY"
+    """Not done; an error code follows."""
+    PRTL = "PRTL"
+    """Partly done."""
+    DELAY = "DELAY"
+    """Queued."""
+    RTRV = "RTRV"
+    """Partly retrieved."""
+
+
+class AckCode(StrEnum):
+    """What a slow command is told before its answer."""
+
+    IP = "IP"
+    """In progress."""
+    PF = "PF"
+    """A printout follows."""
+    OK = "OK"
+    """Taken."""
+    NA = "NA"
+    """No acknowledgement."""
+    NG = "NG"
+    """No good."""
+    RL = "RL"
+    """Repeat later."""
+
+
+class Alarm(StrEnum):
+    """Weight of an autonomous message."""
+
+    CRITICAL = "*C"
+    """Service is gone."""
+    MAJOR = "**"
+    """Service suffers."""
+    MINOR = "*"
+    """Service is at risk."""
+    NONE = "A"
+    """An event, or an alarm that is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """`VERB:TID:AID:CTAG:GENERAL:positional,...:name=value,...;`
+
+    `aid` is the block as it stands, since commas and `&` mean something in it: read it with `parse_group` and `unquote`. Parameters are unquoted
+    and do not show in `str` and `repr`: a password is one. An empty `ctag` is one that was missing or unusable.
+    """
+
+    verb: str
+    tid: str = ""
+    aid: str = ""
+    ctag: str = ""
+    general: str = ""
+    positional: tuple[str, ...] = field(default=(), repr=False)
+    named: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.aid}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The whole answer to one command, its blocks joined; `error` is the code of a DENY, `lines` are unquoted data."""
+
+    ctag: str
+    code: Completion
+    error: str = ""
+    lines: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    sid: str = ""
+    stamp: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """`IP 123`: the answer takes more than about two seconds."""
+
+    ctag: str
+    code: AckCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autonomous:
+    """A message that nobody asked for: `A  17 REPT EVT PATCH`."""
+
+    alarm: Alarm
+    atag: str
+    verb: str
+    lines: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    sid: str = ""
+    stamp: str = ""
+
+
+Message = Answer | Acknowledgement | Autonomous
+
+_VERB = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*")
+_CTAG = re.compile(r"[A-Za-z0-9]{1,6}")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+"""Python refuses to read numbers of thousands of digits."""
+_BARE = re.compile(r"[A-Za-z0-9_.()+/*#@!$%^|~-]*")
+"""Values that need no quotes."""
+_ESCAPED = re.compile(r'\\(["\\])')
+_HEADER = re.compile(r"\s*(.*?)\s*(\d{2,4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
+_REPLY = re.compile(r"M  (\S{1,6}) ([A-Z]+)\s*")
+_REPORT = re.compile(r"(\*C|\*\*|\* |A ) ?(\S+) (\S.*?)\s*")
+_ACK = re.compile(r"([A-Z]{2}) (\S{1,6})\s*")
+_ERROR_CODE = re.compile(r"[A-Z]{4}")
+_END = re.compile(rb"\n[;<>]")
+"""What ends a block stands first in its line; data lines begin with three blanks."""
+
+
+class AnswerDecoder:
+    """Turns what a network element sends into messages; used by clients.
+
+    Blocks of one answer that are cut by `>` are joined; messages of others may stand between them. Raises ProtocolError on anything else, after
+    which the connection cannot be trusted and the decoder must not be used again.
+    """
+
+    def __init__(self, *, limit_bytes: int = ANSWER_LIMIT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._buffer = bytearray()
+        self._scanned = 0
+        self._begun: dict[tuple[type[Message], str], Answer | Autonomous] = {}
+        self._begun_bytes = 0
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Messages that `data` completes, in their order."""
+        buffer = self._buffer
+        buffer += data
+        messages: list[Message] = []
+        start = 0
+        while end := _END.search(buffer, max(self._scanned, start)):
+            message = self._take(
+                _text(bytes(buffer[start : end.start()])), chr(buffer[end.end() - 1]), end.end() - start
+            )
+            if message is not None:
+                messages.append(message)
+            start = end.end()
+        del buffer[:start]
+        if buffer.isspace():  # what follows a terminator, and keepalive line feeds; the last may begin a prompt's line
+            del buffer[:-1]
+        self._scanned = max(0, len(buffer) - 1)
+        if len(buffer) + self._begun_bytes > self._limit_bytes:
+            raise ProtocolError(
+                f"TL1 answer: {len(buffer) + self._begun_bytes} bytes without an end, limit {self._limit_bytes} bytes"
+            )
+        return messages
+
+    def _take(self, text: str, end: str, size_bytes: int) -> Message | None:
+        if end == "<":
+            return _parse_acknowledgement(text)
+        message = _parse_block(text)
+        key = (type(message), message.ctag if isinstance(message, Answer) else message.atag)
+        begun = self._begun.get(key)
+        if begun is not None:
+            message = replace(message, lines=begun.lines + message.lines, comments=begun.comments + message.comments)
+        if end == ">":
+            self._begun[key] = message
+            self._begun_bytes += size_bytes
+            return None
+        if begun is not None:
+            del self._begun[key]
+            self._begun_bytes = self._begun_bytes if self._begun else 0
+        return message
+
+
+class CommandDecoder:
+    """Cuts what a client sends into the texts of commands; used by network elements. Parse each with `parse_command`."""
+
+    def __init__(self, *, limit_bytes: int = COMMAND_LIMIT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._begun = bytearray()
+        self._quoted = False
+        self._escaped = False
+
+    def feed(self, data: bytes) -> list[str]:
+        """Commands that `data` completes, without their `;`. Raises ProtocolError over the limit and on bytes that are no text."""
+        whole: list[bytes] = []
+        if self._quoted or b'"' in data:
+            self._cut_quoted(data, whole)
+        else:
+            *ended, rest = data.split(b";")
+            for part in ended:
+                whole.append(bytes(self._begun) + part)
+                self._begun.clear()
+            self._begun += rest
+        if len(self._begun) > self._limit_bytes:
+            raise ProtocolError(f"TL1 command: {len(self._begun)} bytes without ';', limit {self._limit_bytes} bytes")
+        return [_text(part).strip() for part in whole]
+
+    def _cut_quoted(self, data: bytes, whole: list[bytes]) -> None:
+        for byte in data:
+            if byte == 0x3B and not self._quoted:
+                whole.append(bytes(self._begun))
+                self._begun.clear()
+                continue
+            self._begun.append(byte)
+            if self._escaped:
+                self._escaped = False
+            elif byte == 0x22:
+                self._quoted = not self._quoted
+            elif byte == 0x5C and self._quoted:
+                self._escaped = True
+
+
+def encode_command(command: Command) -> bytes:
+    """The bytes of a command; empty blocks after the general one are left out, as the known clients do."""
+    blocks = [
+        command.verb,
+        quote(command.tid),
+        command.aid,
+        command.ctag,
+        command.general,
+        ",".join(quote(value) for value in command.positional),
+        ",".join(f"{name}={quote(value)}" for name, value in command.named),
+    ]
+    while len(blocks) > 5 and not blocks[-1]:
+        blocks.pop()
+    return f"{':'.join(blocks)};\n".encode()
+
+
+def parse_command(text: str) -> Command:
+    """Read a command without its `;`. Raises ProtocolError with what is wrong in it."""
+    blocks = _split(text, ":")
+    verb = blocks[0].strip()
+    if not _VERB.fullmatch(verb):
+        raise ProtocolError(f"TL1 command {_short(verb)}: not a verb")
+    if any(blocks[7:]):
+        raise ProtocolError(f"TL1 command {verb}: {len(blocks)} blocks, at most 7 are known")
+    _, tid, aid, ctag, general, positional, named = (blocks + [""] * 6)[:7]
+    return Command(
+        verb=verb.upper(),
+        tid=unquote(tid),
+        aid=aid,
+        ctag=ctag if _CTAG.fullmatch(ctag) else "",
+        general=general,
+        positional=tuple(unquote(value) for value in _split(positional, ",")) if positional else (),
+        named=tuple(_parse_named(verb, part) for part in _split(named, ",")) if named else (),
+    )
+
+
+def ctag_of(text: str) -> str:
+    """The CTAG of a command that cannot be parsed; `0`, as the manuals have it, where there is none."""
+    blocks = text.split(":")
+    return blocks[3] if len(blocks) > 3 and _CTAG.fullmatch(blocks[3]) else "0"
+
+
+def encode_answer(answer: Answer, *, lines_per_block: int | None = None) -> bytes:
+    """The bytes of an answer, in blocks of so many data lines where that is asked for."""
+    head = f"\r\n\n   {answer.sid} {answer.stamp}\r\nM  {answer.ctag} {answer.code}\r\n"
+    if answer.error:
+        head += f"   {answer.error}\r\n"
+    return _encode_blocks(head, answer.lines, answer.comments, lines_per_block)
+
+
+def encode_autonomous(message: Autonomous) -> bytes:
+    head = f"\r\n\n   {message.sid} {message.stamp}\r\n{message.alarm:<2} {message.atag} {message.verb}\r\n"
+    return _encode_blocks(head, message.lines, message.comments, None)
+
+
+def encode_acknowledgement(message: Acknowledgement) -> bytes:
+    return f"\r\n{message.code} {message.ctag}\r\n<".encode()
+
+
+def parse_group(text: str) -> tuple[str, ...]:
+    """Members of an AID group in their order: `1&&3&7` is 1, 2, 3, 7. Raises ProtocolError on what is not a group."""
+    members: list[str] = []
+    through = False
+    for part in text.replace("&&", "&\0").split("&"):
+        through, member = part.startswith("\0"), part.removeprefix("\0")
+        if not member or "\0" in member or not _BARE.fullmatch(member):
+            raise ProtocolError(f"AID {_short(text)}: not a group such as 1&3&&7")
+        if not through:
+            members.append(member)
+            continue
+        first, last = members[-1] if members else "", member
+        if not (_NUMBER.fullmatch(first) and _NUMBER.fullmatch(last)) or int(last) < int(first):
+            raise ProtocolError(f"AID {_short(text)}: {_short(first)}&&{_short(last)} is not a range of rising numbers")
+        if int(last) - int(first) + len(members) > GROUP_LIMIT:
+            raise ProtocolError(f"AID {_short(text)}: more than {GROUP_LIMIT} members")
+        members += map(str, range(int(first) + 1, int(last) + 1))
+    return tuple(members)
+
+
+def format_group(numbers: Sequence[int]) -> str:
+    """`1&&4&7` for 1, 2, 3, 4, 7: in the given order, three and more that rise by one as a range."""
+    parts: list[str] = []
+    start = 0
+    while start < len(numbers):
+        end = start
+        while end + 1 < len(numbers) and numbers[end + 1] == numbers[end] + 1:
+            end += 1
+        if end - start >= 2:
+            parts.append(f"{numbers[start]}&&{numbers[end]}")
+        else:
+            parts += map(str, numbers[start : end + 1])
+        start = end + 1
+    return "&".join(parts)
+
+
+def quote(value: str) -> str:
+    """The value as a parameter: in quotes where it has characters that mean something in TL1."""
+    return value if _BARE.fullmatch(value) else _quoted(value)
+
+
+def unquote(value: str) -> str:
+    """The value of a parameter, with or without its quotes."""
+    if len(value) < 2 or value[0] != '"' or value[-1] != '"':
+        return value
+    return _ESCAPED.sub(r"\1", value[1:-1])
+
+
+def stamp(wall_ns: int) -> str:
+    """Date and time of an answer's header, UTC."""
+    return datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC).strftime("%y-%m-%d %H:%M:%S")
+
+
+def _parse_block(text: str) -> Answer | Autonomous:
+    lines = [line for line in text.replace("\r", "").split("\n") if line.strip()]
+    if len(lines) < 2:
+        raise ProtocolError(f"TL1 answer {_short(text)}: no header and no completion line")
+    header = _HEADER.fullmatch(lines[0])
+    if header is None:
+        raise ProtocolError(f"TL1 answer: header {_short(lines[0])} is not 'SID date time'")
+    if reply := _REPLY.fullmatch(lines[1]):
+        try:
+            code = Completion(reply[2])
+        except ValueError:
+            raise ProtocolError(f"TL1 answer {reply[1]}: unknown completion code {reply[2]}") from None
+        error, rest = "", lines[2:]
+        if code is not Completion.COMPLD and rest and _ERROR_CODE.fullmatch(rest[0].strip()):
+            error, rest = rest[0].strip(), rest[1:]
+        data, comments = _parse_lines(rest)
+        return Answer(
+            ctag=reply[1], code=code, error=error, lines=data, comments=comments, sid=header[1], stamp=header[2]
+        )
+    if report := _REPORT.fullmatch(lines[1]):
+        data, comments = _parse_lines(lines[2:])
+        alarm = Alarm(report[1].strip())
+        return Autonomous(
+            alarm=alarm, atag=report[2], verb=report[3], lines=data, comments=comments, sid=header[1], stamp=header[2]
+        )
+    raise ProtocolError(
+        f"TL1 answer: {_short(lines[1])} is neither 'M  ctag code' nor the head of an autonomous message"
+    )
+
+
+def _parse_lines(lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    data: list[str] = []
+    comments: list[str] = []
+    comment: str | None = None
+    for line in lines:
+        line = line.strip()
+        if comment is not None:
+            comment = f"{comment} {line}"
+        elif line.startswith("/*"):
+            comment = line
+        else:
+            data.append(unquote(line))
+            continue
+        if comment.endswith("*/") and len(comment) >= 4:
+            comments.append(comment[2:-2].strip())
+            comment = None
+    if comment is not None:
+        raise ProtocolError(f"TL1 answer: comment {_short(comment)} has no end")
+    return tuple(data), tuple(comments)
+
+
+def _parse_acknowledgement(text: str) -> Acknowledgement | None:
+    line = text.strip()
+    if not line:  # the prompt of a Glimmerglass unit
+        return None
+    found = _ACK.fullmatch(line)
+    if found is None or found[1] not in AckCode.__members__:
+        raise ProtocolError(f"TL1 acknowledgement: {_short(line)} is not a code such as IP and a CTAG")
+    return Acknowledgement(code=AckCode(found[1]), ctag=found[2])
+
+
+def _parse_named(verb: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not _NAME.fullmatch(name.strip()):
+        raise ProtocolError(f"TL1 command {verb}: parameter {_short(text)} is not name=value")
+    return name.strip(), unquote(value.strip())
+
+
+def _encode_blocks(head: str, lines: Sequence[str], comments: Sequence[str], lines_per_block: int | None) -> bytes:
+    size = lines_per_block or max(1, len(lines))
+    data = [f"   {_quoted(line)}\r\n" for line in lines]
+    blocks = ["".join(data[start : start + size]) for start in range(0, len(data), size)] or [""]
+    blocks[-1] += "".join(f"   /* {comment} */\r\n" for comment in comments)
+    return (head + f">\r\n{head}".join(blocks) + ";\r\n").encode()
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split outside quotes; raises ProtocolError where a quote has no end."""
+    if '"' not in text:
+        return text.split(separator)
+    parts = [""]
+    quoted = escaped = False
+    for character in text:
+        if character == separator and not quoted:
+            parts.append("")
+            continue
+        parts[-1] += character
+        if escaped:
+            escaped = False
+        elif character == '"':
+            quoted = not quoted
+        elif character == "\\" and quoted:
+            escaped = True
+    if quoted:
+        raise ProtocolError(f"TL1 command {_short(text)}: a quote has no end")
+    return parts
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"') if "\\" in value or '"' in value else value
+    return f'"{escaped}"'
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"TL1: {data[error.start : error.start + 8].hex(' ')} is no text") from None
+
+
+def _short(text: str) -> str:
+    """For error messages: never more than a line."""
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
