@@ -73,6 +73,11 @@ class NicPort:
     gpus: tuple[int, ...] = ()
     match: Mapping[str, Json] = field(default_factory=dict)
 
+    @property
+    def ip_address(self) -> str | None:
+        """The address without its prefix length."""
+        return self.ip.partition("/")[0] if self.ip is not None else None
+
     def ends(self, side: Side) -> tuple[FibreEnd, ...]:
         """Fibre ends of the transmitter or the receiver, by lane."""
         return tuple(
@@ -98,6 +103,7 @@ class Host:
     ssh: str | None = None
     twin: HostTwin | None = None
     groups: tuple[str, ...] = ()
+    region: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

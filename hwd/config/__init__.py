@@ -1,0 +1,1 @@
+"""Files of an operator: testbeds, playbooks, topologies. Every problem at once, with file and line."""

@@ -1,0 +1,142 @@
+"""Switches, packet switches and passives of a testbed file."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import BaseModel
+
+from hwd.config.problem import Where, nearest
+from hwd.config.schema import PacketSwitchEntry, PassiveEntry, SwitchEntry
+from hwd.config.sections import Sections
+from hwd.config.tree import Node
+from hwd.config.validate import validate
+from hwd.model.testbed import Host, PacketSwitch, Passive, PassiveKind, SecretRef, Switch, SwitchTwin
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.values import Capabilities
+
+
+class DriverSpecLike(Protocol):
+    """What the loader needs to know of a driver. `models`: capabilities of a model, for a size or for its own (None); they raise ConfigError."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def options(self) -> type[BaseModel]: ...
+
+    @property
+    def models(self) -> Mapping[str, Callable[[str | None], Capabilities]]: ...
+
+    @property
+    def default_port(self) -> int: ...
+
+
+@dataclass(slots=True)
+class SwitchesReader:
+    """Reads the section `switches`; `timings` are those that a switch twin can have (None: not checked)."""
+
+    sections: Sections
+    specs: Mapping[str, DriverSpecLike]
+    timings: Collection[str] | None
+
+    def read(self, hosts: Mapping[str, Host]) -> dict[str, Switch]:
+        switches = {}
+        for name, node, where in self.sections.entries("switches"):
+            entry = validate(SwitchEntry, node, where, self.sections.reading)
+            switch = self._switch(name, entry, node, where) if entry else None
+            if switch is None:
+                self.sections.unsure.add(name)
+                continue
+            if switch.owner is not None and switch.owner not in hosts and switch.owner not in self.sections.unsure:
+                self.sections.reading.add(
+                    (*where, "owner"), f"{switch.owner} is no host; {nearest(switch.owner, hosts)}"
+                )
+            switches[name] = switch
+        return switches
+
+    def _switch(self, name: str, entry: SwitchEntry, node: Node, where: Where) -> Switch | None:
+        if len({"address", "twin"} & node.mapping().keys()) != 1:
+            self.sections.reading.add(where, "a switch needs exactly one of address and twin")
+        if entry.twin:
+            self.sections.check_timing(entry.twin.timing, self.timings, (*where, "twin", "timing"))
+        spec = self.specs.get(entry.driver)
+        if spec is None:
+            self.sections.reading.add(
+                (*where, "driver"), f"driver {entry.driver!r} is not installed; {nearest(entry.driver, self.specs)}"
+            )
+            return None
+        options_node = node.child("options") or Node(value={}, line=node.line)
+        options = validate(spec.options, options_node, (*where, "options"), self.sections.reading)
+        self._check_options(spec, options_node, (*where, "options"))
+        capabilities_of = spec.models.get(entry.model)
+        if capabilities_of is None:
+            self.sections.reading.add(
+                (*where, "model"),
+                f"driver {entry.driver} has no model {entry.model!r}; {nearest(entry.model, spec.models)}",
+            )
+            return None
+        try:
+            capabilities = capabilities_of(entry.size)
+        except ConfigError as error:
+            self.sections.reading.add((*where, "model" if entry.size is None else "size"), str(error))
+            return None
+        login = entry.login
+        password = login.password if login else None
+        return Switch(
+            name=name,
+            driver=entry.driver,
+            model=entry.model,
+            capabilities=capabilities,
+            address=_with_port(entry.address, spec.default_port),
+            login_user=login.user if login else None,
+            login_password=SecretRef(kind="env" if password.env else "file", name=password.env or password.file or "")
+            if password
+            else None,
+            options=options.model_dump(mode="json") if options else {},
+            twin=SwitchTwin(timing=entry.twin.timing, seed=entry.twin.seed) if entry.twin else None,
+            owner=entry.owner,
+        )
+
+    def _check_options(self, spec: DriverSpecLike, node: Node, where: Where) -> None:
+        """A driver's model that lets unknown keys pass would hide a misspelt one."""
+        if spec.options.model_config.get("extra") == "forbid":
+            return
+        known = {alias for name, option in spec.options.model_fields.items() for alias in (name, option.alias) if alias}
+        for key in node.mapping():
+            if key not in known:
+                self.sections.reading.add(
+                    (*where, key), f"driver {spec.name} has no such option; {nearest(key, known)}"
+                )
+
+
+def read_packet_switches(sections: Sections) -> dict[str, PacketSwitch]:
+    found = {}
+    for name, node, where in sections.entries("packet_switches"):
+        if entry := validate(PacketSwitchEntry, node, where, sections.reading):
+            found[name] = PacketSwitch(name=name, ports=entry.ports)
+        else:
+            sections.unsure.add(name)
+    return found
+
+
+def read_passives(sections: Sections) -> dict[str, Passive]:
+    found = {}
+    for name, node, where in sections.entries("passives"):
+        entry = validate(PassiveEntry, node, where, sections.reading)
+        if entry and entry.ports is None and entry.kind in (PassiveKind.PANEL, PassiveKind.SPLITTER):
+            sections.reading.add((*where, "ports"), f"is missing: a {entry.kind} has as many as it says")
+            entry = None
+        if entry is None:
+            sections.unsure.add(name)
+            continue
+        ports = entry.ports or (3 if entry.kind is PassiveKind.CIRCULATOR else 2)
+        found[name] = Passive(name=name, kind=entry.kind, ports=ports, loss_db=entry.loss_db)
+    return found
+
+
+def _with_port(address: str | None, port: int) -> str | None:
+    """A network address without a port gets the driver's own; a path (serial line, Unix socket) has none."""
+    if address is None or "/" in address or ":" in address:
+        return address
+    return f"{address}:{port}"

@@ -1,0 +1,57 @@
+"""Module types by name: per-lane average powers of their standards. A testbed file may override each value.
+
+Where a module raises and clears loss of signal is no part of these standards (IEEE 802.3 only has it that -30 dBm is none), so it is ours: data
+sheets of 100GBASE-LR4 modules state that LOS is cleared at -13 dBm at the latest, 2.4 dB below their sensitivity of -10.6 dBm, and raised at least
+0.5 dB further down; parts on the bench have it 1 to 2 dB down.
+"""
+
+from dataclasses import dataclass
+
+LOS_DEASSERT_UNDER_RX_MIN_DB = 2.4
+LOS_HYSTERESIS_DB = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleType:
+    """What a standard says of one kind of module; `source` is where. Powers per lane, average."""
+
+    lanes: int
+    parallel: bool
+    tx_min_dbm: float
+    tx_max_dbm: float
+    rx_min_dbm: float
+    rx_max_dbm: float
+    source: str
+
+
+MODULE_TYPES: dict[str, ModuleType] = {
+    "100g-lr4": ModuleType(
+        lanes=4, parallel=False, tx_min_dbm=-4.3, tx_max_dbm=4.5, rx_min_dbm=-10.6, rx_max_dbm=4.5,
+        source="IEEE 802.3 clause 88, tables 88-7 and 88-8 (100GBASE-LR4, 10 km)",
+    ),
+    "100g-cwdm4": ModuleType(
+        lanes=4, parallel=False, tx_min_dbm=-6.5, tx_max_dbm=2.5, rx_min_dbm=-11.5, rx_max_dbm=2.5,
+        source="100G CWDM4 MSA technical specification 1.1 (2 km)",
+    ),
+    "100g-psm4": ModuleType(
+        lanes=4, parallel=True, tx_min_dbm=-9.4, tx_max_dbm=2.0, rx_min_dbm=-12.66, rx_max_dbm=2.0,
+        source="100G PSM4 MSA specification 2.0 (500 m)",
+    ),
+    "100g-dr1": ModuleType(
+        lanes=1, parallel=False, tx_min_dbm=-2.9, tx_max_dbm=4.0, rx_min_dbm=-5.9, rx_max_dbm=4.0,
+        source="IEEE 802.3 clause 140 (100GBASE-DR, 500 m)",
+    ),
+    "100g-fr1": ModuleType(
+        lanes=1, parallel=False, tx_min_dbm=-3.1, tx_max_dbm=4.0, rx_min_dbm=-7.1, rx_max_dbm=4.5,
+        source="IEEE 802.3cu clause 140 (100GBASE-FR1, 2 km)",
+    ),
+    "400g-dr4": ModuleType(
+        lanes=4, parallel=True, tx_min_dbm=-2.9, tx_max_dbm=4.0, rx_min_dbm=-5.9, rx_max_dbm=4.0,
+        source="IEEE 802.3 clause 124 (400GBASE-DR4, 500 m)",
+    ),
+    "400g-fr4": ModuleType(
+        lanes=4, parallel=False, tx_min_dbm=-3.2, tx_max_dbm=3.5, rx_min_dbm=-7.2, rx_max_dbm=3.5,
+        source="IEEE 802.3cu clause 151 (400GBASE-FR4, 2 km)",
+    ),
+}  # fmt: skip
+"""By the name that a testbed file writes under `module: {type: ...}`."""

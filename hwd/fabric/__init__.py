@@ -1,0 +1,1 @@
+"""Where light can go: paths and their loss, what crossconnects light up, lease rules. Pure: no asyncio, no clock, no I/O."""

@@ -1,0 +1,123 @@
+"""The fixed part of the optics: where light goes between two devices, through strands and passives, whatever the switches do."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hwd.model.testbed import Passive, PassiveKind, Strand, Switch, Testbed
+from hwd_drivers.kit.values import FibreEnd, PortSide, Side
+
+INPUT = "in"
+"""A one-sided switch that has an end of this name is a 1xN: it joins that end with one other, never two others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leg:
+    """One way of light from where it leaves a device (`start`) to where the next one takes it (`end`); no switch in between."""
+
+    start: FibreEnd
+    end: FibreEnd
+    strands: tuple[Strand, ...]
+    loss_db: float
+
+
+class Graph:
+    """Legs of a testbed, by their start and by their end."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self.testbed = testbed
+        self._strands: dict[FibreEnd, Strand] = {end: strand for strand in testbed.strands for end in strand.ends}
+        self.sources = tuple(self._sources())
+        """Transmitters of NIC ports and packet switches that have a fibre."""
+        starts = (*self.sources, *(end for switch in testbed.switches.values() for end in self._emitters(switch)))
+        self.legs: Mapping[FibreEnd, tuple[Leg, ...]] = {
+            start: legs for start in starts if (legs := tuple(self._follow(start)))
+        }
+        into: dict[FibreEnd, list[Leg]] = {}
+        for legs in self.legs.values():
+            for leg in legs:
+                into.setdefault(leg.end, []).append(leg)
+        self.into: Mapping[FibreEnd, tuple[Leg, ...]] = {end: tuple(legs) for end, legs in into.items()}
+        self.trunks: Mapping[str, tuple[FibreEnd, ...]] = {
+            name: tuple(
+                end
+                for end in self._emitters(switch)
+                if any(leg.end.owner in testbed.switches for leg in self.legs.get(end, ()))
+            )
+            for name, switch in testbed.switches.items()
+        }
+        """Ends of each switch from which light goes on to a switch."""
+
+    def strand_at(self, end: FibreEnd) -> Strand | None:
+        return self._strands.get(end)
+
+    def _sources(self) -> Iterator[FibreEnd]:
+        for port in self.testbed.ports():
+            yield from (end for end in port.ends(Side.TX) if end in self._strands)
+        packet = (end for end in self._strands if end.owner in self.testbed.packet_switches and end.side is Side.TX)
+        yield from sorted(packet, key=FibreEnd.sort_key)
+
+    def _emitters(self, switch: Switch) -> Iterator[FibreEnd]:
+        """Ends of a switch that light may leave by."""
+        for side in switch.capabilities.ends:
+            if gives(switch, side):
+                yield at_switch(switch.name, side)
+
+    def _follow(self, start: FibreEnd) -> Iterator[Leg]:
+        pending: list[tuple[FibreEnd, tuple[Strand, ...], float]] = [(start, (), 0.0)]
+        while pending:
+            end, passed, loss = pending.pop()
+            strand = self._strands.get(end)
+            if strand is None or strand in passed:
+                continue
+            far = strand.other(end)
+            passed = (*passed, strand)
+            loss += strand.loss_db + sum(self.testbed.passives[panel.owner].loss_db for panel in strand.via)
+            if passive := self.testbed.passives.get(far.owner):
+                pending += [(out, passed, loss + passive.loss_db) for out in through(passive, far)]
+            elif switch := self.testbed.switches.get(far.owner):
+                if takes(switch, far.port_side):
+                    yield Leg(start=start, end=far, strands=passed, loss_db=loss)
+            elif far.side is Side.RX:
+                yield Leg(start=start, end=far, strands=passed, loss_db=loss)
+
+
+def at_switch(switch: str, side: PortSide) -> FibreEnd:
+    return FibreEnd(owner=switch, port=side.port, side=side.side)
+
+
+def takes(switch: Switch, side: PortSide) -> bool:
+    """Whether light may enter a switch here. One-sided switches carry light both ways."""
+    return switch.capabilities.reciprocal or not switch.capabilities.two_sided or side.side is Side.A
+
+
+def gives(switch: Switch, side: PortSide) -> bool:
+    """Whether light may leave a switch here."""
+    return switch.capabilities.reciprocal or not switch.capabilities.two_sided or side.side is Side.B
+
+
+def joinable(switch: Switch, entry: PortSide, out: PortSide) -> bool:
+    """Whether a crossconnect of this switch can bring light from `entry` to `out`."""
+    if entry == out or not (takes(switch, entry) and gives(switch, out)):
+        return False
+    if switch.capabilities.two_sided:
+        return entry.side is not out.side
+    one_by_n = any(end.port == INPUT for end in switch.capabilities.ends)
+    return not one_by_n or INPUT in (entry.port, out.port)
+
+
+def through(passive: Passive, end: FibreEnd) -> tuple[FibreEnd, ...]:
+    """Ends that light comes out of, when it enters a passive at `end`."""
+    match passive.kind, end.port:
+        case PassiveKind.PANEL, _:
+            other = Side.B if end.side is Side.A else Side.A
+            return (FibreEnd(owner=passive.name, port=end.port, side=other),)
+        case PassiveKind.SPLITTER, "in":
+            return tuple(FibreEnd(owner=passive.name, port=f"out{port}") for port in range(1, passive.ports + 1))
+        case PassiveKind.SPLITTER, _:
+            return (FibreEnd(owner=passive.name, port="in"),)
+        case ((PassiveKind.TAP | PassiveKind.ATTENUATOR), port):
+            return (FibreEnd(owner=passive.name, port="out" if port == "in" else "in"),)
+        case PassiveKind.CIRCULATOR, ("1" | "2") as port:
+            return (FibreEnd(owner=passive.name, port=str(int(port) + 1)),)
+        case _:
+            return ()

@@ -1,0 +1,83 @@
+"""Drivers as the loader sees them, and testbed files made from text."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from hwd.config.equipment import DriverSpecLike
+from hwd.config.testbed import Loaded, load_testbed
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.values import Capabilities, PortSide, Side
+
+LARGEST = 64
+
+
+class CrossbarOptions(BaseModel):
+    poll_s: float = 1.0
+    tid: str = ""
+
+
+@dataclass(frozen=True)
+class Spec:
+    name: str
+    options: type[BaseModel]
+    models: Mapping[str, Callable[[str | None], Capabilities]]
+    default_port: int
+
+
+def crossbar(size: str | None, *, reciprocal: bool = False) -> Capabilities:
+    """A two-sided switch, 32x32 where no size is given."""
+    ports = int((size or "32x32").partition("x")[0])
+    if ports > LARGEST:
+        raise ConfigError(f"{ports} is over the {LARGEST} ports a side of this model")
+    ends = tuple(PortSide(port=str(port), side=side) for side in (Side.A, Side.B) for port in range(1, ports + 1))
+    return Capabilities(
+        ends=ends,
+        two_sided=True,
+        reciprocal=reciprocal,
+        latching=True,
+        atomic_batches=True,
+        moves_in_use=True,
+        settle_s=0.05,
+        loss_db_typical=1.0,
+        loss_db_max=2.7,
+    )
+
+
+def one_by(size: str | None) -> Capabilities:
+    """A 1xN selection switch: `in` to one of the others."""
+    ports = int((size or "1x4").partition("x")[2])
+    return Capabilities(
+        ends=(PortSide(port="in"), *(PortSide(port=str(port)) for port in range(1, ports + 1))),
+        two_sided=False,
+        reciprocal=True,
+        latching=False,
+        atomic_batches=False,
+        moves_in_use=True,
+        settle_s=0.008,
+        loss_db_typical=0.6,
+        loss_db_max=1.0,
+    )
+
+
+@pytest.fixture
+def specs() -> dict[str, DriverSpecLike]:
+    return {
+        "polatis-tl1": Spec("polatis-tl1", CrossbarOptions, {"polatis-6000": crossbar}, 3082),
+        "osw": Spec("osw", CrossbarOptions, {"1x4": one_by}, 0),
+    }
+
+
+@pytest.fixture
+def load(tmp_path: Path, specs: dict[str, DriverSpecLike]) -> Callable[[str], Loaded]:
+    """Loads a testbed from its text."""
+
+    def load(text: str) -> Loaded:
+        path = tmp_path / "testbed.yaml"
+        path.write_text(text)
+        return load_testbed(path, specs, switch_timings={"polatis-opus", "ideal"}, host_timings={"opus-cx6dx", "ideal"})
+
+    return load
