@@ -15,27 +15,27 @@ DAEMON = "daemon"
 """Source of the instants that the daemon stamps itself: when it sent, when the answer was whole."""
 
 
-def build(
+def build_timeline(
     *,
     started: Mapping[str, Any],
     commanded: Sequence[Mapping[str, Any]],
     events: Iterable[Mapping[str, Any]],
-    settled: Mapping[str, Mapping[str, Any]],
+    sampled: Mapping[str, Mapping[str, Any]],
     switch_origins: Mapping[str, Origin],
     dwells_s: Mapping[str, float] | None = None,
 ) -> Timeline:
-    """Take `reconfiguration.started`, `reconfiguration.commanded` and `host.event` data and the settle replies by host.
+    """Take `reconfiguration.started`, `reconfiguration.commanded` and `host.event` data, and what the agents say that they sampled.
 
-    Each link of `started` says which crossconnects it uses (`crossconnects: ["ocs1:1A-2B", ...]`): only switches that had to add one of
-    them count for it. A link that does not say waits for every switch that moved. `switch_origins` says what the answer of each switch is worth
-    (a twin's is drawn); a switch that is not there is hardware. `dwells_s` by link text.
+    Each link of `started` names its `switches`, or its `crossconnects` (`ocs1:1A-2B`): only a switch that had to add something for it counts; a
+    link that says neither waits for every switch that moved. `sampled`: see `Observed`. `switch_origins` says what the answer of each switch is
+    worth, since a twin's is drawn; a switch that is not there is hardware. `dwells_s` by link text.
     """
-    observed = Observed(started["reconfiguration"], events, settled)
+    observed = Observed(started["reconfiguration"], events, sampled)
     commands = _commands(commanded, switch_origins)
     since_ns = min((command.commanded.earliest_ns for command in commands), default=0)
     ends: list[EndTimeline] = []
     links: list[LinkTimeline] = []
-    broken: list[str] = list(observed.unreadable)
+    broken: list[str] = []
     for command in commands:
         broken += breaches(command.switch, _by_name([command.commanded, command.acknowledged]))
     for entry in started["links"]:
@@ -65,7 +65,7 @@ def build(
         commands=commands,
         ends=tuple(ends),
         links=tuple(links),
-        breaches=tuple(broken),
+        breaches=(*observed.unreadable, *broken),
     )
 
 
@@ -105,7 +105,8 @@ def _stamp(name: InstantName, at_ns: int, origin: Origin) -> Instant:
 def _switches(entry: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[str]:
     """Switches that had to add a crossconnect of this link."""
     if "crossconnects" not in entry:
-        return [move["switch"] for move in moves if move["add"]]
+        moved = [move["switch"] for move in moves if move["add"]]
+        return [switch for switch in moved if switch in entry.get("switches", moved)]
     used = {SwitchCrossconnect.parse(text) for text in entry["crossconnects"]}
     added = {
         move["switch"]: {SwitchCrossconnect.parse(f"{move['switch']}:{text}") for text in move["add"]} for move in moves

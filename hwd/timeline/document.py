@@ -1,92 +1,14 @@
-"""The `timeline` document: a Timeline as JSON and back."""
+"""Instants and stages as JSON, and back: what the `timeline` document is made of."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
-from hwd.model.link import Link
-from hwd.model.testbed import NicPortId
 from hwd.timeline.stage import Stage, StageName
-from hwd.timeline.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 from hwd_drivers.kit.documents import Json
 
 
-def to_data(timeline: Timeline) -> dict[str, Json]:
-    """Data of a `timeline` document."""
-    return {
-        "reconfiguration": timeline.reconfiguration,
-        "run": timeline.run,
-        "what": timeline.what,
-        "commands": [
-            {
-                "switch": command.switch,
-                "commands": command.commands,
-                "instants": [_from_instant(command.commanded), _from_instant(command.acknowledged)],
-            }
-            for command in timeline.commands
-        ],
-        "ends": [
-            {
-                "link": str(end.link),
-                "end": str(end.end),
-                "instants": [_from_instant(instant) for instant in end.instants],
-                "observations": [_from_instant(instant) for instant in end.observations],
-            }
-            for end in timeline.ends
-        ],
-        "links": [
-            {
-                "link": str(link.link),
-                "kept": link.kept,
-                "instants": [_from_instant(instant) for instant in link.instants],
-                "stages": [_from_stage(stage) for stage in link.stages],
-                "dwell_s": link.dwell_s,
-            }
-            for link in timeline.links
-        ],
-        "breaches": list(timeline.breaches),
-    }
-
-
-def from_data(data: Mapping[str, Any]) -> Timeline:
-    """Raises KeyError or ValueError on what `to_data` did not make."""
-    return Timeline(
-        reconfiguration=data["reconfiguration"],
-        run=data["run"],
-        what=data["what"],
-        commands=tuple(
-            SwitchCommand(
-                switch=command["switch"],
-                commands=command["commands"],
-                commanded=_to_instant(command["instants"][0]),
-                acknowledged=_to_instant(command["instants"][1]),
-            )
-            for command in data["commands"]
-        ),
-        ends=tuple(
-            EndTimeline(
-                link=Link.parse(end["link"]),
-                end=NicPortId.parse(end["end"]),
-                instants=tuple(map(_to_instant, end["instants"])),
-                observations=tuple(map(_to_instant, end["observations"])),
-            )
-            for end in data["ends"]
-        ),
-        links=tuple(
-            LinkTimeline(
-                link=Link.parse(link["link"]),
-                kept=link["kept"],
-                instants=tuple(map(_to_instant, link["instants"])),
-                stages=tuple(map(_to_stage, link["stages"])),
-                dwell_s=link["dwell_s"],
-            )
-            for link in data["links"]
-        ),
-        breaches=tuple(data["breaches"]),
-    )
-
-
-def _from_instant(instant: Instant) -> dict[str, Json]:
+def instant_data(instant: Instant) -> dict[str, Json]:
     if instant.knowledge is not Knowledge.SEEN:
         return {"name": str(instant.name), "knowledge": str(instant.knowledge), "why": instant.why}
     return {
@@ -101,7 +23,8 @@ def _from_instant(instant: Instant) -> dict[str, Json]:
     }
 
 
-def _to_instant(data: Mapping[str, Any]) -> Instant:
+def read_instant(data: Mapping[str, Any]) -> Instant:
+    """Raises KeyError or ValueError on what `instant_data` did not make."""
     name, knowledge = InstantName(data["name"]), Knowledge(data["knowledge"])
     if knowledge is not Knowledge.SEEN:
         return Instant(name=name, knowledge=knowledge, why=data["why"])
@@ -117,9 +40,9 @@ def _to_instant(data: Mapping[str, Any]) -> Instant:
     )
 
 
-def _from_stage(stage: Stage) -> dict[str, Json]:
+def stage_data(stage: Stage) -> dict[str, Json]:
     return {
-        "stage": str(stage.name),
+        "name": str(stage.name),
         "knowledge": str(stage.knowledge),
         "seconds": stage.seconds,
         "error_s": stage.error_s,
@@ -128,9 +51,10 @@ def _from_stage(stage: Stage) -> dict[str, Json]:
     }
 
 
-def _to_stage(data: Mapping[str, Any]) -> Stage:
+def read_stage(data: Mapping[str, Any]) -> Stage:
+    """Raises KeyError or ValueError on what `stage_data` did not make."""
     return Stage(
-        name=StageName(data["stage"]),
+        name=StageName(data["name"]),
         knowledge=Knowledge(data["knowledge"]),
         seconds=data["seconds"],
         error_s=data["error_s"],

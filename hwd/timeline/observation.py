@@ -6,7 +6,6 @@ from typing import Any
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.testbed import NicPortId
-from hwd_drivers.kit.errors import ConfigError
 
 STATES: Mapping[str, tuple[InstantName, str]] = {
     "carrier": (InstantName.CARRIER, "carrier"),
@@ -67,31 +66,31 @@ class PortObserved:
 
 
 class Observed:
-    """Reads `host.event` data and settle replies of one reconfiguration.
+    """Reads `host.event` data of one reconfiguration, and what was sampled.
 
-    `settled` maps hosts to the data of their agents' settle replies: `{"ports": {port: {kind: {"samples", "longest_gap_ns", "never_lost"}}}}`
+    `sampled` maps NIC ports (`h0.eth0`) to what their agent's settle reply says of them: `{kind: {"samples", "longest_gap_ns", "never_lost"}}`
     with the kinds light, firmware, carrier, rdma, ready. What cannot be read is left out and named in `unreadable`.
     """
 
     def __init__(
-        self, reconfiguration: str, events: Iterable[Mapping[str, Any]], settled: Mapping[str, Mapping[str, Any]]
+        self, reconfiguration: str, events: Iterable[Mapping[str, Any]], sampled: Mapping[str, Mapping[str, Any]]
     ) -> None:
         self.unreadable: list[str] = []
         self._reconfiguration = reconfiguration
         self._changes: dict[NicPortId, list[Change]] = {}
         self._lost: dict[str, int] = {}
         self._wrong_peer: dict[NicPortId, str] = {}
-        self._settled = settled
+        self._sampled = sampled
         for event in sorted(events, key=lambda event: (event["latest_ns"], event["host"], event["seq"])):
             self._read(event)
 
     def port(self, id: NicPortId) -> PortObserved:
-        settled = self._settled.get(id.host)
+        sampled = self._sampled.get(str(id))
         return PortObserved(
             id=id,
             changes=tuple(self._changes.get(id, ())),
-            watches={} if settled is None else self._watches(id, settled),
-            settled=settled is not None,
+            watches={} if sampled is None else self._watches(id, sampled),
+            settled=sampled is not None,
             lost=self._lost.get(id.host, 0),
             wrong_peer=self._wrong_peer.get(id, ""),
         )
@@ -149,9 +148,9 @@ class Observed:
             f"{event['host']}.{event['port']}: event {event['seq']} ({event['type']}) left out: {why}"
         )
 
-    def _watches(self, id: NicPortId, settled: Mapping[str, Any]) -> dict[InstantName, Watch]:
+    def _watches(self, id: NicPortId, sampled: Mapping[str, Any]) -> dict[InstantName, Watch]:
         watches: dict[InstantName, Watch] = {}
-        for kind, watch in settled.get("ports", {}).get(id.port, {}).items():
+        for kind, watch in sampled.items():
             try:
                 watches[InstantName(kind)] = Watch(
                     samples=int(watch["samples"]),
@@ -159,7 +158,5 @@ class Observed:
                     never_lost=watch["never_lost"] is True,
                 )
             except (KeyError, TypeError, ValueError) as error:
-                raise ConfigError(
-                    f"{id}: settle reply says {kind}: {watch!r}, which cannot be read: {error!r}"
-                ) from error
+                self.unreadable.append(f"{id}: what it sampled of {kind!r} left out: {watch!r} ({error!r})")
         return watches

@@ -1,12 +1,15 @@
 """A timeline: all instants of one reconfiguration by subject, rolled up to links, with what broke the order."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 from hwd.model.instant import Instant, InstantName
 from hwd.model.link import Link
 from hwd.model.testbed import NicPortId
+from hwd.timeline.document import instant_data, read_instant, read_stage, stage_data
 from hwd.timeline.stage import Stage, StageName
+from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import BugError
 
 END_INSTANTS = (
@@ -80,6 +83,80 @@ class Timeline:
 
     def ends_of(self, link: Link) -> tuple[EndTimeline, ...]:
         return tuple(end for end in self.ends if end.link == link)
+
+    def to_data(self) -> dict[str, Json]:
+        """Data of a `timeline` document."""
+        return {
+            "reconfiguration": self.reconfiguration,
+            "run": self.run,
+            "what": self.what,
+            "commands": [
+                {
+                    "switch": command.switch,
+                    "commands": command.commands,
+                    "instants": [instant_data(command.commanded), instant_data(command.acknowledged)],
+                }
+                for command in self.commands
+            ],
+            "ends": [
+                {
+                    "link": str(end.link),
+                    "end": str(end.end),
+                    "instants": [instant_data(instant) for instant in end.instants],
+                    "observations": [instant_data(instant) for instant in end.observations],
+                }
+                for end in self.ends
+            ],
+            "links": [
+                {
+                    "link": str(link.link),
+                    "kept": link.kept,
+                    "instants": [instant_data(instant) for instant in link.instants],
+                    "stages": [stage_data(stage) for stage in link.stages],
+                    "dwell_s": link.dwell_s,
+                }
+                for link in self.links
+            ],
+            "breaches": list(self.breaches),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Raises KeyError or ValueError on what `to_data` did not make."""
+        return cls(
+            reconfiguration=data["reconfiguration"],
+            run=data["run"],
+            what=data["what"],
+            commands=tuple(
+                SwitchCommand(
+                    switch=command["switch"],
+                    commands=command["commands"],
+                    commanded=read_instant(command["instants"][0]),
+                    acknowledged=read_instant(command["instants"][1]),
+                )
+                for command in data["commands"]
+            ),
+            ends=tuple(
+                EndTimeline(
+                    link=Link.parse(end["link"]),
+                    end=NicPortId.parse(end["end"]),
+                    instants=tuple(map(read_instant, end["instants"])),
+                    observations=tuple(map(read_instant, end["observations"])),
+                )
+                for end in data["ends"]
+            ),
+            links=tuple(
+                LinkTimeline(
+                    link=Link.parse(link["link"]),
+                    kept=link["kept"],
+                    instants=tuple(map(read_instant, link["instants"])),
+                    stages=tuple(map(read_stage, link["stages"])),
+                    dwell_s=link["dwell_s"],
+                )
+                for link in data["links"]
+            ),
+            breaches=tuple(data["breaches"]),
+        )
 
 
 def _named(instants: Sequence[Instant], name: InstantName) -> Instant:

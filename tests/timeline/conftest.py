@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hwd.model.instant import Origin
-from hwd.timeline import Timeline, build
+from hwd.timeline import Timeline, build_timeline
 
 START_NS = 1_000_000_000_000
 MS = 1_000_000
@@ -86,7 +86,7 @@ class Story:
             watches = {
                 kind: {"samples": 500, "longest_gap_ns": 2 * MS, "never_lost": never} for kind, never in kinds.items()
             }
-            self.settled[host] = {"ports": {"eth0": watches}}
+            self.settled[f"{host}.eth0"] = watches
 
     def without(self, end: str, *kinds: str) -> None:
         host, _, port = end.partition(".")
@@ -97,7 +97,7 @@ class Story:
         ]
 
     def tell(self) -> Timeline:
-        return build(
+        return build_timeline(
             started={
                 "reconfiguration": "r1",
                 "run": None,
@@ -108,7 +108,7 @@ class Story:
             },
             commanded=self.commanded,
             events=self.events,
-            settled=self.settled,
+            sampled=self.settled,
             switch_origins=self.origins,
             dwells_s={LINK: 12.5},
         )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hwd.model.instant import InstantName, Knowledge, Origin
-from hwd.timeline import StageName, from_data, to_data
+from hwd.timeline import StageName, Timeline
 
 START_NS = 1_000_000_000_000
 MS = 1_000_000
@@ -70,7 +70,7 @@ def test_unknown_at_one_end_is_unknown_for_the_link_and_names_the_end(story: Sto
 
 def test_silence_without_a_settle_reply_is_unknown(story: Story) -> None:
     story.without("h0.eth0", "carrier")
-    del story.settled["h0"]
+    del story.settled["h0.eth0"]
     end = story.tell().ends[0]
     assert end.instant(InstantName.CARRIER).knowledge is Knowledge.UNKNOWN
     assert "did not say what it watched" in end.instant(InstantName.CARRIER).why
@@ -168,6 +168,19 @@ def test_link_over_two_switches_waits_for_both(story: Story) -> None:
     assert ms(link.instant(InstantName.ACKNOWLEDGED).at_ns) == 900
 
 
+def test_link_may_name_its_switches_instead(story: Story) -> None:
+    del story.links[0]["crossconnects"]
+    story.links[0]["switches"] = ["ocs1"]
+    story.moves.append({"switch": "ocs2", "remove": [], "add": ["1A-2B"]})
+    story.command("ocs2", -3, 900)
+    assert ms(story.tell().links[0].instant(InstantName.ACKNOWLEDGED).at_ns) == 200
+
+
+def test_sampling_note_that_cannot_be_read_is_told(story: Story) -> None:
+    story.settled["h0.eth0"]["light"] = {"samples": "many"}
+    assert story.tell().breaches[0].startswith("h0.eth0: what it sampled of 'light' left out")
+
+
 def test_switch_that_never_answered_is_unknown_by_name(story: Story) -> None:
     story.commanded.clear()
     story.command("ocs1", 0, None)
@@ -239,4 +252,4 @@ def test_document_keeps_all_of_a_timeline(story: Story) -> None:
     story.without("h1.eth0", "rdma")
     story.event("h0.eth0", "carrier", 8250, source="netlink", carrier=False)
     timeline = story.tell()
-    assert from_data(to_data(timeline)) == timeline
+    assert Timeline.from_data(timeline.to_data()) == timeline
