@@ -1,0 +1,29 @@
+"""The agents as a reconfiguration asks them: the gateway behind a smaller face."""
+
+from collections.abc import Mapping
+
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import FailedError
+
+from hwd.bus.gateway import Gateway
+from hwd.model.testbed import NicPortId
+
+
+class GatewayAgents:
+    """`hwd.reconfigure.reconfigurer.Agents` over a gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def address(self, port: NicPortId) -> tuple[str, int] | None:
+        view = self._gateway.hosts().get(port.host)
+        note = view.birth.ports.get(port.port) if view is not None and view.birth is not None else None
+        if note is None or note.ip is None or note.probe_port is None:
+            return None
+        return note.ip.partition("/")[0], note.probe_port
+
+    async def command(self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float) -> Mapping[str, Json]:
+        reply = await self._gateway.command(host, verb, dict(arguments), within_s=within_s)
+        if reply.outcome != "done":
+            raise FailedError(f"agent of {host}: {verb}: {reply.outcome}: {reply.why}")
+        return reply.data

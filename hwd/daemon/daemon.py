@@ -1,0 +1,189 @@
+"""The daemon: everything that watches, plans, drives and records one testbed, in one event loop.
+
+    daemon = Daemon(testbed=..., bus=..., records=..., ...)
+    await daemon.open()
+    await daemon.run()          # until cancelled; then the runs are aborted into their safe states
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+
+from hwd_agents.bus.protocol import Bus
+from hwd_drivers.kit.abilities import Device
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.disk import Disk
+from hwd_drivers.kit.documents import Document, Json, Sink
+from hwd_drivers.kit.ids import Draws, Ids
+from hwd_drivers.kit.supervise import Supervisor
+
+from hwd.bus.gateway import Gateway
+from hwd.daemon.agents import GatewayAgents
+from hwd.daemon.fanout import Fanout
+from hwd.fabric.fabric import Fabric
+from hwd.model.testbed import Switch, Testbed
+from hwd.reconfigure.history import History
+from hwd.reconfigure.journal import Journal
+from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.planner import Planner
+from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.records.records import Records
+from hwd.records.writer import RecordWriter
+from hwd.telemetry.metrics import Metrics
+from hwd.web.hub import Hub
+from hwd.web.service import Service
+
+LAG_PERIOD_S = 0.25
+"""Between two looks at how late the event loop is."""
+
+log = logging.getLogger(__name__)
+
+OpenSwitch = Callable[[Switch, Sink], Awaitable[Device]]
+
+
+class Daemon:
+    """One testbed's daemon. Everything that it needs comes in here; it reaches for nothing."""
+
+    def __init__(
+        self,
+        *,
+        testbed: Testbed,
+        testbed_text: str,
+        version: str,
+        data_dir: str,
+        bus: Bus,
+        open_switch: OpenSwitch,
+        records: Records,
+        journal_disk: Disk,
+        clock: Clock,
+        ids: Ids,
+        draws: Draws,
+        sinks: Sequence[Sink] = (),
+        virtual_time: bool = False,
+        journal_sync: bool = True,
+    ) -> None:
+        self.testbed = testbed
+        self.metrics = Metrics(version=version)
+        self.hub = Hub()
+        self._testbed_text = testbed_text
+        self._version = version
+        self._data_dir = data_dir
+        self._bus = bus
+        self._open_switch = open_switch
+        self._records = records
+        self._clock = clock
+        self._ids = ids
+        self._draws = draws
+        self._virtual_time = virtual_time
+        self._writer = RecordWriter(records)
+        self._history = History(testbed)
+        self._sink = Fanout([self._writer, self.metrics, self.hub, self._history, *sinks])
+        self._journal = Journal(journal_disk, sync=journal_sync)
+        self._recover = asyncio.Event()
+
+    async def open(self) -> None:
+        """Read records and journal, close what a crash left open in the records, and put the parts together. Touches no device."""
+        await self._records.open()
+        for run in await self._records.close_crashed(self._clock.wall_ns()):
+            self._tell("run.ended", run=run, outcome="crashed", why="the daemon ended under it", safe_state="unknown")
+            log.warning("run %s: closed as crashed, the daemon ended under it", run)
+        self._journal.load()
+        self._supervisors = {
+            name: self._supervise(switch) for name, switch in self.testbed.switches.items() if switch.owner is None
+        }
+        self._gateway = Gateway(
+            bus=self._bus,
+            testbed=self.testbed.name,
+            hosts=tuple(self.testbed.hosts),
+            clock=self._clock,
+            ids=self._ids,
+            sink=self._sink,
+            known=await self._records.alignments(),
+            seen=await self._records.seen(),
+        )
+        self._leases = Leases(store=self._records, clock=self._clock, ids=self._ids, sink=self._sink)
+        await self._leases.load()
+        self.reconfigurer = Reconfigurer(
+            planner=Planner(self.testbed, Fabric(self.testbed), self._history.expect),
+            switches=self._supervisors,
+            agents=GatewayAgents(self._gateway),
+            journal=self._journal,
+            leases=self._leases,
+            clock=self._clock,
+            ids=self._ids,
+            sink=self._sink,
+        )
+        self._sink.add(self.reconfigurer)
+        self._sink.add(self._recover_when_up)
+        self.service = Service(
+            testbed=self.testbed,
+            testbed_text=self._testbed_text,
+            version=self._version,
+            reconfigurer=self.reconfigurer,
+            leases=self._leases,
+            history=self._history,
+            records=self._records,
+            gateway=self._gateway,
+            switches=self._switch_data,
+            bus_address=lambda: (self._bus.address, self._bus.connected),
+            flush=self._writer.flush,
+            hub=self.hub,
+            clock=self._clock,
+            ids=self._ids,
+            sink=self._sink,
+            virtual_time=self._virtual_time,
+        )
+
+    async def run(self) -> None:
+        """Until cancelled. Ends with the runs in their safe states and every document written."""
+        self._tell("daemon.started", version=self._version, pid=os.getpid(), testbed=self.testbed.name, data_dir=self._data_dir)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name, supervisor in self._supervisors.items():
+                    group.create_task(supervisor.run(), name=f"hwd:{name}/supervisor")
+                group.create_task(self._gateway.run(), name="hwd:bus/gateway")
+                group.create_task(self._leases.run(), name="hwd:leases/expiry")
+                group.create_task(self._writer.run(), name="hwd:records/writer")
+                group.create_task(self._recover_journal(), name="hwd:journal/recover")
+                group.create_task(self._watch_lag(), name="hwd:loop/lag")
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    await asyncio.shield(asyncio.wait_for(self.service.close(), 10.0))
+        finally:
+            self._tell("daemon.stopped", reason="asked to end")
+            await asyncio.shield(self._writer.close())
+            await self._records.close()
+
+    # --- parts
+
+    def _supervise(self, switch: Switch) -> Supervisor:
+        async def open_device() -> Device:
+            return await self._open_switch(switch, self._sink)
+
+        return Supervisor(switch.name, open=open_device, clock=self._clock, sink=self._sink, draws=self._draws)
+
+    def _recover_when_up(self, document: Document) -> None:
+        if document.kind == "switch.up" and self._journal.open:
+            self._recover.set()
+
+    async def _recover_journal(self) -> None:
+        self._recover.set()
+        while True:
+            await self._recover.wait()
+            self._recover.clear()
+            await self.reconfigurer.recover()
+
+    async def _watch_lag(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due_s = loop.time() + LAG_PERIOD_S
+            await asyncio.sleep(LAG_PERIOD_S)
+            self.metrics.loop_lag(max(0.0, loop.time() - due_s))
+
+    def _switch_data(self) -> list[dict[str, Json]]:
+        return [supervisor.to_data() for supervisor in self._supervisors.values()]
+
+    def _tell(self, kind: str, **data: Json) -> None:
+        self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))

@@ -1,0 +1,1 @@
+"""The HTTP API, the event stream and what stands behind them."""

@@ -1,0 +1,49 @@
+"""The event stream's memory: the last documents with their numbers, and those who listen."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from hwd_drivers.kit.documents import Document
+
+REPLAY = 10_000
+"""Documents kept for `Last-Event-ID`."""
+WAITING = 5_000
+"""Documents that a slow listener may be behind; then it is told that it missed some, and goes on with the newest."""
+
+
+class Hub:
+    """A `Sink`. Numbers documents from 1 and hands them to listeners."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[int, Document]] = deque(maxlen=REPLAY)
+        self._last = 0
+        self._listeners: set[asyncio.Queue[tuple[int, Document]]] = set()
+
+    @property
+    def last(self) -> int:
+        return self._last
+
+    def __call__(self, document: Document) -> None:
+        self._last += 1
+        item = (self._last, document)
+        self._kept.append(item)
+        for queue in self._listeners:
+            if queue.qsize() < WAITING:
+                queue.put_nowait(item)
+
+    async def follow(self, after: int | None = None) -> AsyncIterator[tuple[int, Document]]:
+        """Documents with their numbers, from `after` (exclusive; None: from now on) for ever.
+
+        A gap in the numbers means that the listener was too slow, or that `after` is older than what is kept.
+        """
+        queue: asyncio.Queue[tuple[int, Document]] = asyncio.Queue()
+        self._listeners.add(queue)
+        try:
+            if after is not None:
+                for item in [item for item in self._kept if item[0] > after]:
+                    yield item
+            while True:
+                yield await queue.get()
+        finally:
+            self._listeners.discard(queue)
