@@ -1,0 +1,306 @@
+"""The bus over MQTT 3.1.1 (aiomqtt 2.x): any broker, by URL."""
+
+import asyncio
+import logging
+import math
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+import aiomqtt
+from paho.mqtt.reasoncodes import ReasonCode
+from typing_extensions import override
+
+from hwd_agents.bus.protocol import Incoming, Will
+from hwd_agents.bus.subscriptions import Subscriptions
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.errors import ConfigError, LinkError
+from hwd_drivers.kit.ids import Draws
+
+log = logging.getLogger(__name__)
+
+RETRY_FIRST_S = 0.1
+RETRY_MOST_S = 5.0
+"""Full jitter between 0 and a limit that doubles from the first to the most: a broker that restarts is not met by all at once."""
+KEEPALIVE_S = 10
+"""A broker that is silent for one and a half times this is lost (MQTT 3.1.1, 3.1.2.10): the bound of every wait for an answer."""
+CONNECT_S = 5.0
+"""paho's own limit for the TCP connection, and ours for CONNACK and SUBACK."""
+CONNACK_GRACE_S = 0.2
+"""A cancel in the middle of connecting lets it finish in this time, so that it can end in order."""
+REFUSED_CREDENTIALS = frozenset({"Bad user name or password", "Not authorized"})
+"""CONNACK 4 and 5 in paho's words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerUrl:
+    """Where a broker is: `mqtt://user:password@host:port`, `mqtts://...` (TLS), `unix:/path`. Text without the password."""
+
+    host: str  # of a Unix socket: its path
+    port: int  # of a Unix socket: any that paho accepts
+    transport: Literal["tcp", "unix"]
+    user: str | None
+    password: str | None
+    tls: bool
+
+    def __str__(self) -> str:
+        if self.transport == "unix":
+            return f"unix:{self.host}"
+        user = f"{self.user}@" if self.user else ""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'mqtts' if self.tls else 'mqtt'}://{user}{host}:{self.port}"
+
+    @classmethod
+    def parse(cls, url: str) -> "BrokerUrl":
+        """Raises ConfigError on anything else."""
+        if url.startswith("unix:/"):
+            return cls(host=url.removeprefix("unix:"), port=1, transport="unix", user=None, password=None, tls=False)
+        wrong = ConfigError(
+            f"broker {_hide(url)}: cannot use this address: write mqtt://host:port, mqtts://host:port or unix:/path"
+        )
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise wrong from error
+        if parts.scheme not in {"mqtt", "mqtts"} or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise wrong
+        tls = parts.scheme == "mqtts"
+        user = None if parts.username is None else unquote(parts.username)
+        password = None if parts.password is None else unquote(parts.password)
+        port = port or (8883 if tls else 1883)
+        return cls(host=parts.hostname, port=port, transport="tcp", user=user, password=password, tls=tls)
+
+
+class MqttBus:
+    """One client of a broker; see `Bus`. It connects again with full jitter and subscribes again.
+
+    `url` may be a callable that is asked before each connect, for brokers that are found late; it may raise LinkError. `tls` overrides the
+    default context of `mqtts`. Messages are taken at QoS 1 and stamped inside paho's read callback, before any task is woken.
+
+    ```
+    bus = MqttBus("mqtt://127.0.0.1:1883", "h0", SystemClock(), Draws(None), will=Will(topic=..., payload=...))
+    bus.subscribe("hwd/1/+/h0/command", take)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(bus.run())
+    ```
+    """
+
+    def __init__(
+        self,
+        url: str | Callable[[], str],
+        client_id: str,
+        clock: Clock,
+        draws: Draws,
+        will: Will | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._url = url
+        self.address = "mqtt" if callable(url) else str(BrokerUrl.parse(url))
+        self._client_id = client_id
+        self._clock = clock
+        self._jitter = draws.stream(f"mqtt {client_id}")
+        self._will = will
+        self._tls = tls
+        self._subscriptions = Subscriptions()
+        self._filters_changed = asyncio.Event()
+        self._client: aiomqtt.Client | None = None
+        self._waiting: set[asyncio.Timeout] = set()
+        self._failure: Exception | None = None
+
+    @property
+    def connected(self) -> bool:
+        return self._subscriptions.connected
+
+    def subscribe(self, topic_filter: str, handler: Callable[[Incoming], None]) -> None:
+        if self._subscriptions.add(topic_filter, handler):
+            self._filters_changed.set()
+
+    def on_up(self, call: Callable[[], None]) -> None:
+        self._subscriptions.on_up(call)
+
+    def on_down(self, call: Callable[[str], None]) -> None:
+        self._subscriptions.on_down(call)
+
+    async def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
+        if not self.connected or self._client is None:
+            raise LinkError(f"{self.address}: cannot publish {topic}: not connected")
+        try:
+            # aiomqtt goes on waiting for PUBACK when the connection is lost: `_lost` ends this scope.
+            async with asyncio.timeout(None) as waiting:
+                self._waiting.add(waiting)
+                try:
+                    await self._client.publish(topic, payload, qos, retain, timeout=math.inf)
+                finally:
+                    self._waiting.discard(waiting)
+        except (TimeoutError, aiomqtt.MqttError) as error:
+            why = "the connection was lost" if isinstance(error, TimeoutError) else str(error)
+            raise LinkError(f"{self.address}: {topic} was not taken by the broker: {why}") from error
+
+    async def run(self) -> None:
+        failures = 0
+        try:
+            while True:
+                try:
+                    await self._run_once()
+                except _Lost as lost:
+                    if self._failure is not None:
+                        raise self._failure from None
+                    failures = 1 if self.connected else failures + 1
+                    self._lost()
+                    self._subscriptions.down(self.address, str(lost))
+                    most_s = RETRY_MOST_S if lost.refused else min(RETRY_MOST_S, RETRY_FIRST_S * 2 ** (failures - 1))
+                    await asyncio.sleep(self._jitter.uniform(0, most_s))
+        finally:
+            self._subscriptions.connected = False
+            self._lost()
+
+    async def _run_once(self) -> None:
+        """One connection. Raises _Lost when it ends or cannot be made, and what a handler raised."""
+        client = self._new_client()
+        await self._enter(client)
+        self._client = client
+        try:
+            self._filters_changed.set()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._watch(client), name=f"hwd:{self._client_id}/mqtt-watch")
+                tasks.create_task(self._keep_subscribed(client), name=f"hwd:{self._client_id}/mqtt-subscribe")
+        except* _Lost as group:
+            raise group.exceptions[0] from None
+        finally:
+            self._client = None
+            await _leave(client)
+
+    async def _watch(self, client: aiomqtt.Client) -> None:
+        try:
+            await anext(client.messages)  # nothing comes this way (`_new_client`): it only ends
+        except aiomqtt.MqttError as error:
+            raise _Lost(f"connection lost: {error.__cause__ or error}") from error
+
+    async def _keep_subscribed(self, client: aiomqtt.Client) -> None:
+        held: set[str] = set()
+        while True:
+            await self._filters_changed.wait()
+            self._filters_changed.clear()
+            if missing := [each for each in self._subscriptions.filters if each not in held]:
+                await self._subscribe(client, missing)
+                held.update(missing)
+            if not self.connected:
+                self._subscriptions.up(self.address)
+
+    async def _subscribe(self, client: aiomqtt.Client, filters: list[str]) -> None:
+        try:
+            granted = await client.subscribe([(each, 1) for each in filters])
+        except aiomqtt.MqttError as error:
+            raise _Lost(f"cannot subscribe: {error}") from error
+        for topic_filter, code in zip(filters, granted, strict=True):
+            if isinstance(code, ReasonCode) and code.is_failure:
+                raise _Lost(f"the broker refuses the subscription {topic_filter}", refused=True)
+
+    def _new_client(self) -> aiomqtt.Client:
+        try:
+            url = BrokerUrl.parse(self._url() if callable(self._url) else self._url)
+        except LinkError as error:
+            raise _Lost(str(error)) from error
+        self.address = str(url)
+        bus = self
+
+        class Inbox(asyncio.Queue[aiomqtt.Message]):
+            """aiomqtt puts a message here inside paho's read callback: the earliest place that it offers for a stamp."""
+
+            @override
+            def put_nowait(self, item: aiomqtt.Message) -> None:
+                bus._take(item)
+
+        client = aiomqtt.Client(
+            url.host,
+            url.port,
+            username=url.user,
+            password=url.password,
+            identifier=self._client_id,
+            queue_type=Inbox,
+            protocol=aiomqtt.ProtocolVersion.V311,
+            clean_session=True,
+            transport=url.transport,
+            timeout=CONNECT_S,
+            keepalive=KEEPALIVE_S,
+            tls_context=(self._tls or ssl.create_default_context()) if url.tls else None,
+            socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)] if url.transport == "tcp" else None,
+            will=None
+            if self._will is None
+            else aiomqtt.Will(self._will.topic, self._will.payload, 1, self._will.retain),
+            logger=log.getChild("library"),
+        )
+        client.pending_calls_threshold = 1_000_000  # no warnings: many waiting publishes are normal after a reconnect
+        return client
+
+    def _take(self, message: aiomqtt.Message) -> None:
+        at_ns = self._clock.monotonic_ns()
+        incoming = Incoming(topic=message.topic.value, payload=message.payload, retained=message.retain, at_ns=at_ns)
+        try:
+            self._subscriptions.deliver(incoming)
+        except Exception as error:
+            self._failure = error  # raised here, it ends the connection; `run` raises it then
+            raise
+
+    async def _enter(self, client: aiomqtt.Client) -> None:
+        """Connect. aiomqtt dials in a thread that cannot be stopped: a cancel waits for it, at most `CONNECT_S`."""
+        entering = asyncio.ensure_future(client.__aenter__())
+        try:
+            await asyncio.shield(entering)
+        except aiomqtt.MqttError as error:
+            _abandon(client)
+            refused = isinstance(error, aiomqtt.MqttCodeError) and str(error.rc) in REFUSED_CREDENTIALS
+            raise _Lost(f"cannot connect: {error}", refused=refused) from error
+        except asyncio.CancelledError:
+            await asyncio.wait([entering], timeout=CONNACK_GRACE_S)
+            if client._client.socket() is not None:
+                entering.cancel()
+            await asyncio.wait([entering])
+            if entering.cancelled() or entering.exception() is not None:
+                _abandon(client)
+            else:
+                await _leave(client)
+            raise
+
+    def _lost(self) -> None:
+        for waiting in self._waiting:
+            waiting.reschedule(asyncio.get_running_loop().time())
+        self._waiting.clear()
+
+
+class _Lost(Exception):
+    """A connection ended, or was not made. `refused`: trying soon is of no use."""
+
+    def __init__(self, cause: str, *, refused: bool = False) -> None:
+        super().__init__(cause)
+        self.refused = refused
+
+
+async def _leave(client: aiomqtt.Client) -> None:
+    """Say DISCONNECT, so that no will is published; close the socket in any case."""
+    try:
+        await client.__aexit__(None, None, None)
+    except aiomqtt.MqttError as error:
+        log.debug("the broker did not see the disconnect: %s", error)
+    finally:
+        _abandon(client)
+
+
+def _abandon(client: aiomqtt.Client) -> None:
+    """Close the socket of a connection that failed: aiomqtt 2.5.1 leaves it open where CONNACK is negative or never comes."""
+    client._client.disconnect()
+    if isinstance(
+        left := client._client.socket(), socket.socket
+    ):  # DISCONNECT did not fit into the socket: paho would wait
+        left.shutdown(socket.SHUT_RDWR)
+
+
+def _hide(url: str) -> str:
+    """The URL without what may be a password."""
+    head, at, tail = url.rpartition("@")
+    return f"{head.partition('://')[0]}://...@{tail}" if at else url

@@ -1,0 +1,74 @@
+"""Subscriptions: who of one client gets which message, and who hears of its connection."""
+
+import logging
+from collections.abc import Callable
+
+from hwd_agents.bus.protocol import Incoming
+
+log = logging.getLogger(__name__)
+
+
+def matches(topic_filter: str, topic: str) -> bool:
+    """Tell whether an MQTT 3.1.1 filter (section 4.7) takes a topic: `+` is one level, `#` the rest, neither the first `$` level."""
+    wanted, given = topic_filter.split("/"), topic.split("/")
+    if given[0].startswith("$") and wanted[0] in {"+", "#"}:
+        return False
+    for index, level in enumerate(wanted):
+        if level == "#":
+            return True
+        if index >= len(given) or level not in {"+", given[index]}:
+            return False
+    return len(wanted) == len(given)
+
+
+class Subscriptions:
+    """The filters of a client with their handlers, and whom to call when it comes up and goes down.
+
+    A client may subscribe with overlapping filters; brokers may then send it a message once or once for each filter.
+    """
+
+    def __init__(self) -> None:
+        self.connected = False
+        self._handlers: dict[str, list[Callable[[Incoming], None]]] = {}
+        self._ups: list[Callable[[], None]] = []
+        self._downs: list[Callable[[str], None]] = []
+        self._said_down = False
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        return tuple(self._handlers)
+
+    def add(self, topic_filter: str, handler: Callable[[Incoming], None]) -> bool:
+        """Return whether the broker must be told of this filter."""
+        new = topic_filter not in self._handlers
+        self._handlers.setdefault(topic_filter, []).append(handler)
+        return new
+
+    def on_up(self, call: Callable[[], None]) -> None:
+        self._ups.append(call)
+
+    def on_down(self, call: Callable[[str], None]) -> None:
+        self._downs.append(call)
+
+    def deliver(self, incoming: Incoming) -> None:
+        for topic_filter, handlers in self._handlers.items():
+            if matches(topic_filter, incoming.topic):
+                for handler in handlers:
+                    handler(incoming)
+
+    def up(self, address: str) -> None:
+        """The connection stands, with all filters."""
+        self.connected = True
+        log.log(logging.INFO if self._said_down else logging.DEBUG, "%s: connected", address)
+        self._said_down = False
+        for call in self._ups:
+            call()
+
+    def down(self, address: str, cause: str) -> None:
+        """The connection was lost, or could not be made: said once until it is up again."""
+        lost, self.connected = self.connected, False
+        log.log(logging.DEBUG if self._said_down else logging.WARNING, "%s: %s", address, cause)
+        self._said_down = True
+        if lost:
+            for call in self._downs:
+                call(cause)

@@ -1,0 +1,112 @@
+import asyncio
+
+from hwd_agents.bus.memory import MemoryBroker, MemoryBus
+from hwd_agents.bus.protocol import Will
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.virtual import NodeDied, Nodes, VirtualClock, VirtualLoop, run_virtual
+
+
+def clock() -> Clock:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return VirtualClock(loop, wall_start_ns=0)
+
+
+async def up(*buses: MemoryBus) -> list[asyncio.Task[None]]:
+    came = [asyncio.Event() for _ in buses]
+    for bus, event in zip(buses, came, strict=True):
+        bus.on_up(event.set)
+    runs = [asyncio.create_task(bus.run()) for bus in buses]
+    for event in came:
+        await event.wait()
+    return runs
+
+
+async def stop(runs: list[asyncio.Task[None]]) -> None:
+    for run in runs:
+        run.cancel()
+    await asyncio.gather(*runs, return_exceptions=True)
+
+
+def test_qos1_message_comes_twice_where_that_is_asked_for() -> None:
+    async def main() -> list[bytes]:
+        broker = MemoryBroker()
+        broker.repeat_qos1 = True
+        alice, bob = MemoryBus(broker, "alice", clock()), MemoryBus(broker, "bob", clock())
+        got: list[bytes] = []
+        bob.subscribe("t", lambda incoming: got.append(incoming.payload))
+        runs = await up(alice, bob)
+        await alice.publish("t", b"once", qos=0)
+        await alice.publish("t", b"twice", qos=1)
+        await asyncio.sleep(1)
+        await stop(runs)
+        return got
+
+    assert run_virtual(main()) == [b"once", b"twice", b"twice"]
+
+
+def test_latency_delays_each_way_and_never_reorders() -> None:
+    async def main() -> list[tuple[bytes, int]]:
+        delays = Draws(7).stream("delays")
+        broker = MemoryBroker(latency_s=lambda: delays.choice([0.001, 0.1]))
+        alice, bob = MemoryBus(broker, "alice", clock()), MemoryBus(broker, "bob", clock())
+        got: list[tuple[bytes, int]] = []
+        bob.subscribe("t", lambda incoming: got.append((incoming.payload, incoming.at_ns)))
+        runs = await up(alice, bob)
+        for number in range(50):
+            await alice.publish("t", b"%d" % number)
+        await asyncio.sleep(1)
+        await stop(runs)
+        return got
+
+    got = run_virtual(main())
+    assert [payload for payload, _ in got] == [b"%d" % number for number in range(50)]
+    assert [at_ns for _, at_ns in got] == sorted(at_ns for _, at_ns in got)
+    assert got == run_virtual(main())
+
+
+def test_dead_node_loses_its_connection_and_its_will_is_published() -> None:
+    async def main() -> tuple[list[bytes], tuple[str, ...]]:
+        nodes = Nodes()
+        broker = MemoryBroker(nodes=nodes)
+        daemon = MemoryBus(broker, "daemon", clock())
+        agent = MemoryBus(broker, "h0", clock(), Will(topic="state", payload=b"lost"))
+        got: list[bytes] = []
+        daemon.subscribe("state", lambda incoming: got.append(incoming.payload))
+        runs = await up(daemon)
+
+        async def live() -> None:
+            agent.on_up(lambda: agents_up.set())
+            await agent.run()
+
+        agents_up = asyncio.Event()
+        life = asyncio.create_task(nodes.run_in_node("h0", live()))
+        await agents_up.wait()
+        await daemon.publish("h0", b"never seen")
+        nodes.kill("h0")
+        await asyncio.sleep(10)
+        clients = broker.clients()
+        await stop(runs)
+        try:
+            await life
+        except NodeDied:
+            return got, clients
+        raise AssertionError("the node lives")
+
+    assert run_virtual(main()) == ([b"lost"], ("daemon",))
+
+
+def test_newer_session_of_a_client_takes_over() -> None:
+    async def main() -> list[str]:
+        broker = MemoryBroker()
+        first, second = MemoryBus(broker, "same", clock()), MemoryBus(broker, "same", clock())
+        causes: list[str] = []
+        first.on_down(causes.append)
+        runs = await up(first)
+        runs += await up(second)
+        await asyncio.sleep(0.05)
+        await stop(runs)
+        return causes
+
+    assert run_virtual(main()) == ["the connection was cut"]
