@@ -11,132 +11,34 @@ stands in that vendor's `protocol.py`.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Final
 
 from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.kit.tl1_messages import (
+    AckCode,
+    Acknowledgement,
+    Alarm,
+    Answer,
+    Autonomous,
+    Command,
+    Completion,
+    Message,
+)
+from hwd_drivers.kit.tl1_words import quote, quote_always, shorten, unquote
 
 ANSWER_LIMIT_BYTES: Final = 1 << 20
 """Largest answer, all its blocks together: the power list of a 640-port switch has 12 kB."""
 COMMAND_LIMIT_BYTES: Final = 1 << 16
 """Largest command: 640 ports named one by one make 3 kB."""
-GROUP_LIMIT: Final = 65_536
-"""Most members of one AID group: `1&&999999999` is a mistake, not a wish."""
 CTAG_MAX: Final = 999_999
 """A CTAG has one to six characters."""
 
 
-class Completion(StrEnum):
-    """How a command ended."""
-
-    COMPLD = "COMPLD"
-    """Done."""
-    DENY = "DENY"
-    """Not done; an error code follows."""
-    PRTL = "PRTL"
-    """Partly done."""
-    DELAY = "DELAY"
-    """Queued."""
-    RTRV = "RTRV"
-    """Partly retrieved."""
-
-
-class AckCode(StrEnum):
-    """What a slow command is told before its answer."""
-
-    IP = "IP"
-    """In progress."""
-    PF = "PF"
-    """A printout follows."""
-    OK = "OK"
-    """Taken."""
-    NA = "NA"
-    """No acknowledgement."""
-    NG = "NG"
-    """No good."""
-    RL = "RL"
-    """Repeat later."""
-
-
-class Alarm(StrEnum):
-    """Weight of an autonomous message."""
-
-    CRITICAL = "*C"
-    """Service is gone."""
-    MAJOR = "**"
-    """Service suffers."""
-    MINOR = "*"
-    """Service is at risk."""
-    NONE = "A"
-    """An event, or an alarm that is over."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """`VERB:TID:AID:CTAG:GENERAL:positional,...:name=value,...;`
-
-    `aid` is the block as it stands, since commas and `&` mean something in it: read it with `parse_group` and `unquote`. Parameters are unquoted
-    and do not show in `str` and `repr`: a password is one. An empty `ctag` is one that was missing or unusable.
-    """
-
-    verb: str
-    tid: str = ""
-    aid: str = ""
-    ctag: str = ""
-    general: str = ""
-    positional: tuple[str, ...] = field(default=(), repr=False)
-    named: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-
-    def __str__(self) -> str:
-        return f"{self.verb} {self.aid}".rstrip()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The whole answer to one command, its blocks joined; `error` is the code of a DENY, `lines` are unquoted data."""
-
-    ctag: str
-    code: Completion
-    error: str = ""
-    lines: tuple[str, ...] = ()
-    comments: tuple[str, ...] = ()
-    sid: str = ""
-    stamp: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledgement:
-    """`IP 123`: the answer takes more than about two seconds."""
-
-    ctag: str
-    code: AckCode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Autonomous:
-    """A message that nobody asked for: `A  17 REPT EVT PATCH`."""
-
-    alarm: Alarm
-    atag: str
-    verb: str
-    lines: tuple[str, ...] = ()
-    comments: tuple[str, ...] = ()
-    sid: str = ""
-    stamp: str = ""
-
-
-Message = Answer | Acknowledgement | Autonomous
-
 _VERB = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*")
 _CTAG = re.compile(r"[A-Za-z0-9]{1,6}")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-_NUMBER = re.compile(r"[0-9]{1,9}")
-"""Python refuses to read numbers of thousands of digits."""
-_BARE = re.compile(r"[A-Za-z0-9_.()+/*#@!$%^|~-]*")
-"""Values that need no quotes."""
-_ESCAPED = re.compile(r'\\(["\\])')
 _HEADER = re.compile(r"\s*(.*?)\s*(\d{2,4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
 _REPLY = re.compile(r"M  (\S{1,6}) ([A-Z]+)\s*")
 _REPORT = re.compile(r"(\*C|\*\*|\* |A ) ?(\S+) (\S.*?)\s*")
@@ -261,7 +163,7 @@ def parse_command(text: str) -> Command:
     blocks = _split(text, ":")
     verb = blocks[0].strip()
     if not _VERB.fullmatch(verb):
-        raise ProtocolError(f"TL1 command {_short(verb)}: not a verb")
+        raise ProtocolError(f"TL1 command {shorten(verb)}: not a verb")
     if any(blocks[7:]):
         raise ProtocolError(f"TL1 command {verb}: {len(blocks)} blocks, at most 7 are known")
     _, tid, aid, ctag, general, positional, named = (blocks + [""] * 6)[:7]
@@ -299,54 +201,6 @@ def encode_acknowledgement(message: Acknowledgement) -> bytes:
     return f"\r\n{message.code} {message.ctag}\r\n<".encode()
 
 
-def parse_group(text: str) -> tuple[str, ...]:
-    """Members of an AID group in their order: `1&&3&7` is 1, 2, 3, 7. Raises ProtocolError on what is not a group."""
-    members: list[str] = []
-    through = False
-    for part in text.replace("&&", "&\0").split("&"):
-        through, member = part.startswith("\0"), part.removeprefix("\0")
-        if not member or "\0" in member or not _BARE.fullmatch(member):
-            raise ProtocolError(f"AID {_short(text)}: not a group such as 1&3&&7")
-        if not through:
-            members.append(member)
-            continue
-        first, last = members[-1] if members else "", member
-        if not (_NUMBER.fullmatch(first) and _NUMBER.fullmatch(last)) or int(last) < int(first):
-            raise ProtocolError(f"AID {_short(text)}: {_short(first)}&&{_short(last)} is not a range of rising numbers")
-        if int(last) - int(first) + len(members) > GROUP_LIMIT:
-            raise ProtocolError(f"AID {_short(text)}: more than {GROUP_LIMIT} members")
-        members += map(str, range(int(first) + 1, int(last) + 1))
-    return tuple(members)
-
-
-def format_group(numbers: Sequence[int]) -> str:
-    """`1&&4&7` for 1, 2, 3, 4, 7: in the given order, three and more that rise by one as a range."""
-    parts: list[str] = []
-    start = 0
-    while start < len(numbers):
-        end = start
-        while end + 1 < len(numbers) and numbers[end + 1] == numbers[end] + 1:
-            end += 1
-        if end - start >= 2:
-            parts.append(f"{numbers[start]}&&{numbers[end]}")
-        else:
-            parts += map(str, numbers[start : end + 1])
-        start = end + 1
-    return "&".join(parts)
-
-
-def quote(value: str) -> str:
-    """The value as a parameter: in quotes where it has characters that mean something in TL1."""
-    return value if _BARE.fullmatch(value) else _quoted(value)
-
-
-def unquote(value: str) -> str:
-    """The value of a parameter, with or without its quotes."""
-    if len(value) < 2 or value[0] != '"' or value[-1] != '"':
-        return value
-    return _ESCAPED.sub(r"\1", value[1:-1])
-
-
 def stamp(wall_ns: int) -> str:
     """Date and time of an answer's header, UTC."""
     return datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC).strftime("%y-%m-%d %H:%M:%S")
@@ -355,10 +209,10 @@ def stamp(wall_ns: int) -> str:
 def _parse_block(text: str) -> Answer | Autonomous:
     lines = [line for line in text.replace("\r", "").split("\n") if line.strip()]
     if len(lines) < 2:
-        raise ProtocolError(f"TL1 answer {_short(text)}: no header and no completion line")
+        raise ProtocolError(f"TL1 answer {shorten(text)}: no header and no completion line")
     header = _HEADER.fullmatch(lines[0])
     if header is None:
-        raise ProtocolError(f"TL1 answer: header {_short(lines[0])} is not 'SID date time'")
+        raise ProtocolError(f"TL1 answer: header {shorten(lines[0])} is not 'SID date time'")
     if reply := _REPLY.fullmatch(lines[1]):
         try:
             code = Completion(reply[2])
@@ -378,7 +232,7 @@ def _parse_block(text: str) -> Answer | Autonomous:
             alarm=alarm, atag=report[2], verb=report[3], lines=data, comments=comments, sid=header[1], stamp=header[2]
         )
     raise ProtocolError(
-        f"TL1 answer: {_short(lines[1])} is neither 'M  ctag code' nor the head of an autonomous message"
+        f"TL1 answer: {shorten(lines[1])} is neither 'M  ctag code' nor the head of an autonomous message"
     )
 
 
@@ -399,7 +253,7 @@ def _parse_lines(lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]
             comments.append(comment[2:-2].strip())
             comment = None
     if comment is not None:
-        raise ProtocolError(f"TL1 answer: comment {_short(comment)} has no end")
+        raise ProtocolError(f"TL1 answer: comment {shorten(comment)} has no end")
     return tuple(data), tuple(comments)
 
 
@@ -409,20 +263,20 @@ def _parse_acknowledgement(text: str) -> Acknowledgement | None:
         return None
     found = _ACK.fullmatch(line)
     if found is None or found[1] not in AckCode.__members__:
-        raise ProtocolError(f"TL1 acknowledgement: {_short(line)} is not a code such as IP and a CTAG")
+        raise ProtocolError(f"TL1 acknowledgement: {shorten(line)} is not a code such as IP and a CTAG")
     return Acknowledgement(code=AckCode(found[1]), ctag=found[2])
 
 
 def _parse_named(verb: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not _NAME.fullmatch(name.strip()):
-        raise ProtocolError(f"TL1 command {verb}: parameter {_short(text)} is not name=value")
+        raise ProtocolError(f"TL1 command {verb}: parameter {shorten(text)} is not name=value")
     return name.strip(), unquote(value.strip())
 
 
 def _encode_blocks(head: str, lines: Sequence[str], comments: Sequence[str], lines_per_block: int | None) -> bytes:
     size = lines_per_block or max(1, len(lines))
-    data = [f"   {_quoted(line)}\r\n" for line in lines]
+    data = [f"   {quote_always(line)}\r\n" for line in lines]
     blocks = ["".join(data[start : start + size]) for start in range(0, len(data), size)] or [""]
     blocks[-1] += "".join(f"   /* {comment} */\r\n" for comment in comments)
     return (head + f">\r\n{head}".join(blocks) + ";\r\n").encode()
@@ -446,13 +300,8 @@ def _split(text: str, separator: str) -> list[str]:
         elif character == "\\" and quoted:
             escaped = True
     if quoted:
-        raise ProtocolError(f"TL1 command {_short(text)}: a quote has no end")
+        raise ProtocolError(f"TL1 command {shorten(text)}: a quote has no end")
     return parts
-
-
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"') if "\\" in value or '"' in value else value
-    return f'"{escaped}"'
 
 
 def _text(data: bytes) -> str:
@@ -460,8 +309,3 @@ def _text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise ProtocolError(f"TL1: {data[error.start : error.start + 8].hex(' ')} is no text") from None
-
-
-def _short(text: str) -> str:
-    """For error messages: never more than a line."""
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from hwd_drivers.kit import tl1
 from hwd_drivers.kit.errors import ConfigError, ProtocolError
+from hwd_drivers.kit.tl1_messages import Answer, Command
+from hwd_drivers.kit.tl1_words import format_group, parse_group, quote, unquote
 from hwd_drivers.kit.values import Crossconnect, PortSide, Side
 
 DEFAULT_PORT: Final = 3082
@@ -179,15 +180,15 @@ class Numbering:
             raise DenyError("IIAC", f"Ports {one} and {other} are on the same side") from None
 
 
-def to_command(request: Request, *, ctag: str, tid: str = "") -> tl1.Command:
+def to_command(request: Request, *, ctag: str, tid: str = "") -> Command:
     verb, aid, positional, named = _blocks(request)
-    return tl1.Command(verb=verb, tid=tid, aid=aid, ctag=ctag, positional=positional, named=named)
+    return Command(verb=verb, tid=tid, aid=aid, ctag=ctag, positional=positional, named=named)
 
 
-def from_command(command: tl1.Command) -> Request:
+def from_command(command: Command) -> Request:
     """Raises DenyError with the code that the command deserves."""
     parameters = {name.upper(): value for name, value in command.named}
-    match command.verb, tl1.unquote(command.aid):
+    match command.verb, unquote(command.aid):
         case "RTRV-PATCH", aid:
             return RetrievePatch(ports=None if aid.upper() in ("", "ALL") else _ports(aid))
         case "ENT-PATCH", aid:
@@ -221,7 +222,7 @@ def from_command(command: tl1.Command) -> Request:
     raise DenyError("IICM")
 
 
-def read_patches(answer: tl1.Answer) -> tuple[tuple[int, int], ...]:
+def read_patches(answer: Answer) -> tuple[tuple[int, int], ...]:
     """Port numbers of `"1,49"` lines. All readers raise ProtocolError on a line that is not what it should be."""
     pairs = []
     for line in answer.lines:
@@ -232,7 +233,7 @@ def read_patches(answer: tl1.Answer) -> tuple[tuple[int, int], ...]:
     return tuple(pairs)
 
 
-def read_powers(answer: tl1.Answer) -> dict[int, float]:
+def read_powers(answer: Answer) -> dict[int, float]:
     """dBm by port number from `"49:-3.21"` lines."""
     powers = {}
     for line in answer.lines:
@@ -243,28 +244,28 @@ def read_powers(answer: tl1.Answer) -> dict[int, float]:
     return powers
 
 
-def read_type(answer: tl1.Answer) -> UnitType:
+def read_type(answer: Answer) -> UnitType:
     fields = [part.strip() for part in answer.lines[0].split(",")] if answer.lines else []
     if len(fields) != 4:
         raise ProtocolError(f"RTRV-NETYPE: data lines {answer.lines!r} are not vendor,model,type,version")
     return UnitType(vendor=fields[0], model=fields[1], type=fields[2], version=fields[3])
 
 
-def read_serial(answer: tl1.Answer) -> str:
+def read_serial(answer: Answer) -> str:
     found = _SERIAL.search("\n".join(answer.lines))
     if found is None:
         raise ProtocolError(f"RTRV-INV: no SN= in data lines {answer.lines!r}")
     return found[1]
 
 
-def read_size(answer: tl1.Answer) -> Numbering:
+def read_size(answer: Answer) -> Numbering:
     found = _SIZE.search("\n".join(answer.lines))
     if found is None:
         raise ProtocolError(f"RTRV-EQPT SIZE: no SIZE=INxOUT in data lines {answer.lines!r}")
     return Numbering(inputs=int(found[1]), outputs=int(found[2]))
 
 
-def read_monitors(answer: tl1.Answer) -> tuple[int, ...]:
+def read_monitors(answer: Answer) -> tuple[int, ...]:
     """Port numbers of `"PMON::PORT=25,MODE=OUTPUT"` lines."""
     ports = []
     for line in answer.lines:
@@ -312,18 +313,18 @@ def _blocks(request: Request) -> _Blocks:
     """Verb, AID, positional and named parameters."""
     match request:
         case RetrievePatch(ports=ports):
-            return "RTRV-PATCH", "" if ports is None else tl1.format_group(ports), (), ()
+            return "RTRV-PATCH", "" if ports is None else format_group(ports), (), ()
         case EnterPatch(pairs=pairs, forced=forced):
             aid = f"{_list(one for one, _ in pairs)},{_list(other for _, other in pairs)}"
             return "ENT-PATCH", aid, ("frcd",) if forced else (), ()
         case DeletePatch(ports=ports, forced=forced):
             return "DLT-PATCH", "ALL" if ports is None else _list(ports), ("frcd",) if forced else (), ()
         case RetrievePower(ports=ports):
-            return "RTRV-PORT-POWER", tl1.format_group(ports), (), ()
+            return "RTRV-PORT-POWER", format_group(ports), (), ()
         case Login(user=user, password=password):
-            return "ACT-USER", tl1.quote(user), (password,), ()
+            return "ACT-USER", quote(user), (password,), ()
         case Logout(user=user):
-            return "CANC-USER", tl1.quote(user), (), ()
+            return "CANC-USER", quote(user), (), ()
         case Ping():
             return "RTRV-HDR", "", (), ()
         case MuteReports():
@@ -347,7 +348,7 @@ def _list(ports: Iterable[int]) -> str:
 
 def _ports(aid: str) -> tuple[int, ...]:
     try:
-        members = tl1.parse_group(aid)
+        members = parse_group(aid)
     except ProtocolError as error:
         raise DenyError("IIAC", str(error).replace(";", "")) from None
     for member in members:
@@ -373,5 +374,5 @@ def _check_once(ports: Sequence[int]) -> None:
         raise DenyError("IIAC", f"Port {twice} stands twice in the list")
 
 
-def _forced(command: tl1.Command) -> bool:
+def _forced(command: Command) -> bool:
     return "frcd" in map(str.lower, command.positional)

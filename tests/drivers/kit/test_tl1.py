@@ -6,26 +6,27 @@ from hypothesis import strategies as st
 
 from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.tl1 import (
-    AckCode,
-    Acknowledgement,
-    Alarm,
-    Answer,
     AnswerDecoder,
-    Autonomous,
-    Command,
     CommandDecoder,
-    Completion,
-    Message,
     ctag_of,
     encode_acknowledgement,
     encode_answer,
     encode_autonomous,
     encode_command,
-    format_group,
     parse_command,
-    parse_group,
     stamp,
 )
+from hwd_drivers.kit.tl1_messages import (
+    AckCode,
+    Acknowledgement,
+    Alarm,
+    Answer,
+    Autonomous,
+    Command,
+    Completion,
+    Message,
+)
+from hwd_drivers.kit.tl1_words import format_group, parse_group
 
 PATCHES = (
     b'\r\n\n   PolatisOXC 26-11-20 10:11:12\r\nM  123 COMPLD\r\n   "1,49"\r\n   "2,50"\r\n;\r\n',

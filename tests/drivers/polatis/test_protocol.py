@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from hwd_drivers.kit import tl1
 from hwd_drivers.kit.errors import ConfigError, ProtocolError
+from hwd_drivers.kit.tl1_messages import Answer, Completion
 from hwd_drivers.kit.values import Crossconnect, PortSide, Side
 from hwd_drivers.polatis import protocol as polatis
 
@@ -38,8 +39,8 @@ requests = st.one_of(
 )
 
 
-def answer(*lines: str) -> tl1.Answer:
-    return tl1.Answer(ctag="1", code=tl1.Completion.COMPLD, lines=lines)
+def answer(*lines: str) -> Answer:
+    return Answer(ctag="1", code=Completion.COMPLD, lines=lines)
 
 
 def asked(text: str) -> polatis.Request:
