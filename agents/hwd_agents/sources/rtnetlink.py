@@ -20,8 +20,9 @@ from .sockets import Sockets
 DELIVERY_NS: Final = 3_000_000
 """From the end of a carrier change to the reading of its notice: 0.03 ms median, p99 0.1 to 1.9 ms as two cores are idle or busy."""
 
-HELD_BACK_NS: Final = 1_000_000_000
-"""The kernel (net/core/link_watch.c) may keep a notice this long, except for an interface whose IFLA_LINK is another index."""
+HELD_BACK_NS: Final = 1_125_000_000
+"""The kernel (net/core/link_watch.c) may keep a notice for a second, which its timer wheel rounds up by an eighth at most (1.02 s
+seen), except for an interface whose IFLA_LINK is another index."""
 
 _OPERSTATES: Final = tuple(OperState)
 _RECEIVE_BYTES: Final = 65536

@@ -154,7 +154,11 @@ def ask_for_descriptor(path: Path, request: KeeperRequest) -> int:
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
-    data, descriptors, _flags, _address = socket.recv_fds(
-        connection, MESSAGE_LIMIT_BYTES, maxfds=4, flags=socket.MSG_CMSG_CLOEXEC
-    )
-    return data, descriptors
+    """By hand, since socket.recv_fds of Python 3.11 forgets its flags, and our children must not inherit what comes."""
+    descriptors = array.array("i")
+    room = socket.CMSG_SPACE(4 * descriptors.itemsize)
+    data, control, _flags, _address = connection.recvmsg(MESSAGE_LIMIT_BYTES, room, socket.MSG_CMSG_CLOEXEC)
+    for level, kind, passed in control:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(passed[: len(passed) - len(passed) % descriptors.itemsize])
+    return data, list(descriptors)

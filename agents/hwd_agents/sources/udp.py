@@ -21,7 +21,6 @@ _STAMP: Final = struct.Struct("=qq")
 _RECEIVE_BYTES: Final = 2048
 _CONTROL_BYTES: Final = 128
 _DATAGRAMS_A_TURN: Final = 64
-_STALE: Final = frozenset({errno.ENODEV, errno.ENXIO})  # the interface that the socket is bound to is gone
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +105,7 @@ class InterfacePort:
         if self._socket is None and not self.reopen():
             return False
         error = self._try(payload, address)
-        if error is not None and error.errno in _STALE:
+        if error is not None and self._is_stale():
             if not self.reopen():
                 return False
             error = self._try(payload, address)
@@ -138,6 +137,18 @@ class InterfacePort:
         ) as error:  # ENETDOWN, ENETUNREACH, ENODEV, EINVAL without the address, EAGAIN, ENOBUFS: all of the moment
             return error
         return None
+
+    def _is_stale(self) -> bool:
+        """Whether the interface that the socket is bound to is gone: a binding is to an index, not to a name."""
+        if self._socket is None:
+            return True
+        try:
+            bound = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
+        except OSError as error:
+            if error.errno != errno.ENODEV:
+                raise
+            return True
+        return bound.rstrip(b"\0").decode() != self._interface
 
     def _failed(self, why: str) -> bool:
         self._last_failure = f"{self._interface}: {why}"

@@ -29,9 +29,9 @@ class Hosts:
             for port, host in zip(("a", "b", "c", "d"), ("h0", "h0", "h1", "h1"), strict=True)
         }
         for port, ip in {"a": NEAR, "b": NEAR, "c": FAR, "d": FAR}.items():
-            network = self.near if port in "ab" else self.far
+            network = self.near if port in ("a", "b") else self.far
             network.add_address(self.plugs[port], IPv4Interface(ip))
-        pairs = ["ac", "ca", "bd", "db"]
+        pairs = [("a", "c"), ("c", "a"), ("b", "d"), ("d", "b")]
         crossbar.apply([Light(from_port=source, to_ports=(target,)) for source, target in pairs])
         crossbar.apply([Carrier(port=port, up=True) for port in self.plugs])
 
