@@ -7,9 +7,10 @@ await reconfigurer.confirm(reconfiguration)
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from hwd.model.instant import Origin
 from hwd.model.plan import CrashRule, Plan, SwitchMoves
 from hwd.model.state import Observed
 from hwd.model.testbed import NicPortId
@@ -20,6 +21,7 @@ from hwd.reconfigure.planner import Planner, Request, touched_ports
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.switching import SwitchDriver
 from hwd.timeline.build import build_timeline
+from hwd.timeline.timeline import Timeline
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import (
@@ -74,6 +76,7 @@ class Reconfigurer:
         clock: Clock,
         ids: Ids,
         sink: Sink,
+        switch_origins: Mapping[str, Origin],
     ) -> None:
         self._planner = planner
         self._switches = switches
@@ -83,6 +86,8 @@ class Reconfigurer:
         self._clock = clock
         self._ids = ids
         self._sink = sink
+        self._switch_origins = switch_origins
+        self._moved_ns: dict[str, int] = {}
         self._under_way: dict[str, Reconfiguration] = {}
         self._last_of_run: dict[str, Reconfiguration] = {}
         self._claimed: dict[str, str] = {}
@@ -348,15 +353,7 @@ class Reconfigurer:
         await self._settle(reconfiguration)
         reconfiguration.outcome, reconfiguration.why = outcome, why
         if reconfiguration.commanded or reconfiguration.events:
-            timeline = build_timeline(
-                started=reconfiguration.started,
-                commanded=reconfiguration.commanded,
-                events=reconfiguration.events,
-                sampled=reconfiguration.sampled,
-            )
-            self._tell(
-                "timeline", **{"run": reconfiguration.run, "what": reconfiguration.plan.what, **timeline.to_data()}
-            )
+            self._tell("timeline", **self._timeline(reconfiguration).to_data())
         if reconfiguration.journaled and outcome is not Outcome.FAILED:
             self._journal.end(reconfiguration.id, outcome=outcome)
         reconfiguration.state = State.ENDED
@@ -374,6 +371,23 @@ class Reconfigurer:
             seconds=seconds,
         )
 
+    def _timeline(self, reconfiguration: Reconfiguration) -> Timeline:
+        moved = [str(planned.routed.link) for planned in reconfiguration.plan.links if not planned.kept]
+        timeline = build_timeline(
+            started=reconfiguration.started,
+            commanded=reconfiguration.commanded,
+            events=reconfiguration.events,
+            sampled=reconfiguration.sampled,
+            switch_origins=self._switch_origins,
+            dwells_s={
+                link: (reconfiguration.started_ns - self._moved_ns[link]) / 1e9
+                for link in moved
+                if link in self._moved_ns
+            },
+        )
+        self._moved_ns |= dict.fromkeys(moved, reconfiguration.started_ns)
+        return timeline
+
     async def _recover(self, entry: OpenEntry) -> None:
         finish = entry.crash_rule is CrashRule.FINISH
         errors = await self._bring(entry.moves, switching.way_on if finish else switching.way_back)
@@ -387,7 +401,7 @@ class Reconfigurer:
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
 
     async def _bring(
-        self, moves: Iterable[SwitchMoves], way: Callable[[SwitchMoves, tuple[CrossconnectReading, ...]], SwitchMoves]
+        self, moves: Iterable[SwitchMoves], way: Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
     ) -> list[BaseException]:
         return await self._at_once(
             [move for move in moves if move.remove or move.add],

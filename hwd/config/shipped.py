@@ -1,0 +1,21 @@
+"""Files that come with hwd: playbooks and example testbeds, in a checkout and in an installed wheel alike."""
+
+from pathlib import Path
+
+from hwd_drivers.kit.errors import ConfigError
+
+_PACKAGE = Path(__file__).parents[1]
+_PLACES = (_PACKAGE.parent, _PACKAGE)
+"""A checkout has `playbooks/` beside the package; a wheel has `_playbooks/` inside it."""
+
+
+def shipped(kind: str, name: str) -> Path:
+    """The file `name` (with or without `.yaml`) of `playbooks` or `examples`; raises ConfigError naming those that there are."""
+    folders = (_PLACES[0] / kind, _PLACES[1] / f"_{kind}")
+    names: set[str] = set()
+    for folder in folders:
+        path = folder / (name if name.endswith(".yaml") else f"{name}.yaml")
+        if path.is_file():
+            return path
+        names |= {found.stem for found in folder.glob("*.yaml")}
+    raise ConfigError(f"{name}: no such file among the {kind} that come with hwd; there are {', '.join(sorted(names)) or 'none'}")
