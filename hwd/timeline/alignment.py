@@ -1,0 +1,246 @@
+"""Alignment: what the clock of an agent shows, in terms of the daemon's, with a bound that holds.
+
+Each four-timestamp exchange gives two facts about the offset (agent minus daemon): a request cannot arrive before it was sent, so the offset at
+`t2` is at most `t2 - t1`; a reply cannot arrive before it was sent, so the offset at `t3` is at least `t3 - t4`. The offset is a straight line (its
+slope is the drift), so all facts together leave a polygon of possible lines. Its middle is the estimate and its extent the bound, which holds
+whatever the delays were, however lopsided. The exchanges with the smallest delays are the ones that shape it (Moon, Skelly and Towsley, INFOCOM
+1999); the others are dropped.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+DRIFT_MOST_PPM = 200.0
+"""Quartz of computers is specified within 100 ppm; more between two hosts is a fault, and taken for steps."""
+_SLOPE_MOST = DRIFT_MOST_PPM * 1e-6 / (1 - DRIFT_MOST_PPM * 1e-6)
+"""Drift counts by the daemon's clock, the slope of the line by the agent's."""
+WANDER_PPM = 0.1
+"""How much the drift itself may change within the window: the temperature of a machine moves quartz by some 0.1 ppm a degree."""
+WINDOW_NS = 60_000_000_000
+SLOT_NS = 1_000_000_000
+"""Of each slot of the window only the facts that bind most are kept."""
+_SLACK_NS = 2.0
+"""Stamps are whole nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One exchange: sent by the daemon, received and sent by the agent, received by the daemon; each on its own clock."""
+
+    t1_ns: int
+    t2_ns: int
+    t3_ns: int
+    t4_ns: int
+
+    @property
+    def round_trip_ns(self) -> int:
+        """Time under way, both ways; the agent's time in between does not count."""
+        return (self.t4_ns - self.t1_ns) - (self.t3_ns - self.t2_ns)
+
+    @property
+    def possible(self) -> bool:
+        """Whether time ran forwards on both sides, within the drift that a clock may have."""
+        drift_ns = DRIFT_MOST_PPM * 1e-6 * (self.t3_ns - self.t2_ns) + 2 * _SLACK_NS
+        return self.t1_ns <= self.t4_ns and self.t2_ns <= self.t3_ns and self.round_trip_ns >= -drift_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alignment:
+    """The clock of one boot of an agent against the daemon's. Everything needed to convert is in these fields.
+
+    `offset_ns`: agent minus daemon when the agent's clock showed `at_agent_ns`, right within `error_ns`. `drift_ppm`: how much the offset grows
+    in a million of the agent's clock, right within `drift_error_ppm`. `samples`: exchanges behind it. `round_trip_ns`: the shortest of them.
+    """
+
+    boot: str
+    offset_ns: int
+    drift_ppm: float
+    error_ns: int
+    at_agent_ns: int
+    samples: int
+    drift_error_ppm: float
+    round_trip_ns: int
+
+    def __str__(self) -> str:
+        return f"offset {self.offset_ns / 1e9:.6f} s +- {self.error_ns / 1e3:.0f} us, drift {self.drift_ppm:.1f} ppm"
+
+    def to_daemon(self, agent_ns: int) -> tuple[int, int]:
+        """Return a time of the agent on the daemon's clock, and its error, which grows with the distance from the samples."""
+        away_ns = agent_ns - self.at_agent_ns
+        mid_ns = agent_ns - self.offset_ns - round(self.drift_ppm * 1e-6 * away_ns)
+        return mid_ns, self._error_ns(away_ns)
+
+    def to_agent(self, daemon_ns: int) -> tuple[int, int]:
+        """Return a time of the daemon on the agent's clock, and its error."""
+        away_ns = (daemon_ns + self.offset_ns - self.at_agent_ns) / (1 - self.drift_ppm * 1e-6)
+        return self.at_agent_ns + round(away_ns), self._error_ns(away_ns) + 1
+
+    def _error_ns(self, away_ns: float) -> int:
+        return self.error_ns + math.ceil((self.drift_error_ppm + WANDER_PPM) * 1e-6 * abs(away_ns)) + 1
+
+
+class Aligner:
+    """Collects the samples of one boot. Not bound to any clock: the newest sample is now.
+
+    ```
+    aligner = Aligner("8f14...")
+    stepped = aligner.add(Sample(t1_ns=..., t2_ns=..., t3_ns=..., t4_ns=...))
+    at_ns, error_ns = aligner.alignment().to_daemon(agent_ns)
+    ```
+    """
+
+    def __init__(self, boot: str, *, window_ns: int = WINDOW_NS) -> None:
+        self.boot = boot
+        self.steps = 0
+        self._window_ns = window_ns
+        self._slots: deque[_Slot] = deque()
+        self._origin: Sample | None = None
+        self._polygon: list[_Line] = []
+
+    def add(self, sample: Sample) -> bool:
+        """Take a sample; return True where it cannot agree with the earlier ones: a clock was stepped, and they are forgotten.
+
+        Raises ValueError for a sample that is not `possible`.
+        """
+        if not sample.possible:
+            raise ValueError(f"time ran backwards in {sample}")
+        if self._origin is None:
+            self._begin(sample)
+            return False
+        self._keep(sample)
+        polygon = self._clip(self._polygon, self._facts(sample, 0.0))
+        if not polygon:  # by wander, or by a step
+            polygon = self._rebuild(sample)
+        if polygon:
+            self._polygon = polygon
+            return False
+        self.steps += 1
+        self._begin(sample)
+        return True
+
+    def alignment(self) -> Alignment | None:
+        """Return the present alignment; None before the first sample."""
+        if self._origin is None:
+            return None
+        newest = self._slots[-1].newest
+        at_ns = newest.t3_ns
+        x = float(at_ns - self._origin.t2_ns)
+        offsets = [line.offset + line.slope * x for line in self._polygon]
+        slopes = [line.slope for line in self._polygon]
+        low, high = min(offsets), max(offsets)
+        offset_ns = round((low + high) / 2)
+        drift = (min(slopes) + max(slopes)) / 2
+        return Alignment(
+            boot=self.boot,
+            offset_ns=self._zero_ns + offset_ns,
+            drift_ppm=drift * 1e6,
+            error_ns=math.ceil((high - low) / 2 + WANDER_PPM * 1e-6 * (at_ns - self._slots[0].newest.t3_ns)) + 1,
+            at_agent_ns=at_ns,
+            samples=sum(slot.samples for slot in self._slots),
+            drift_error_ppm=(max(slopes) - min(slopes)) / 2 * 1e6,
+            round_trip_ns=min(slot.shortest_ns for slot in self._slots),
+        )
+
+    @property
+    def _zero_ns(self) -> int:
+        """The offset that all lines are counted from, to keep floats exact."""
+        assert self._origin is not None
+        return self._origin.t2_ns - self._origin.t1_ns
+
+    def _begin(self, sample: Sample) -> None:
+        self._origin = sample
+        self._slots.clear()
+        self._keep(sample)
+        self._polygon = self._clip(_everything(sample), self._facts(sample, 0.0))
+
+    def _keep(self, sample: Sample) -> None:
+        """File the sample in its slot; the polygon is made anew when one leaves the window, so that what wore off is forgotten."""
+        slot = sample.t3_ns // SLOT_NS
+        if not self._slots or self._slots[-1].number != slot:
+            self._slots.append(_Slot(slot, sample))
+        self._slots[-1].take(sample)
+        if self._slots[0].number * SLOT_NS < sample.t3_ns - self._window_ns and len(self._slots) > 1:
+            self._slots.popleft()
+            self._polygon = self._rebuild(sample) or self._polygon
+
+    def _rebuild(self, newest: Sample) -> "list[_Line]":
+        """All kept facts, each loosened by what the drift may have wandered since."""
+        polygon = _everything(self._slots[0].newest if self._origin is None else self._origin)
+        for slot in self._slots:
+            for sample in slot.binding:
+                slack_ns = WANDER_PPM * 1e-6 * abs(newest.t3_ns - sample.t3_ns)
+                polygon = self._clip(polygon, self._facts(sample, slack_ns))
+        return polygon
+
+    def _facts(self, sample: Sample, slack_ns: float) -> "Iterable[_Fact]":
+        assert self._origin is not None
+        x2, x3 = float(sample.t2_ns - self._origin.t2_ns), float(sample.t3_ns - self._origin.t2_ns)
+        most = float(sample.t2_ns - sample.t1_ns - self._zero_ns) + slack_ns + _SLACK_NS
+        least = float(sample.t3_ns - sample.t4_ns - self._zero_ns) - slack_ns - _SLACK_NS
+        return (_Fact(x2, most, 1.0), _Fact(x3, least, -1.0))
+
+    def _clip(self, polygon: "list[_Line]", facts: "Iterable[_Fact]") -> "list[_Line]":
+        for fact in facts:
+            polygon = fact.clip(polygon)
+        return polygon
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """offset(x) = offset + slope * x: one point of the polygon."""
+
+    offset: float
+    slope: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """At x the offset is at most `bound` (sign 1), or at least (sign -1)."""
+
+    x: float
+    bound: float
+    sign: float
+
+    def clip(self, polygon: list[_Line]) -> list[_Line]:
+        """Cut off what breaks the fact (Sutherland and Hodgman); empty where all does."""
+        over = [self.sign * (line.offset + line.slope * self.x - self.bound) for line in polygon]
+        if all(each <= 0 for each in over):
+            return polygon
+        kept: list[_Line] = []
+        for index, line in enumerate(polygon):
+            before, line_before = over[index - 1], polygon[index - 1]
+            if (before > 0) != (over[index] > 0):
+                part = before / (before - over[index])
+                offset = line_before.offset + part * (line.offset - line_before.offset)
+                kept.append(_Line(offset, line_before.slope + part * (line.slope - line_before.slope)))
+            if over[index] <= 0:
+                kept.append(line)
+        return kept
+
+
+def _everything(origin: Sample) -> list[_Line]:
+    """All lines that could ever be: an hour around the origin's own offset, and the drift that a clock may have."""
+    far = 3.6e12
+    return [_Line(-far, -_SLOPE_MOST), _Line(far, -_SLOPE_MOST), _Line(far, _SLOPE_MOST), _Line(-far, _SLOPE_MOST)]
+
+
+class _Slot:
+    """The samples of a second that bind most: shortest way there, shortest way back, shortest both ways."""
+
+    def __init__(self, number: int, sample: Sample) -> None:
+        self.number = number
+        self.samples = 0
+        self.newest = sample
+        self.binding: tuple[Sample, ...] = (sample,)
+        self.shortest_ns = sample.round_trip_ns
+
+    def take(self, sample: Sample) -> None:
+        self.samples += 1
+        self.newest = sample
+        self.shortest_ns = min(self.shortest_ns, sample.round_trip_ns)
+        candidates = (*self.binding, sample)
+        there = min(candidates, key=lambda each: each.t2_ns - each.t1_ns)
+        back = min(candidates, key=lambda each: each.t4_ns - each.t3_ns)
+        self.binding = (there,) if there is back else (there, back)
