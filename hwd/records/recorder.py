@@ -1,0 +1,158 @@
+"""The sink that keeps documents: buffers them and writes them in batches, without ever blocking the emitter."""
+
+import asyncio
+import itertools
+import logging
+from collections import deque
+
+from hwd.records.finish import to_its_end
+from hwd.records.records import Entry, Records, entry
+from hwd.records.run import RunOutcome
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import FailedError, HwdError
+
+BUFFERED_MAX = 100_000
+"""Documents held while the database cannot be written (about 50 MB); those that come after are counted and lost."""
+BATCH = 1000
+"""Documents in one transaction: some 10 ms of the disk's time."""
+GATHER_S = 0.05
+"""How long the first document of a batch waits for others."""
+RETRY_S = 1.0
+"""Between attempts while the database cannot be written."""
+
+log = logging.getLogger(__name__)
+
+
+class RecordingSink:
+    """A `Sink`. A document belongs to the run that it names, else to the run of its reconfiguration, else to the one run that goes on.
+
+    While several runs go on, what names none of them belongs to none. `run()` writes; `flush()` returns when all that came before it is on the disk,
+    and raises what keeps it from there. Nothing is dropped but beyond `buffered_max`; what was dropped fails its run.
+    """
+
+    def __init__(self, records: Records, *, buffered_max: int = BUFFERED_MAX) -> None:
+        self._records = records
+        self._buffered_max = buffered_max
+        self._buffer: deque[Entry] = deque()
+        self._marks: dict[tuple[str, str], int] = {}
+        self._runs: dict[str, None] = {}
+        self._run_of: dict[str, str] = {}
+        self._dropped: dict[str | None, int] = {}
+        self._came = asyncio.Event()
+        self._flushing = asyncio.Lock()
+        self._failing_since_s: float | None = None
+        self.failure: HwdError | None = None
+        """Why the last attempt to write failed; None when it worked."""
+
+    @property
+    def dropped(self) -> int:
+        """Documents lost since the start, because the buffer was full or their data was no JSON."""
+        return sum(self._dropped.values())
+
+    def __call__(self, document: Document) -> None:
+        run = self._owner(document)
+        if len(self._buffer) >= self._buffered_max:
+            self._drop(run, f"{self._buffered_max} documents wait for {self._records.name}, and it cannot be written")
+            return
+        try:
+            self._buffer.append(entry(document, run=run))
+        except TypeError as error:
+            self._drop(run, f"document {document.kind} is not JSON: {error}")
+        self._came.set()
+
+    def mark_seen(self, host: str, boot: str, upto: int) -> None:
+        """All events of that boot up to `upto` were emitted; becomes durable together with them."""
+        self._marks[host, boot] = max(upto, self._marks.get((host, boot), 0))
+        self._came.set()
+
+    async def run(self) -> None:
+        """Write until cancelled, then write what is left."""
+        try:
+            while True:
+                await self._came.wait()
+                self._came.clear()
+                await asyncio.sleep(GATHER_S if self.failure is None else RETRY_S)
+                await self._try_flush()
+        finally:
+            await self._try_flush()
+            if self._buffer:
+                log.error("%s: %d documents could not be written", self._records.name, len(self._buffer))
+
+    async def flush(self) -> None:
+        """Raises FailedError where the disk is full or documents were dropped, LinkError where the database cannot be reached."""
+        async with self._flushing:
+            await to_its_end(self._write_all(), name="hwd:records/flush")
+
+    async def end_run(
+        self, id: str, *, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None = None
+    ) -> None:
+        """End a run when all its documents are held. A run that lost some is ended as failed, and the reason is raised."""
+        failure: HwdError | None = None
+        try:
+            await self.flush()
+            if dropped := self._dropped.get(id):
+                failure = FailedError(f"run {id}: {dropped} documents of it were lost; see the log")
+        except HwdError as error:
+            failure = error
+        if failure is not None:
+            outcome, why = RunOutcome.FAILED, f"{why}; {failure}" if why else str(failure)
+        await self._records.end_run(id, outcome=outcome, why=why, ended_wall_ns=ended_wall_ns, safe_state=safe_state)
+        if failure is not None:
+            raise failure
+
+    def _owner(self, document: Document) -> str | None:
+        run = document.data.get("run")
+        reconfiguration = document.data.get("reconfiguration")
+        if isinstance(run, str):
+            match document.kind:
+                case "run.started":
+                    self._runs[run] = None
+                case "run.ended":
+                    self._runs.pop(run, None)
+                case "reconfiguration.started" if isinstance(reconfiguration, str):
+                    self._run_of[reconfiguration] = run
+                case "reconfiguration.ended" if isinstance(reconfiguration, str):
+                    self._run_of.pop(reconfiguration, None)
+            return run
+        if isinstance(reconfiguration, str) and reconfiguration in self._run_of:
+            return self._run_of[reconfiguration]
+        return next(iter(self._runs)) if len(self._runs) == 1 else None
+
+    def _drop(self, run: str | None, why: str) -> None:
+        if run not in self._dropped:
+            log.error("documents of %s are lost: %s", "no run" if run is None else f"run {run}", why)
+        self._dropped[run] = self._dropped.get(run, 0) + 1
+
+    async def _try_flush(self) -> None:
+        try:
+            await self.flush()
+        except HwdError:
+            self._came.set()  # `failure` holds it and the log has it; try again
+
+    async def _write_all(self) -> None:
+        while self._buffer or self._marks:
+            batch = list(itertools.islice(self._buffer, BATCH))
+            marks = dict(self._marks) if len(batch) == len(self._buffer) else {}
+            try:
+                await self._records.add(batch, marks)
+            except HwdError as error:
+                self._failed(error)
+                raise
+            for _ in batch:
+                self._buffer.popleft()
+            for key, upto in marks.items():
+                if self._marks[key] == upto:
+                    del self._marks[key]
+            self._worked()
+
+    def _failed(self, error: HwdError) -> None:
+        if self.failure is None:
+            self._failing_since_s = asyncio.get_running_loop().time()
+            log.warning("%s. %d documents wait", error, len(self._buffer))
+        self.failure = error
+
+    def _worked(self) -> None:
+        if self._failing_since_s is not None:
+            seconds = asyncio.get_running_loop().time() - self._failing_since_s
+            log.info("%s: can be written again after %.1f s", self._records.name, seconds)
+        self.failure, self._failing_since_s = None, None

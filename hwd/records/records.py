@@ -1,0 +1,343 @@
+"""Records: runs, documents, leases, alignments and how far each agent's events are held, in SQL."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, TypeVarTuple
+
+import msgspec
+import sqlalchemy as sa
+
+from hwd.model.lease import Lease
+from hwd.records.finish import to_its_end
+from hwd.records.run import Run, RunOutcome
+from hwd.records.schema import alignments, documents, leases, runs, seen
+from hwd.records.store import Store
+from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.kit.errors import BugError, ConfigError
+from hwd_drivers.kit.offload import Offload
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+UNOWNED_KEPT = 200_000
+"""Newest documents kept that belong to no run (a watched rack makes some thousand a day)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A document in the records; `id` grows in the order in which they were taken."""
+
+    id: int
+    run: str | None
+    document: Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A document on its way into the records, its data already encoded."""
+
+    run: str | None
+    kind: str
+    at_ns: int
+    wall_ns: int
+    data: str
+
+
+class Records:
+    """All methods but `close` go through `offload`. One writer at a time; a file's readers do not wait for it.
+
+    ```
+    records = Records("sqlite:///data/records.db", offload)
+    await records.open()
+    ```
+    """
+
+    def __init__(
+        self, url: str, offload: Offload, *, max_bytes: int | None = None, unowned_kept: int = UNOWNED_KEPT
+    ) -> None:
+        self._store = Store(url, max_bytes=max_bytes)
+        self._offload = offload
+        self._unowned_kept = unowned_kept
+        self._unowned_since_pruning = 0
+        self._writing = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """The URL without its password."""
+        return self._store.name
+
+    async def open(self) -> None:
+        """Raises ConfigError for a file that is not ours or that a newer hwd wrote."""
+        await self._write(self._store.open)
+
+    def close(self) -> None:
+        """No call may be under way."""
+        self._store.close()
+
+    # --- runs
+
+    async def start_run(self, run: Run) -> None:
+        await self._write(self._insert_run, run)
+
+    async def end_run(
+        self, id: str, *, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None = None
+    ) -> None:
+        await self._write(self._end_run, id, outcome, why, ended_wall_ns, safe_state)
+
+    async def set_inventory(self, id: str, inventory: Mapping[str, Json]) -> None:
+        """What the devices said that they are; known only when they have been asked."""
+        await self._write(self._set_inventory, id, _encode(inventory))
+
+    async def close_crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
+        """At a start: every run that has no end ended with the daemon's death. Returns them as they are now."""
+        return await self._write(self._close_crashed, now_wall_ns)
+
+    async def runs(self, *, limit: int | None = None) -> tuple[Run, ...]:
+        """Newest first."""
+        return await self._read(self._runs, limit)
+
+    async def run(self, id: str) -> Run:
+        """By its id or the start of it; raises ConfigError where that fits none or several."""
+        return await self._read(self._run, id)
+
+    # --- documents
+
+    async def add(self, entries: Sequence[Entry], marks: Mapping[tuple[str, str], int] | None = None) -> None:
+        """Write documents and, in the same transaction, how far the events of (host, boot) are held."""
+        await self._write(self._add, entries, dict(marks or {}))
+
+    async def add_documents(self, batch: Iterable[Document], *, run: str | None = None) -> None:
+        await self.add([entry(document, run=run) for document in batch])
+
+    async def documents(
+        self, *, run: str | None = None, kinds: Iterable[str] = (), after: int = 0, limit: int | None = None
+    ) -> tuple[Stored, ...]:
+        """In the order in which they were taken. `run` None: of all runs and of none; `kinds` empty: all; `after`: an id."""
+        return await self._read(self._documents, run, tuple(kinds), after, limit)
+
+    # --- leases
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """All that were saved and not deleted, expired ones too."""
+        return await self._read(self._leases)
+
+    async def save_lease(self, lease: Lease) -> None:
+        row = {
+            "id": lease.id,
+            "holder": lease.holder,
+            "ports": _encode(sorted(lease.ports)),
+            "taken_wall_ns": lease.taken_wall_ns,
+            "expires_wall_ns": lease.expires_wall_ns,
+        }
+        await self._write(self._replace, leases, {"id": lease.id}, row, "save a lease")
+
+    async def delete_lease(self, id: str) -> None:
+        await self._write(self._delete_lease, id)
+
+    # --- agents
+
+    async def save_alignment(self, host: str, boot: str, *, wall_ns: int, data: Mapping[str, Json]) -> None:
+        """The last alignment of that boot's clock with ours."""
+        key = {"host": host, "boot": boot}
+        row = {**key, "wall_ns": wall_ns, "data": _encode(data)}
+        await self._write(self._replace, alignments, key, row, "save an alignment")
+
+    async def alignment(self, host: str, boot: str) -> Mapping[str, Any] | None:
+        """None where that boot was never aligned."""
+        return await self._read(self._alignment, host, boot)
+
+    async def seen(self) -> Mapping[tuple[str, str], int]:
+        """For each (host, boot): the events up to this number are held."""
+        return await self._read(self._seen)
+
+    # --- blocking, in the offload
+
+    async def _write(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        async with self._writing:
+            return await to_its_end(self._offload(fn, *args), name="hwd:records/write")
+
+    async def _read(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        if self._store.in_memory:  # its one connection
+            return await self._write(fn, *args)
+        return await self._offload(fn, *args)
+
+    def _insert_run(self, run: Run) -> None:
+        row = {
+            "id": run.id,
+            "playbook": run.playbook,
+            "playbook_text": run.playbook_text,
+            "parameters": _encode(run.parameters),
+            "testbed": run.testbed,
+            "testbed_text": run.testbed_text,
+            "inventory": _encode(run.inventory),
+            "version": run.version,
+            "commit_id": run.commit,
+            "virtual_time": run.virtual_time,
+            "started_wall_ns": run.started_wall_ns,
+            "ended_wall_ns": run.ended_wall_ns,
+            "outcome": run.outcome,
+            "why": run.why,
+            "safe_state": run.safe_state,
+        }
+        with self._store.transaction(f"start run {run.id}") as connection:
+            connection.execute(sa.insert(runs), [row])
+
+    def _end_run(self, id: str, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None) -> None:
+        ended = {"outcome": str(outcome), "why": why, "ended_wall_ns": ended_wall_ns, "safe_state": safe_state}
+        with self._store.transaction(f"end run {id}") as connection:
+            changed = connection.execute(
+                sa.update(runs).where(runs.c.id == id, runs.c.outcome.is_(None)).values(**ended)
+            )
+            if changed.rowcount != 1:
+                raise BugError(f"run {id}: ended as {outcome}, and is not under way in {self.name}")
+
+    def _set_inventory(self, id: str, inventory: str) -> None:
+        with self._store.transaction(f"keep the inventory of run {id}") as connection:
+            connection.execute(sa.update(runs).where(runs.c.id == id).values(inventory=inventory))
+
+    def _close_crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
+        with self._store.transaction("close crashed runs") as connection:
+            open_ids = list(connection.scalars(sa.select(runs.c.id).where(runs.c.outcome.is_(None))))
+            for id in open_ids:
+                last_ns = connection.scalar(sa.select(sa.func.max(documents.c.wall_ns)).where(documents.c.run == id))
+                connection.execute(
+                    sa.update(runs)
+                    .where(runs.c.id == id)
+                    .values(
+                        outcome=str(RunOutcome.CRASHED),
+                        why="the daemon ended under it",
+                        ended_wall_ns=now_wall_ns if last_ns is None else last_ns,
+                    )
+                )
+            closed = connection.execute(sa.select(runs).where(runs.c.id.in_(open_ids)).order_by(runs.c.started_wall_ns))
+            return tuple(_to_run(row) for row in closed.mappings())
+
+    def _runs(self, limit: int | None) -> tuple[Run, ...]:
+        with self._store.transaction("list the runs") as connection:
+            query = sa.select(runs).order_by(runs.c.started_wall_ns.desc(), runs.c.id).limit(limit)
+            return tuple(_to_run(row) for row in connection.execute(query).mappings())
+
+    def _run(self, id: str) -> Run:
+        with self._store.transaction(f"find run {id}") as connection:
+            starts = sa.func.substr(runs.c.id, 1, len(id)) == id
+            query = sa.select(runs).where(starts).order_by(runs.c.started_wall_ns.desc())
+            found = [_to_run(row) for row in connection.execute(query).mappings()] if id else []
+        exact = [run for run in found if run.id == id]
+        match exact or found:
+            case [run]:
+                return run
+            case []:
+                raise ConfigError(f"run {id!r}: there is none in {self.name}. `hwd runs` lists them")
+            case several:
+                named = ", ".join(run.id for run in several[:5]) + (" ..." if len(several) > 5 else "")
+                raise ConfigError(f"run {id!r}: {len(several)} runs start so ({named}). Write more of it")
+
+    def _add(self, entries: Sequence[Entry], marks: dict[tuple[str, str], int]) -> None:
+        rows = [
+            {"run": one.run, "kind": one.kind, "at_ns": one.at_ns, "wall_ns": one.wall_ns, "data": one.data}
+            for one in entries
+        ]
+        with self._store.transaction(f"write {len(rows)} documents") as connection:
+            if rows:
+                connection.execute(sa.insert(documents), rows)
+            for (host, boot), upto in marks.items():
+                key = (seen.c.host == host) & (seen.c.boot == boot)
+                held = connection.scalar(sa.select(seen.c.upto).where(key))
+                if held is None:
+                    connection.execute(sa.insert(seen).values(host=host, boot=boot, upto=upto))
+                elif held < upto:
+                    connection.execute(sa.update(seen).where(key).values(upto=upto))
+            self._prune(connection, sum(one.run is None for one in entries))
+
+    def _prune(self, connection: sa.Connection, added: int) -> None:
+        """Drop the oldest documents of no run; looked at only every hundredth part of what is kept."""
+        self._unowned_since_pruning += added
+        if self._unowned_since_pruning <= self._unowned_kept // 100:
+            return
+        self._unowned_since_pruning = 0
+        unowned = documents.c.run.is_(None)
+        newest = sa.select(documents.c.id).where(unowned).order_by(documents.c.id.desc())
+        oldest_kept = connection.scalar(newest.offset(max(0, self._unowned_kept - 1)).limit(1))
+        if oldest_kept is not None:
+            connection.execute(sa.delete(documents).where(unowned, documents.c.id < oldest_kept))
+
+    def _documents(self, run: str | None, kinds: tuple[str, ...], after: int, limit: int | None) -> tuple[Stored, ...]:
+        query = sa.select(documents).where(documents.c.id > after).order_by(documents.c.id).limit(limit)
+        if run is not None:
+            query = query.where(documents.c.run == run)
+        if kinds:
+            query = query.where(documents.c.kind.in_(kinds))
+        with self._store.transaction("read documents") as connection:
+            return tuple(
+                Stored(
+                    id=row.id,
+                    run=row.run,
+                    document=Document(kind=row.kind, at_ns=row.at_ns, wall_ns=row.wall_ns, data=json.loads(row.data)),
+                )
+                for row in connection.execute(query)
+            )
+
+    def _leases(self) -> tuple[Lease, ...]:
+        with self._store.transaction("read leases") as connection:
+            return tuple(
+                Lease(
+                    id=row.id,
+                    holder=row.holder,
+                    ports=frozenset(json.loads(row.ports)),
+                    taken_wall_ns=row.taken_wall_ns,
+                    expires_wall_ns=row.expires_wall_ns,
+                )
+                for row in connection.execute(sa.select(leases).order_by(leases.c.taken_wall_ns, leases.c.id))
+            )
+
+    def _delete_lease(self, id: str) -> None:
+        with self._store.transaction(f"delete lease {id}") as connection:
+            connection.execute(sa.delete(leases).where(leases.c.id == id))
+
+    def _replace(self, table: sa.Table, key: dict[str, str], row: dict[str, Any], attempt: str) -> None:
+        with self._store.transaction(attempt) as connection:
+            connection.execute(sa.delete(table).where(*(table.c[name] == value for name, value in key.items())))
+            connection.execute(sa.insert(table), [row])
+
+    def _alignment(self, host: str, boot: str) -> Mapping[str, Any] | None:
+        key = (alignments.c.host == host) & (alignments.c.boot == boot)
+        with self._store.transaction("read an alignment") as connection:
+            text = connection.scalar(sa.select(alignments.c.data).where(key))
+        return None if text is None else dict(json.loads(text))
+
+    def _seen(self) -> Mapping[tuple[str, str], int]:
+        with self._store.transaction("read how far events are held") as connection:
+            return {(row.host, row.boot): row.upto for row in connection.execute(sa.select(seen))}
+
+
+def entry(document: Document, *, run: str | None) -> Entry:
+    """Raises TypeError for data that is not JSON. What JSON has no word for (infinite, not a number) becomes null."""
+    return Entry(
+        run=run, kind=document.kind, at_ns=document.at_ns, wall_ns=document.wall_ns, data=_encode(document.data)
+    )
+
+
+def _encode(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _to_run(row: Mapping[Any, Any]) -> Run:
+    return Run(
+        id=row["id"],
+        playbook=row["playbook"],
+        playbook_text=row["playbook_text"],
+        parameters=json.loads(row["parameters"]),
+        testbed=row["testbed"],
+        testbed_text=row["testbed_text"],
+        inventory=json.loads(row["inventory"]),
+        version=row["version"],
+        commit=row["commit_id"],
+        virtual_time=row["virtual_time"],
+        started_wall_ns=row["started_wall_ns"],
+        ended_wall_ns=row["ended_wall_ns"],
+        outcome=None if row["outcome"] is None else RunOutcome(row["outcome"]),
+        why=row["why"],
+        safe_state=row["safe_state"],
+    )

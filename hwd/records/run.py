@@ -1,0 +1,48 @@
+"""A run as the records hold it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hwd_drivers.kit.documents import Json
+
+
+class RunOutcome(StrEnum):
+    """How a run ended."""
+
+    SUCCEEDED = "succeeded"
+    """All steps were done."""
+    FAILED = "failed"
+    """A step failed; `why` says which."""
+    ABORTED = "aborted"
+    """Somebody stopped it; it ended in its safe state."""
+    CRASHED = "crashed"
+    """The daemon died under it; what was recorded until then is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution of a playbook. `testbed_text` and `playbook_text` are the files as they were; `inventory` what the devices said they are.
+
+    `ended_wall_ns` and `outcome` are None while it goes on. `virtual_time`: its seconds are simulated ones.
+    """
+
+    id: str
+    playbook: str
+    testbed: str
+    version: str
+    started_wall_ns: int
+    playbook_text: str = ""
+    testbed_text: str = ""
+    parameters: Mapping[str, Json] = field(default_factory=dict)
+    inventory: Mapping[str, Json] = field(default_factory=dict)
+    commit: str | None = None
+    virtual_time: bool = False
+    ended_wall_ns: int | None = None
+    outcome: RunOutcome | None = None
+    why: str = ""
+    safe_state: str | None = None
+
+    def __str__(self) -> str:
+        state = self.outcome or "under way"
+        return f"run {self.id} {self.playbook} {state}" + (f": {self.why}" if self.why else "")

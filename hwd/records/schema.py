@@ -1,0 +1,79 @@
+"""The tables of the records, and the version of their shape."""
+
+import sqlalchemy as sa
+
+VERSION = 1
+"""Goes up with every change of a table. A file of a newer version is refused, an older one is brought up by `UPGRADES`."""
+
+UPGRADES: dict[int, tuple[str, ...]] = {}
+"""SQL that turns version n into n + 1."""
+
+metadata = sa.MetaData()
+
+about = sa.Table(
+    "hwd_about",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+
+runs = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("playbook", sa.Text, nullable=False),
+    sa.Column("playbook_text", sa.Text, nullable=False),
+    sa.Column("parameters", sa.Text, nullable=False),
+    sa.Column("testbed", sa.Text, nullable=False),
+    sa.Column("testbed_text", sa.Text, nullable=False),
+    sa.Column("inventory", sa.Text, nullable=False),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("commit_id", sa.Text),
+    sa.Column("virtual_time", sa.Boolean, nullable=False),
+    sa.Column("started_wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("ended_wall_ns", sa.BigInteger),
+    sa.Column("outcome", sa.Text),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("safe_state", sa.Text),
+    sa.Index("runs_by_start", "started_wall_ns"),
+)
+
+documents = sa.Table(
+    "documents",
+    metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("run", sa.Text),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("at_ns", sa.BigInteger, nullable=False),
+    sa.Column("wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+    sa.Index("documents_by_run", "run", "id"),
+    sa.Index("documents_by_kind", "kind", "id"),
+)
+
+leases = sa.Table(
+    "leases",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("ports", sa.Text, nullable=False),
+    sa.Column("taken_wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("expires_wall_ns", sa.BigInteger, nullable=False),
+)
+
+alignments = sa.Table(
+    "alignments",
+    metadata,
+    sa.Column("host", sa.Text, primary_key=True),
+    sa.Column("boot", sa.Text, primary_key=True),
+    sa.Column("wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+)
+
+seen = sa.Table(
+    "seen",
+    metadata,
+    sa.Column("host", sa.Text, primary_key=True),
+    sa.Column("boot", sa.Text, primary_key=True),
+    sa.Column("upto", sa.BigInteger, nullable=False),
+)

@@ -1,0 +1,112 @@
+"""The database under the records: opens it, brings it to our version, runs transactions. Blocking; called through an Offload."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
+
+from hwd.records import schema
+from hwd_drivers.kit.errors import ConfigError, FailedError, LinkError
+
+BUSY_TIMEOUT_MS = 5000
+"""A report that reads the same file may hold it for a moment; a writer waits so long."""
+
+_PAGE_BYTES = 4096
+
+
+class Store:
+    """One database by SQLAlchemy URL. `sqlite://` is in memory: one connection, gone with the object.
+
+    SQLite runs with a write-ahead log and synchronous FULL: what a transaction wrote is on the disk when it returns. `max_bytes` bounds an
+    SQLite file; beyond it writing fails as on a full disk.
+    """
+
+    def __init__(self, url: str, *, max_bytes: int | None = None) -> None:
+        try:
+            parsed = sa.make_url(url)
+            self.in_memory = parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:")
+            if self.in_memory:
+                only = {"check_same_thread": False}
+                self._engine = sa.create_engine(parsed, poolclass=StaticPool, connect_args=only)
+            else:
+                self._engine = sa.create_engine(parsed)
+        except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
+            raise ConfigError(
+                f"records {url!r}: not a database URL, {error}. Use sqlite:///FILE or postgresql://"
+            ) from error
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"records {url!r}: {error}. Install the driver that the URL names, or use sqlite:///FILE"
+            ) from error
+        self.name = parsed.render_as_string(hide_password=True)
+        self._max_bytes = max_bytes
+        if parsed.get_backend_name() == "sqlite":
+            sa.event.listen(self._engine, "connect", self._prepare_sqlite)
+
+    def open(self) -> None:
+        """Make the tables, or upgrade them; refuse a newer shape."""
+        with self.transaction("open") as connection:
+            present = set(sa.inspect(connection).get_table_names())
+            ours = {table.name for table in schema.metadata.sorted_tables}
+            if schema.about.name not in present:
+                if foreign := present & ours:
+                    raise ConfigError(f"records {self.name}: has tables {', '.join(sorted(foreign))} that are not ours")
+                schema.metadata.create_all(connection)
+                connection.execute(sa.insert(schema.about).values(key="schema", value=str(schema.VERSION)))
+                return
+            text = connection.scalar(sa.select(schema.about.c.value).where(schema.about.c.key == "schema"))
+            self._upgrade(connection, int(text or 0))
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def transaction(self, attempt: str) -> Iterator[sa.Connection]:
+        """All or nothing. What goes wrong is told with `attempt` in it: LinkError where nobody answers, FailedError else."""
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except sa.exc.DBAPIError as error:
+            raise self._explained(attempt, error) from error
+
+    def _explained(self, attempt: str, error: sa.exc.DBAPIError) -> Exception:
+        text = str(error.orig)
+        match error.orig:
+            case sqlite3.DatabaseError() if "not a database" in text or "malformed" in text:
+                return ConfigError(f"records {self.name}: {text}. Move the file away, or name another")
+            case sqlite3.OperationalError() if "unable to open" in text:
+                return ConfigError(f"records {self.name}: {text}. Make its folder, or look at its permissions")
+            case sqlite3.OperationalError() if "full" in text:
+                return FailedError(
+                    f"records {self.name}: cannot {attempt}: {text}. What was recorded before stays readable; "
+                    "free some space and run again"
+                )
+            case _ if error.connection_invalidated or isinstance(error, sa.exc.InterfaceError):
+                return LinkError(f"records {self.name}: cannot {attempt}: {text}")
+            case _:
+                return FailedError(f"records {self.name}: cannot {attempt}: {text}")
+
+    def _upgrade(self, connection: sa.Connection, version: int) -> None:
+        if version > schema.VERSION:
+            raise ConfigError(
+                f"records {self.name}: written by a newer hwd (schema {version}, this one knows {schema.VERSION}). "
+                "Use that hwd, or another file"
+            )
+        for older in range(version, schema.VERSION):
+            for statement in schema.UPGRADES[older]:
+                connection.execute(sa.text(statement))
+        if version < schema.VERSION:
+            changed = sa.update(schema.about).where(schema.about.c.key == "schema")
+            connection.execute(changed.values(value=str(schema.VERSION)))
+
+    def _prepare_sqlite(self, connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        if not self.in_memory:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=FULL")
+        if self._max_bytes is not None:
+            cursor.execute(f"PRAGMA max_page_count={self._max_bytes // _PAGE_BYTES}")
+        cursor.close()

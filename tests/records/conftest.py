@@ -1,0 +1,57 @@
+"""Records on a file and in memory, called as the daemon calls them."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hwd.records import Records, Run
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.offload import InlineOffload, ThreadOffload
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/records.db"
+
+
+@pytest.fixture
+async def records(url: str) -> AsyncIterator[Records]:
+    """On a file, through threads."""
+    offload = ThreadOffload(4)
+    opened = Records(url, offload)
+    await opened.open()
+    yield opened
+    opened.close()
+    offload.close()
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Records]:
+    """In memory, inline: as simulations have it."""
+    opened = Records("sqlite://", InlineOffload(), unowned_kept=300)
+    await opened.open()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def started() -> Run:
+    return Run(
+        id="20270110-a1b2",
+        playbook="smoke",
+        playbook_text="playbook: smoke\n",
+        testbed="two-rails",
+        testbed_text="testbed: two-rails\n",
+        parameters={"repeats": 10},
+        inventory={"switches": {"ocs1": {"serial": "0042"}}},
+        version="0.1.0",
+        commit="f934739",
+        started_wall_ns=1_000,
+        virtual_time=True,
+    )
+
+
+@pytest.fixture
+def flood() -> list[Document]:
+    return [Document(kind="switch.power", at_ns=n, wall_ns=n, data={"switch": "ocs1", "n": n}) for n in range(5_000)]

@@ -1,0 +1,184 @@
+"""The sink that keeps documents."""
+
+import asyncio
+import logging
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from hwd.records import RecordingSink, Records, Run, RunOutcome
+from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.kit.errors import FailedError
+from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.kit.virtual import run_virtual
+
+
+def document(kind: str, **data: Json) -> Document:
+    return Document(kind=kind, at_ns=1, wall_ns=1, data=data)
+
+
+async def runs_of(records: Records) -> list[tuple[str, str | None]]:
+    return [(stored.document.kind, stored.run) for stored in await records.documents()]
+
+
+async def test_documents_are_on_the_disk_after_a_flush_in_their_order(records: Records, flood: list[Document]) -> None:
+    sink = RecordingSink(records)
+    for one in flood:
+        sink(one)
+    await sink.flush()
+    assert [stored.document for stored in await records.documents()] == flood
+
+
+def test_writer_writes_by_itself_and_leaves_nothing_at_its_end(flood: list[Document]) -> None:
+    async def scenario() -> None:
+        records = Records("sqlite://", InlineOffload())
+        await records.open()
+        sink = RecordingSink(records)
+        writer = asyncio.create_task(sink.run())
+        for one in flood[:2500]:
+            sink(one)
+        await asyncio.sleep(1)
+        assert [stored.document for stored in await records.documents()] == flood[:2500]
+        for one in flood[2500:]:
+            sink(one)
+        writer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writer
+        assert [stored.document for stored in await records.documents()] == flood
+        records.close()
+
+    run_virtual(scenario(), seed=1)
+
+
+async def test_documents_find_their_run(memory: Records) -> None:
+    sink = RecordingSink(memory)
+    sink(document("switch.power", n=0))
+    sink(document("run.started", run="a"))
+    sink(document("switch.power", n=1))
+    sink(document("run.started", run="b"))
+    sink(document("switch.power", n=2))
+    sink(document("reconfiguration.started", reconfiguration="r1", run="a"))
+    sink(document("reconfiguration.commanded", reconfiguration="r1"))
+    sink(document("reconfiguration.ended", reconfiguration="r1", run="a"))
+    sink(document("run.ended", run="a"))
+    sink(document("switch.power", n=3))
+    sink(document("run.ended", run="b"))
+    sink(document("switch.power", n=4))
+    await sink.flush()
+    assert await runs_of(memory) == [
+        ("switch.power", None),
+        ("run.started", "a"),
+        ("switch.power", "a"),
+        ("run.started", "b"),
+        ("switch.power", None),
+        ("reconfiguration.started", "a"),
+        ("reconfiguration.commanded", "a"),
+        ("reconfiguration.ended", "a"),
+        ("run.ended", "a"),
+        ("switch.power", "b"),
+        ("run.ended", "b"),
+        ("switch.power", None),
+    ]
+
+
+async def test_seen_marks_become_durable_with_their_events(memory: Records) -> None:
+    sink = RecordingSink(memory)
+    sink(document("host.event", host="h0", seq=8))
+    sink.mark_seen("h0", "b1", 8)
+    sink.mark_seen("h0", "b1", 6)
+    assert await memory.seen() == {}
+    await sink.flush()
+    assert await memory.seen() == {("h0", "b1"): 8}
+
+
+async def test_full_disk_fails_the_run_and_heals(
+    url: str, flood: list[Document], started: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = Records(url, InlineOffload(), max_bytes=200_000)
+    await records.open()
+    sink = RecordingSink(records)
+    await records.start_run(started)
+    sink(document("run.started", run=started.id))
+    for one in flood:
+        sink(one)
+    with caplog.at_level(logging.INFO), pytest.raises(FailedError, match="full"):
+        await sink.end_run(started.id, outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=5)
+    assert sink.failure is not None
+    assert "documents wait" in caplog.text
+    ended = await records.run(started.id)
+    assert ended.outcome is RunOutcome.FAILED
+    assert "free some space" in ended.why
+    held = len(await records.documents())
+    records.close()
+
+    roomy = Records(url, InlineOffload())
+    await roomy.open()
+    assert len(await roomy.documents(run=started.id)) == held > 0, "what was recorded stays readable"
+    roomy.close()
+
+
+def test_what_waited_is_written_once_there_is_room_again(
+    tmp_path: Path, flood: list[Document], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload(), max_bytes=400_000)
+        await records.open()
+        await records.add_documents(flood[:3000], run="old")
+        sink = RecordingSink(records)
+        writer = asyncio.create_task(sink.run())
+        for one in flood[3000:4000]:
+            sink(one)
+        await asyncio.sleep(60)
+        failures = [sink.failure]
+        connection = sqlite3.connect(tmp_path / "records.db")
+        connection.execute("DELETE FROM documents WHERE run = 'old'")
+        connection.commit()
+        connection.close()
+        await asyncio.sleep(2)
+        failures.append(sink.failure)
+        assert [type(failure) for failure in failures] == [FailedError, type(None)]
+        assert sink.dropped == 0
+        assert [stored.document for stored in await records.documents()] == flood[3000:4000]
+        writer.cancel()
+        await asyncio.wait([writer])
+        records.close()
+
+    with caplog.at_level(logging.INFO):
+        run_virtual(scenario(), seed=1)
+    levels = [record.levelname for record in caplog.records if record.name == "hwd.records.recorder"]
+    assert levels == ["WARNING", "INFO"], "once when it breaks, once when it heals"
+
+
+async def test_beyond_the_buffer_documents_are_counted_and_fail_their_run(memory: Records, started: Run) -> None:
+    sink = RecordingSink(memory, buffered_max=3)
+    await memory.start_run(started)
+    sink(document("run.started", run=started.id))
+    for n in range(5):
+        sink(document("switch.power", n=n))
+    assert sink.dropped == 3
+    with pytest.raises(FailedError, match="3 documents of it were lost"):
+        await sink.end_run(started.id, outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=5)
+    assert (await memory.run(started.id)).outcome is RunOutcome.FAILED
+
+
+async def test_document_that_is_no_json_does_not_stop_the_others(memory: Records) -> None:
+    sink = RecordingSink(memory)
+    sink(document("switch.power", n=object()))  # type: ignore[arg-type]
+    sink(document("switch.power", n=1.5, nan=float("nan")))
+    await sink.flush()
+    (stored,) = await memory.documents()
+    assert stored.document.data == {"n": 1.5, "nan": None}
+    assert sink.dropped == 1
+
+
+async def test_cancelled_flush_writes_nothing_twice(records: Records, flood: list[Document]) -> None:
+    sink = RecordingSink(records)
+    for one in flood:
+        sink(one)
+    flushing = asyncio.create_task(sink.flush())
+    await asyncio.sleep(0.005)
+    flushing.cancel()
+    await asyncio.wait([flushing])
+    await sink.flush()
+    assert [stored.document for stored in await records.documents()] == flood

@@ -1,0 +1,244 @@
+"""Runs, documents, leases, alignments."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd.model.lease import Lease
+from hwd.records import Records, Run, RunOutcome
+from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.kit.errors import BugError, ConfigError, FailedError
+from hwd_drivers.kit.offload import InlineOffload
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def power(n: int, run: str | None = None) -> Document:
+    data: dict[str, Json] = {"switch": "ocs1", "n": n}
+    return Document(kind="switch.power", at_ns=n, wall_ns=n, data=data if run is None else {**data, "run": run})
+
+
+async def test_run_is_read_as_it_was_written(records: Records, started: Run) -> None:
+    await records.start_run(started)
+    assert await records.run(started.id) == started
+    await records.end_run(started.id, outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=9_000, safe_state="ring")
+    ended = await records.run(started.id)
+    assert (ended.outcome, ended.ended_wall_ns, ended.safe_state) == (RunOutcome.SUCCEEDED, 9_000, "ring")
+    assert str(ended) == "run 20270110-a1b2 smoke succeeded"
+
+
+async def test_run_ends_once(records: Records, started: Run) -> None:
+    await records.start_run(started)
+    await records.end_run(started.id, outcome=RunOutcome.ABORTED, why="", ended_wall_ns=1)
+    with pytest.raises(BugError, match="is not under way"):
+        await records.end_run(started.id, outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
+
+
+async def test_run_is_found_by_the_start_of_its_id(records: Records) -> None:
+    for number, id in enumerate(["abc1", "abd2", "ab"]):
+        await records.start_run(Run(id=id, playbook="p", testbed="t", version="0", started_wall_ns=number))
+    assert (await records.run("abc")).id == "abc1"
+    assert (await records.run("ab")).id == "ab", "a whole id beats longer ones"
+    assert [run.id for run in await records.runs()] == ["ab", "abd2", "abc1"]
+    assert [run.id for run in await records.runs(limit=1)] == ["ab"]
+    with pytest.raises(ConfigError, match=r"3 runs start so \(ab, abd2, abc1\)\. Write more of it"):
+        await records.run("a")
+    for none in ("x", "", "%", "ab_"):
+        with pytest.raises(ConfigError, match="there is none"):
+            await records.run(none)
+
+
+async def test_runs_that_the_daemon_died_under_are_closed_as_crashed(url: str, started: Run) -> None:
+    dead = Records(url, InlineOffload())
+    await dead.open()
+    await dead.start_run(started)
+    await dead.add_documents([power(5_000), power(7_000)], run=started.id)
+    done = Run(id="done", playbook="p", testbed="t", version="0", started_wall_ns=1)
+    await dead.start_run(done)
+    await dead.end_run("done", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
+    dead.close()
+
+    risen = Records(url, InlineOffload())
+    await risen.open()
+    (crashed,) = await risen.close_crashed(99_000)
+    assert crashed == await risen.run(started.id)
+    assert (crashed.outcome, crashed.ended_wall_ns) == (RunOutcome.CRASHED, 7_000), "when it was last heard of"
+    assert (await risen.run("done")).outcome is RunOutcome.SUCCEEDED
+    assert await risen.close_crashed(99_000) == ()
+    assert len(await risen.documents(run=started.id)) == 2
+    risen.close()
+
+
+async def test_documents_are_found_by_run_kind_and_place(records: Records) -> None:
+    await records.add_documents([power(1), power(2)], run="a")
+    await records.add_documents([Document(kind="bus.up", at_ns=3, wall_ns=3, data={"address": "x"}), power(4)])
+    everything = await records.documents()
+    assert [stored.document.at_ns for stored in everything] == [1, 2, 3, 4]
+    assert [stored.run for stored in everything] == ["a", "a", None, None]
+    assert [stored.document.at_ns for stored in await records.documents(run="a")] == [1, 2]
+    assert [stored.document.at_ns for stored in await records.documents(kinds=["bus.up"])] == [3]
+    assert [stored.document.at_ns for stored in await records.documents(after=everything[1].id, limit=1)] == [3]
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON, max_size=5))
+def test_document_is_read_as_it_was_written(data: dict[str, Json]) -> None:
+    async def scenario() -> None:
+        records = Records("sqlite://", InlineOffload())
+        await records.open()
+        document = Document(kind="switch.power", at_ns=2**62, wall_ns=2**62, data=data)
+        await records.add_documents([document], run="r")
+        (stored,) = await records.documents()
+        records.close()
+        assert stored.document == document
+
+    asyncio.run(scenario())
+
+
+async def test_oldest_documents_of_no_run_go_first(memory: Records) -> None:
+    await memory.add_documents([power(n) for n in range(10)], run="r")
+    for start in range(0, 1000, 10):
+        await memory.add_documents([power(n) for n in range(start, start + 10)])
+    kept = [stored.document.at_ns for stored in await memory.documents() if stored.run is None]
+    assert kept == list(range(1000 - len(kept), 1000))
+    assert 300 <= len(kept) <= 320
+    assert len(await memory.documents(run="r")) == 10
+
+
+async def test_seen_mark_never_goes_back(memory: Records) -> None:
+    await memory.add([], {("h0", "b1"): 7, ("h1", "b9"): 1})
+    await memory.add([], {("h0", "b1"): 5})
+    assert await memory.seen() == {("h0", "b1"): 7, ("h1", "b9"): 1}
+
+
+async def test_lease_outlives_the_daemon(url: str) -> None:
+    lease = Lease(id="l1", holder="ada", ports=frozenset({"ocs1.3", "h0.eth0"}), taken_wall_ns=1, expires_wall_ns=2_000)
+    longer = Lease(id="l1", holder="ada", ports=lease.ports, taken_wall_ns=1, expires_wall_ns=9_000)
+    first = Records(url, InlineOffload())
+    await first.open()
+    await first.save_lease(lease)
+    await first.save_lease(longer)
+    first.close()
+    second = Records(url, InlineOffload())
+    await second.open()
+    assert await second.leases() == (longer,)
+    await second.delete_lease("l1")
+    await second.delete_lease("l1")
+    assert await second.leases() == ()
+    second.close()
+
+
+async def test_last_alignment_of_each_boot_is_kept(memory: Records) -> None:
+    await memory.save_alignment("h0", "b1", wall_ns=1, data={"offset_ns": 5})
+    await memory.save_alignment("h0", "b1", wall_ns=2, data={"offset_ns": 6})
+    await memory.save_alignment("h0", "b2", wall_ns=3, data={"offset_ns": 7})
+    assert await memory.alignment("h0", "b1") == {"offset_ns": 6}
+    assert await memory.alignment("h0", "b2") == {"offset_ns": 7}
+    assert await memory.alignment("h1", "b1") is None
+
+
+async def test_writers_and_readers_at_once_lose_nothing(records: Records) -> None:
+    async def write(first: int) -> None:
+        for n in range(first, first + 20):
+            await records.add_documents([power(n)])
+
+    async def read() -> None:
+        last = 0
+        while last < 80:
+            found = await records.documents(after=last)
+            assert [stored.id for stored in found] == list(range(last + 1, last + 1 + len(found)))
+            last += len(found)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(read())
+        for first in range(0, 80, 20):
+            group.create_task(write(first))
+    assert sorted(stored.document.at_ns for stored in await records.documents()) == list(range(80))
+
+
+async def test_cancelled_writer_returns_when_its_transaction_is_done(records: Records) -> None:
+    writing = asyncio.create_task(records.add_documents([power(n) for n in range(20_000)]))
+    await asyncio.sleep(0.001)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert len(await records.documents()) in (0, 20_000)
+
+
+async def test_records_of_a_newer_hwd_are_refused(url: str, tmp_path: Path) -> None:
+    first = Records(url, InlineOffload())
+    await first.open()
+    first.close()
+    connection = sqlite3.connect(tmp_path / "records.db")
+    connection.execute("UPDATE hwd_about SET value = '2' WHERE key = 'schema'")
+    connection.commit()
+    connection.close()
+    second = Records(url, InlineOffload())
+    with pytest.raises(ConfigError, match=r"newer hwd \(schema 2, this one knows 1\)\. Use that hwd, or another file"):
+        await second.open()
+    second.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("nonsense", "not a database URL"),
+        ("oracle9://x", "not a database URL"),
+        ("sqlite:////nonexistent/folder/x.db", "Make its folder"),
+    ],
+)
+async def test_url_that_cannot_be_used_is_refused_with_a_remedy(url: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        await Records(url, InlineOffload()).open()
+
+
+async def test_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "records.db").write_text("not a database, but quite a long text " * 100)
+    records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload())
+    with pytest.raises(ConfigError, match="Move the file away"):
+        await records.open()
+    records.close()
+
+
+async def test_somebody_elses_tables_are_refused(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "records.db")
+    connection.execute("CREATE TABLE runs (x)")
+    connection.close()
+    records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload())
+    with pytest.raises(ConfigError, match="has tables runs that are not ours"):
+        await records.open()
+    records.close()
+
+
+async def test_full_disk_is_told_and_keeps_what_was_there(url: str, flood: list[Document]) -> None:
+    records = Records(url, InlineOffload(), max_bytes=200_000)
+    await records.open()
+    await records.add_documents(flood[:100])
+    with pytest.raises(FailedError, match=r"full.*What was recorded before stays readable; free some space"):
+        await records.add_documents(flood[100:])
+    assert len(await records.documents()) == 100
+    await records.add_documents(flood[100:110])
+    assert len(await records.documents()) == 110
+    records.close()
+
+
+async def test_transaction_is_on_the_disk_when_it_returns(records: Records, tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "records.db")
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    await records.add_documents([power(1)])
+    assert connection.execute("SELECT count(*) FROM documents").fetchone() == (1,)
+    connection.close()
