@@ -1,0 +1,54 @@
+"""Lease rules: which ports a change needs, and who else holds them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hwd.fabric.state import crossconnect_ports
+from hwd.model.lease import Lease
+from hwd.model.link import Link, RoutedLink
+from hwd.model.testbed import Testbed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """Ports that somebody else holds."""
+
+    lease: Lease
+    ports: frozenset[str]
+
+    def __str__(self) -> str:
+        return f"{', '.join(sorted(self.ports))}: leased to {self.lease.holder} ({self.lease.id})"
+
+
+def all_ports(testbed: Testbed) -> frozenset[str]:
+    """Every port that can be leased: `ocs1.3`, `h0.eth0`."""
+    switches = {f"{name}.{end.port}" for name, switch in testbed.switches.items() for end in switch.capabilities.ends}
+    return frozenset(switches) | {str(port.id) for port in testbed.ports()}
+
+
+def ports_of(links: Iterable[RoutedLink], dark: Iterable[Link] = ()) -> frozenset[str]:
+    """Ports that making these links touches, NIC ports of links that go dark by it included."""
+    routed = tuple(links)
+    ends = {str(end) for link in [*(link.link for link in routed), *dark] for end in link.ends}
+    return crossconnect_ports(one for link in routed for one in link.crossconnects) | ends
+
+
+def conflicts(leases: Iterable[Lease], ports: frozenset[str], *, holder: str, now_wall_ns: int) -> tuple[Conflict, ...]:
+    """Leases in force of others than `holder` that cover some of `ports`, oldest first."""
+    found = [
+        Conflict(lease=lease, ports=taken)
+        for lease in leases
+        if lease.holder != holder and lease.expires_wall_ns > now_wall_ns and (taken := ports & lease.ports)
+    ]
+    return tuple(sorted(found, key=lambda conflict: (conflict.lease.taken_wall_ns, conflict.lease.id)))
+
+
+def uncovered(leases: Iterable[Lease], ports: frozenset[str], *, holder: str, now_wall_ns: int) -> frozenset[str]:
+    """Those of `ports` that no lease in force of `holder` covers."""
+    held = {
+        port
+        for lease in leases
+        if lease.holder == holder and lease.expires_wall_ns > now_wall_ns
+        for port in lease.ports
+    }
+    return ports - held

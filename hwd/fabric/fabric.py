@@ -1,0 +1,221 @@
+"""The fabric of one testbed: paths of links with their loss, and the links that a state of the switches lights.
+
+fabric = Fabric(testbed)
+routed = fabric.routes([Link.parse("h0.eth0<->h1.eth0")])
+wanted = desired(routed)
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hwd.fabric.budget import fits
+from hwd.fabric.graph import Graph, Leg, at_switch
+from hwd.fabric.light import LightMap, Trace
+from hwd.fabric.obstacle import explain
+from hwd.fabric.path import Path, Taken, find_path
+from hwd.fabric.state import State, lighting
+from hwd.model.link import Circuit, Link, RoutedLink, SwitchCrossconnect
+from hwd.model.testbed import NicPort, NicPortId, PortState, Testbed
+from hwd_drivers.kit.errors import BugError, ConfigError
+from hwd_drivers.kit.values import FibreEnd, Side
+
+REORDERINGS_MAX = 8
+"""How often links are routed anew with the one that found no way put first; real racks need none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitLinks:
+    """Links that a state of the switches makes. `half`: light goes one way only, or on some lanes only, so that no link comes up."""
+
+    links: tuple[Link, ...]
+    half: tuple[Link, ...]
+
+
+class Fabric:
+    """Knows one testbed's optics; nothing of it changes but by a new file."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self.testbed = testbed
+        self._graph = Graph(testbed)
+        self._light = LightMap(testbed, self._graph)
+        self._ports = {port.id: port for port in testbed.ports()}
+        self._owners = {
+            end: port.id for port in self._ports.values() for side in (Side.TX, Side.RX) for end in port.ends(side)
+        }
+        self._barred = _barred(testbed)
+
+    def optical_ports(self) -> tuple[NicPort, ...]:
+        """NIC ports with all fibres led to optical switches, in the order of the file; those on packet switches are not among them."""
+        return tuple(port for port in self._ports.values() if self._is_optical(port))
+
+    def route(self, link: Link) -> RoutedLink:
+        """The way of one link by itself. Raises ConfigError where there is none, or where its light would be too weak or too strong."""
+        return self._route(link, Taken())
+
+    def routes(self, links: Iterable[Link]) -> tuple[RoutedLink, ...]:
+        """Ways of links that shall stand at once, in their order; no fibre end is used twice. Raises ConfigError as `route` does."""
+        wanted = tuple(links)
+        self._check_ports(wanted)
+        order = list(wanted)
+        for attempt in range(REORDERINGS_MAX + 1):
+            taken = Taken()
+            routed: dict[Link, RoutedLink] = {}
+            for link in order:
+                try:
+                    routed[link] = self._route(link, taken)
+                except _NoWayError:
+                    if attempt == REORDERINGS_MAX or order[0] == link:
+                        raise
+                    order = [link, *(other for other in order if other != link)]
+                    break
+            else:
+                return tuple(routed[link] for link in wanted)
+        raise BugError("routes: the last attempt neither returned nor raised")
+
+    def lit(self, state: State) -> LitLinks:
+        """What these crossconnects light, with all mirrors settled."""
+        ways = self._ways(state)
+        pairs = {Link.of(source, target) for source, target in ways}
+        whole = {link for link in pairs if self._is_whole(link, ways)}
+        return LitLinks(links=_in_order(whole), half=_in_order(pairs - whole))
+
+    def links_of(self, state: State) -> tuple[Link, ...]:
+        """The links that these crossconnects make, both ways and on every lane."""
+        return self.lit(state).links
+
+    def routed_in(self, link: Link, state: State) -> RoutedLink:
+        """A link with the circuits that this state gives it; raises ConfigError where the state does not make it."""
+        ways = self._ways(state)
+        if not self._is_whole(link, ways):
+            raise ConfigError(
+                f"{link}: the crossconnects do not make this link; light must pass both ways, on every lane"
+            )
+        circuits = [
+            self._circuit(trace.legs, trace.crossconnects)
+            for source in link.ends
+            for trace in sorted(ways[source, link.other(source)].values(), key=lambda trace: trace.source.lane)
+        ]
+        return RoutedLink(link=link, circuits=tuple(circuits))
+
+    def _check_ports(self, links: tuple[Link, ...]) -> None:
+        used: dict[NicPortId, Link] = {}
+        for link in links:
+            for end in link.ends:
+                self._port(end)
+                if end in used:
+                    raise ConfigError(
+                        f"{link}: {end} is used by {used[end]} already; a NIC port is in one link at a time"
+                    )
+                used[end] = link
+
+    def _port(self, id: NicPortId) -> NicPort:
+        return self._ports[id] if id in self._ports else self.testbed.port(id)
+
+    def _route(self, link: Link, taken: Taken) -> RoutedLink:
+        a, b = (self._port(end) for end in link.ends)
+        if not fits(a.module, b.module):
+            raise ConfigError(
+                f"{link}: {a.id} has a {a.module.type} and {b.id} a {b.module.type}: their lanes differ, so that neither "
+                "understands the other. Join ports with modules of one type"
+            )
+        circuits = []
+        for source, target in ((a, b), (b, a)):
+            for start, end in zip(source.ends(Side.TX), target.ends(Side.RX), strict=True):
+                path = find_path(self._graph, start, end, taken=taken, barred=self._barred)
+                if path is None:
+                    why = explain(self._graph, start, end, taken=taken, barred=self._barred)
+                    raise _NoWayError(f"{link}: no way for the light of {start} to {end}: {why}")
+                taken.take(path)
+                circuits.append(self._within_budget(link, path))
+        return RoutedLink(link=link, circuits=tuple(circuits))
+
+    def _within_budget(self, link: Link, path: Path) -> Circuit:
+        circuit = self._circuit(path.legs, path.crossconnects)
+        if circuit.margin_db < 0:
+            raise ConfigError(
+                f"{link}: {circuit.source} -> {circuit.target} loses up to {circuit.loss_db_max:.1f} dB, "
+                f"{-circuit.margin_db:.1f} dB over the budget of {circuit.loss_db_max + circuit.margin_db:.1f} dB. "
+                "Take a way with fewer parts, clean or replace the fibre, or use a module of longer reach"
+            )
+        if circuit.overload_db > 0:
+            raise ConfigError(
+                f"{link}: {circuit.source} -> {circuit.target} can bring {circuit.overload_db:.1f} dB more than the receiver "
+                "bears. Put an attenuator into the fibre"
+            )
+        return circuit
+
+    def _circuit(self, legs: tuple[Leg, ...], crossconnects: tuple[SwitchCrossconnect, ...]) -> Circuit:
+        """Least loss is not stated by makers: overload is judged at typical loss."""
+        source, target = legs[0].start, legs[-1].end
+        sender, receiver = (self._ports[self._owners[end]].module for end in (source, target))
+        fixed = sum(leg.loss_db for leg in legs)
+        switches = [self.testbed.switches[crossconnect.switch].capabilities for crossconnect in crossconnects]
+        typical = fixed + sum(switch.loss_db_typical for switch in switches)
+        largest = fixed + sum(switch.loss_db_max for switch in switches)
+        return Circuit(
+            source=source,
+            target=target,
+            strands=tuple(strand for leg in legs for strand in leg.strands),
+            crossconnects=crossconnects,
+            loss_db_typical=typical,
+            loss_db_max=largest,
+            margin_db=sender.tx_min_dbm - largest - receiver.rx_min_dbm,
+            overload_db=sender.tx_max_dbm - typical - receiver.rx_max_dbm,
+        )
+
+    def _ways(self, state: State) -> dict[tuple[NicPortId, NicPortId], dict[int, Trace]]:
+        """Light from NIC port to NIC port, by lane; a receiver that gets light of two transmitters has none that counts."""
+        typical = {name: switch.capabilities.loss_db_typical for name, switch in self.testbed.switches.items()}
+        passing = {one: typical[one.switch] for one in lighting(state) if one.switch in typical}
+        at: dict[FibreEnd, list[Trace]] = {}
+        for trace in self._light.traces(passing):
+            if trace.end in self._owners:
+                at.setdefault(trace.end, []).append(trace)
+        ways: dict[tuple[NicPortId, NicPortId], dict[int, Trace]] = {}
+        for end, traces in at.items():
+            source = self._owners.get(traces[0].source)
+            if (
+                len(traces) == 1
+                and source is not None
+                and source != self._owners[end]
+                and traces[0].source.lane == end.lane
+            ):
+                ways.setdefault((source, self._owners[end]), {})[end.lane] = traces[0]
+        return ways
+
+    def _is_whole(self, link: Link, ways: Mapping[tuple[NicPortId, NicPortId], Mapping[int, Trace]]) -> bool:
+        a, b = (self._port(end) for end in link.ends)
+        return fits(a.module, b.module) and all(
+            len(ways.get((source, link.other(source)), {})) == len(a.module.fibre_lanes) for source in link.ends
+        )
+
+    def _is_optical(self, port: NicPort) -> bool:
+        switches = self.testbed.switches
+        sends = all(
+            any(leg.end.owner in switches for leg in self._graph.legs.get(end, ())) for end in port.ends(Side.TX)
+        )
+        gets = all(
+            any(leg.start.owner in switches for leg in self._graph.into.get(end, ())) for end in port.ends(Side.RX)
+        )
+        return sends and gets
+
+
+class _NoWayError(ConfigError):
+    """No way with what is left: another order of the links may find one."""
+
+
+def _barred(testbed: Testbed) -> dict[FibreEnd, str]:
+    """Switch ends that planned paths must not use, with the reason."""
+    return {
+        at_switch(
+            note.switch, end
+        ): f"{note.state}{f': {note.why}' if note.why else ''}{f', until {note.until}' if note.until else ''}"
+        for note in testbed.port_notes
+        if note.state is not PortState.NORMAL
+        for end in testbed.switches[note.switch].capabilities.ends
+        if end.port == note.port
+    }
+
+
+def _in_order(links: Iterable[Link]) -> tuple[Link, ...]:
+    return tuple(sorted(links, key=lambda link: (link.a.sort_key(), link.b.sort_key())))

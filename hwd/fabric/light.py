@@ -1,0 +1,128 @@
+"""Where light goes while crossconnects stand as they do: what each receiver gets, and what arrives at each switch end.
+
+light = LightMap(testbed).light({SwitchCrossconnect.parse("ocs1:1A-5B"): 0.9})
+for lit in light.lit: print(lit.source, "->", lit.target, lit.loss_db)
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hwd.fabric.graph import Graph, Leg, at_switch, gives, takes
+from hwd.model.link import SwitchCrossconnect
+from hwd.model.testbed import Testbed
+from hwd_drivers.kit.values import FibreEnd
+
+CROSSINGS_MAX = 64
+"""Light that has crossed this many switches has lost all it had; also ends rings of fibre that lead nowhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lit:
+    """Light of one transmitter at one receiver, all of its wavelengths on that fibre alike."""
+
+    source: FibreEnd
+    target: FibreEnd
+    loss_db: float
+    crossconnects: tuple[SwitchCrossconnect, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """Light of one transmitter that enters a switch from its fibre, whether a crossconnect takes it on or not."""
+
+    source: FibreEnd
+    end: FibreEnd
+    loss_db: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Light:
+    """All light of one moment. More than one `Lit` of a target is a collision: such a receiver understands nothing."""
+
+    lit: tuple[Lit, ...]
+    arrivals: tuple[Arrival, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """Light up to where it enters a device: `legs` from the transmitter on, `crossconnects` between them."""
+
+    legs: tuple[Leg, ...]
+    crossconnects: tuple[SwitchCrossconnect, ...]
+    loss_db: float
+
+    @property
+    def source(self) -> FibreEnd:
+        return self.legs[0].start
+
+    @property
+    def end(self) -> FibreEnd:
+        return self.legs[-1].end
+
+
+class LightMap:
+    """Follows light through one testbed; made once, asked at each change."""
+
+    def __init__(self, testbed: Testbed, graph: Graph | None = None) -> None:
+        self._testbed = testbed
+        self._graph = graph or Graph(testbed)
+
+    def light(self, passing: Mapping[SwitchCrossconnect, float]) -> Light:
+        """`passing`: crossconnects that let light through now, with their loss in dB. What is tuning or blocked is not among them."""
+        lit: list[Lit] = []
+        arrivals: list[Arrival] = []
+        switches = self._testbed.switches
+        for trace in self.traces(passing):
+            if trace.end.owner in switches:
+                arrivals.append(Arrival(source=trace.source, end=trace.end, loss_db=trace.loss_db))
+            else:
+                found = Lit(
+                    source=trace.source, target=trace.end, loss_db=trace.loss_db, crossconnects=trace.crossconnects
+                )
+                lit.append(found)
+        return Light(lit=tuple(lit), arrivals=tuple(arrivals))
+
+    def traces(self, passing: Mapping[SwitchCrossconnect, float]) -> Iterator[Trace]:
+        """Every device that light enters, transmitter by transmitter."""
+        joined = self._joined(passing)
+        legs_of = self._graph.legs
+        for source in self._graph.sources:
+            pending = [
+                Trace(legs=(leg,), crossconnects=(), loss_db=leg.loss_db) for leg in reversed(legs_of.get(source, ()))
+            ]
+            while pending:
+                trace = pending.pop()
+                yield trace
+                onward = joined.get(trace.end)
+                if onward is None or len(trace.crossconnects) >= CROSSINGS_MAX:
+                    continue
+                out, crossconnect, loss = onward
+                if any(leg.start == out for leg in trace.legs):
+                    continue
+                for leg in legs_of.get(out, ()):
+                    pending.append(
+                        Trace(
+                            legs=(*trace.legs, leg),
+                            crossconnects=(*trace.crossconnects, crossconnect),
+                            loss_db=trace.loss_db + loss + leg.loss_db,
+                        )
+                    )
+
+    def _joined(
+        self, passing: Mapping[SwitchCrossconnect, float]
+    ) -> dict[FibreEnd, tuple[FibreEnd, SwitchCrossconnect, float]]:
+        joined = {}
+        for crossconnect, loss in passing.items():
+            switch = self._testbed.switches[crossconnect.switch]
+            a, b = crossconnect.crossconnect.ends
+            end_a, end_b = at_switch(switch.name, a), at_switch(switch.name, b)
+            if takes(switch, a) and gives(switch, b):
+                joined[end_a] = end_b, crossconnect, loss
+            if takes(switch, b) and gives(switch, a):
+                joined[end_b] = end_a, crossconnect, loss
+        return joined
+
+
+def light_paths(testbed: Testbed, passing: Mapping[SwitchCrossconnect, float]) -> tuple[Lit, ...]:
+    """What each receiver gets; for more than one question of the same testbed keep a `LightMap`."""
+    return LightMap(testbed).light(passing).lit

@@ -1,0 +1,68 @@
+"""Why there is no way for a circuit: the first thing that is missing, in words."""
+
+from collections.abc import Iterable, Mapping
+
+from hwd.fabric.graph import Graph, joinable
+from hwd.fabric.path import Taken, find_path
+from hwd_drivers.kit.values import FibreEnd
+
+
+def explain(graph: Graph, source: FibreEnd, target: FibreEnd, *, taken: Taken, barred: Mapping[FibreEnd, str]) -> str:
+    """One sentence with a remedy; for when `find_path` found nothing."""
+    for end in (source, target):
+        if graph.strand_at(end) is None:
+            return f"{end} has no fibre. Add it under `fibres`"
+    starts, lasts = graph.legs.get(source, ()), graph.into.get(target, ())
+    packet = graph.testbed.packet_switches
+    if away := [leg.end for leg in starts if leg.end.owner in packet]:
+        return f"{source} goes to {away[0]} of a packet switch, which is not driven"
+    if away := [leg.start for leg in lasts if leg.start.owner in packet]:
+        return f"{target} is fed by {away[0]} of a packet switch, which is not driven"
+    if not starts:
+        return f"the fibre of {source} leads to {_far(graph, source)}, which takes no light there. Is it plugged the wrong way round?"
+    if not lasts:
+        return f"the fibre of {target} comes from {_far(graph, target)}, which gives no light there. Is it plugged the wrong way round?"
+    entries, outs = [leg.end for leg in starts], [leg.start for leg in lasts]
+    if find_path(graph, source, target, taken=Taken(), barred=barred):
+        return _in_use(taken, entries, outs)
+    if find_path(graph, source, target, taken=Taken(), barred={}):
+        return _out_of_order(graph, barred, entries, outs)
+    return _not_joined(graph, entries, outs)
+
+
+def _far(graph: Graph, end: FibreEnd) -> FibreEnd:
+    strand = graph.strand_at(end)
+    return strand.other(end) if strand else end
+
+
+def _in_use(taken: Taken, entries: Iterable[FibreEnd], outs: Iterable[FibreEnd]) -> str:
+    for end in (*entries, *outs):
+        if crossconnect := taken.ends.get(end):
+            return f"{end} is taken by {crossconnect} of another link that is wanted with it"
+    return "every fibre between the switches on the way is taken by the other links that are wanted with it. Add fibres, or ask for fewer links"
+
+
+def _out_of_order(
+    graph: Graph, barred: Mapping[FibreEnd, str], entries: Iterable[FibreEnd], outs: Iterable[FibreEnd]
+) -> str:
+    for end in (*entries, *outs):
+        if end in barred:
+            return f"port {end.owner}.{end.port} is set aside ({barred[end]}). Set its state to normal under `ports`, or use another port"
+    names = ", ".join(sorted({f"{end.owner}.{end.port}" for end in barred}))
+    return f"all ways lead through ports that are set aside ({names}). Set one of them to normal under `ports`"
+
+
+def _not_joined(graph: Graph, entries: list[FibreEnd], outs: list[FibreEnd]) -> str:
+    switches = graph.testbed.switches
+    for entry in entries:
+        for out in outs:
+            if entry.owner == out.owner and not joinable(switches[entry.owner], entry.port_side, out.port_side):
+                return f"{entry.owner} cannot join {entry.port_side} to {out.port_side}: it joins {_rule(graph, entry.owner)}"
+    into, out_of = (", ".join(sorted({str(end) for end in ends})) for ends in (entries, outs))
+    return f"the light enters at {into} and would have to leave at {out_of}, and no fibre leads from the one switch to the other"
+
+
+def _rule(graph: Graph, switch: str) -> str:
+    if graph.testbed.switches[switch].capabilities.two_sided:
+        return "side A to side B"
+    return "its end `in` to one of the others"
