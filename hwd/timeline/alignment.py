@@ -9,8 +9,9 @@ whatever the delays were, however lopsided. The exchanges with the smallest dela
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 DRIFT_MOST_PPM = 200.0
 """Quartz of computers is specified within 100 ppm; more between two hosts is a fault, and taken for steps."""
@@ -63,6 +64,33 @@ class Alignment:
     drift_error_ppm: float
     round_trip_ns: int
 
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> "Alignment":
+        """Read back the data of a `clock.aligned` document. Raises KeyError where it lacks a field."""
+        return cls(
+            boot=str(data["boot"]),
+            offset_ns=int(data["offset_ns"]),
+            drift_ppm=float(data["drift_ppm"]),
+            error_ns=int(data["error_ns"]),
+            at_agent_ns=int(data["agent_ns"]),
+            samples=int(data["samples"]),
+            drift_error_ppm=float(data["drift_error_ppm"]),
+            round_trip_ns=int(data["round_trip_ns"]),
+        )
+
+    def to_data(self) -> dict[str, int | float | str]:
+        """The fields of a `clock.aligned` document, apart from the host."""
+        return {
+            "boot": self.boot,
+            "offset_ns": self.offset_ns,
+            "drift_ppm": self.drift_ppm,
+            "error_ns": self.error_ns,
+            "agent_ns": self.at_agent_ns,
+            "samples": self.samples,
+            "drift_error_ppm": self.drift_error_ppm,
+            "round_trip_ns": self.round_trip_ns,
+        }
+
     def __str__(self) -> str:
         return f"offset {self.offset_ns / 1e9:.6f} s +- {self.error_ns / 1e3:.0f} us, drift {self.drift_ppm:.1f} ppm"
 
@@ -109,16 +137,16 @@ class Aligner:
         if self._origin is None:
             self._begin(sample)
             return False
-        self._keep(sample)
         polygon = self._clip(self._polygon, self._facts(sample, 0.0))
         if not polygon:  # by wander, or by a step
-            polygon = self._rebuild(sample)
-        if polygon:
-            self._polygon = polygon
-            return False
-        self.steps += 1
-        self._begin(sample)
-        return True
+            polygon = self._clip(self._rebuild(sample), self._facts(sample, 0.0))
+        if not polygon:
+            self.steps += 1
+            self._begin(sample)
+            return True
+        self._polygon = polygon
+        self._keep(sample)
+        return False
 
     def alignment(self) -> Alignment | None:
         """Return the present alignment; None before the first sample."""
@@ -153,7 +181,7 @@ class Aligner:
         self._origin = sample
         self._slots.clear()
         self._keep(sample)
-        self._polygon = self._clip(_everything(sample), self._facts(sample, 0.0))
+        self._polygon = self._clip(_EVERYTHING, self._facts(sample, 0.0))
 
     def _keep(self, sample: Sample) -> None:
         """File the sample in its slot; the polygon is made anew when one leaves the window, so that what wore off is forgotten."""
@@ -161,13 +189,16 @@ class Aligner:
         if not self._slots or self._slots[-1].number != slot:
             self._slots.append(_Slot(slot, sample))
         self._slots[-1].take(sample)
-        if self._slots[0].number * SLOT_NS < sample.t3_ns - self._window_ns and len(self._slots) > 1:
-            self._slots.popleft()
-            self._polygon = self._rebuild(sample) or self._polygon
+        oldest_ns = sample.t3_ns - self._window_ns
+        if self._slots[0].number * SLOT_NS < oldest_ns:
+            while len(self._slots) > 1 and self._slots[0].number * SLOT_NS < oldest_ns:
+                self._slots.popleft()
+            self._polygon = self._rebuild(sample)
 
     def _rebuild(self, newest: Sample) -> "list[_Line]":
-        """All kept facts, each loosened by what the drift may have wandered since."""
-        polygon = _everything(self._slots[0].newest if self._origin is None else self._origin)
+        """All kept facts, each loosened by what the drift may have wandered since; counted from the oldest, so that numbers stay small."""
+        self._origin = self._slots[0].binding[0]
+        polygon = _EVERYTHING
         for slot in self._slots:
             for sample in slot.binding:
                 slack_ns = WANDER_PPM * 1e-6 * abs(newest.t3_ns - sample.t3_ns)
@@ -220,10 +251,14 @@ class _Fact:
         return kept
 
 
-def _everything(origin: Sample) -> list[_Line]:
-    """All lines that could ever be: an hour around the origin's own offset, and the drift that a clock may have."""
-    far = 3.6e12
-    return [_Line(-far, -_SLOPE_MOST), _Line(far, -_SLOPE_MOST), _Line(far, _SLOPE_MOST), _Line(-far, _SLOPE_MOST)]
+_FAR_NS = 3.6e12
+_EVERYTHING = [
+    _Line(-_FAR_NS, -_SLOPE_MOST),
+    _Line(_FAR_NS, -_SLOPE_MOST),
+    _Line(_FAR_NS, _SLOPE_MOST),
+    _Line(-_FAR_NS, _SLOPE_MOST),
+]
+"""All lines that can be: an hour around the offset of the origin, and the drift that a clock may have."""
 
 
 class _Slot:

@@ -174,5 +174,25 @@ def test_sample_in_which_time_runs_backwards_is_refused(sample: Sample) -> None:
         Aligner("boot").add(sample)
 
 
+def test_alignment_is_read_back_from_its_document() -> None:
+    pair = Pair(offset_ns=5 * NS_IN_S, drift_ppm=50.0)
+    aligner = Aligner("boot")
+    for at_ns in bursts(until_s=3):
+        aligner.add(pair.exchange(at_ns, 150 * US, 0, 170 * US))
+    assert Alignment.from_data(aligned(aligner).to_data()) == aligned(aligner)
+
+
+def test_bound_holds_after_a_hundred_days() -> None:
+    pair = Pair(offset_ns=5 * NS_IN_S, drift_ppm=199.0)
+    aligner = Aligner("boot")
+    for day in range(0, 101, 50):
+        at_ns = day * 86_400 * NS_IN_S
+        for number in range(200):
+            assert not aligner.add(pair.exchange(at_ns + number * NS_IN_S, 150 * US, 0, 150 * US))
+        truth_ns = at_ns + 200 * NS_IN_S
+        mid_ns, error_ns = aligned(aligner).to_daemon(pair.agent_ns(truth_ns))
+        assert abs(mid_ns - truth_ns) <= error_ns < 400 * US
+
+
 def test_nothing_is_said_before_the_first_sample() -> None:
     assert Aligner("boot").alignment() is None
