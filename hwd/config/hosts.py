@@ -112,7 +112,8 @@ class HostsReader:
         elif missing := [name for name, value in values.items() if value is None]:
             hint = nearest(entry.type, MODULE_TYPES)
             self.sections.reading.add(
-                (*where, "type"), f"module type {entry.type!r} is not known; {hint}, or state {', '.join(missing)} too"
+                (*where, "type"),
+                f"module type {entry.type!r} is not known, nor are all its values ({', '.join(missing)}) stated; {hint}",
             )
             return None
         deassert = entry.los_deassert_dbm

@@ -18,4 +18,6 @@ def shipped(kind: str, name: str) -> Path:
         if path.is_file():
             return path
         names |= {found.stem for found in folder.glob("*.yaml")}
-    raise ConfigError(f"{name}: no such file among the {kind} that come with hwd; there are {', '.join(sorted(names)) or 'none'}")
+    raise ConfigError(
+        f"{name}: no such file among the {kind} that come with hwd; there are {', '.join(sorted(names)) or 'none'}"
+    )

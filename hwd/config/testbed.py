@@ -113,9 +113,7 @@ class _Loader:
             if switch in unsure:
                 continue
             if switch not in switches:
-                self.reading.add(
-                    where, f"{switch} is no switch; {nearest(switch, switches)}; write SWITCH.PORT, such as ocs1.31"
-                )
+                self.reading.add(where, f"{switch} is no switch (write ocs1.31); {nearest(switch, switches)}")
             elif port not in {end.port for end in switches[switch].capabilities.ends}:
                 self.reading.add(
                     where,

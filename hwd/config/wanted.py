@@ -1,0 +1,129 @@
+"""What someone wants, from one text: a topology file, a named topology with arguments, or crossconnects.
+
+| text | means |
+|---|---|
+| `rings.yaml` | the links of a topology file |
+| `ring hosts=h0,h1 rail=0` | a topology that is generated |
+| `ocs1:1A-2B,3A-4B` | crossconnects; more switches after a blank: `ocs1:1A-2B ocs2:3A-4B` |
+| `ocs1:1A..4A-9B..12B` | a range: 1A-9B, 2A-10B, 3A-11B, 4A-12B |
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from hwd.config.problem import nearest
+from hwd.config.topology import load_topology
+from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.testbed import Testbed
+from hwd.topology.generate import GENERATORS, generate
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.values import Crossconnect, PortSide
+
+RANGE_MAX = 4096
+"""More ports than any switch has."""
+TEXT_LENGTH_MAX = 100_000
+
+_PAIRS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*:")
+_RANGE = re.compile(r"(\d{1,6})([AB]?)\.\.(\d{1,6})([AB]?)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Links, or crossconnects where they were named themselves. `name` is the text that made it."""
+
+    name: str
+    links: tuple[Link, ...] = ()
+    crossconnects: tuple[SwitchCrossconnect, ...] = ()
+
+
+def parse_what(text: str, testbed: Testbed, *, folder: Path | None = None) -> Wanted:
+    """Raises ConfigError where it means nothing on this testbed. Files are looked for in `folder`, else where the process runs."""
+    text = " ".join(text.split())
+    if not text:
+        raise ConfigError(
+            f"nothing asked for; name a topology file, a topology ({', '.join(GENERATORS)}), or pairs such as ocs1:1A-2B"
+        )
+    if len(text) > TEXT_LENGTH_MAX:
+        raise ConfigError(
+            f"{text[:40]}...: {len(text)} characters are over the {TEXT_LENGTH_MAX} that may be asked for at once"
+        )
+    if is_file(text):
+        topology = load_topology((folder or Path()) / text, testbed).require()
+        return Wanted(name=text, links=topology.links)
+    if _PAIRS.match(text):
+        return Wanted(name=text, crossconnects=parse_pairs(text, testbed))
+    name, *words = text.split()
+    if name not in GENERATORS:
+        raise ConfigError(
+            f"{name!r} is no topology, no file (.yaml) and no pairs (ocs1:1A-2B); {nearest(name, GENERATORS)}"
+        )
+    arguments: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not (key and equals and value):
+            raise ConfigError(f"{text}: {word!r} is no argument; write hosts=h0,h1 rail=0")
+        if key in arguments:
+            raise ConfigError(f"{text}: argument {key} is there twice")
+        arguments[key] = value
+    topology = generate(name, testbed, arguments)
+    return Wanted(name=topology.name, links=topology.links)
+
+
+def is_file(text: str) -> bool:
+    """Whether the text names a topology file."""
+    return text.endswith((".yaml", ".yml"))
+
+
+def parse_pairs(text: str, testbed: Testbed) -> tuple[SwitchCrossconnect, ...]:
+    """Crossconnects of `ocs1:1A-2B,3A-4B`, ranges written out; raises ConfigError where the switch cannot have them."""
+    found: list[SwitchCrossconnect] = []
+    used: dict[tuple[str, PortSide], Crossconnect] = {}
+    switch = ""
+    for item in re.split(r"[,\s]+", text):
+        named, colon, pair = item.rpartition(":")
+        switch = named if colon else switch
+        if switch not in testbed.switches:
+            raise ConfigError(
+                f"{item}: {switch!r} is no switch of testbed {testbed.name}; {nearest(switch, testbed.switches)}"
+            )
+        ends = frozenset(testbed.switches[switch].capabilities.ends)
+        for crossconnect in _written_out(pair):
+            for end in crossconnect.ends:
+                if end not in ends:
+                    first, last = (
+                        testbed.switches[switch].capabilities.ends[:1],
+                        testbed.switches[switch].capabilities.ends[-1:],
+                    )
+                    raise ConfigError(
+                        f"{switch}:{crossconnect}: {switch} has no {end}; its ends go from {first[0]} to {last[0]}"
+                    )
+                if (switch, end) in used:
+                    raise ConfigError(
+                        f"{switch}:{crossconnect}: {end} is in {used[switch, end]} already; a fibre end takes one crossconnect"
+                    )
+                used[switch, end] = crossconnect
+            found.append(SwitchCrossconnect(switch=switch, crossconnect=crossconnect))
+    return tuple(found)
+
+
+def _written_out(text: str) -> tuple[Crossconnect, ...]:
+    left, dash, right = text.partition("-")
+    if not dash or not (left and right):
+        raise ConfigError(f"{text!r}: write a pair as 1A-2B, a range of them as 1A..4A-9B..12B")
+    ones, others = _ports(left), _ports(right)
+    if len(ones) != len(others):
+        raise ConfigError(f"{text}: {left} are {len(ones)} ports and {right} are {len(others)}; both must be as many")
+    return tuple(Crossconnect.of(one, other) for one, other in zip(ones, others, strict=True))
+
+
+def _ports(text: str) -> tuple[PortSide, ...]:
+    if ".." not in text:
+        return (PortSide.parse(text),)
+    match = _RANGE.fullmatch(text)
+    if not match or match[2] != match[4]:
+        raise ConfigError(f"{text!r} is no range; write 1A..4A, with the same side twice")
+    first, last = int(match[1]), int(match[3])
+    if not first <= last < first + RANGE_MAX:
+        raise ConfigError(f"{text}: a range goes up, over at most {RANGE_MAX} ports")
+    return tuple(PortSide.parse(f"{port}{match[2]}") for port in range(first, last + 1))
