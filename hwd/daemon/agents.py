@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import FailedError
-
 from hwd.bus.gateway import Gateway
 from hwd.model.testbed import NicPortId
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import FailedError
 
 
 class GatewayAgents:
@@ -22,7 +21,9 @@ class GatewayAgents:
             return None
         return note.ip.partition("/")[0], note.probe_port
 
-    async def command(self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float) -> Mapping[str, Json]:
+    async def command(
+        self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
+    ) -> Mapping[str, Json]:
         reply = await self._gateway.command(host, verb, dict(arguments), within_s=within_s)
         if reply.outcome != "done":
             raise FailedError(f"agent of {host}: {verb}: {reply.outcome}: {reply.why}")

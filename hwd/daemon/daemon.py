@@ -1,15 +1,32 @@
 """The daemon: everything that watches, plans, drives and records one testbed, in one event loop.
 
-    daemon = Daemon(testbed=..., bus=..., records=..., ...)
-    await daemon.open()
-    await daemon.run()          # until cancelled; then the runs are aborted into their safe states
+daemon = Daemon(testbed=..., bus=..., records=..., ...)
+await daemon.open()
+await daemon.run()          # until cancelled; then the runs are aborted into their safe states
 """
 
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
+from hwd.bus.gateway import Gateway
+from hwd.daemon.agents import GatewayAgents
+from hwd.daemon.fanout import Fanout
+from hwd.daemon.opening import OpenSwitch
+from hwd.fabric.fabric import Fabric
+from hwd.model.instant import Origin
+from hwd.model.testbed import Switch, Testbed
+from hwd.reconfigure.history import History
+from hwd.reconfigure.journal import Journal
+from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.planner import Planner
+from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.records.recorder import RecordingSink
+from hwd.records.records import Records
+from hwd.telemetry.metrics import Metrics
+from hwd.web.hub import Hub
+from hwd.web.service import Service
 from hwd_agents.bus.protocol import Bus
 from hwd_drivers.kit.abilities import Device
 from hwd_drivers.kit.clock import Clock
@@ -17,29 +34,12 @@ from hwd_drivers.kit.disk import Disk
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.ids import Draws, Ids
 from hwd_drivers.kit.supervise import Supervisor
-
-from hwd.bus.gateway import Gateway
-from hwd.daemon.agents import GatewayAgents
-from hwd.daemon.fanout import Fanout
-from hwd.fabric.fabric import Fabric
-from hwd.model.testbed import Switch, Testbed
-from hwd.reconfigure.history import History
-from hwd.reconfigure.journal import Journal
-from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.planner import Planner
-from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.records.records import Records
-from hwd.records.writer import RecordWriter
-from hwd.telemetry.metrics import Metrics
-from hwd.web.hub import Hub
-from hwd.web.service import Service
+from hwd_drivers.kit.timing import find_timing
 
 LAG_PERIOD_S = 0.25
 """Between two looks at how late the event loop is."""
 
 log = logging.getLogger(__name__)
-
-OpenSwitch = Callable[[Switch, Sink], Awaitable[Device]]
 
 
 class Daemon:
@@ -76,9 +76,9 @@ class Daemon:
         self._ids = ids
         self._draws = draws
         self._virtual_time = virtual_time
-        self._writer = RecordWriter(records)
+        self._recorder = RecordingSink(records)
         self._history = History(testbed)
-        self._sink = Fanout([self._writer, self.metrics, self.hub, self._history, *sinks])
+        self._sink = Fanout([self._recorder, self.metrics, self.hub, self._history, *sinks])
         self._journal = Journal(journal_disk, sync=journal_sync)
         self._recover = asyncio.Event()
 
@@ -86,8 +86,10 @@ class Daemon:
         """Read records and journal, close what a crash left open in the records, and put the parts together. Touches no device."""
         await self._records.open()
         for run in await self._records.close_crashed(self._clock.wall_ns()):
-            self._tell("run.ended", run=run, outcome="crashed", why="the daemon ended under it", safe_state="unknown")
-            log.warning("run %s: closed as crashed, the daemon ended under it", run)
+            self._tell(
+                "run.ended", run=run.id, outcome="crashed", why="the daemon ended under it", safe_state="unknown"
+            )
+            log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
         self._journal.load()
         self._supervisors = {
             name: self._supervise(switch) for name, switch in self.testbed.switches.items() if switch.owner is None
@@ -113,6 +115,7 @@ class Daemon:
             clock=self._clock,
             ids=self._ids,
             sink=self._sink,
+            switch_origins={name: _origin(switch) for name, switch in self.testbed.switches.items()},
         )
         self._sink.add(self.reconfigurer)
         self._sink.add(self._recover_when_up)
@@ -127,7 +130,7 @@ class Daemon:
             gateway=self._gateway,
             switches=self._switch_data,
             bus_address=lambda: (self._bus.address, self._bus.connected),
-            flush=self._writer.flush,
+            recorder=self._recorder,
             hub=self.hub,
             clock=self._clock,
             ids=self._ids,
@@ -137,14 +140,16 @@ class Daemon:
 
     async def run(self) -> None:
         """Until cancelled. Ends with the runs in their safe states and every document written."""
-        self._tell("daemon.started", version=self._version, pid=os.getpid(), testbed=self.testbed.name, data_dir=self._data_dir)
+        self._tell(
+            "daemon.started", version=self._version, pid=os.getpid(), testbed=self.testbed.name, data_dir=self._data_dir
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 for name, supervisor in self._supervisors.items():
                     group.create_task(supervisor.run(), name=f"hwd:{name}/supervisor")
                 group.create_task(self._gateway.run(), name="hwd:bus/gateway")
                 group.create_task(self._leases.run(), name="hwd:leases/expiry")
-                group.create_task(self._writer.run(), name="hwd:records/writer")
+                group.create_task(self._recorder.run(), name="hwd:records/writer")
                 group.create_task(self._recover_journal(), name="hwd:journal/recover")
                 group.create_task(self._watch_lag(), name="hwd:loop/lag")
                 try:
@@ -153,8 +158,8 @@ class Daemon:
                     await asyncio.shield(asyncio.wait_for(self.service.close(), 10.0))
         finally:
             self._tell("daemon.stopped", reason="asked to end")
-            await asyncio.shield(self._writer.close())
-            await self._records.close()
+            await asyncio.shield(self._recorder.flush())
+            self._records.close()
 
     # --- parts
 
@@ -187,3 +192,10 @@ class Daemon:
 
     def _tell(self, kind: str, **data: Json) -> None:
         self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
+
+
+def _origin(switch: Switch) -> Origin:
+    """What the times of a switch are worth."""
+    if switch.twin is None:
+        return Origin.MEASURED
+    return Origin.FITTED if find_timing(switch.twin.timing).fitted_to else Origin.TWIN

@@ -25,16 +25,22 @@ class DataDirectory:
             self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
             self._fd = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
-            raise ConfigError(f"{self.path}: cannot be used as data directory: {error.strerror}. Name another with --data") from error
+            raise ConfigError(
+                f"{self.path}: cannot be used as data directory: {error.strerror}. Name another with --data"
+            ) from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(self._fd, 32, 0).decode().strip() or "unknown"
             os.close(self._fd)
-            raise RefusedError(f"{self.path}: in use by the daemon with pid {holder}. Stop that one first, or name another directory with --data") from None
+            raise RefusedError(
+                f"{self.path}: in use by the daemon with pid {holder}. Stop that one first, or name another directory with --data"
+            ) from None
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         os.close(self._fd)

@@ -3,9 +3,8 @@
 import logging
 from collections.abc import Sequence
 
-from hwd_drivers.kit.documents import Document, Sink
-
 from hwd.model import kinds
+from hwd_drivers.kit.documents import Document, Sink
 
 log = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.records.run import RunOutcome
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import FailedError, HwdError
@@ -31,19 +32,6 @@ class SafeState(StrEnum):
     """A switch could not be brought back; the journal holds it open and the daemon brings it back when it answers."""
 
 
-class RunOutcome(StrEnum):
-    """How a run ended."""
-
-    SUCCEEDED = "succeeded"
-    """All steps were done."""
-    FAILED = "failed"
-    """A step failed; `why` says which and with what."""
-    ABORTED = "aborted"
-    """Somebody stopped it."""
-    CRASHED = "crashed"
-    """The daemon died under it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnd:
     """How a run ended. `fault` is what stopped it, None where it succeeded or was aborted."""
@@ -54,8 +42,8 @@ class RunEnd:
     fault: HwdError | None = None
 
 
-class Run:
-    """One run. Call `go` once; `abort` at any time."""
+class Runner:
+    """One run of one playbook. Call `go` once; `abort` at any time."""
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from hwd.fabric.fabric import Fabric
+from hwd.fabric.state import crossconnect_ports
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
 from hwd.model.plan import ApplyMode, CrashRule, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
@@ -155,14 +156,11 @@ class Planner:
 
 def touched_ports(plan: Plan) -> frozenset[str]:
     """Ports that a lease must cover, or nobody else's may: moved switch ports, and NIC ports that are wanted or go dark."""
-    switch_ports = {
-        f"{move.switch}.{end.port}"
-        for move in plan.moves
-        for crossconnect in (*move.remove, *move.add)
-        for end in crossconnect.ends
-    }
+    moved = (
+        SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in plan.moves for one in (*move.remove, *move.add)
+    )
     links = [planned.routed.link for planned in plan.links if not planned.kept] + list(plan.dark)
-    return frozenset(switch_ports) | {str(end) for link in links for end in link.ends}
+    return crossconnect_ports(moved) | {str(end) for link in links for end in link.ends}
 
 
 def _check_ends(name: str, crossconnects: Iterable[Crossconnect], ends: frozenset[object]) -> None:

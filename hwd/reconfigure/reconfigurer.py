@@ -123,15 +123,15 @@ class Reconfigurer:
     # --- the way
 
     async def begin(
-        self, request: Request, *, run: str | None = None, expect_hash: str | None = None
+        self, request: Request, *, run: str | None = None, expect_hash: str | None = None, id: str | None = None
     ) -> Reconfiguration:
-        """Drive the switches to what is wanted and read them back.
+        """Drive the switches to what is wanted and read them back. `id` names it where the caller has named it already.
 
         Raises RefusedError (lease, under way elsewhere, `expect_hash` differs), LinkError, ConfigError before anything moved; FailedError or LinkError
         after the switches were rolled back.
         """
         names = self._planner.switches(request)
-        id = self._ids.token(length=8)
+        id = id or self._ids.token(length=8)
         self._claim(names, id)
         try:
             plan = self._planner.plan(request, await self._read(names))

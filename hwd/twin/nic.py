@@ -1,6 +1,7 @@
-"""A simulated NIC port: from received light to PHY, carrier and RDMA. No clock of its own: `receive` and `advance` are told the time."""
+"""A simulated NIC port: from received light to PHY, carrier and RDMA. No clock of its own: each call is told the time."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,7 +16,7 @@ class What(StrEnum):
     """Something about a port that is there or not."""
 
     LIGHT = "light"
-    """All lanes receive."""
+    """No lane has loss of signal; the light may still be too weak to be read."""
     PHY = "phy"
     """The NIC's own PHY has the link up."""
     CARRIER = "carrier"
@@ -37,9 +38,11 @@ class NicChange:
 class Nic:
     """One port.
 
-    The PHY starts when its receiver has light on every lane from one sender, and that sender's receiver has light as well: until then the far end sends
-    remote fault, which keeps the lit end down. Whose light the far end receives does not matter, here as with real NICs. Another sender, or the loss of
-    either light, takes everything down.
+    Its firmware starts when the port can read its light (every lane between sensitivity and overload, all from one sender) and the sender can read its
+    own: until then the far end sends remote fault, which keeps the lit end down. Whose light the far end reads does not matter, here as with real NICs: a
+    ring of three one-way circuits comes up. Another sender, or the loss of either light, takes everything down.
+
+    A link that is taken down sooner than `RAPID_S` after it was taken down before (up, or on its way up) comes back slower.
     """
 
     def __init__(self, id: NicPortId, module: Module, timing: NicTiming, rng: random.Random) -> None:
@@ -47,53 +50,74 @@ class Nic:
         self.module = module
         self.timing = timing
         self.lanes_dbm: tuple[float | None, ...] = (None,) * module.lanes
-        self.los = [True] * module.lanes
+        self.sender: NicPortId | None = None
+        """Whose light arrives here (that of a packet switch too); None where nobody sends, or more than one."""
+        self._los = [True] * module.lanes
         self._latched_los = [True] * module.lanes
+        self._far_end_reads = False
         self._rng = rng
-        self._sender: NicPortId | None = None
         self._up: dict[What, bool] = dict.fromkeys(What, False)
         self._due: tuple[int, What] | None = None
-        self._went_down_ns: int | None = None
+        self._taken_down_ns: int | None = None
         self._dwell_s = NEVER_S
         self._changes: list[NicChange] = []
 
     def is_up(self, what: What) -> bool:
         return self._up[what]
 
+    @property
+    def los(self) -> tuple[bool, ...]:
+        """Loss of signal now, by lane."""
+        return tuple(self._los)
+
+    @property
+    def reads(self) -> bool:
+        """Whether this port can read what it receives; while it cannot it sends remote fault."""
+        module = self.module
+        return self.sender is not None and all(
+            power_dbm is not None and not lost and module.rx_min_dbm <= power_dbm <= module.rx_max_dbm
+            for power_dbm, lost in zip(self.lanes_dbm, self._los, strict=True)
+        )
+
     def take_latched_los(self) -> tuple[bool, ...]:
-        """Loss of signal since the last call, by lane; the call clears it, as reading a real module does."""
+        """Loss of signal at any time since the last call, by lane; the call clears it, as reading a real module does."""
         latched = tuple(self._latched_los)
-        self._latched_los = list(self.los)
+        self._latched_los = list(self._los)
         return latched
 
-    def receive(self, now_ns: int, *, sender: NicPortId | None, lanes_dbm: tuple[float | None, ...]) -> None:
-        """The light that arrives from now on; `lanes_dbm` is None where a lane is dark."""
-        self.lanes_dbm = lanes_dbm
+    def receive(self, now_ns: int, *, sender: NicPortId | None, lanes_dbm: Sequence[float | None]) -> None:
+        """The light that arrives from now on; `lanes_dbm` has one power a lane, None where it is dark."""
+        self._pass(now_ns)
+        self.lanes_dbm = tuple(lanes_dbm)
         for lane, power_dbm in enumerate(lanes_dbm):
             if power_dbm is None or power_dbm < self.module.los_assert_dbm:
-                self.los[lane] = self._latched_los[lane] = True
+                self._los[lane] = self._latched_los[lane] = True
             elif power_dbm >= self.module.los_deassert_dbm:
-                self.los[lane] = False
-        if sender != self._sender:
-            self._take_down(now_ns)  # a receiver that sees another sender has to lock anew, however short the dark was
-            self._sender = sender
-        self._set(What.LIGHT, not any(self.los), now_ns)
-        if any(self.los):
-            self._take_down(now_ns)
+                self._los[lane] = False
+        self._set(What.LIGHT, not any(self._los), now_ns)
+        if sender != self.sender:
+            self._take_down(now_ns)  # a receiver that gets another sender has to lock anew, however short the dark was
+            self.sender = sender
+        self._start_or_stop(now_ns)
 
-    def remote(self, now_ns: int, *, receives: bool) -> None:
-        """Whether the sender of our light receives light itself; call it after `receive` of every port."""
-        if not (receives and self.is_up(What.LIGHT)):
-            self._take_down(now_ns)
-        elif self._due is None and not self.is_up(What.PHY):
-            self._due = now_ns + _ns(self.timing.draw_firmware_s(self._rng, dwell_s=self._dwell_s)), What.PHY
+    def far_end(self, now_ns: int, *, reads: bool) -> None:
+        """Whether the sender of our light can read its own light, from now on."""
+        self._pass(now_ns)
+        self._far_end_reads = reads
+        self._start_or_stop(now_ns)
 
     def next_ns(self) -> int | None:
         """When `advance` has something to do."""
         return self._due[0] if self._due is not None else None
 
     def advance(self, now_ns: int) -> tuple[NicChange, ...]:
-        """What changed since the last call, in order."""
+        """What changed since the last call, in order, each at its own time."""
+        self._pass(now_ns)
+        changes, self._changes = tuple(self._changes), []
+        return changes
+
+    def _pass(self, now_ns: int) -> None:
+        """Let time pass; what was due before `now_ns` happened when it was due."""
         while self._due is not None and self._due[0] <= now_ns:
             at_ns, what = self._due
             self._set(what, True, at_ns)
@@ -104,14 +128,18 @@ class Nic:
                     self._due = at_ns + _ns(self.timing.draw_rdma_s(self._rng)), What.RDMA
                 case _:
                     self._due = None
-        changes, self._changes = tuple(self._changes), []
-        return changes
+
+    def _start_or_stop(self, now_ns: int) -> None:
+        if not (self.reads and self._far_end_reads):
+            self._take_down(now_ns)
+        elif self._due is None and not self.is_up(What.PHY):
+            self._due = now_ns + _ns(self.timing.draw_firmware_s(self._rng, dwell_s=self._dwell_s)), What.PHY
 
     def _take_down(self, now_ns: int) -> None:
+        if self._due is not None or self.is_up(What.PHY):
+            self._dwell_s = NEVER_S if self._taken_down_ns is None else (now_ns - self._taken_down_ns) / 1e9
+            self._taken_down_ns = now_ns
         self._due = None
-        if self.is_up(What.PHY):
-            self._dwell_s = NEVER_S if self._went_down_ns is None else (now_ns - self._went_down_ns) / 1e9
-            self._went_down_ns = now_ns
         for what in (What.RDMA, What.CARRIER, What.PHY):
             self._set(what, False, now_ns)
 

@@ -1,29 +1,31 @@
 """What the daemon offers to the outside: one method for each call of the HTTP API. No HTTP in here."""
 
 import asyncio
+import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
-
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import ConfigError, HwdError, RefusedError
-from hwd_drivers.kit.ids import Ids
+from collections.abc import Callable, Mapping
 
 from hwd.bus.gateway import Gateway
 from hwd.config.playbook import ApplyStep, load_playbook_text
 from hwd.config.wanted import Wanted, parse_what
+from hwd.fabric.claims import all_ports
 from hwd.model.lease import Lease
 from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Testbed
-from hwd.playbook.runner import Run
+from hwd.playbook.runner import Runner
 from hwd.reconfigure.history import History
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
+from hwd.records.run import Run
 from hwd.web.hub import Hub
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.documents import Document, Json, Sink
+from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, RefusedError
+from hwd_drivers.kit.ids import Ids
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ class Service:
         gateway: Gateway,
         switches: Callable[[], list[dict[str, Json]]],
         bus_address: Callable[[], tuple[str, bool]],
-        flush: Callable[[], Awaitable[None]],
+        recorder: RecordingSink,
         hub: Hub,
         clock: Clock,
         ids: Ids,
@@ -62,13 +64,13 @@ class Service:
         self._gateway = gateway
         self._switches = switches
         self._bus_address = bus_address
-        self._flush = flush
+        self._recorder = recorder
         self._clock = clock
         self._ids = ids
         self._sink = sink
         self._virtual_time = virtual_time
         self._planned: dict[str, Request] = {}
-        self._runs: dict[str, tuple[Run, asyncio.Task[None]]] = {}
+        self._runs: dict[str, tuple[Runner, asyncio.Task[None]]] = {}
 
     # --- what is
 
@@ -90,7 +92,9 @@ class Service:
         """`ready` is true when every switch answers and the broker is there; `why` lists what is not."""
         address, connected = self._bus_address()
         why = [] if connected else [f"broker {address} is not connected"]
-        why += [f"switch {switch['switch']} is down: {switch['cause']}" for switch in self.switches() if not switch["up"]]
+        why += [
+            f"switch {switch['switch']} is down: {switch['cause']}" for switch in self.switches() if not switch["up"]
+        ]
         return {"ready": not why, "why": list[Json](why)}
 
     def switches(self) -> list[dict[str, Json]]:
@@ -134,25 +138,26 @@ class Service:
         return plan.to_data()
 
     async def apply(self, request: Request, *, expect_hash: str | None = None) -> dict[str, Json]:
-        """Drive, read back, wait for ready where asked, then confirm, or start the confirm timer; returns {reconfiguration, state, outcome, ...}."""
-        reconfiguration = await self._reconfigurer.begin(request, expect_hash=expect_hash)
-        try:
-            if request.ready_within_s is not None:
-                await self._reconfigurer.wait_ready(reconfiguration, within_s=request.ready_within_s)
-            if request.confirm_within_s is not None:
-                await self._reconfigurer.await_confirm(reconfiguration, within_s=request.confirm_within_s)
-            else:
-                await self._reconfigurer.confirm(reconfiguration)
-        except asyncio.CancelledError:
-            await asyncio.shield(self._reconfigurer.roll_back(reconfiguration, "the caller went away"))
-            raise
-        return _under_way(reconfiguration)
+        """Drive, read back, wait for ready where asked, then confirm, or start the confirm timer; returns {reconfiguration, state, outcome, ...}.
+
+        It goes on when its caller goes away. `roll_back` and `close` stop it, into the state before it.
+        """
+        id = self._ids.token(length=8)
+        task = asyncio.create_task(self._apply(id, request, expect_hash), name=f"hwd:apply/{id}")
+        self._applies[id] = task
+        task.add_done_callback(lambda done: self._applied(id, done))
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise FailedError(f"apply {id} ({request.what}): stopped and rolled back before it was done")
+        return task.result()
 
     async def apply_hash(self, hash: str) -> dict[str, Json]:
         """Apply a plan that `plan` made since the daemon started; refused when the switches differ by now."""
         request = self._planned.get(hash)
         if request is None:
-            raise RefusedError(f"plan {hash}: not known to this daemon since its start. Make it again with `hwd plan`, and apply its hash")
+            raise RefusedError(
+                f"plan {hash}: not known to this daemon since its start. Make it again with `hwd plan`, and apply its hash"
+            )
         return await self.apply(request, expect_hash=hash)
 
     async def confirm(self, reconfiguration: str | None) -> dict[str, Json]:
@@ -168,16 +173,21 @@ class Service:
         one = self._reconfigurer.get(reconfiguration)
         if one.run is not None:
             raise RefusedError(f"reconfiguration {one.id}: belongs to run {one.run}; `hwd abort {one.run}` ends both")
+        if (task := self._applies.get(one.id)) is not None:
+            task.cancel()
+            await asyncio.wait([task])
         await self._reconfigurer.roll_back(one, "asked for")
         return _under_way(one)
 
     # --- leases
 
     async def take_lease(self, *, holder: str, ports: list[str], for_s: float) -> dict[str, Json]:
-        known = self.all_ports()
+        known = all_ports(self.testbed)
         wanted = known if ports == ["all"] else frozenset(ports)
         if unknown := sorted(wanted - known):
-            raise ConfigError(f"lease: no such port: {', '.join(unknown)}. Ports are written ocs1.3 or h0.eth0; `all` takes every one")
+            raise ConfigError(
+                f"lease: no such port: {', '.join(unknown)}. Ports are written ocs1.3 or h0.eth0; `all` takes every one"
+            )
         return self._lease(await self._leases.take(holder=holder, ports=wanted, for_s=for_s))
 
     async def renew_lease(self, id: str, *, for_s: float) -> dict[str, Json]:
@@ -188,40 +198,35 @@ class Service:
         await self._leases.release(id, why="kicked" if kick else "released")
         return self._lease(lease)
 
-    def all_ports(self) -> frozenset[str]:
-        """Every port that can be leased."""
-        switch_ports = {
-            f"{name}.{end.port}" for name, switch in self.testbed.switches.items() for end in switch.capabilities.ends
-        }
-        return frozenset(switch_ports) | {str(port.id) for port in self.testbed.ports()}
-
     # --- runs
 
     async def start_run(self, *, text: str, file: str, parameters: Mapping[str, str]) -> dict[str, Json]:
         """Check the playbook, start it, and return {run, steps}; raises ConfigError with every problem, before anything moves."""
         playbook = load_playbook_text(text, file=file, overrides=parameters, testbed=self.testbed)
-        run = Run(
+        run = Runner(
             self._ids.token(length=8),
             playbook,
             reconfigurer=self._reconfigurer,
             leases=self._leases,
             request=self._step_request,
-            all_ports=self.all_ports(),
+            all_ports=all_ports(self.testbed),
             history=self._history,
             clock=self._clock,
             sink=self._sink,
         )
         await self._records.start_run(
-            id=run.id,
-            playbook=playbook.name,
-            playbook_text=text,
-            parameters=dict(playbook.parameters),
-            testbed=self.testbed.name,
-            testbed_text=self._testbed_text,
-            inventory=self._inventory(),
-            version=self._version,
-            virtual_time=self._virtual_time,
-            started_wall_ns=self._clock.wall_ns(),
+            Run(
+                id=run.id,
+                playbook=playbook.name,
+                playbook_text=text,
+                parameters=dict(playbook.parameters),
+                testbed=self.testbed.name,
+                testbed_text=self._testbed_text,
+                inventory={"switches": self.switches(), "hosts": self.hosts(), "version": self._version},
+                version=self._version,
+                virtual_time=self._virtual_time,
+                started_wall_ns=self._clock.wall_ns(),
+            )
         )
         self._tell(
             "run.started",
@@ -250,46 +255,71 @@ class Service:
 
     async def runs(self) -> list[dict[str, Json]]:
         """Newest first."""
-        return [record.to_data() for record in await self._records.runs()]
+        return [run_data(run) for run in await self._records.runs()]
 
     async def run(self, id: str) -> dict[str, Json]:
         """One run by its id, or the beginning of it."""
-        return (await self._records.run(id)).to_data()
+        return run_data(await self._records.run(id))
 
     async def run_documents(self, id: str) -> list[dict[str, Json]]:
         """All documents of a run, oldest first."""
-        await self._flush()
+        await self._recorder.flush()
         record = await self._records.run(id)
-        return [document_data(document) for document in await self._records.documents(run=record.id)]
+        return [document_data(stored.document) for stored in await self._records.documents(run=record.id)]
 
     async def close(self) -> None:
         """Abort the runs and roll back what is under way, each into its safe state."""
         for run, task in list(self._runs.values()):
             run.abort("the end of the daemon")
             await asyncio.gather(task, return_exceptions=True)
+        applies = list(self._applies.values())
+        for apply in applies:
+            apply.cancel()
+        await asyncio.gather(*applies, return_exceptions=True)
         await self._reconfigurer.close()
 
     # --- inside
 
+    async def _apply(self, id: str, request: Request, expect_hash: str | None) -> dict[str, Json]:
+        reconfiguration = await self._reconfigurer.begin(request, expect_hash=expect_hash, id=id)
+        try:
+            if request.ready_within_s is not None:
+                await self._reconfigurer.wait_ready(reconfiguration, within_s=request.ready_within_s)
+            if request.confirm_within_s is not None:
+                await self._reconfigurer.await_confirm(reconfiguration, within_s=request.confirm_within_s)
+            else:
+                await self._reconfigurer.confirm(reconfiguration)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._reconfigurer.roll_back(reconfiguration, "stopped"))
+            raise
+        return _under_way(reconfiguration)
+
+    def _applied(self, id: str, task: asyncio.Task[dict[str, Json]]) -> None:
+        del self._applies[id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("apply %s: %s", id, error)
+
     def _step_request(self, step: ApplyStep, lease: str | None) -> Request:
         return self.request(step.what, mode=step.mode, lease=lease, wanted=step.wanted)
 
-    async def _go(self, run: Run) -> None:
+    async def _go(self, run: Runner) -> None:
         end = await run.go()
-        self._tell("run.ended", run=run.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state)
+        self._tell("run.ended", run=run.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state, exit_status=end.fault.exit_status if end.fault else None)
         try:
-            await self._flush()
-            await self._records.end_run(run.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state, ended_wall_ns=self._clock.wall_ns())
-        except (HwdError, OSError) as error:
+            await self._recorder.end_run(
+                run.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state, ended_wall_ns=self._clock.wall_ns()
+            )
+        except HwdError as error:
             log.error("run %s: ended as %s, but the records could not take it: %s", run.id, end.outcome, error)
         self._runs.pop(run.id, None)
 
-    def _inventory(self) -> dict[str, Any]:
-        return {"switches": self.switches(), "hosts": self.hosts(), "version": self._version}
-
     def _host(self, name: str) -> dict[str, Json]:
         view = self._gateway.hosts().get(name)
-        return {"host": name, "up": False, "boot": None, "version": None, "clock": None, "ports": {}} if view is None else view.to_data()
+        return (
+            {"host": name, "up": False, "boot": None, "version": None, "clock": None, "ports": {}}
+            if view is None
+            else view.to_data()
+        )
 
     def _lease(self, lease: Lease) -> dict[str, Json]:
         return {
@@ -306,6 +336,11 @@ class Service:
 def document_data(document: Document) -> dict[str, Json]:
     """A document as JSON, for the event stream and exports."""
     return {"kind": document.kind, "at_ns": document.at_ns, "wall_ns": document.wall_ns, "data": document.data}
+
+
+def run_data(run: Run) -> dict[str, Json]:
+    """A run as JSON; `outcome` is null while it goes on."""
+    return dataclasses.asdict(run)
 
 
 def _mode(text: str) -> ApplyMode:

@@ -1,0 +1,46 @@
+"""Opens switches by their drivers, as the testbed file says."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from hwd.config.secrets import resolve
+from hwd.model.testbed import Switch
+from hwd_drivers.kit import registry
+from hwd_drivers.kit.abilities import Device
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.dial import Dialer
+from hwd_drivers.kit.documents import Sink
+from hwd_drivers.kit.errors import LinkError
+
+OpenSwitch = Callable[[Switch, Sink], Awaitable[Device]]
+
+
+def opener(
+    *, dialer: Dialer, clock: Clock, twin_address: Callable[[str], str | None], environment: Mapping[str, str]
+) -> OpenSwitch:
+    """Opens one session with a switch; `twin_address` tells where the rack has a twin, None while it is not there.
+
+    Secrets are read at each session, so that one that was changed is taken up.
+    """
+
+    async def open_switch(switch: Switch, sink: Sink) -> Device:
+        address = switch.address if switch.twin is None else twin_address(switch.name)
+        if address is None:
+            raise LinkError(f"{switch.name}: its twin rack is not up. Start it with `hwd twin up`")
+        spec = registry.find(switch.driver)
+        return await spec.open(
+            registry.OpenContext(
+                name=switch.name,
+                address=address,
+                dialer=dialer,
+                clock=clock,
+                sink=sink,
+                user=switch.login_user,
+                password=resolve(switch.login_password, environment=environment)
+                if switch.login_password is not None
+                else None,
+                options=spec.options.model_validate(dict(switch.options)),
+                capabilities=switch.capabilities,
+            )
+        )
+
+    return open_switch
