@@ -71,6 +71,7 @@ class Service:
         self._virtual_time = virtual_time
         self._planned: dict[str, Request] = {}
         self._runs: dict[str, tuple[Runner, asyncio.Task[None]]] = {}
+        self._applies: dict[str, asyncio.Task[dict[str, Json]]] = {}
 
     # --- what is
 
@@ -304,7 +305,14 @@ class Service:
 
     async def _go(self, run: Runner) -> None:
         end = await run.go()
-        self._tell("run.ended", run=run.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state, exit_status=end.fault.exit_status if end.fault else None)
+        self._tell(
+            "run.ended",
+            run=run.id,
+            outcome=end.outcome,
+            why=end.why,
+            safe_state=end.safe_state,
+            exit_status=end.fault.exit_status if end.fault else None,
+        )
         try:
             await self._recorder.end_run(
                 run.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state, ended_wall_ns=self._clock.wall_ns()
