@@ -7,7 +7,7 @@ from pydantic import Field
 
 from hwd.config.problem import Problem, nearest, refuse
 from hwd.config.schema import Entry
-from hwd.config.tree import read_tree
+from hwd.config.tree import Reading, parse_tree, read_tree
 from hwd.config.validate import validate
 from hwd.model.link import Link, Topology
 from hwd.model.testbed import NicPortId, Testbed
@@ -36,7 +36,15 @@ class LoadedTopology(NamedTuple):
 
 def load_topology(path: str | Path, testbed: Testbed | None = None) -> LoadedTopology:
     """Read a topology file; names are checked where a testbed is given."""
-    reading = read_tree(path)
+    return _load(read_tree(path), testbed)
+
+
+def load_topology_text(text: str, *, file: str, testbed: Testbed | None = None) -> Topology:
+    """The same from its text; `file` stands in messages. Raises ConfigError with all problems."""
+    return _load(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), testbed).require()
+
+
+def _load(reading: Reading, testbed: Testbed | None) -> LoadedTopology:
     if reading.root is None:
         return LoadedTopology(None, reading.in_order())
     top = validate(TopologyFile, reading.root, (), reading)
