@@ -24,6 +24,7 @@ HELD_BACK_NS: Final = 1_125_000_000
 """The kernel (net/core/link_watch.c) may keep a notice for a second, which its timer wheel rounds up by an eighth at most (1.02 s
 seen), except for an interface whose IFLA_LINK is another index."""
 
+_OF_THE_MOMENT: Final = frozenset({errno.ENOBUFS, errno.EBUSY, errno.EAGAIN})  # our buffer is full, or a dump goes on
 _OPERSTATES: Final = tuple(OperState)
 _RECEIVE_BYTES: Final = 65536
 _DATAGRAMS_A_TURN: Final = 64
@@ -115,6 +116,7 @@ class RtnetlinkLinks:
             while True:
                 if self._socket is None:
                     raise LinkError("rtnetlink: cannot read the interfaces: the source is closed")
+                overruns = self._overruns
                 dump = _Dump(
                     sequence=next(self._sequences),
                     asked_ns=self._clock.monotonic_ns(),
@@ -129,7 +131,9 @@ class RtnetlinkLinks:
                     await dump.done
                 finally:
                     self._dump = None
-                if not dump.interrupted:
+                if self._overruns != overruns:  # notices of interfaces that were read already may be among the dropped
+                    origin = Origin.RECOVERY
+                elif not dump.interrupted:
                     return
 
     def _read(self) -> None:
@@ -157,7 +161,7 @@ class RtnetlinkLinks:
     def _overrun(self) -> None:
         self._overruns += 1
         _log.debug("rtnetlink: the kernel dropped notices (%d times so far); reading all interfaces", self._overruns)
-        if self._recovery is None or self._recovery.done():
+        if self._dump is None and (self._recovery is None or self._recovery.done()):
             self._recovery = asyncio.create_task(self._recover(), name="hwd:rtnetlink/recovery")
 
     async def _recover(self) -> None:
@@ -178,8 +182,12 @@ class RtnetlinkLinks:
             case netlink.NLMSG_DONE if ours and dump is not None:
                 self._end_dump(dump, at_ns)
             case netlink.NLMSG_ERROR if ours:
-                _number, words = netlink.decode_error(message.payload, message.flags)
-                self._fail_dump(LinkError(f"rtnetlink: cannot read the interfaces: the kernel says {words}"))
+                number, words = netlink.decode_error(message.payload, message.flags)
+                if dump is not None and number in _OF_THE_MOMENT:
+                    dump.interrupted = True
+                    self._end_dump(dump, at_ns)
+                else:
+                    self._fail_dump(LinkError(f"rtnetlink: cannot read the interfaces: the kernel says {words}"))
 
     def _take_link(self, message: netlink.Message, at_ns: int, dump: _Dump | None) -> None:
         family, _kind, ifindex, flags, _change = netlink.INTERFACE.unpack_from(message.payload)
