@@ -4,6 +4,7 @@
     ├── ConfigError      the input is wrong; nothing was touched                    exit 2
     ├── RefusedError     a lease, an interlock or a rule says no                    exit 3
     ├── DeviceError      the device answered no                                     exit 1
+    │   └── LoginError       it does not take our credentials                       exit 1
     ├── LinkError        the device, broker or daemon cannot be reached             exit 4
     │   └── DeadlineError    it was reached but did not answer in the stated time   exit 4
     ├── ProtocolError    bytes that cannot be parsed                                exit 1
@@ -49,6 +50,12 @@ class DeviceError(HwdError):
         self.command = command
         self.code = code
         self.text = text
+
+
+class LoginError(DeviceError):
+    """The device does not take our user or password; trying again soon is of no use."""
+
+    title = "login refused"
 
 
 class LinkError(HwdError):

@@ -36,7 +36,7 @@ class Mirror:
         self.capabilities = capabilities
         self.timing = timing
         self.on_change: list[Callable[[int], None]] = []
-        self._ends = frozenset(capabilities.ends)
+        self._order = {end: place for place, end in enumerate(capabilities.ends)}
         self._paths: dict[Crossconnect, _Path] = {}
         self._by_end: dict[PortSide, Crossconnect] = {}
         self._inputs_dbm: dict[PortSide, float] = {}
@@ -104,7 +104,7 @@ class Mirror:
             CrossconnectReading(
                 crossconnect=pair, state=CrossconnectState.TUNED if path.tuned else CrossconnectState.TUNING
             )
-            for pair, path in sorted(self._paths.items(), key=lambda item: item[0].sort_key())
+            for pair, path in sorted(self._paths.items(), key=lambda item: self._order[item[0].a])
         )
 
     def crossconnect_at(self, end: PortSide) -> Crossconnect | None:
@@ -160,7 +160,7 @@ class Mirror:
             seen.add(end)
 
     def _check_end(self, end: PortSide) -> None:
-        if end not in self._ends:
+        if end not in self._order:
             raise ConfigError(f"{self.name}: there is no port {end}")
 
     def _drop(self, pairs: Iterable[Crossconnect]) -> None:

@@ -142,13 +142,13 @@ class CommandDecoder:
                 self._escaped = True
 
 
-def encode_command(command: Command) -> bytes:
-    """The bytes of a command; empty blocks after the general one are left out, as the known clients do."""
+def encode_command(command: Command, *, ctag: str | None = None) -> bytes:
+    """The bytes of a command, with `ctag` in place of its own; empty blocks after the general one are left out, as the known clients do."""
     blocks = [
         command.verb,
         quote(command.tid),
         command.aid,
-        command.ctag,
+        command.ctag if ctag is None else ctag,
         command.general,
         ",".join(quote(value) for value in command.positional),
         ",".join(f"{name}={quote(value)}" for name, value in command.named),
@@ -247,6 +247,8 @@ def _parse_lines(lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]
         elif line.startswith("/*"):
             comment = line
         else:
+            if _REPLY.fullmatch(line) or (line.startswith('"') and (len(line) < 2 or not line.endswith('"'))):
+                raise ProtocolError(f"TL1 answer: {shorten(line)} is no data line; the answer before it has no end")
             data.append(unquote(line))
             continue
         if comment.endswith("*/") and len(comment) >= 4:

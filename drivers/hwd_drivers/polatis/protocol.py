@@ -180,7 +180,7 @@ class Numbering:
             raise DenyError("IIAC", f"Ports {one} and {other} are on the same side") from None
 
 
-def to_command(request: Request, *, ctag: str, tid: str = "") -> Command:
+def to_command(request: Request, *, ctag: str = "", tid: str = "") -> Command:
     verb, aid, positional, named = _blocks(request)
     return Command(verb=verb, tid=tid, aid=aid, ctag=ctag, positional=positional, named=named)
 

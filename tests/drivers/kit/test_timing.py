@@ -8,7 +8,7 @@ import pytest
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.timing import SWITCH_TIMINGS, Settling, find_timing
 
-DRAWS = 20_000
+DRAWS = 60_000
 
 
 def draw_many(name: str, pairs: int) -> list[Settling]:

@@ -1,0 +1,119 @@
+"""Registry: drivers by the names of their entry points. A package makes a driver known by one line under `hwd.drivers`."""
+
+import difflib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, Protocol
+
+from pydantic import BaseModel
+
+from hwd_drivers.kit.abilities import Device
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.dial import Dialer
+from hwd_drivers.kit.documents import Json, Sink
+from hwd_drivers.kit.errors import BugError, ConfigError
+from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.mirror import Mirror
+from hwd_drivers.kit.server import Faults
+from hwd_drivers.kit.timing import SwitchTiming
+from hwd_drivers.kit.values import Capabilities
+
+GROUP: Final = "hwd.drivers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenContext:
+    """All that a driver needs to open one session; `capabilities` are those of the model and size that the testbed states."""
+
+    name: str
+    address: str
+    dialer: Dialer
+    clock: Clock
+    sink: Sink
+    user: str | None
+    password: str | None = field(repr=False)
+    options: BaseModel
+    capabilities: Capabilities
+
+
+class Twin(Protocol):
+    """A simulated device behind a socket."""
+
+    mirror: Mirror
+    faults: Faults
+
+    async def start(self) -> str:
+        """Listen; returns the address."""
+        ...
+
+    async def close(self) -> None:
+        """Stop, all sessions too; safe to call any number of times."""
+        ...
+
+
+class TwinMaker(Protocol):
+    """Makes a twin that is not started yet. Raises ConfigError on options that it does not know."""
+
+    def __call__(
+        self,
+        *,
+        name: str,
+        capabilities: Capabilities,
+        timing: SwitchTiming,
+        draws: Draws,
+        clock: Clock,
+        dialer: Dialer,
+        address: str,
+        options: Mapping[str, Json],
+    ) -> Twin: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverSpec:
+    """A driver as its package declares it.
+
+    `options`: schema of the testbed's options. `models`: capabilities by model name, made from the testbed's `size`; they raise ConfigError on a size that
+    the model does not come in. `default_port`: TCP port where an address names none, 0 where it must.
+    """
+
+    name: str
+    open: Callable[[OpenContext], Awaitable[Device]]
+    options: type[BaseModel]
+    models: Mapping[str, Callable[[str | None], Capabilities]]
+    twin: TwinMaker
+    default_port: int
+
+    def capabilities(self, model: str, size: str | None) -> Capabilities:
+        """Raises ConfigError for a model or size that there is not."""
+        if model not in self.models:
+            raise ConfigError(f"model {model!r}: driver {self.name} does not know it.{_nearest(model, self.models)}")
+        return self.models[model](size)
+
+
+def names() -> tuple[str, ...]:
+    """Names of all drivers that are installed, sorted."""
+    return tuple(sorted(_entry_points()))
+
+
+def find(name: str) -> DriverSpec:
+    """Raises ConfigError for a name that no installed package declares, with the nearest that one does."""
+    known = _entry_points()
+    if name not in known:
+        raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
+    spec = known[name].load()
+    if not isinstance(spec, DriverSpec):
+        raise BugError(
+            f"driver {name!r}: entry point {known[name].value} is not a DriverSpec but {type(spec).__name__}"
+        )
+    return spec
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _nearest(name: str, known: Mapping[str, object]) -> str:
+    if near := difflib.get_close_matches(name, list(known), n=1, cutoff=0.5):
+        return f" Did you mean {near[0]}?"
+    return f" There are: {', '.join(sorted(known)) or 'none'}"

@@ -1,0 +1,91 @@
+"""Tl1Client: commands and their answers over one connection, for the drivers of all families that speak TL1."""
+
+import itertools
+import logging
+from collections.abc import Callable
+
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.connection import Answered, Connection, Request
+from hwd_drivers.kit.dial import Dialer
+from hwd_drivers.kit.errors import DeviceError
+from hwd_drivers.kit.tl1 import CTAG_MAX, AnswerDecoder, encode_command
+from hwd_drivers.kit.tl1_messages import Answer, Command, Completion
+
+log = logging.getLogger(__name__)
+
+
+class Tl1Client:
+    """One TL1 session; gives each command its CTAG. Autonomous messages and acknowledgements are logged."""
+
+    def __init__(self, name: str, connection: Connection[Answer]) -> None:
+        self._name = name
+        self._connection = connection
+        self._ctags = itertools.cycle(range(1, CTAG_MAX + 1))
+
+    @classmethod
+    async def open(cls, dialer: Dialer, address: str, *, name: str, clock: Clock, deadline_s: float) -> "Tl1Client":
+        """Connect; errors as those of `Connection.open`. Logging in is the driver's."""
+        inbox = _Inbox(name)
+        connection = await Connection.open(
+            dialer, address, name=name, decode=inbox.decode, clock=clock, deadline_s=deadline_s
+        )
+        return cls(name, connection)
+
+    async def ask(
+        self, *commands: Command, deadline_s: float, on_sent: Callable[[int], None] | None = None
+    ) -> Answered[Answer]:
+        """Send all in one write and wait for all answers, whatever they say; errors as those of `Connection.request`."""
+        requests = [self._request(command) for command in commands]
+        return await self._connection.request(*requests, deadline_s=deadline_s, on_sent=on_sent)
+
+    def done(self, what: str, answer: Answer) -> Answer:
+        """The answer, where the command was done; else raises DeviceError with the device's own words."""
+        if answer.code is Completion.COMPLD:
+            return answer
+        raise DeviceError(
+            f"{self._name}: {what}: the device answered {words(answer)}. Read its state to see what was done",
+            device=self._name,
+            command=what,
+            code=answer.error or answer.code,
+            text=comment(answer),
+        )
+
+    async def lost(self) -> Exception:
+        return await self._connection.lost()
+
+    async def close(self, farewell: Command | None = None) -> None:
+        """Send `farewell`, such as a logout, and close; nobody waits for its answer."""
+        if farewell is not None:
+            self._connection.send_last(self._request(farewell).data)
+        await self._connection.close()
+
+    def _request(self, command: Command) -> Request:
+        ctag = str(next(self._ctags))
+        return Request(tag=ctag, data=encode_command(command, ctag=ctag), what=command.verb)
+
+
+def words(answer: Answer) -> str:
+    """`DENY IIAC (Invalid OXC port: 99)`"""
+    text = comment(answer)
+    return f"{answer.code} {answer.error}".rstrip() + (f" ({text})" if text else "")
+
+
+def comment(answer: Answer) -> str:
+    return "; ".join(answer.comments)
+
+
+class _Inbox:
+    """Answers with their tags; what nobody asked for is logged."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._decoder = AnswerDecoder()
+
+    def decode(self, data: bytes) -> list[tuple[str, Answer]]:
+        answers: list[tuple[str, Answer]] = []
+        for message in self._decoder.feed(data):
+            if isinstance(message, Answer):
+                answers.append((message.ctag, message))
+            else:
+                log.debug("%s: unasked: %s", self._name, message)
+        return answers

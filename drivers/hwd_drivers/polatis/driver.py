@@ -1,0 +1,172 @@
+"""The driver of Polatis switches: one TL1 session that reads and changes crossconnects and reads power."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hwd_drivers.kit.connection import Answered
+from hwd_drivers.kit.errors import BugError, ConfigError, LoginError, ProtocolError
+from hwd_drivers.kit.registry import OpenContext
+from hwd_drivers.kit.tl1_client import Tl1Client, comment, words
+from hwd_drivers.kit.tl1_messages import Answer, Completion
+from hwd_drivers.kit.values import (
+    Capabilities,
+    Crossconnect,
+    CrossconnectReading,
+    Exchange,
+    Identity,
+    PortSide,
+    PowerReading,
+)
+from hwd_drivers.polatis import protocol
+
+UNSUPPORTED: Final = "IICM"
+"""The code of units for hardware that they do not have, such as power monitors."""
+
+
+class PolatisOptions(BaseModel):
+    """What a testbed may say of a Polatis switch."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    login_within_s: float = Field(5.0, gt=0, description="limit for connecting and logging in")
+    dark_dbm: float = Field(-50.0, description="readings of this and less are no light; units report -50.00 or -60.00")
+
+
+class PolatisSwitch:
+    """One session with one switch; open it with `PolatisSwitch.open`."""
+
+    def __init__(self, context: OpenContext, options: PolatisOptions, client: Tl1Client) -> None:
+        self.name = context.name
+        self._context = context
+        self._options = options
+        self._client = client
+        self._numbering = protocol.Numbering.of(context.capabilities.ends)
+        self._numbers = {end: self._numbering.number(end) for end in context.capabilities.ends}
+        self._ends = {number: end for end, number in self._numbers.items()}
+
+    @classmethod
+    async def open(cls, context: OpenContext) -> "PolatisSwitch":
+        """Connect and log in. Raises LoginError where the switch does not take user or password."""
+        options = context.options
+        if not isinstance(options, PolatisOptions):
+            raise BugError(f"{context.name}: options are {type(options).__name__}, not PolatisOptions")
+        if context.user is None or context.password is None:
+            raise ConfigError(f"{context.name}: a Polatis switch needs a login. Give user and password in the testbed")
+        deadline_s = asyncio.get_running_loop().time() + options.login_within_s
+        client = await Tl1Client.open(
+            context.dialer, context.address, name=context.name, clock=context.clock, deadline_s=deadline_s
+        )
+        try:
+            switch = cls(context, options, client)
+            await switch._log_in(context.user, context.password, deadline_s)
+        except BaseException:
+            await client.close()
+            raise
+        return switch
+
+    async def identify(self, *, deadline_s: float) -> Identity:
+        requests = (protocol.RetrieveType(), protocol.RetrieveInventory())
+        kind, inventory = (await self._ask(*requests, deadline_s=deadline_s)).messages
+        unit = protocol.read_type(self._client.done("RTRV-NETYPE", kind))
+        serial = protocol.read_serial(self._client.done("RTRV-INV", inventory))
+        return Identity(vendor=unit.vendor, model=unit.model, serial=serial, firmware=unit.version)
+
+    async def capabilities(self, *, deadline_s: float) -> Capabilities:
+        """Those of the stated model, with the monitors that are there. Raises ConfigError where the switch has another size."""
+        requests = (protocol.RetrieveSize(), protocol.RetrieveMonitors())
+        size, monitors = (await self._ask(*requests, deadline_s=deadline_s)).messages
+        found = protocol.read_size(self._client.done("RTRV-EQPT SIZE", size))
+        if found != self._numbering:
+            raise ConfigError(
+                f"{self.name}: the switch has {found.inputs}x{found.outputs} ports, the testbed says "
+                f"{self._numbering.inputs}x{self._numbering.outputs}. Correct its size in the testbed file"
+            )
+        if monitors.error == UNSUPPORTED:
+            return replace(self._context.capabilities, monitored=())
+        ports = protocol.read_monitors(self._client.done("RTRV-EQPT PMON", monitors))
+        return replace(self._context.capabilities, monitored=tuple(self._end(port) for port in ports))
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        answered = await self._ask(protocol.RetrievePatch(), deadline_s=deadline_s)
+        pairs = protocol.read_patches(self._client.done("RTRV-PATCH", answered.messages[0]))
+        return tuple(CrossconnectReading(crossconnect=self._crossconnect(one, other)) for one, other in sorted(pairs))
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        """One ENT-PATCH with all of `add`, which moves ports in use; before it one DLT-PATCH with those of `remove` that nothing moves."""
+        reused = {end for pair in add for end in pair.ends} if self._context.capabilities.moves_in_use else set()
+        gone = [pair for pair in remove if reused.isdisjoint(pair.ends)]
+        requests: list[protocol.Request] = []
+        if gone:
+            requests.append(protocol.DeletePatch(ports=tuple(self._number(pair.a) for pair in gone)))
+        if add:
+            pairs = tuple((self._number(pair.a), self._number(pair.b)) for pair in add)
+            requests.append(protocol.EnterPatch(pairs=pairs))
+        if not requests:
+            raise BugError(f"{self.name}: asked to change no crossconnect")
+        answered = await self._ask(*requests, deadline_s=deadline_s, on_sent=on_commanded)
+        for request, answer in zip(requests, answered.messages, strict=True):
+            if answer.code is not Completion.COMPLD:
+                deletes = isinstance(request, protocol.DeletePatch)
+                self._client.done(
+                    f"{'DLT' if deletes else 'ENT'}-PATCH {', '.join(map(str, gone if deletes else add))}", answer
+                )
+        return Exchange(commanded_ns=answered.sent_ns, acknowledged_ns=answered.received_ns, commands=len(requests))
+
+    async def read_power(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[PowerReading, ...]:
+        if not ends:
+            return ()
+        ports = [self._number(end) for end in ends]
+        answered = await self._ask(protocol.RetrievePower(ports=tuple(ports)), deadline_s=deadline_s)
+        powers = protocol.read_powers(self._client.done("RTRV-PORT-POWER", answered.messages[0]))
+        if missing := [str(end) for port, end in zip(ports, ends, strict=True) if port not in powers]:
+            raise ProtocolError(f"{self.name}: RTRV-PORT-POWER: no reading of {', '.join(missing)} in the answer")
+        return tuple(
+            PowerReading(end=end, power_dbm=powers[port] if powers[port] > self._options.dark_dbm else None)
+            for port, end in zip(ports, ends, strict=True)
+        )
+
+    async def lost(self) -> Exception:
+        return await self._client.lost()
+
+    async def close(self) -> None:
+        """Log out, since a unit may allow few sessions, and close."""
+        await self._client.close(protocol.to_command(protocol.Logout(user=self._context.user or "")))
+
+    async def _log_in(self, user: str, password: str, deadline_s: float) -> None:
+        answered = await self._ask(protocol.Login(user=user, password=password), deadline_s=deadline_s)
+        answer = answered.messages[0]
+        if answer.code is not Completion.COMPLD:
+            text = (
+                f"{self.name}: the switch does not take the login of {user}: {words(answer)}. Check user and password"
+            )
+            raise LoginError(text, device=self.name, command="ACT-USER", code=answer.error, text=comment(answer))
+
+    async def _ask(
+        self, *requests: protocol.Request, deadline_s: float, on_sent: Callable[[int], None] | None = None
+    ) -> Answered[Answer]:
+        return await self._client.ask(*map(protocol.to_command, requests), deadline_s=deadline_s, on_sent=on_sent)
+
+    def _number(self, end: PortSide) -> int:
+        return self._numbers[end] if end in self._numbers else self._numbering.number(end)
+
+    def _end(self, number: int) -> PortSide:
+        if number not in self._ends:
+            raise ProtocolError(f"{self.name}: the switch names port {number}, it has 1 to {self._numbering.total}")
+        return self._ends[number]
+
+    def _crossconnect(self, one: int, other: int) -> Crossconnect:
+        try:
+            return Crossconnect.of(self._end(one), self._end(other))
+        except ConfigError as error:
+            raise ProtocolError(f"{self.name}: the switch reports {one},{other}: {error}") from error
