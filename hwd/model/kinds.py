@@ -14,6 +14,7 @@ KINDS: Mapping[str, frozenset[str]] = {
         # the daemon itself
         "daemon.started": "version pid testbed data_dir",
         "daemon.stopped": "reason",
+        "daemon.lag": "seconds",  # the longest that the event loop kept a timer waiting since the last of these
         "daemon.recovered": "reconfiguration outcome why",  # at start: finished or rolled back what the journal left open
         "bus.up": "address",
         "bus.down": "address cause",

@@ -1,0 +1,33 @@
+"""Reads fields of documents that agents and switches had a hand in: what is of another type than it should be is not there."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def text(data: Mapping[str, Any], key: str) -> str:
+    """Empty where it is not there."""
+    value = data.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def number(data: Mapping[str, Any], key: str) -> float | None:
+    """Finite numbers and booleans; None for anything else: one infinite value would spoil a histogram's sum for good."""
+    value = data.get(key)
+    if not isinstance(value, int | float):
+        return None
+    try:
+        read = float(value)
+    except OverflowError:
+        return None
+    return read if math.isfinite(read) else None
+
+
+def mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = data.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def rows(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    value = data.get(key)
+    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list | tuple) else []

@@ -1,0 +1,95 @@
+"""Documents as devices, agents and the daemon emit them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from hwd.model.kinds import check
+from hwd.telemetry import Metrics
+from hwd_drivers.kit.documents import Document, Json
+
+Tell = Callable[..., None]
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def tell(metrics: Metrics) -> Tell:
+    """Give a document to the metrics; its fields are checked against the kinds."""
+
+    def told(kind: str, **data: Json) -> None:
+        document = Document(kind=kind, at_ns=0, wall_ns=0, data=data)
+        check(document)
+        metrics(document)
+
+    return told
+
+
+@pytest.fixture
+def event(tell: Tell) -> Tell:
+    def told(host: str, port: str | None, type: str, **data: Json) -> None:
+        tell(
+            "host.event",
+            host=host,
+            boot="b",
+            seq=1,
+            type=type,
+            port=port,
+            earliest_ns=0,
+            latest_ns=0,
+            agent_ns=0,
+            origin="kernel",
+            source="netlink",
+            data=data,
+        )
+
+    return told
+
+
+@pytest.fixture
+def rack(tell: Tell, event: Tell) -> None:
+    """A rack at work: every metric has a value."""
+    tell("daemon.started", version="0.1.0", pid=1, testbed="two-rails", data_dir="/data")
+    tell("daemon.lag", seconds=0.004)
+    tell("bus.up", address="mem:broker")
+    tell("switch.up", switch="ocs1", vendor="Polatis", model="6000", serial="1", firmware="6.6", down_s=0.0)
+    crossconnects = [
+        {"id": "1A-2B", "state": "tuned"},
+        {"id": "2A-1B", "state": "tuned"},
+        {"id": "3A-4B", "state": "tuning"},
+    ]
+    tell("switch.read", switch="ocs1", crossconnects=crossconnects, added=[], removed=[], ours=True)
+    tell("switch.command", switch="ocs1", verb="ENT-PATCH", outcome="done", seconds=0.2, code="", text="")
+    tell("switch.power", switch="ocs1", power_dbm={"1A": -1.25, "2A": None})
+    sources: Json = {}
+    port: Json = {"interface": "enp65s0f0", "present": True, "carrier": True, "carrier_changes": 3, "sources": sources}
+    tell("host.birth", host="h0", boot="b", version="0.1.0", ports={"eth0": port})
+    tell("host.up", host="h0", boot="b")
+    event("h0", "eth0", "rdma", active=True)
+    tell("host.lost", host="h0", boot="b", count=2, why="spool full")
+    tell(
+        "clock.aligned",
+        host="h0",
+        boot="b",
+        offset_ns=5_000_000_000,
+        drift_ppm=50,
+        error_ns=20_000,
+        round_trip_ns=1,
+        agent_ns=1,
+        samples=9,
+    )
+    tell("lease.taken", lease="l1", holder="ada", ports=["ocs1.1"], expires_wall_ns=1)
+    tell("reconfiguration.ended", reconfiguration="r1", run=None, outcome="confirmed", why="", seconds=6.3)
+    stages: Json = [
+        {"name": "firmware", "knowledge": "seen", "seconds": 6.0, "error_s": 0.001, "origin": "twin", "why": ""},
+        {"name": "rdma", "knowledge": "unknown", "seconds": None, "error_s": None, "origin": None, "why": "no source"},
+    ]
+    instants: Json = [{"name": "ready", "knowledge": "seen"}]
+    links: Json = [
+        {"link": "h0.eth0<->h1.eth0", "kept": False, "instants": instants, "stages": stages, "dwell_s": None}
+    ]
+    tell("timeline", reconfiguration="r1", run=None, what="pairs", commands=[], ends=[], links=links, breaches=[])
+    tell("run.ended", run="a", outcome="succeeded", why="", safe_state="")

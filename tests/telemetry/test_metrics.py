@@ -1,0 +1,170 @@
+"""Metrics from documents."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from hwd.model.kinds import KINDS
+from hwd.telemetry import Metrics
+from hwd_drivers.kit.documents import Document
+
+Tell = Callable[..., None]
+GOLDEN = Path(__file__).with_name("metric_names.txt")
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def families(metrics: Metrics) -> list[tuple[str, str, list[str]]]:
+    found = []
+    for family in text_string_to_metric_families(metrics.render().decode()):
+        labels = {name for sample in family.samples for name in sample.labels if name != "le"}
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        found.append((name, family.type, sorted(labels)))
+    return sorted(found)
+
+
+def test_names_types_and_labels_are_those_that_others_rely_on(metrics: Metrics, rack: None) -> None:
+    text = "".join(f"{name} {type} {','.join(labels)}".rstrip() + "\n" for name, type, labels in families(metrics))
+    assert text == GOLDEN.read_text()
+
+
+def test_rack_at_work_is_told_in_base_units(metrics: Metrics, rack: None) -> None:
+    assert value(metrics, "hwd_build_info", version="0.1.0") == 1
+    assert value(metrics, "hwd_switch_up", switch="ocs1") == 1
+    assert value(metrics, "hwd_crossconnects", switch="ocs1", state="tuned") == 2
+    assert value(metrics, "hwd_switch_commands_total", switch="ocs1", verb="ENT-PATCH", outcome="done") == 1
+    assert value(metrics, "hwd_switch_command_seconds_sum", switch="ocs1") == 0.2
+    assert value(metrics, "hwd_port_power_dbm", switch="ocs1", port="1A") == -1.25
+    assert value(metrics, "hwd_nic_carrier", host="h0", device="enp65s0f0") == 1
+    assert value(metrics, "hwd_nic_carrier_changes_total", host="h0", device="enp65s0f0") == 3
+    assert value(metrics, "hwd_rdma_port_active", host="h0", device="enp65s0f0") == 1
+    assert value(metrics, "hwd_agent_events_lost_total", host="h0") == 2
+    assert value(metrics, "hwd_clock_offset_seconds", host="h0") == 5
+    assert value(metrics, "hwd_clock_error_seconds", host="h0") == 20e-6
+    assert value(metrics, "hwd_stage_seconds_sum", stage="firmware") == 6.0
+    assert value(metrics, "hwd_link_ready", link="h0.eth0<->h1.eth0") == 1
+    assert value(metrics, "hwd_leases") == 1
+    assert value(metrics, "hwd_runs_total", outcome="succeeded") == 1
+    assert value(metrics, "hwd_event_loop_lag_seconds") == 0.004
+
+
+def test_dark_port_has_no_power(metrics: Metrics, rack: None, tell: Tell) -> None:
+    assert value(metrics, "hwd_port_power_dbm", switch="ocs1", port="2A") is None
+    tell("switch.power", switch="ocs1", power_dbm={"1A": None})
+    assert value(metrics, "hwd_port_power_dbm", switch="ocs1", port="1A") is None
+    assert b"-Inf" not in metrics.render()
+
+
+def test_unknown_stage_is_not_observed_as_zero(metrics: Metrics, rack: None) -> None:
+    assert value(metrics, "hwd_stage_seconds_count", stage="rdma") is None
+
+
+def test_lost_switch_says_only_that_it_is_lost(metrics: Metrics, rack: None, tell: Tell) -> None:
+    tell("switch.down", switch="ocs1", cause="reset")
+    assert value(metrics, "hwd_switch_up", switch="ocs1") == 0
+    assert value(metrics, "hwd_crossconnects", switch="ocs1", state="tuned") is None
+    assert value(metrics, "hwd_port_power_dbm", switch="ocs1", port="1A") is None
+    assert value(metrics, "hwd_switch_commands_total", switch="ocs1", verb="ENT-PATCH", outcome="done") == 1
+
+
+def test_lost_agent_leaves_no_carrier_behind(metrics: Metrics, rack: None, tell: Tell) -> None:
+    tell("host.down", host="h0", boot="b", cause="will")
+    assert value(metrics, "hwd_agent_up", host="h0") == 0
+    for name in ("hwd_nic_carrier", "hwd_rdma_port_active"):
+        assert value(metrics, name, host="h0", device="enp65s0f0") is None
+    assert value(metrics, "hwd_clock_error_seconds", host="h0") is None
+
+
+def test_port_that_a_new_birth_does_not_name_is_gone(metrics: Metrics, rack: None, tell: Tell) -> None:
+    tell("host.birth", host="h0", boot="c", version="0.1.0", ports={})
+    assert value(metrics, "hwd_nic_carrier", host="h0", device="enp65s0f0") is None
+
+
+def test_crossconnect_state_that_is_gone_has_no_series(metrics: Metrics, rack: None, tell: Tell) -> None:
+    tell("switch.read", switch="ocs1", crossconnects=[], added=[], removed=[], ours=True)
+    assert value(metrics, "hwd_crossconnects", switch="ocs1", state="tuning") is None
+
+
+def test_switches_and_hosts_that_left_the_testbed_leave_no_series(metrics: Metrics, rack: None) -> None:
+    metrics.retain(switches=["ocs2"], hosts=["h9"])
+    text = metrics.render().decode()
+    assert 'switch="ocs1"' not in text
+    assert 'host="h0"' not in text
+    assert "hwd_bus_connected 1.0" in text
+
+
+def test_fallen_carrier_takes_the_readiness_of_its_link(metrics: Metrics, rack: None, event: Tell) -> None:
+    event("h1", "eth0", "carrier", carrier=False, carrier_changes=4)
+    assert value(metrics, "hwd_link_ready", link="h0.eth0<->h1.eth0") == 0
+
+
+def test_new_link_of_a_port_replaces_its_old_one(metrics: Metrics, rack: None, tell: Tell) -> None:
+    links = [{"link": "h0.eth0<->h2.eth0", "instants": [{"name": "ready", "knowledge": "unknown"}], "stages": []}]
+    tell("timeline", reconfiguration="r2", run=None, what="x", commands=[], ends=[], links=links, breaches=[])
+    assert value(metrics, "hwd_link_ready", link="h0.eth0<->h1.eth0") is None
+    assert value(metrics, "hwd_link_ready", link="h0.eth0<->h2.eth0") == 0
+
+
+def test_released_lease_is_not_counted_and_a_renewed_one_once(metrics: Metrics, rack: None, tell: Tell) -> None:
+    tell("lease.renewed", lease="l1", holder="ada", ports=[], expires_wall_ns=2)
+    assert value(metrics, "hwd_leases") == 1
+    tell("lease.released", lease="l1", holder="ada", ports=[], why="expired")
+    assert value(metrics, "hwd_leases") == 0
+
+
+def test_two_daemons_in_one_process_share_nothing() -> None:
+    one, other = Metrics(), Metrics()
+    one(Document(kind="bus.up", at_ns=0, wall_ns=0, data={"address": "x"}))
+    assert value(other, "hwd_bus_connected") is None
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=300),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["name", "state", "stage", "seconds", "link", "carrier", "carrier_changes", "interface"])
+            | st.text(st.characters()),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=10,
+)
+
+
+@given(st.data())
+def test_nothing_from_outside_breaks_the_rendering(data: st.DataObject) -> None:
+    metrics = Metrics()
+    for _ in range(3):
+        kind = data.draw(st.sampled_from(sorted(KINDS)))
+        fields: dict[str, Any] = {field: data.draw(ANYTHING) for field in sorted(KINDS[kind])}
+        if kind == "host.event":
+            fields["type"] = data.draw(st.sampled_from(["carrier", "rdma", "interface", "dark"]))
+        metrics(Document(kind=kind, at_ns=0, wall_ns=0, data=fields))
+    list(text_string_to_metric_families(metrics.render().decode()))
+
+
+@given(st.text(st.characters(), max_size=250))
+def test_label_value_is_read_back_as_it_was_given(name: str) -> None:
+    metrics = Metrics()
+    metrics(Document(kind="switch.down", at_ns=0, wall_ns=0, data={"switch": name, "cause": ""}))
+    (family,) = [
+        one for one in text_string_to_metric_families(metrics.render().decode()) if one.name == "hwd_switch_up"
+    ]
+    expected = name[:200].encode("utf-8", "replace").decode()
+    assert family.samples[0].labels["switch"] == expected
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e400, "soon", None])
+def test_odd_durations_do_not_harm(metrics: Metrics, tell: Tell, seconds: Any) -> None:
+    tell("switch.command", switch="ocs1", verb="x", outcome="done", seconds=seconds, code="", text="")
+    assert value(metrics, "hwd_switch_commands_total", switch="ocs1", verb="x", outcome="done") == 1
+    assert value(metrics, "hwd_switch_command_seconds_count", switch="ocs1") is None
