@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from hwd_drivers.kit.documents import Document
 
@@ -32,7 +32,7 @@ class Hub:
             if queue.qsize() < WAITING:
                 queue.put_nowait(item)
 
-    async def follow(self, after: int | None = None) -> AsyncIterator[tuple[int, Document]]:
+    async def follow(self, after: int | None = None) -> AsyncGenerator[tuple[int, Document], None]:
         """Documents with their numbers, from `after` (exclusive; None: from now on) for ever.
 
         A gap in the numbers means that the listener was too slow, or that `after` is older than what is kept.

@@ -1,0 +1,255 @@
+"""The HTTP API: a `Service` behind paths. Reads and writes JSON; errors are problem documents.
+
+app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...), tokens=frozenset())
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import PurePath
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Header, Query
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from hwd.config.topology import load_topology_text
+from hwd.config.wanted import Wanted, is_file
+from hwd.reconfigure.planner import Request
+from hwd.web.bodies import AbortBody, LeaseBody, PlanBody, ReconfigurationBody, RenewBody, RunBody
+from hwd.web.door import Door
+from hwd.web.problem import on_bug, on_http_exception, on_hwd_error, on_invalid_request
+from hwd.web.service import Service
+from hwd.web.stream import EventStream
+from hwd_drivers.kit.errors import ConfigError, HwdError
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Data = dict[str, Any]
+"""One JSON object; `Service` says what is in it."""
+
+
+def make_app(
+    service: Service,
+    *,
+    metrics: Callable[[], bytes],
+    events: EventStream,
+    version: str,
+    tokens: frozenset[str] = frozenset(),
+) -> FastAPI:
+    """Starts nothing and holds nothing: what runs, runs in the service."""
+    app = FastAPI(
+        title="hwd",
+        version=version,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        description="Runs a rack of hosts and optical circuit switches. Errors are problem documents (RFC 9457).",
+    )
+    app.add_exception_handler(HwdError, on_hwd_error)
+    app.add_exception_handler(RequestValidationError, on_invalid_request)
+    app.add_exception_handler(HTTPException, on_http_exception)
+    app.add_exception_handler(Exception, on_bug)
+    app.add_middleware(Door, tokens=tokens)
+    app.include_router(_looks(service), prefix="/api/v1")
+    app.include_router(_reconfigurations(service), prefix="/api/v1")
+    app.include_router(_runs(service, events), prefix="/api/v1")
+    app.include_router(_leases(service), prefix="/api/v1")
+    app.include_router(_events(events), prefix="/api/v1")
+    app.include_router(_probes(service, metrics))
+    return app
+
+
+def _looks(service: Service) -> APIRouter:
+    router = APIRouter(tags=["what is"])
+
+    @router.get("/status")
+    async def status() -> Data:
+        """Everything of one screen: bus, switches, hosts, leases, reconfigurations and runs under way."""
+        return service.status()
+
+    @router.get("/switches")
+    async def switches() -> list[Data]:
+        """Switches, what they report, and their power readings."""
+        return [*service.switches()]
+
+    @router.get("/hosts")
+    async def hosts() -> list[Data]:
+        """Hosts, their agents and the alignment of their clocks."""
+        return [*service.hosts()]
+
+    return router
+
+
+def _reconfigurations(service: Service) -> APIRouter:
+    router = APIRouter(tags=["reconfigurations"])
+
+    @router.get("/reconfigurations")
+    async def under_way() -> list[Data]:
+        """Those that have not ended."""
+        return service.status()["reconfigurations"]  # type: ignore[return-value]
+
+    @router.post("/plans")
+    async def plan(body: PlanBody) -> Data:
+        """Read the switches and say what would move. Touches nothing; the plan's `hash` can be applied."""
+        return await service.plan(_request(service, body))
+
+    @router.post("/reconfigurations")
+    async def apply(body: ReconfigurationBody) -> Data:
+        """Drive, read back, wait for ready where asked; answers when that is done. It goes on when the caller goes away."""
+        if body.hash is None:
+            return await service.apply(_request(service, body))
+        if body.model_fields_set != {"hash"}:
+            raise ConfigError("hash: stands alone; mode, lease and limits are in the plan that it names")
+        return await service.apply_hash(body.hash)
+
+    @router.post("/reconfigurations/{id}/confirm")
+    async def confirm(id: str) -> Data:
+        """The new state stays. `-` is the only one under way."""
+        return await service.confirm(_named(id))
+
+    @router.post("/reconfigurations/{id}/rollback")
+    async def roll_back(id: str) -> Data:
+        """Back to the state before it. `-` is the only one under way."""
+        return await service.roll_back(_named(id))
+
+    return router
+
+
+def _runs(service: Service, events: EventStream) -> APIRouter:
+    router = APIRouter(tags=["runs"])
+
+    @router.get("/runs")
+    async def runs() -> list[Data]:
+        """All runs of the records, newest first."""
+        return [*await service.runs()]
+
+    @router.post("/runs", status_code=201)
+    async def start(body: RunBody) -> Data:
+        """Start a playbook. `after` is an event id: the event stream from there on has all of this run."""
+        after = events.last_id
+        return {**await service.start_run(text=body.text, file=body.file, parameters=body.parameters), "after": after}
+
+    @router.get("/runs/{id}")
+    async def run(id: str) -> Data:
+        """One run, by its id or the beginning of it."""
+        return await service.run(id)
+
+    @router.get("/runs/{id}/documents")
+    async def documents(id: str) -> Response:
+        """Everything that happened in a run, oldest first."""
+        return JSONResponse(await service.run_documents(id))
+
+    @router.post("/runs/{id}/abort")
+    async def abort(id: str, body: AbortBody) -> Data:
+        """End a run in its safe state; answers when it is there, within 5 s."""
+        return await service.abort_run(id, by=body.by)
+
+    return router
+
+
+def _leases(service: Service) -> APIRouter:
+    router = APIRouter(tags=["leases"])
+
+    @router.get("/leases")
+    async def leases() -> list[Data]:
+        """Those in force."""
+        return [*service.leases()]
+
+    @router.post("/leases", status_code=201)
+    async def take(body: LeaseBody) -> Data:
+        """Claim ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds."""
+        return await service.take_lease(holder=body.holder, ports=body.ports, for_s=body.for_s)
+
+    @router.post("/leases/{id}/renew")
+    async def renew(id: str, body: RenewBody) -> Data:
+        """Let it last so many seconds from now."""
+        return await service.renew_lease(id, for_s=body.for_s)
+
+    @router.post("/leases/{id}/release")
+    async def release(id: str) -> Data:
+        """Give it back."""
+        return await service.release_lease(id)
+
+    @router.post("/leases/{id}/kick")
+    async def kick(id: str) -> Data:
+        """Take it away from its holder."""
+        return await service.release_lease(id, kick=True)
+
+    return router
+
+
+def _events(events: EventStream) -> APIRouter:
+    router = APIRouter(tags=["events"])
+
+    @router.get("/events", response_class=EventResponse)
+    async def follow(
+        last_event_id: Annotated[str | None, Header()] = None,
+        after: Annotated[str | None, Query(description="the same as Last-Event-ID, for whom a header is hard")] = None,
+        kind: Annotated[list[str] | None, Query(description="only these; `run.` is all that begin so")] = None,
+    ) -> Response:
+        """Documents as server-sent events, from now on or from after an id."""
+        start = events.after(last_event_id or after)
+        return EventResponse(events.follow(start, tuple(kind or ())))
+
+    return router
+
+
+def _probes(service: Service, metrics: Callable[[], bytes]) -> APIRouter:
+    router = APIRouter(tags=["probes"])
+
+    @router.get("/healthz")
+    async def healthz() -> Data:
+        """The process is alive and its loop turns."""
+        return {"alive": True}
+
+    @router.get("/readyz")
+    async def readyz() -> Response:
+        """200 when every switch answers and the broker is there; 503 with `why` when not."""
+        data = service.ready()
+        return JSONResponse(data, 200 if data["ready"] else 503)
+
+    @router.get("/metrics")
+    async def render() -> Response:
+        """For Prometheus."""
+        return Response(metrics(), media_type=METRICS_TYPE)
+
+    return router
+
+
+class EventResponse(StreamingResponse):
+    """Closes its stream when the listener goes away, not when the collector comes by."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._events):
+            await super().__call__(scope, receive, send)
+
+
+def _request(service: Service, body: PlanBody) -> Request:
+    wanted = None
+    if body.file is not None:
+        if body.what:
+            raise ConfigError("what, file: only one of them says what is wanted")
+        topology = load_topology_text(body.file.text, file=body.file.name, testbed=service.testbed)
+        wanted = Wanted(name=PurePath(body.file.name).name, links=topology.links)
+    elif is_file(body.what):
+        raise ConfigError(f"what: {body.what} is a file of the caller; send its name and text as `file`")
+    return service.request(
+        body.what,
+        mode=body.mode,
+        lease=body.lease,
+        ready_within_s=body.ready_within_s,
+        confirm_within_s=body.confirm_within_s,
+        wanted=wanted,
+    )
+
+
+def _named(id: str) -> str | None:
+    return None if id == "-" else id

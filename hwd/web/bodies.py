@@ -1,0 +1,61 @@
+"""What the calls of the HTTP API take. Unknown fields are refused: a misspelt limit must not be a missing one."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TEXT_MAX = 1_000_000
+"""Characters of a file that is sent; the longest sensible playbook has some thousand."""
+DAY_S = 86_400.0
+
+Seconds = Annotated[float, Field(gt=0, le=DAY_S, allow_inf_nan=False)]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class File(Body):
+    """A file of the caller; `name` stands in messages."""
+
+    name: Annotated[str, Field(min_length=1, max_length=4096)]
+    text: Annotated[str, Field(max_length=TEXT_MAX)]
+
+
+class PlanBody(Body):
+    """What is wanted: `what` as on the command line, or a topology `file`."""
+
+    what: Annotated[str, Field(max_length=100_000)] = ""
+    file: File | None = None
+    mode: Literal["safe", "update", "overwrite"] = "update"
+    lease: str | None = None
+    ready_within_s: Seconds | None = None
+    confirm_within_s: Seconds | None = None
+
+
+class ReconfigurationBody(PlanBody):
+    """The same, or the hash of a plan, which alone says all."""
+
+    hash: Annotated[str, Field(pattern="^[0-9a-f]{12}$")] | None = None
+
+
+class RunBody(Body):
+    """A playbook by its text; `file` is where it was read, topology files are looked for beside it."""
+
+    text: Annotated[str, Field(max_length=TEXT_MAX)]
+    file: Annotated[str, Field(min_length=1, max_length=4096)]
+    parameters: dict[str, str] = {}
+
+
+class AbortBody(Body):
+    by: Annotated[str, Field(min_length=1, max_length=200)] = "a caller of the HTTP API"
+
+
+class LeaseBody(Body):
+    holder: Annotated[str, Field(min_length=1, max_length=200)]
+    ports: Annotated[list[str], Field(min_length=1, max_length=10_000)]
+    for_s: float
+
+
+class RenewBody(Body):
+    for_s: float

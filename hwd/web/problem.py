@@ -1,0 +1,98 @@
+"""Problem documents (RFC 9457): what an error looks like over HTTP.
+
+`exit_status` is what the command line ends with. A refused file has `problems`, one text each; a device that said no has `device`, `command`, `code`, `text`.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from hwd_drivers.kit.errors import (
+    BugError,
+    ConfigError,
+    DeadlineError,
+    DeviceError,
+    HwdError,
+    LinkError,
+    NotReadyError,
+    ProtocolError,
+    RefusedError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+
+_STATUS: tuple[tuple[type[HwdError], int], ...] = (
+    (ConfigError, 422),
+    (RefusedError, 409),
+    (DeadlineError, 504),
+    (LinkError, 503),
+    (NotReadyError, 504),
+    (DeviceError, 502),
+    (ProtocolError, 502),
+    (BugError, 500),
+)
+"""First match counts: subclasses stand before their bases. Everything else was tried and did not come out: 500."""
+
+_log = logging.getLogger(__name__)
+
+
+def problem_data(error: HwdError) -> dict[str, Any]:
+    """The problem document of an error."""
+    data: dict[str, Any] = {
+        "type": type_of(error.title),
+        "title": error.title,
+        "status": next((status for kind, status in _STATUS if isinstance(error, kind)), 500),
+        "detail": str(error),
+        "exit_status": error.exit_status,
+    }
+    if isinstance(error, ConfigError):
+        data["problems"] = str(error).splitlines()
+    if isinstance(error, DeviceError):
+        data |= {"device": error.device, "command": error.command, "code": error.code, "text": error.text}
+    return data
+
+
+def type_of(title: str) -> str:
+    """A tag URI (RFC 4151): it names the kind of error, and there is nothing to fetch."""
+    return f"tag:hwd,2026:{title.replace(' ', '-')}"
+
+
+def problem_response(error: HwdError, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    data = problem_data(error)
+    return JSONResponse(data, data["status"], headers, MEDIA_TYPE)
+
+
+async def on_hwd_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HwdError)
+    return problem_response(error)
+
+
+async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
+    """A body or an argument that is not what the call takes: bad input, every finding at once."""
+    assert isinstance(error, RequestValidationError)
+    findings = [f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}" for found in error.errors()]
+    return problem_response(ConfigError("\n".join(findings)))
+
+
+async def on_http_exception(request: Request, error: Exception) -> JSONResponse:
+    """No such path, no such method."""
+    assert isinstance(error, HTTPException)
+    data = {
+        "type": "about:blank",
+        "title": str(error.detail),
+        "status": error.status_code,
+        "detail": f"{request.method} {request.url.path}: {error.detail}. /api/v1/openapi.json says what there is",
+        "exit_status": ConfigError.exit_status,
+    }
+    return JSONResponse(data, error.status_code, error.headers, MEDIA_TYPE)
+
+
+async def on_bug(request: Request, error: Exception) -> JSONResponse:
+    """Anything that was not raised on purpose. The server logs its trace; the other side learns what, not where."""
+    _log.error("%s %s: %s: %s", request.method, request.url.path, type(error).__name__, error)
+    return problem_response(BugError(f"{type(error).__name__}: {error}. The daemon's log has the trace"))

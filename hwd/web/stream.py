@@ -1,0 +1,79 @@
+"""The event stream: the hub's documents as server-sent events.
+
+An id is `<boot>.<number>`. A listener that comes back with `Last-Event-ID` of this boot of the daemon gets what it has not seen; with an id of another boot it
+gets everything that is kept, since all of it is new to it. An `event: missed` says how many it can never have.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+
+from hwd.web.hub import Hub
+from hwd.web.service import document_data
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import ConfigError
+
+HEARTBEAT_S = 10.0
+"""A comment after so long a silence: a listener that hears nothing for much longer is cut off, and knows it."""
+
+
+class EventStream:
+    """Makes streams for listeners; `stop` ends them all."""
+
+    def __init__(self, hub: Hub, *, boot: str) -> None:
+        self._hub = hub
+        self._boot = boot
+        self._stopping = asyncio.Event()
+
+    @property
+    def last_id(self) -> str:
+        return self.id_of(self._hub.last)
+
+    def id_of(self, number: int) -> str:
+        return f"{self._boot}.{number}"
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def after(self, last_event_id: str | None) -> int | None:
+        """The number to go on after; raises ConfigError for what is no id of a stream."""
+        if not last_event_id:
+            return None
+        boot, _, number = last_event_id.rpartition(".")
+        if not boot or not number.isascii() or not number.isdigit():
+            raise ConfigError(f"Last-Event-ID {last_event_id!r}: not an id of this stream, such as {self.last_id}")
+        return int(number) if boot == self._boot else 0
+
+    async def follow(self, after: int | None, kinds: tuple[str, ...] = ()) -> AsyncGenerator[bytes, None]:
+        """Events, heartbeats between them, until `stop`. `kinds`: kinds or their beginnings with a dot (`run.`); none: all."""
+        documents = self._hub.follow(after)
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        coming = asyncio.ensure_future(anext(documents))
+        seen = self._hub.last if after is None else after
+        try:
+            yield b": events of hwd\n\n"
+            while not self._stopping.is_set():
+                await asyncio.wait([coming, stopping], timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
+                if not coming.done():
+                    yield b": still here\n\n"
+                    continue
+                number, document = coming.result()
+                coming = asyncio.ensure_future(anext(documents))
+                if number > seen + 1:
+                    yield _event("missed", self.id_of(number - 1), {"count": number - seen - 1})
+                seen = number
+                if not kinds or _is_one_of(document, kinds):
+                    yield _event("document", self.id_of(number), document_data(document))
+        finally:
+            stopping.cancel()
+            coming.cancel()
+            await asyncio.wait([coming, stopping])
+            await documents.aclose()
+
+
+def _is_one_of(document: Document, kinds: tuple[str, ...]) -> bool:
+    return any(document.kind == kind or (kind.endswith(".") and document.kind.startswith(kind)) for kind in kinds)
+
+
+def _event(name: str, id: str, data: object) -> bytes:
+    return f"event: {name}\nid: {id}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
