@@ -17,14 +17,13 @@ from starlette.types import Receive, Scope, Send
 from hwd.config.topology import load_topology_text
 from hwd.config.wanted import Wanted, is_file
 from hwd.reconfigure.planner import Request
+from hwd.telemetry.metrics import CONTENT_TYPE
 from hwd.web.bodies import AbortBody, LeaseBody, PlanBody, ReconfigurationBody, RenewBody, RunBody
 from hwd.web.door import Door
 from hwd.web.problem import on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
 from hwd_drivers.kit.errors import ConfigError, HwdError
-
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Data = dict[str, Any]
 """One JSON object; `Service` says what is in it."""
@@ -213,7 +212,7 @@ def _probes(service: Service, metrics: Callable[[], bytes]) -> APIRouter:
     @router.get("/metrics")
     async def render() -> Response:
         """For Prometheus."""
-        return Response(metrics(), media_type=METRICS_TYPE)
+        return Response(metrics(), media_type=CONTENT_TYPE)
 
     return router
 

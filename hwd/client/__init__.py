@@ -1,0 +1,12 @@
+"""The Python client of a daemon.
+
+from hwd.client import Client
+with Client.find() as hwd:
+    hwd.apply(what="ring hosts=h0,h1", ready_within_s=15)
+"""
+
+from hwd.client.client import Client
+from hwd.client.events import Event
+from hwd.client.find import find_daemon
+
+__all__ = ["Client", "Event", "find_daemon"]

@@ -1,0 +1,71 @@
+"""From a problem document back to the error that made it."""
+
+from typing import Any
+
+import httpx
+
+from hwd_drivers.kit.errors import (
+    BugError,
+    ConfigError,
+    DeadlineError,
+    DeviceError,
+    FailedError,
+    HwdError,
+    LinkError,
+    NotReadyError,
+    ProtocolError,
+    RefusedError,
+)
+
+_BY_TITLE: dict[str, type[HwdError]] = {
+    kind.title: kind
+    for kind in (
+        ConfigError,
+        RefusedError,
+        LinkError,
+        DeadlineError,
+        ProtocolError,
+        FailedError,
+        NotReadyError,
+        BugError,
+    )
+}
+_BY_EXIT_STATUS: dict[int, type[HwdError]] = {2: ConfigError, 3: RefusedError, 4: LinkError, 5: NotReadyError}
+"""For a title that a newer daemon has and we do not."""
+
+
+def raise_for_problem(response: httpx.Response) -> None:
+    """Returns where the answer is a success; else raises what the daemon raised."""
+    if response.is_success:
+        return
+    data = _document(response)
+    if data is None:
+        raise ProtocolError(
+            f"{response.request.url}: status {response.status_code} without a problem document. Is that a daemon of hwd?"
+        )
+    raise error_of(data)
+
+
+def error_of(data: dict[str, Any]) -> HwdError:
+    """The error that a problem document tells of."""
+    title, detail = str(data.get("title", "")), str(data.get("detail", ""))
+    if title == DeviceError.title and {"device", "command", "code", "text"} <= data.keys():
+        return DeviceError(
+            detail,
+            device=str(data["device"]),
+            command=str(data["command"]),
+            code=str(data["code"]),
+            text=str(data["text"]),
+        )
+    kind = _BY_TITLE.get(title) or _BY_EXIT_STATUS.get(data.get("exit_status", 1), FailedError)
+    return kind(detail)
+
+
+def _document(response: httpx.Response) -> dict[str, Any] | None:
+    if "json" not in response.headers.get("content-type", ""):
+        return None
+    try:
+        data = response.json()
+    except ValueError:
+        return None
+    return data if isinstance(data, dict) and "detail" in data else None
