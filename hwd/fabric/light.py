@@ -4,13 +4,13 @@ light = LightMap(testbed).light({SwitchCrossconnect.parse("ocs1:1A-5B"): 0.9})
 for lit in light.lit: print(lit.source, "->", lit.target, lit.loss_db)
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from hwd.fabric.graph import Graph, Leg, at_switch, gives, takes
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.values import FibreEnd
+from hwd_drivers.kit.values import FibreEnd, PortSide, sum_dbm
 
 CROSSINGS_MAX = 64
 """Light that has crossed this many switches has lost all it had; also ends rings of fibre that lead nowhere."""
@@ -41,6 +41,23 @@ class Light:
 
     lit: tuple[Lit, ...]
     arrivals: tuple[Arrival, ...]
+    _at: dict[FibreEnd, Lit | None] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for lit in self.lit:
+            self._at[lit.target] = None if lit.target in self._at else lit
+
+    def at_receiver(self, end: FibreEnd) -> Lit | None:
+        """The light of the one transmitter that reaches this receiver; None where it is dark, or two collide."""
+        return self._at.get(end)
+
+    def powers_dbm(self, switch: str, sent_dbm: Callable[[FibreEnd], float]) -> dict[PortSide, float]:
+        """Power of the whole fibre at each end of a switch that light enters; `sent_dbm` is what a transmitter puts into its fibre."""
+        found: dict[PortSide, list[float]] = {}
+        for arrival in self.arrivals:
+            if arrival.end.owner == switch:
+                found.setdefault(arrival.end.port_side, []).append(sent_dbm(arrival.source) - arrival.loss_db)
+        return {end: sum_dbm(*powers_dbm) for end, powers_dbm in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +99,18 @@ class LightMap:
                 lit.append(found)
         return Light(lit=tuple(lit), arrivals=tuple(arrivals))
 
-    def traces(self, passing: Mapping[SwitchCrossconnect, float]) -> Iterator[Trace]:
-        """Every device that light enters, transmitter by transmitter."""
+    @property
+    def sources(self) -> tuple[FibreEnd, ...]:
+        """All transmitters that have a fibre."""
+        return self._graph.sources
+
+    def traces(
+        self, passing: Mapping[SwitchCrossconnect, float], sources: Iterable[FibreEnd] | None = None
+    ) -> Iterator[Trace]:
+        """Every device that light enters, transmitter by transmitter; only that of `sources` where they are given."""
         joined = self._joined(passing)
         legs_of = self._graph.legs
-        for source in self._graph.sources:
+        for source in self.sources if sources is None else sources:
             pending = [
                 Trace(legs=(leg,), crossconnects=(), loss_db=leg.loss_db) for leg in reversed(legs_of.get(source, ()))
             ]

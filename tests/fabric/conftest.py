@@ -1,0 +1,94 @@
+"""Testbeds out of their text, with switches of all kinds that light can meet."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from hwd.config.testbed import load_testbed
+from hwd.model.testbed import Testbed
+from hwd_drivers.kit.values import Capabilities, PortSide, Side
+
+
+class NoOptions(BaseModel):
+    pass
+
+
+@dataclass(frozen=True)
+class Spec:
+    name: str
+    models: Mapping[str, Callable[[str | None], Capabilities]]
+    options: type[BaseModel] = NoOptions
+    default_port: int = 3082
+
+
+def _capabilities(ends: tuple[PortSide, ...], *, two_sided: bool, reciprocal: bool, loss_db: float) -> Capabilities:
+    return Capabilities(
+        ends=ends,
+        two_sided=two_sided,
+        reciprocal=reciprocal,
+        latching=True,
+        atomic_batches=True,
+        moves_in_use=True,
+        settle_s=0.05,
+        loss_db_typical=loss_db,
+        loss_db_max=loss_db * 1.5,
+    )
+
+
+def _crossbar(size: str | None, *, reciprocal: bool) -> Capabilities:
+    ports = range(1, int(size or "16") + 1)
+    ends = tuple(PortSide(port=str(port), side=side) for side in (Side.A, Side.B) for port in ports)
+    return _capabilities(ends, two_sided=True, reciprocal=reciprocal, loss_db=1.0)
+
+
+def _any_to_any(size: str | None) -> Capabilities:
+    ends = tuple(PortSide(port=str(port)) for port in range(1, int(size or "16") + 1))
+    return _capabilities(ends, two_sided=False, reciprocal=True, loss_db=1.0)
+
+
+def _one_by(size: str | None) -> Capabilities:
+    ends = (PortSide(port="in"), *(PortSide(port=str(port)) for port in range(1, int(size or "4") + 1)))
+    return _capabilities(ends, two_sided=False, reciprocal=True, loss_db=0.5)
+
+
+SPEC = Spec(
+    "oxc",
+    {
+        "one-way": lambda size: _crossbar(size, reciprocal=False),
+        "both-ways": lambda size: _crossbar(size, reciprocal=True),
+        "any": _any_to_any,
+        "1xn": _one_by,
+    },
+)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[[str], Testbed]:
+    """A testbed from its text; the first line `testbed: ...` is added."""
+
+    def make(text: str) -> Testbed:
+        path = tmp_path / "testbed.yaml"
+        path.write_text(f"testbed: hand-made\n{text}")
+        return load_testbed(path, {SPEC.name: SPEC}).require()
+
+    return make
+
+
+@pytest.fixture
+def star(make: Callable[[str], Testbed]) -> Callable[..., Testbed]:
+    """All NIC ports of some hosts on one one-way crossbar, in order."""
+
+    def star(hosts: int, ports: int, *, size: int = 64, more: str = "") -> Testbed:
+        names = [(host, port) for host in range(hosts) for port in range(ports)]
+        lines = [f"switches: {{ocs1: {{driver: oxc, model: one-way, size: {size}, address: '10.0.0.5'}}}}", "hosts:"]
+        for host in range(hosts):
+            lines.append(f"  h{host}:\n    nics:")
+            lines += [f"      eth{port}: {{module: 100g-lr4}}" for port in range(ports)]
+        lines.append("fibres:")
+        lines += [f"  - h{host}.eth{port} <-> ocs1.{number}" for number, (host, port) in enumerate(names, 1)]
+        return make("\n".join([*lines, more]))
+
+    return star

@@ -1,0 +1,314 @@
+from collections.abc import Callable
+from itertools import chain
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.state import desired
+from hwd.model.link import Link, RoutedLink
+from hwd.model.testbed import Testbed
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.values import Crossconnect
+
+Make = Callable[[str], Testbed]
+Star = Callable[..., Testbed]
+
+TWO_SWITCHES = """
+switches:
+  ocs1: {driver: oxc, model: one-way, size: 8, address: "10.0.0.1"}
+  ocs2: {driver: oxc, model: one-way, size: 8, address: "10.0.0.2"}
+hosts:
+  h0: {nics: {eth0: {module: 100g-lr4}}}
+  h1: {nics: {eth0: {module: 100g-lr4}}}
+  h2: {nics: {eth0: {module: 100g-lr4}}}
+  h3: {nics: {eth0: {module: 100g-lr4}}}
+fibres:
+  - h0.eth0 <-> ocs1.1
+  - h1.eth0 <-> ocs1.2
+  - h2.eth0 <-> ocs2.1
+  - h3.eth0 <-> ocs2.2
+"""
+
+
+def crossconnects(routed: RoutedLink) -> list[list[str]]:
+    return [[str(one) for one in circuit.crossconnects] for circuit in routed.circuits]
+
+
+def test_link_on_one_switch_takes_a_crossconnect_each_way(star: Star) -> None:
+    routed = Fabric(star(2, 1)).route(Link.parse("h0.eth0<->h1.eth0"))
+    assert crossconnects(routed) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]]
+    assert [str(circuit) for circuit in routed.circuits] == [
+        "h0.eth0.tx -> h1.eth0.rx through ocs1:1A-2B, loss <= 1.5 dB, margin +4.8 dB",
+        "h1.eth0.tx -> h0.eth0.rx through ocs1:2A-1B, loss <= 1.5 dB, margin +4.8 dB",
+    ]
+
+
+def test_loss_sums_strands_panels_passives_and_crossconnects(make: Make) -> None:
+    testbed = make(
+        """
+switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
+passives: {pp1: {kind: panel, ports: 4, loss_db: 0.25}, att: {kind: attenuator, loss_db: 1.5}}
+hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
+fibres:
+  - {from: h0.eth0.tx, to: ocs1.1A, via: [pp1.1], loss_db: 0.5}
+  - ocs1.1B -> h0.eth0.rx
+  - h1.eth0.tx -> ocs1.2A
+  - ocs1.2B -> att.in
+  - att.out -> h1.eth0.rx
+"""
+    )
+    out, back = Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0")).circuits
+    assert [out.loss_db_typical, out.loss_db_max] == pytest.approx([3.25, 3.75])
+    assert out.margin_db == pytest.approx(6.3 - 3.75)
+    assert out.overload_db == pytest.approx(-3.25)
+    assert [str(strand) for strand in out.strands] == [
+        "h0.eth0.tx - ocs1.1A",
+        "ocs1.2B - att.in",
+        "att.out - h1.eth0.rx",
+    ]
+    assert back.loss_db_max == pytest.approx(1.5)
+
+
+def test_fewest_crossconnects_win_over_less_loss(make: Make) -> None:
+    testbed = make(
+        TWO_SWITCHES + "  - {from: ocs1.8, to: ocs2.8, loss_db: 0.2}\n  - {from: ocs1.7, to: ocs2.7, loss_db: 0.1}\n"
+    )
+    fabric = Fabric(testbed)
+    assert crossconnects(fabric.route(Link.parse("h0.eth0<->h1.eth0"))) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]]
+    across = fabric.route(Link.parse("h0.eth0<->h2.eth0"))
+    assert crossconnects(across) == [["ocs1:1A-7B", "ocs2:7A-1B"], ["ocs2:1A-7B", "ocs1:7A-1B"]]
+
+
+def test_links_that_stand_at_once_share_no_fibre_between_switches(make: Make) -> None:
+    one_trunk = make(TWO_SWITCHES + "  - ocs1.8 <-> ocs2.8\n")
+    wanted = [Link.parse("h0.eth0<->h2.eth0"), Link.parse("h1.eth0<->h3.eth0")]
+    Fabric(one_trunk).routes(wanted[:1])
+    with pytest.raises(ConfigError, match=r"^h1\.eth0<->h3\.eth0: no way for the light .* taken by the other links"):
+        Fabric(one_trunk).routes(wanted)
+    two_trunks = make(TWO_SWITCHES + "  - ocs1.8 <-> ocs2.8\n  - ocs1.7 <-> ocs2.7\n")
+    assert [routed.link for routed in Fabric(two_trunks).routes(wanted)] == wanted
+
+
+def test_routing_puts_a_link_first_that_found_its_only_way_taken(make: Make) -> None:
+    """Both selection switches lead to h2, the first with less loss; only that one leads to h3."""
+    testbed = make(
+        """
+switches:
+  ocs1: {driver: oxc, model: one-way, size: 8, address: "10.0.0.1"}
+  sel1: {driver: oxc, model: 1xn, size: 2, address: "10.0.0.2"}
+  sel2: {driver: oxc, model: 1xn, size: 2, address: "10.0.0.3"}
+passives: {joint: {kind: splitter, ports: 2, loss_db: 0.5}}
+hosts:
+  h0: {nics: {eth0: {module: 100g-lr4}}}
+  h1: {nics: {eth0: {module: 100g-lr4}}}
+  h2: {nics: {eth0: {module: 100g-lr4}}}
+  h3: {nics: {eth0: {module: 100g-lr4}}}
+fibres:
+  - h0.eth0.tx -> ocs1.1A
+  - h1.eth0.tx -> ocs1.2A
+  - ocs1.7B -> sel1.in
+  - {from: ocs1.8B, to: sel2.in, loss_db: 0.4}
+  - sel1.1 -> joint.out1
+  - sel2.1 -> joint.out2
+  - joint.in -> h2.eth0.rx
+  - sel1.2 -> h3.eth0.rx
+  - h2.eth0.tx -> h0.eth0.rx
+  - h3.eth0.tx -> h1.eth0.rx
+"""
+    )
+    fabric = Fabric(testbed)
+    first, second = Link.parse("h0.eth0<->h2.eth0"), Link.parse("h1.eth0<->h3.eth0")
+    assert crossconnects(fabric.route(first))[0] == ["ocs1:1A-7B", "sel1:1-in"]
+    routed = fabric.routes([first, second])
+    assert [crossconnects(one)[0] for one in routed] == [["ocs1:1A-8B", "sel2:1-in"], ["ocs1:2A-7B", "sel1:2-in"]]
+
+
+def test_port_set_aside_is_not_used_and_named(star: Star) -> None:
+    testbed = star(2, 1, more="ports: {ocs1.2: {state: maintenance, why: dirty, until: 2027-01-10}}")
+    with pytest.raises(ConfigError, match=r"port ocs1\.2 is set aside \(maintenance: dirty, until 2027-01-10\)"):
+        Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0"))
+
+
+def test_trunk_set_aside_is_gone_round(make: Make) -> None:
+    testbed = make(TWO_SWITCHES + "  - ocs1.7 <-> ocs2.7\n  - ocs1.8 <-> ocs2.8\nports: {ocs1.7: {state: spare}}\n")
+    routed = Fabric(testbed).route(Link.parse("h0.eth0<->h2.eth0"))
+    assert crossconnects(routed) == [["ocs1:1A-8B", "ocs2:8A-1B"], ["ocs2:1A-8B", "ocs1:8A-1B"]]
+
+
+def test_missing_way_says_what_is_missing(make: Make) -> None:
+    fabric = Fabric(make(TWO_SWITCHES))
+    with pytest.raises(
+        ConfigError, match=r"enters at ocs1\.1A and would have to leave at ocs2\.1B, and no fibre leads"
+    ):
+        fabric.route(Link.parse("h0.eth0<->h2.eth0"))
+    with pytest.raises(ConfigError, match=r"h9\.eth0: no such NIC port in testbed hand-made"):
+        fabric.route(Link.parse("h0.eth0<->h9.eth0"))
+
+
+def test_port_on_a_packet_switch_is_told_apart(make: Make) -> None:
+    testbed = make(
+        """
+switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
+packet_switches: {eps1: {ports: 4}}
+hosts: {h0: {nics: {eth0: {module: 100g-lr4}, eth1: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
+fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs1.2, h0.eth1 <-> eps1.1]
+"""
+    )
+    fabric = Fabric(testbed)
+    assert [str(port.id) for port in fabric.optical_ports()] == ["h0.eth0", "h1.eth0"]
+    with pytest.raises(ConfigError, match=r"eps1\.1\.rx of a packet switch, which is not driven"):
+        fabric.route(Link.parse("h0.eth1<->h1.eth0"))
+
+
+def test_fibre_plugged_the_wrong_way_round_is_told(make: Make) -> None:
+    testbed = make(
+        """
+switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
+hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
+fibres: [h0.eth0.tx <-> ocs1.1B, h0.eth0.rx <-> ocs1.1A, h1.eth0 <-> ocs1.2]
+"""
+    )
+    with pytest.raises(ConfigError, match=r"leads to ocs1\.1B, which takes no light there.*wrong way round"):
+        Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0"))
+
+
+def test_way_over_budget_is_refused_for_a_planned_path(make: Make) -> None:
+    text = """
+switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
+hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
+fibres:
+  - h0.eth0 <-> ocs1.1
+  - {from: h1.eth0, to: ocs1.2, loss_db: 5.0}
+"""
+    with pytest.raises(ConfigError, match=r"loses up to 6\.5 dB, 0\.2 dB over the budget of 6\.3 dB"):
+        Fabric(make(text)).route(Link.parse("h0.eth0<->h1.eth0"))
+
+
+def test_light_that_is_too_strong_is_refused(make: Make) -> None:
+    text = """
+hosts:
+  h0: {nics: {eth0: {module: {type: 100g-lr4, rx_max_dbm: 2.0}}}}
+  h1: {nics: {eth0: {module: {type: 100g-lr4, rx_max_dbm: 2.0}}}}
+fibres: [h0.eth0 <-> h1.eth0]
+"""
+    with pytest.raises(ConfigError, match=r"2\.5 dB more than the receiver bears"):
+        Fabric(make(text)).route(Link.parse("h0.eth0<->h1.eth0"))
+
+
+def test_modules_with_other_lanes_cannot_be_joined(make: Make) -> None:
+    text = """
+switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
+hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-dr1}}}}
+fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs1.2]
+"""
+    with pytest.raises(ConfigError, match="their lanes differ"):
+        Fabric(make(text)).route(Link.parse("h0.eth0<->h1.eth0"))
+
+
+def test_parallel_module_has_a_circuit_a_lane(make: Make) -> None:
+    fibres = "".join(
+        f"  - h{host}.eth0/{lane} <-> ocs1.{4 * host + lane}\n" for host in (0, 1) for lane in (1, 2, 3, 4)
+    )
+    testbed = make(
+        f"""
+switches: {{ocs1: {{driver: oxc, model: one-way, address: "10.0.0.1"}}}}
+hosts: {{h0: {{nics: {{eth0: {{module: 100g-psm4}}}}}}, h1: {{nics: {{eth0: {{module: 100g-psm4}}}}}}}}
+fibres:
+{fibres}"""
+    )
+    fabric = Fabric(testbed)
+    link = Link.parse("h0.eth0<->h1.eth0")
+    routed = fabric.route(link)
+    assert len(routed.circuits) == 8
+    assert crossconnects(routed)[:2] == [["ocs1:1A-5B"], ["ocs1:2A-6B"]]
+    state = {"ocs1": {one.crossconnect for one in routed.crossconnects}}
+    assert fabric.routed_in(link, state) == routed
+    state["ocs1"].discard(Crossconnect.parse("4A-8B"))
+    assert fabric.lit(state).links == ()
+    assert fabric.lit(state).half == (link,)
+
+
+def test_circulators_bring_both_ways_through_one_crossconnect(make: Make) -> None:
+    testbed = make(
+        """
+switches: {ocs1: {driver: oxc, model: any, address: "10.0.0.1"}}
+passives: {c0: {kind: circulator, loss_db: 0.8}, c1: {kind: circulator, loss_db: 0.8}}
+hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
+fibres:
+  - h0.eth0.tx -> c0.1
+  - c0.2 <-> ocs1.1
+  - c0.3 -> h0.eth0.rx
+  - h1.eth0.tx -> c1.1
+  - c1.2 <-> ocs1.5
+  - c1.3 -> h1.eth0.rx
+"""
+    )
+    fabric = Fabric(testbed)
+    link = Link.parse("h0.eth0<->h1.eth0")
+    routed = fabric.route(link)
+    assert crossconnects(routed) == [["ocs1:1-5"], ["ocs1:1-5"]]
+    assert desired([routed]) == {"ocs1": {Crossconnect.parse("1-5")}}
+    assert fabric.links_of({"ocs1": [Crossconnect.parse("5-1")]}) == (link,)
+    assert routed.circuits[0].loss_db_max == pytest.approx(0.8 * 2 + 1.5)
+
+
+def test_one_by_n_switch_joins_its_input_only(make: Make) -> None:
+    testbed = make(
+        """
+switches: {sel0: {driver: oxc, model: 1xn, address: "10.0.0.1"}}
+hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
+fibres: [h0.eth0.tx -> sel0.1, sel0.2 -> h1.eth0.rx, h1.eth0.tx -> h0.eth0.rx]
+"""
+    )
+    with pytest.raises(ConfigError, match="sel0 cannot join 1 to 2: it joins its end `in` to one of the others"):
+        Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0"))
+
+
+def test_reciprocal_switch_takes_light_from_its_b_side(make: Make) -> None:
+    text = """
+switches: {{ocs1: {{driver: oxc, model: {model}, address: "10.0.0.1"}}}}
+hosts: {{h0: {{nics: {{eth0: {{module: 100g-lr4}}}}}}, h1: {{nics: {{eth0: {{module: 100g-lr4}}}}}}}}
+fibres: [h0.eth0.tx <-> ocs1.1B, h1.eth0.rx <-> ocs1.2A, h1.eth0.tx -> h0.eth0.rx]
+"""
+    link = Link.parse("h0.eth0<->h1.eth0")
+    assert crossconnects(Fabric(make(text.format(model="both-ways"))).route(link)) == [["ocs1:2A-1B"], []]
+    with pytest.raises(ConfigError, match="wrong way round"):
+        Fabric(make(text.format(model="one-way"))).route(link)
+
+
+def test_nic_port_in_two_links_is_refused(star: Star) -> None:
+    wanted = [Link.parse("h0.eth0<->h1.eth0"), Link.parse("h1.eth0<->h2.eth0")]
+    with pytest.raises(ConfigError, match=r"h1\.eth0 is used by h0\.eth0<->h1\.eth0 already"):
+        Fabric(star(3, 1)).routes(wanted)
+
+
+def test_half_of_a_link_is_no_link(star: Star) -> None:
+    fabric = Fabric(star(2, 1))
+    lit = fabric.lit({"ocs1": [Crossconnect.parse("1A-2B")]})
+    assert (lit.links, lit.half) == ((), (Link.parse("h0.eth0<->h1.eth0"),))
+    with pytest.raises(ConfigError, match="do not make this link"):
+        fabric.routed_in(Link.parse("h0.eth0<->h1.eth0"), {"ocs1": [Crossconnect.parse("1A-2B")]})
+
+
+def test_port_looped_to_itself_is_no_link(star: Star) -> None:
+    lit = Fabric(star(2, 1)).lit({"ocs1": [Crossconnect.parse("1A-1B")]})
+    assert (lit.links, lit.half) == ((), ())
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_routes_use_no_end_twice_and_light_what_was_asked_for(star: Star, data: st.DataObject) -> None:
+    testbed = star(6, 2)
+    ends = data.draw(st.permutations([port.id for port in testbed.ports()]))
+    count = data.draw(st.integers(0, len(ends) // 2))
+    wanted = [Link.of(one, other) for one, other in zip(ends[: 2 * count : 2], ends[1 : 2 * count : 2], strict=True)]
+    fabric = Fabric(testbed)
+    routed = fabric.routes(wanted)
+    assert [one.link for one in routed] == wanted
+    used = list(chain.from_iterable(one.crossconnect.ends for link in routed for one in link.crossconnects))
+    assert len(used) == len(set(used)) == 4 * count
+    state = desired(routed)
+    assert set(fabric.links_of(state)) == set(wanted)
+    assert [fabric.routed_in(link, state) for link in wanted] == list(routed)
