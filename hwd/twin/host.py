@@ -1,17 +1,17 @@
 """A simulated host as its agent sees it over the host wire: links, PHYs, modules, RDMA files, datagrams."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
 
+from hwd.model.instant import Origin
+from hwd.model.testbed import Host, NicPort, NicPortId
+from hwd.twin.nic import Nic, NicChange, What
 from hwd_agents.sources.hostwire import HostWireServer, LinkState
 from hwd_agents.sources.link import OperState
 from hwd_agents.sources.sff8636 import build_memory
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.errors import ConfigError
-
-from hwd.model.instant import Origin
-from hwd.model.testbed import Host, NicPort, NicPortId
-from hwd.twin.nic import Nic, NicChange, What
 
 FIRST_IFINDEX = 100
 
@@ -24,16 +24,16 @@ class _Port:
     port: NicPort
     nic: Nic
     ifindex: int
-    changes: int = 0
+    tx_dbm: tuple[float, ...]
     ups: int = 0
     downs: int = 0
-    tx_dbm: tuple[float, ...] = field(default=())
 
 
 class HostTwin:
     """Implements `hwd_agents.sources.hostwire.TwinHost`.
 
-    On a kernel host, links and datagrams are the kernel's own and are not told here: `links_here` is false.
+    On a kernel host, links and datagrams are the kernel's own and are not told here: `links_here` is false. `light_origin`: what the times of its light are
+    worth, those of the switches.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class HostTwin:
         *,
         life: str,
         links_here: bool,
+        light_origin: Origin,
         deliver: Deliver,
     ) -> None:
         self.name = host.name
@@ -54,29 +55,28 @@ class HostTwin:
             port.interface: _Port(port=port, nic=nics[port.id], ifindex=FIRST_IFINDEX + index, tx_dbm=tx_dbm[port.id])
             for index, port in enumerate(host.ports)
         }
+        self._by_id = {port.port.id: port for port in self._ports.values()}
+        self._files = {path: text for port in self._ports.values() for path, text in _files(port)}
         self._wires: list[HostWireServer] = []
-        fitted = any(nic.timing.fitted_to for nic in nics.values())
-        drawn = Origin.FITTED if fitted else Origin.TWIN
-        self.notes: Mapping[str, SourceNote] = {
-            "module": SourceNote(sees=["dark", "light"], origin=Origin.TWIN),
+        drawn = Origin.FITTED if any(nic.timing.fitted_to for nic in nics.values()) else Origin.TWIN
+        notes = {
+            "module": SourceNote(sees=["dark", "light"], origin=light_origin),
             "phy": SourceNote(sees=["firmware"], origin=drawn),
-            "file": SourceNote(sees=["rdma"], origin=drawn),
         }
+        if self._files:
+            notes["file"] = SourceNote(sees=["rdma"], origin=drawn)
         if links_here:
-            self.notes = {
-                **self.notes,
-                "link": SourceNote(sees=["carrier"], origin=drawn),
-                "datagrams": SourceNote(sees=["ready"], origin=Origin.TWIN),
-            }
+            notes["link"] = SourceNote(sees=["carrier"], origin=drawn)
+            notes["datagrams"] = SourceNote(sees=["ready"], origin=Origin.TWIN)
+        self.notes: Mapping[str, SourceNote] = notes
 
     # --- what the rack tells
 
     def changed(self, change: NicChange, *, stamp_ns: int) -> None:
         """A port of this host changed; `stamp_ns` is unix time."""
-        port = next(port for port in self._ports.values() if port.port.id == change.port)
+        port = self._by_id[change.port]
         match change.what:
             case What.CARRIER:
-                port.changes += 1
                 port.ups += change.up
                 port.downs += not change.up
                 if self._links_here:
@@ -88,12 +88,17 @@ class HostTwin:
             case What.LIGHT | What.RDMA:
                 return  # the agent reads these: module memory and files
 
-    def arrived(self, port: NicPortId, source: tuple[str, int], target: tuple[str, int], payload: bytes) -> None:
-        """A datagram came out of the fibre of `port`. It is dropped without carrier, or when the address is not this host's."""
-        for interface, one in self._ports.items():
-            if one.port.id == port and one.nic.is_up(What.CARRIER) and target[0] in {each.port.ip_address for each in self._ports.values()}:
-                for wire in self._wires:
-                    wire.tell_datagram(interface, source, target, payload)
+    def arrived(self, id: NicPortId, source: tuple[str, int], target: tuple[str, int], payload: bytes) -> None:
+        """A datagram came out of the fibre of a port. It is dropped without carrier, and when it is for another address: a wrong patch brings such."""
+        port = self._by_id[id]
+        if self._links_here and port.nic.is_up(What.CARRIER) and target[0] == port.port.ip_address:
+            for wire in self._wires:
+                wire.tell_datagram(port.port.interface, source, target, payload)
+
+    def hang_up(self) -> None:
+        """End the wires to agents."""
+        for wire in list(self._wires):
+            wire.close()
 
     # --- hostwire.TwinHost
 
@@ -115,22 +120,11 @@ class HostTwin:
         )
 
     def file(self, path: str) -> str | None:
-        for port in self._ports.values():
-            if port.port.rdma is None:
-                continue
-            active = port.nic.is_up(What.RDMA)
-            directory = f"class/infiniband/{port.port.rdma}/ports/1"
-            if path == f"{directory}/state":
-                return "4: ACTIVE\n" if active else "1: DOWN\n"
-            if path == f"{directory}/phys_state":
-                return "5: LinkUp\n" if port.nic.is_up(What.CARRIER) else "3: Disabled\n"
-            if path == f"{directory}/gids/0":
-                return f"{_gid(port.port.ip_address) if active else _NO_GID}\n"
-        return None
+        return self._files[path]() if path in self._files else None
 
     def on_datagram(self, interface: str, source: tuple[str, int], target: tuple[str, int], payload: bytes) -> None:
         port = self._find(interface)
-        if port.nic.is_up(What.CARRIER):
+        if self._links_here and port.nic.is_up(What.CARRIER):
             self._deliver(port.port.id, source, target, payload)
 
     def attached(self, wire: HostWireServer) -> None:
@@ -152,7 +146,7 @@ class HostTwin:
             admin_up=True,
             carrier=carrier,
             operstate=OperState.UP if carrier else OperState.DOWN,
-            carrier_changes=port.changes,
+            carrier_changes=port.ups + port.downs,
             carrier_ups=port.ups,
             carrier_downs=port.downs,
         )
@@ -161,9 +155,25 @@ class HostTwin:
 _NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
+def _files(port: _Port) -> Iterator[tuple[str, Callable[[], str]]]:
+    """What sysfs shows of the port's RDMA device, `mlx5_0`, or `mlx5_0/2` for another port of it than 1."""
+    if port.port.rdma is None:
+        return
+    device, _, number = port.port.rdma.partition("/")
+    directory = f"class/infiniband/{device}/ports/{number or 1}"
+    gid = f"{_gid(port.port.ip_address)}\n"
+
+    def is_active() -> bool:
+        return port.nic.is_up(What.RDMA)
+
+    yield f"{directory}/state", lambda: "4: ACTIVE\n" if is_active() else "1: DOWN\n"
+    yield f"{directory}/phys_state", lambda: "5: LinkUp\n" if port.nic.is_up(What.CARRIER) else "3: Disabled\n"
+    yield f"{directory}/gids/0", lambda: gid if is_active() else f"{_NO_GID}\n"
+
+
 def _gid(ip: str | None) -> str:
     """The RoCE v2 GID of an IPv4 address: the address mapped into IPv6."""
     if ip is None:
         return _NO_GID
-    parts = [int(part) for part in ip.split(".")]
-    return f"0000:0000:0000:0000:0000:ffff:{parts[0]:02x}{parts[1]:02x}:{parts[2]:02x}{parts[3]:02x}"
+    packed = IPv4Address(ip).packed.hex()
+    return f"0000:0000:0000:0000:0000:ffff:{packed[:4]}:{packed[4:]}"

@@ -54,7 +54,6 @@ class Nic:
         """Whose light arrives here (that of a packet switch too); None where nobody sends, or more than one."""
         self._los = [True] * module.lanes
         self._latched_los = [True] * module.lanes
-        self._far_end_reads = False
         self._rng = rng
         self._up: dict[What, bool] = dict.fromkeys(What, False)
         self._due: tuple[int, What] | None = None
@@ -86,25 +85,26 @@ class Nic:
         return latched
 
     def receive(self, now_ns: int, *, sender: NicPortId | None, lanes_dbm: Sequence[float | None]) -> None:
-        """The light that arrives from now on; `lanes_dbm` has one power a lane, None where it is dark."""
-        self._pass(now_ns)
+        """The light that arrives from now on; `lanes_dbm` has one power a lane, None where it is dark. Call `settle` of every port after it."""
+        self._pass(now_ns - 1)
         self.lanes_dbm = tuple(lanes_dbm)
         for lane, power_dbm in enumerate(lanes_dbm):
             if power_dbm is None or power_dbm < self.module.los_assert_dbm:
                 self._los[lane] = self._latched_los[lane] = True
             elif power_dbm >= self.module.los_deassert_dbm:
                 self._los[lane] = False
-        self._set(What.LIGHT, not any(self._los), now_ns)
         if sender != self.sender:
             self._take_down(now_ns)  # a receiver that gets another sender has to lock anew, however short the dark was
             self.sender = sender
-        self._start_or_stop(now_ns)
+        self._set(What.LIGHT, not any(self._los), now_ns)
 
-    def far_end(self, now_ns: int, *, reads: bool) -> None:
-        """Whether the sender of our light can read its own light, from now on."""
-        self._pass(now_ns)
-        self._far_end_reads = reads
-        self._start_or_stop(now_ns)
+    def settle(self, now_ns: int, *, far_end_reads: bool) -> None:
+        """Start or stop, now that all light is where it is; `far_end_reads`: whether the sender of our light can read its own."""
+        self._pass(now_ns - 1)
+        if not (self.reads and far_end_reads):
+            self._take_down(now_ns)
+        elif self._due is None and not self.is_up(What.PHY):
+            self._due = now_ns + _ns(self.timing.draw_firmware_s(self._rng, dwell_s=self._dwell_s)), What.PHY
 
     def next_ns(self) -> int | None:
         """When `advance` has something to do."""
@@ -128,12 +128,6 @@ class Nic:
                     self._due = at_ns + _ns(self.timing.draw_rdma_s(self._rng)), What.RDMA
                 case _:
                     self._due = None
-
-    def _start_or_stop(self, now_ns: int) -> None:
-        if not (self.reads and self._far_end_reads):
-            self._take_down(now_ns)
-        elif self._due is None and not self.is_up(What.PHY):
-            self._due = now_ns + _ns(self.timing.draw_firmware_s(self._rng, dwell_s=self._dwell_s)), What.PHY
 
     def _take_down(self, now_ns: int) -> None:
         if self._due is not None or self.is_up(What.PHY):

@@ -1,46 +1,48 @@
 """The twin rack: simulated switches and hosts, and the light between them.
 
-    rack = TwinRack(testbed, dialer=dialer, clock=clock, draws=Draws(7), places=lambda name: "127.0.0.1:0")
+    rack = TwinRack(testbed, dialer=dialer, clock=clock, ids=ids, places=lambda name: "127.0.0.1:0")
     addresses = await rack.start()      # {"ocs1": "127.0.0.1:40213", "h0": "unix:/run/.../h0.sock", ...}
     ...
     await rack.close()
 
-Light goes from a transmitter through strands and tuned crossconnects to a receiver; what is tuning is dark. Whenever a mirror changes, the light of the
-whole rack is worked out anew, NIC ports are told, and what they make of it (PHY, carrier, RDMA) comes at its drawn time.
+Light goes from a transmitter through strands and tuned crossconnects to a receiver; what is tuning is dark. Whenever a mirror changes, the light that it
+touches is followed anew, NIC ports are told, and what they make of it (PHY, carrier, RDMA) comes at its drawn time.
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Mapping
-from typing import Protocol
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final, Protocol
 
+from hwd.model.instant import Origin
+from hwd.model.testbed import Host, NicPortId, Testbed
+from hwd.twin.host import HostTwin
+from hwd.twin.nic import Nic, NicChange, What
+from hwd.twin.rays import Rays, Touched
+from hwd.twin.timing import nic_timing
+from hwd.twin.truth import Truth
 from hwd_agents.sources.hostwire import HostWireServer
 from hwd_drivers.kit import registry
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer, Listener
-from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.server import SwitchTwin
-from hwd_drivers.kit.values import CrossconnectState, FibreEnd, Side
+from hwd_drivers.kit.ids import Draws, Ids
+from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.kit.values import CrossconnectState
 
-from hwd.fabric.light import LightMap, light_map
-from hwd.model.link import SwitchCrossconnect
-from hwd.model.testbed import NicPort, NicPortId, Testbed
-from hwd.twin.host import HostTwin
-from hwd.twin.nic import Nic, NicChange, What
-from hwd.twin.timing import nic_timing
-from hwd.twin.truth import Truth
-
-log = logging.getLogger(__name__)
-
-TX_BELOW_MAX_DB = (1.0, 3.0)
+TX_BELOW_MAX_DB: Final = (1.0, 3.0)
 """Lasers of a twin send this much below the most that their module may: real ones sit in the upper part of their range."""
+
+LEAD_NS: Final = 1_500_000
+"""Timers of asyncio fire up to a millisecond late, ten times the time from PHY to carrier: for kernel hosts they are set so much earlier, and the rest of the
+time is spent in the loop."""
 
 
 class KernelSide(Protocol):
     """What a rack does to the kernel for its kernel hosts: `hwd.twin.kernelside`."""
 
-    def follow(self, light: Mapping[NicPortId, tuple[NicPortId, ...]]) -> None:
-        """From now on light goes so: {sender: receivers}."""
+    def light(self, receivers: Mapping[NicPortId, tuple[NicPortId, ...]]) -> None:
+        """From now on the light of these senders goes to these receivers; others stay as they are. Names ports of kernel hosts only."""
         ...
 
     def carrier(self, port: NicPortId, up: bool) -> tuple[int, int]:
@@ -49,7 +51,11 @@ class KernelSide(Protocol):
 
 
 class TwinRack:
-    """All twins of one testbed. Real devices of the testbed file are left alone, and dark."""
+    """All twins of one testbed. Its real devices are left alone, and dark.
+
+    The draws of each twin come from its own seed in the testbed. With a `kernel`, hosts that the testbed wants there have their links and packets in it; packets
+    do not pass between such a host and one in this process. `truth` is told what really happened, and when.
+    """
 
     def __init__(
         self,
@@ -57,160 +63,252 @@ class TwinRack:
         *,
         dialer: Dialer,
         clock: Clock,
-        draws: Draws,
+        ids: Ids,
         places: Callable[[str], str],
         truth: Callable[[Truth], None] = lambda truth: None,
         kernel: KernelSide | None = None,
     ) -> None:
         self.testbed = testbed
-        self.switches: dict[str, SwitchTwin] = {}
+        self.switches: dict[str, registry.Twin] = {}
         self.hosts: dict[str, HostTwin] = {}
         self.nics: dict[NicPortId, Nic] = {}
         self._dialer = dialer
         self._clock = clock
-        self._draws = draws
+        self._ids = ids
         self._places = places
         self._truth = truth
         self._kernel = kernel
         self._listeners: list[Listener] = []
-        self._tx_dbm: dict[NicPortId, tuple[float, ...]] = {}
-        self._ports: dict[NicPortId, NicPort] = {}
-        self._receivers: dict[NicPortId, tuple[NicPortId, ...]] = {}
-        self._light: LightMap | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._settling = False
+        self._receivers: dict[NicPortId, dict[NicPortId, None]] = {}
+        self._order: dict[NicPortId, int] = {}
+        self._due: list[tuple[int, int, NicPortId]] = []
+        self._queued: dict[NicPortId, int] = {}
+        self._timer: asyncio.Handle | None = None
+        sent_dbm: dict[NicPortId, tuple[float, ...]] = {}
+        for host in testbed.hosts.values():
+            if host.twin is not None:
+                sent_dbm |= self._make_host(host, Draws(host.twin.seed))
+        self._rays = Rays(testbed, sent_dbm)
 
     async def start(self) -> dict[str, str]:
         """Open every twin; returns {name of switch or host: address}."""
         addresses: dict[str, str] = {}
-        self._make_hosts()
         for name, switch in self.testbed.switches.items():
             if switch.twin is None:
                 continue
             twin = registry.find(switch.driver).twin(
                 name=name,
                 capabilities=switch.capabilities,
-                timing=switch.twin.timing,
-                seed=switch.twin.seed,
+                timing=find_timing(switch.twin.timing),
+                draws=Draws(switch.twin.seed),
                 clock=self._clock,
                 dialer=self._dialer,
                 address=self._places(name),
                 options=switch.options,
             )
+            twin.mirror.on_change.append(partial(self._mirror_changed, name))
             self.switches[name] = twin
-            twin.mirror.on_change.append(lambda now_ns: self._light_changed())
             addresses[name] = await twin.start()
         for name, host in self.hosts.items():
-            listener = await self._dialer.listen(lambda host=host: HostWireServer(host, self._clock), self._places(name))  # type: ignore[misc]
+            listener = await self._dialer.listen(partial(HostWireServer, host, self._clock), self._places(name))
             self._listeners.append(listener)
             addresses[name] = listener.address
-        self._light_changed()
+        self._light_changed(self._clock.monotonic_ns(), self._rays.everything())
         return addresses
 
     async def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        for listener in self._listeners:
-            await listener.close()
-        for twin in self.switches.values():
-            await twin.close()
-
-    # --- light
-
-    def _light_changed(self) -> None:
-        """Work out where light goes now, and tell every port."""
-        now_ns = self._clock.monotonic_ns()
-        passing: dict[SwitchCrossconnect, float] = {}
-        for name, twin in self.switches.items():
-            for reading in twin.mirror.readings(now_ns):
-                if reading.state is CrossconnectState.TUNED:
-                    passing[SwitchCrossconnect(switch=name, crossconnect=reading.crossconnect)] = twin.mirror.loss_db(reading.crossconnect)
-        light = light_map(self.testbed, passing, self._sent_dbm)
-        receivers: dict[NicPortId, list[NicPortId]] = {}
-        for id, nic in self.nics.items():
-            sender, lanes_dbm = self._received(light, id)
-            nic.receive(now_ns, sender=sender, lanes_dbm=lanes_dbm)
-            if sender is not None:
-                receivers.setdefault(sender, []).append(id)
-            nic_sender = sender
-            self._senders[id] = nic_sender
-        for id, nic in self.nics.items():
-            sender = self._senders[id]
-            nic.remote(now_ns, receives=sender is not None and sender in self.nics and self.nics[sender].is_up(What.LIGHT))
-        for name, twin in self.switches.items():
-            for end, power_dbm in light.at_switch(name).items():
-                twin.mirror.set_input(end, power_dbm)
-        self._receivers = {sender: tuple(ids) for sender, ids in receivers.items()}
-        if self._kernel is not None:
-            self._kernel.follow(self._receivers)
-        self._advance()
-
-    def _received(self, light: LightMap, id: NicPortId) -> tuple[NicPortId | None, tuple[float | None, ...]]:
-        """Who sends to a port, and the power of each lane; lanes from several senders make no sender."""
-        module = self._ports[id].module
-        senders: set[NicPortId] = set()
-        lanes: list[float | None] = []
-        for end in self._ports[id].ends(Side.RX):
-            arriving = light.at_receiver(end)
-            if arriving is None:
-                lanes += [None] * (1 if module.parallel else module.lanes)
-                continue
-            senders.add(NicPortId(host=arriving.source.owner, port=arriving.source.port))
-            sent = self._lane_powers(arriving.source)
-            lanes += [power_dbm - arriving.loss_db for power_dbm in sent]
-        lanes = (lanes + [None] * module.lanes)[: module.lanes]
-        return (next(iter(senders)) if len(senders) == 1 else None), tuple(lanes)
-
-    def _lane_powers(self, source: FibreEnd) -> tuple[float, ...]:
-        """Power of each lane that leaves one transmitter's fibre."""
-        powers = self._tx_dbm.get(NicPortId(host=source.owner, port=source.port), ())
-        return powers[source.lane - 1 : source.lane] if source.lane else powers
-
-    # --- time
-
-    def _advance(self) -> None:
-        """Do what is due, then sleep until the next thing is."""
-        now_ns = self._clock.monotonic_ns()
-        for nic in self.nics.values():
-            for change in nic.advance(now_ns):
-                self._changed(change)
+        """Stop all twins and hang up on their agents; safe to call any number of times."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due = [due_ns for nic in self.nics.values() if (due_ns := nic.next_ns()) is not None]
-        if due:
-            delay_s = max(0, min(due) - self._clock.monotonic_ns()) / 1e9
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._advance)
+        self._due.clear()
+        while self._listeners:
+            await self._listeners.pop().close()
+        for host in self.hosts.values():
+            host.hang_up()
+        for twin in self.switches.values():
+            await twin.close()
 
-    def _changed(self, change: NicChange) -> None:
-        before_ns = after_ns = self._clock.monotonic_ns()
-        if self._kernel is not None and change.what is What.CARRIER and self._is_kernel(change.port.host):
+    def carries(self, sender: NicPortId) -> tuple[NicPortId, ...]:
+        """The ports that read the light of `sender` now."""
+        return tuple(self._receivers.get(sender, ()))
+
+    # --- light
+
+    def _mirror_changed(self, switch: str, now_ns: int) -> None:
+        mirror = self.switches[switch].mirror
+        passing = {
+            reading.crossconnect: mirror.loss_db(reading.crossconnect)
+            for reading in mirror.readings(now_ns)
+            if reading.state is CrossconnectState.TUNED
+        }
+        self._light_changed(now_ns, self._rays.pass_through(switch, passing))
+
+    def _light_changed(self, now_ns: int, touched: Touched) -> None:
+        """Tell ports and monitors what arrives now. Losses take effect before the kernel's light goes elsewhere, gains after it."""
+        for end in touched.switch_ends:
+            if (twin := self.switches.get(end.owner)) is not None:
+                twin.mirror.set_input(end.port_side, self._rays.at_switch(end))
+        ids = [id for id in touched.receivers if id in self.nics]
+        self._apply(now_ns, ids)
+        before_ns = self._clock.monotonic_ns()
+        lost: list[NicPortId] = []
+        for id in ids:
+            nic = self.nics[id]
+            received = self._rays.received(id)
+            if nic.sender is not None and nic.sender != received.sender:
+                lost.append(nic.sender)
+            nic.receive(now_ns, sender=received.sender, lanes_dbm=received.lanes_dbm)
+        others = self._lit_by(touched.receivers)
+        self._apply(now_ns, others)
+        settled = ids + others
+        for id in settled:
+            self.nics[id].settle(now_ns, far_end_reads=self._far_end_reads(self.nics[id].sender))
+        after_ns = self._clock.monotonic_ns()
+        changes = [change for id in settled for change in self._advance_one(id, now_ns)]
+        for change in changes:
+            if not change.up:
+                self._changed(change, before_ns, after_ns)
+        self._redirect(ids, lost)
+        for change in changes:
+            if change.up:
+                self._changed(change, before_ns, after_ns)
+        self._arm()
+
+    def _lit_by(self, touched: Iterable[NicPortId]) -> list[NicPortId]:
+        """Other ports that get the light of one whose light changed: its remote fault may come or go."""
+        found = dict.fromkeys(touched)
+        lit = dict.fromkeys(id for sender in found for id in self._receivers.get(sender, ()))
+        return [id for id in lit if id not in found]
+
+    def _far_end_reads(self, sender: NicPortId | None) -> bool:
+        if sender is None:
+            return False
+        if self._rays.is_packet_switch(sender):
+            return self._rays.lights(sender)
+        return self.nics[sender].reads
+
+    def _redirect(self, ids: Iterable[NicPortId], lost: Iterable[NicPortId]) -> None:
+        """Bring `_receivers` and the kernel up to date for ports whose light changed, and senders that lost one."""
+        moved = dict.fromkeys(lost)
+        for left in moved:
+            for id in [id for id in self._receivers.get(left, ()) if self.nics[id].sender != left]:
+                del self._receivers[left][id]
+        for id in ids:
+            sender = self.nics[id].sender
+            if sender is not None and id not in self._receivers.setdefault(sender, {}):
+                self._receivers[sender][id] = None
+                moved[sender] = None
+        if self._kernel is not None:
+            kernel_moved = {
+                sender: tuple(id for id in self._receivers.get(sender, ()) if self._is_kernel(id.host))
+                for sender in moved
+                if self._is_kernel(sender.host)
+            }
+            if kernel_moved:
+                self._kernel.light(kernel_moved)
+
+    # --- time
+
+    def _apply(self, now_ns: int, ids: Iterable[NicPortId]) -> None:
+        """What was due before now happened."""
+        for id in ids:
+            before_ns = self._clock.monotonic_ns()
+            for change in self._advance_one(id, now_ns - 1):
+                self._changed(change, before_ns, self._clock.monotonic_ns())
+
+    def _advance_one(self, id: NicPortId, now_ns: int) -> tuple[NicChange, ...]:
+        nic = self.nics[id]
+        changes = nic.advance(now_ns)
+        due_ns = nic.next_ns()
+        if due_ns is not None and self._queued.get(id) != due_ns:
+            heapq.heappush(self._due, (due_ns, self._order[id], id))
+            self._queued[id] = due_ns
+        return changes
+
+    def _advance(self) -> None:
+        """Do what is due, then sleep until the next thing is."""
+        self._timer = None
+        now_ns = self._clock.monotonic_ns()
+        while self._due and self._due[0][0] <= now_ns:
+            due_ns, _, id = self._pop()
+            if self.nics[id].next_ns() == due_ns:
+                before_ns = self._clock.monotonic_ns()
+                for change in self._advance_one(id, now_ns):
+                    self._changed(change, before_ns, self._clock.monotonic_ns())
+                now_ns = self._clock.monotonic_ns()
+        self._arm()
+
+    def _pop(self) -> tuple[int, int, NicPortId]:
+        due_ns, order, id = heapq.heappop(self._due)
+        if self._queued.get(id) == due_ns:
+            del self._queued[id]
+        return due_ns, order, id
+
+    def _arm(self) -> None:
+        while self._due and self.nics[self._due[0][2]].next_ns() != self._due[0][0]:
+            self._pop()  # it was taken down meanwhile
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._due:
+            return
+        due_ns, _, id = self._due[0]
+        wait_ns = due_ns - self._clock.monotonic_ns()
+        loop = asyncio.get_running_loop()
+        if self._is_kernel(id.host):
+            wait_ns -= LEAD_NS
+            if wait_ns <= 0:
+                self._timer = loop.call_soon(self._advance)
+                return
+        self._timer = loop.call_later(max(0, wait_ns) / 1e9, self._advance)
+
+    def _changed(self, change: NicChange, before_ns: int, after_ns: int) -> None:
+        """Make a change visible, and tell the truth of it: what is pushed has its drawn time, what is read is there from now on."""
+        if change.what is What.CARRIER and self._kernel is not None and self._is_kernel(change.port.host):
             before_ns, after_ns = self._kernel.carrier(change.port, change.up)
+        elif change.what in (What.CARRIER, What.PHY):
+            before_ns = after_ns = change.at_ns
         self._truth(Truth(port=change.port, what=change.what, up=change.up, before_ns=before_ns, after_ns=after_ns))
-        self.hosts[change.port.host].changed(change, stamp_ns=self._clock.wall_ns())
+        stamp_ns = self._clock.wall_ns() - (self._clock.monotonic_ns() - change.at_ns)
+        self.hosts[change.port.host].changed(change, stamp_ns=stamp_ns)
 
     def _deliver(self, port: NicPortId, source: tuple[str, int], target: tuple[str, int], payload: bytes) -> None:
-        for receiver in self._receivers.get(port, ()):
+        for receiver in self.carries(port):
             self.hosts[receiver.host].arrived(receiver, source, target, payload)
 
     # --- parts
 
-    def _make_hosts(self) -> None:
-        for host in self.testbed.hosts.values():
-            if host.twin is None:
-                continue
-            rng = self._draws.stream(f"{host.name}/{host.twin.seed}")
-            nics: dict[NicPortId, Nic] = {}
-            for port in host.ports:
-                nics[port.id] = Nic(port.id, port.module, nic_timing(host.twin.timing), rng)
-                low, high = TX_BELOW_MAX_DB
-                self._tx_dbm[port.id] = tuple(port.module.tx_max_dbm - rng.uniform(low, high) for _ in range(port.module.lanes))
-                self._ports[port.id] = port
-            self.nics |= nics
-            self.hosts[host.name] = HostTwin(
-                host, nics, self._tx_dbm, life=f"{host.name}/{rng.getrandbits(32):08x}", links_here=not self._is_kernel(host.name), deliver=self._deliver
+    def _make_host(self, host: Host, draws: Draws) -> dict[NicPortId, tuple[float, ...]]:
+        """Make the host and its NIC ports; returns what they send, by lane."""
+        assert host.twin is not None
+        timing = nic_timing(host.twin.timing)
+        low_db, high_db = TX_BELOW_MAX_DB
+        nics: dict[NicPortId, Nic] = {}
+        sent_dbm: dict[NicPortId, tuple[float, ...]] = {}
+        for port in host.ports:
+            lasers = draws.stream(f"nic/{port.id}/lasers")
+            nics[port.id] = Nic(port.id, port.module, timing, draws.stream(f"nic/{port.id}/times"))
+            sent_dbm[port.id] = tuple(
+                port.module.tx_max_dbm - lasers.uniform(low_db, high_db) for _ in range(port.module.lanes)
             )
+            self._order[port.id] = len(self._order)
+        self.nics |= nics
+        self.hosts[host.name] = HostTwin(
+            host,
+            nics,
+            sent_dbm,
+            life=self._ids.uuid(),
+            links_here=not self._is_kernel(host.name),
+            light_origin=self._light_origin(),
+            deliver=self._deliver,
+        )
+        return sent_dbm
+
+    def _light_origin(self) -> Origin:
+        twins = [switch.twin for switch in self.testbed.switches.values() if switch.twin is not None]
+        return Origin.FITTED if any(find_timing(twin.timing).fitted_to for twin in twins) else Origin.TWIN
 
     def _is_kernel(self, host: str) -> bool:
-        twin = self.testbed.hosts[host].twin
+        twin = self.testbed.hosts[host].twin if host in self.testbed.hosts else None
         return self._kernel is not None and twin is not None and twin.kernel

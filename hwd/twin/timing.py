@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from hwd_drivers.kit.errors import ConfigError
 
 RAPID_S = 5.0
-"""A link that was taken down sooner than this after the last time is a rapid repeat. The papers give no figure; this is our choice."""
+"""A link that is taken down sooner than this after the last time is a rapid repeat: its firmware takes longer, the more so the sooner. The papers give no
+figure for it; this is our choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class NicTiming:
 
     name: str
     source: str
-    fitted_to: str
+    fitted_to: str | None
     firmware_s: float
     firmware_sd_s: float
     rapid_s: float
@@ -79,7 +80,7 @@ NIC_TIMINGS: Mapping[str, NicTiming] = {
         NicTiming(
             name="ideal",
             source="no time at all: what is left is the rest of the rack",
-            fitted_to="",
+            fitted_to=None,
             firmware_s=0.0,
             firmware_sd_s=0.0,
             rapid_s=0.0,

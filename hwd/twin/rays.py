@@ -1,0 +1,174 @@
+"""The light of a rack as it stands: what each receiver gets in each lane, and the sum that enters each switch. Only what a change touches is followed anew."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hwd.fabric.light import LightMap, Trace
+from hwd.model.link import SwitchCrossconnect
+from hwd.model.testbed import Module, NicPort, NicPortId, Testbed
+from hwd_drivers.kit.values import Crossconnect, FibreEnd, Side, sum_dbm
+
+PACKET_BELOW_MAX_DB = 2.0
+"""Ports of packet switches send this much below the most that the module at the other end may: nobody states their modules."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """What a change made different: receivers, and ends of switches; each once, in an order that is always the same."""
+
+    receivers: tuple[NicPortId, ...] = ()
+    switch_ends: tuple[FibreEnd, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """What one port gets: the power of each lane, None where it is dark, and whose light it is: None for nobody's, or for that of more than one."""
+
+    sender: NicPortId | None
+    lanes_dbm: tuple[float | None, ...]
+
+
+@dataclass(slots=True)
+class _Ray:
+    """Where the light of one transmitter goes: receivers, and switch ends that it enters, each with the loss up to there."""
+
+    receivers: dict[FibreEnd, float] = field(default_factory=dict)
+    entered: dict[FibreEnd, float] = field(default_factory=dict)
+
+
+class Rays:
+    """Light of the transmitters in `sent_dbm` (power by lane) and of packet switches; all other transmitters of the testbed are dark.
+
+    rays = Rays(testbed, {NicPortId.parse("h0.eth0"): (1.0, 1.2, 0.9, 1.1)})
+    touched = rays.pass_through("ocs1", {Crossconnect.parse("1A-5B"): 0.9})
+    """
+
+    def __init__(self, testbed: Testbed, sent_dbm: Mapping[NicPortId, tuple[float, ...]]) -> None:
+        self._map = LightMap(testbed)
+        self._sent_dbm = sent_dbm
+        self._packet_switches = testbed.packet_switches
+        self._ports: dict[NicPortId, NicPort] = {port.id: port for port in testbed.ports()}
+        self._passing: dict[str, dict[Crossconnect, float]] = {}
+        self._rays: dict[FibreEnd, _Ray] = {
+            source: _Ray() for source in self._map.sources if self._sends(port_of(source))
+        }
+        self._through: dict[FibreEnd, dict[FibreEnd, float]] = {}
+        """Who enters a switch end, by transmitter, with the loss."""
+        self._lit: dict[FibreEnd, dict[FibreEnd, float]] = {}
+        """Who arrives at a receiver's fibre, by transmitter, with the loss."""
+        self._follow(self._rays)
+
+    def pass_through(self, switch: str, passing: Mapping[Crossconnect, float]) -> Touched:
+        """From now on these crossconnects of a switch let light through, each with its loss in dB."""
+        before = self._passing.get(switch, {})
+        if before == passing:
+            return Touched()
+        moved = before.items() ^ passing.items()
+        self._passing[switch] = dict(passing)
+        ends = {
+            FibreEnd(owner=switch, port=end.port, side=end.side)
+            for crossconnect, _ in moved
+            for end in crossconnect.ends
+        }
+        return self._follow(
+            dict.fromkeys(source for source in self._rays if not ends.isdisjoint(self._rays[source].entered))
+        )
+
+    def everything(self) -> Touched:
+        """All receivers and switch ends that have light now."""
+        return Touched(receivers=tuple(dict.fromkeys(map(port_of, self._lit))), switch_ends=tuple(self._through))
+
+    def received(self, id: NicPortId) -> Received:
+        """What a NIC port gets now."""
+        port = self._ports[id]
+        lanes_dbm: list[float | None] = []
+        senders: list[FibreEnd] = []
+        for end in port.ends(Side.RX):
+            arriving = self._lit.get(end, {})
+            senders += arriving
+            lanes_dbm += self._lanes(arriving, port.module, end)
+        owners = {port_of(source) for source in senders}
+        garbled = len(owners) != 1 or len(senders) > len(port.ends(Side.RX))
+        return Received(
+            sender=None if garbled else next(iter(owners)),
+            lanes_dbm=tuple((lanes_dbm + [None] * port.module.lanes)[: port.module.lanes]),
+        )
+
+    def lights(self, id: NicPortId) -> bool:
+        """Whether a port of a packet switch gets any light."""
+        return any(port_of(end) == id for end in self._lit)
+
+    def at_switch(self, end: FibreEnd) -> float | None:
+        """All light that comes in at a switch end, in dBm, None where it is dark."""
+        arriving = self._through.get(end, {})
+        like = next(iter(self._ports.values())).module
+        powers = [power_dbm - loss for source, loss in arriving.items() for power_dbm in self._powers(source, like)]
+        return sum_dbm(*powers) if powers else None
+
+    def is_packet_switch(self, id: NicPortId) -> bool:
+        return id.host in self._packet_switches
+
+    def _follow(self, sources: Iterable[FibreEnd]) -> Touched:
+        sources = list(sources)
+        passing = {
+            SwitchCrossconnect(switch=switch, crossconnect=crossconnect): loss
+            for switch, crossconnects in self._passing.items()
+            for crossconnect, loss in crossconnects.items()
+        }
+        fresh: dict[FibreEnd, _Ray] = {source: _Ray() for source in sources}
+        for trace in self._map.traces(passing, sources):
+            self._enter(fresh[trace.source], trace)
+        receivers: dict[NicPortId, None] = {}
+        switch_ends: dict[FibreEnd, None] = {}
+        for source, ray in fresh.items():
+            old, self._rays[source] = self._rays[source], ray
+            receivers |= dict.fromkeys(
+                port_of(end) for end in _replace(self._lit, source, old.receivers, ray.receivers)
+            )
+            switch_ends |= dict.fromkeys(_replace(self._through, source, old.entered, ray.entered))
+        return Touched(receivers=tuple(receivers), switch_ends=tuple(switch_ends))
+
+    def _enter(self, ray: _Ray, trace: Trace) -> None:
+        (ray.receivers if trace.end.side is Side.RX else ray.entered)[trace.end] = trace.loss_db
+
+    def _lanes(self, arriving: Mapping[FibreEnd, float], module: Module, end: FibreEnd) -> Sequence[float | None]:
+        """Powers that one fibre brings: by wavelength where it carries the whole port, all in one where it is one lane's."""
+        beams = [[power_dbm - loss for power_dbm in self._powers(source, module)] for source, loss in arriving.items()]
+        if end.lane:
+            together = [power_dbm for beam in beams for power_dbm in beam]
+            return [sum_dbm(*together) if together else None]
+        powers = [[beam[lane] for beam in beams if lane < len(beam)] for lane in range(module.lanes)]
+        return [sum_dbm(*lane) if lane else None for lane in powers]
+
+    def _powers(self, source: FibreEnd, like: Module) -> tuple[float, ...]:
+        """Power of each lane that leaves by one transmitter's fibre; a packet switch has a module like the one at the other end."""
+        sent = self._sent_dbm.get(port_of(source))
+        if sent is None:
+            sent = (like.tx_max_dbm - PACKET_BELOW_MAX_DB,) * like.lanes
+        return sent[source.lane - 1 : source.lane] if source.lane else sent
+
+    def _sends(self, id: NicPortId) -> bool:
+        return id in self._sent_dbm or self.is_packet_switch(id)
+
+
+def port_of(end: FibreEnd) -> NicPortId:
+    """The NIC port, or port of a packet switch, that a transmitter or receiver belongs to."""
+    return NicPortId(host=end.owner, port=end.port)
+
+
+def _replace(
+    table: dict[FibreEnd, dict[FibreEnd, float]],
+    source: FibreEnd,
+    old: Mapping[FibreEnd, float],
+    new: Mapping[FibreEnd, float],
+) -> list[FibreEnd]:
+    """Put what one transmitter does anew into `table`; returns the ends where that made a difference."""
+    moved = [end for end in {**old, **new} if old.get(end) != new.get(end)]
+    for end in moved:
+        at_end = table.setdefault(end, {})
+        at_end.pop(source, None)
+        if end in new:
+            at_end[source] = new[end]
+        elif not at_end:
+            del table[end]
+    return moved
