@@ -17,6 +17,7 @@ agent's CLOCK_MONOTONIC_RAW of that boot. Unknown fields are kept out of the way
 from typing import Any, Literal
 
 import msgspec
+
 from hwd_drivers.kit.errors import ProtocolError
 
 VERSION = 1
@@ -166,7 +167,7 @@ class ClockReply(Message, frozen=True, kw_only=True, tag="clock-reply"):
 
 AnyMessage = State | Birth | Events | Ack | Command | Reply | ClockRequest | ClockReply
 
-_decoder = msgspec.json.Decoder(AnyMessage)
+_decoder: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 _encoder = msgspec.json.Encoder()
 
 

@@ -11,7 +11,7 @@ from hwd_agents.sources import hostwire
 from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
 
 AnswerT = TypeVar("AnswerT", bound=hostwire.Answer)
-Told = hostwire.LinkTold | hostwire.PhyTold | hostwire.Datagram
+Told = hostwire.Welcome | hostwire.LinkTold | hostwire.PhyTold | hostwire.Datagram
 """What a twin tells without being asked."""
 
 
@@ -104,6 +104,7 @@ class HostWireClient(asyncio.Protocol):
                 if self.welcome.done():
                     raise ProtocolError(f"{self._host}: its twin said Welcome twice")
                 self.welcome.set_result(frame)
+                self._on_told(frame)
             case hostwire.LinkTold() | hostwire.PhyTold() | hostwire.Datagram():
                 self._on_told(frame)
             case _:

@@ -43,6 +43,7 @@ class TwinSources:
         self._deadline_s = deadline_s
         self._wire: HostWireClient | None = None
         self._life = ""
+        self._reached = asyncio.Event()
         self._why_not = f"{host}: its twin at {address} was not reached yet"
         self._on_change: Callable[[], None] | None = None
         self.links = TwinLinks(self, clock)
@@ -70,7 +71,7 @@ class TwinSources:
     ) -> Sources:
         """All sources of the host, with link and datagrams from elsewhere where they are given."""
         return Sources(
-            link=self.links if link is None else link[0],
+            link=self.links if link is None else _AfterWelcome(link[0], self._reached),
             link_note=lambda: self.links.note if link is None else link[1],
             datagrams=self.datagrams if datagrams is None else datagrams[0],
             datagrams_note=lambda: self.datagrams.note if datagrams is None else datagrams[1],
@@ -129,7 +130,6 @@ class TwinSources:
         _log.info("%s: its twin at %s is there", self._host, self._address)
         self._wire = wire
         self._why_not = ""
-        self._life = welcome.life
         self._note_all(welcome.notes)
         self.links.end_snapshot()
         await self.datagrams.open_again()
@@ -156,6 +156,9 @@ class TwinSources:
 
     def _take(self, frame: Told) -> None:
         match frame:
+            case hostwire.Welcome():
+                self._life = frame.life  # before the links, whose counters belong to it
+                self._reached.set()
             case hostwire.LinkTold():
                 self.links.take(frame)
             case hostwire.PhyTold():
@@ -180,8 +183,8 @@ class TwinLinks:
 
     async def open(self, on_reading: Callable[[LinkReading], None]) -> None:
         """Start; waits for the rack, however long that takes."""
-        self._on_reading = on_reading
         await self._have_snapshot.wait()
+        self._on_reading = on_reading
         for reading in self._known.values():
             if reading.present:
                 on_reading(reading)
@@ -239,6 +242,24 @@ class TwinLinks:
         self._known[reading.interface] = reading
         if self._on_reading is not None:
             self._on_reading(reading)
+
+
+class _AfterWelcome:
+    """The kernel's links of a twin host, not before its rack was reached once: whose life the counters belong to is known only then."""
+
+    def __init__(self, inner: LinkSource, reached: asyncio.Event) -> None:
+        self._inner = inner
+        self._reached = reached
+
+    async def open(self, on_reading: Callable[[LinkReading], None]) -> None:
+        await self._reached.wait()
+        await self._inner.open(on_reading)
+
+    async def refresh(self) -> None:
+        await self._inner.refresh()
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 class TwinPhys:

@@ -1,0 +1,313 @@
+"""The agent: one host's watchers, spool and commands on one bus."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine
+from importlib.metadata import version
+from typing import Any, Final, Literal, cast
+
+from hwd_agents import wire
+from hwd_agents.bus.protocol import Bus, Incoming, Will
+from hwd_agents.commands import Commands
+from hwd_agents.config import AgentConfig
+from hwd_agents.outbox import Outbox
+from hwd_agents.sources.sources import Sources
+from hwd_agents.spool import Spool
+from hwd_agents.watchers import Watchers
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.disk import Disk
+from hwd_drivers.kit.errors import HwdError, LinkError, ProtocolError
+from hwd_drivers.kit.ids import Draws, Ids
+
+FAREWELL_S: Final = 1.0
+"""How long an agent that stops in order tries to say so."""
+GATHER_S: Final = 0.02
+"""Changes of the inventory that come together make one birth."""
+RETRY_FIRST_S: Final = 0.1
+RETRY_MOST_S: Final = 10.0
+WELL_AFTER_S: Final = 1.0
+"""A watcher that was started again and lives this long is well."""
+
+_log = logging.getLogger(__name__)
+
+
+class Agent:
+    """One host.
+
+        agent = Agent(config, clock=SystemClock(), ids=RandomIds(), draws=Draws(None), bus=open_bus, sources=sources, disk=FileDisk(path))
+        await agent.run()
+
+    `bus` is called once, with the will of this boot. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        *,
+        clock: Clock,
+        ids: Ids,
+        draws: Draws,
+        bus: Callable[[Will], Bus],
+        sources: Sources,
+        disk: Disk,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._jitter = draws.stream(f"agent {config.host}")
+        self._sources = sources
+        self.boot = ids.uuid()
+        self._seqs: dict[str, int] = {}
+        self._garbage = 0
+        self._spool = Spool(disk, boot=self.boot, clock=clock, limit_bytes=config.spool.limit_bytes)
+        lost = wire.encode(wire.State(boot=self.boot, seq=0, state="lost"))
+        self._bus = bus(Will(topic=self._topic("state"), payload=lost))
+        self._greeted = False
+        self._birth_due = asyncio.Event()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._outbox = Outbox(self._spool, is_up=self._is_up, publish=self._publish_events)
+        self._watchers = Watchers(config, sources, clock, self._outbox, self._spool, on_change=self._birth_due.set)
+        self._commands = Commands(config, self.boot, clock, self._watchers, self._outbox, self._spool)
+
+    @property
+    def garbage(self) -> int:
+        """Messages from the bus that made no sense."""
+        return self._garbage
+
+    async def run(self) -> None:
+        """Live until cancelled."""
+        self._bus.subscribe(self._topic("clock"), self._on_clock)
+        self._bus.subscribe(self._topic("command"), self._on_command)
+        self._bus.subscribe(self._topic("ack"), self._on_ack)
+        self._bus.on_up(self._on_up)
+        self._bus.on_down(self._on_down)
+        host = self._config.host
+        async with asyncio.TaskGroup() as outer:
+            bus = outer.create_task(self._bus.run(), name=f"hwd:{host}/bus")
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    self._tasks = tasks
+                    if self._sources.background is not None:
+                        background = self._sources.background(self._birth_due.set)
+                        tasks.create_task(background, name=f"hwd:{host}/sources")
+                    tasks.create_task(self._outbox.run(), name=f"hwd:{host}/outbox")
+                    tasks.create_task(self._bear(), name=f"hwd:{host}/birth")
+                    for what, run in self._watchers.runs():
+                        tasks.create_task(self._keep(what, run), name=f"hwd:{host}/{what}")
+            finally:
+                self._tasks = None
+                self._commands.close()
+                self._spool.close()
+                await self._say_farewell()
+                bus.cancel()
+
+    async def _keep(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a watcher for ever: its failure is said in the birth, it is started again, and the others do not notice."""
+        wait_s = RETRY_FIRST_S
+        loop = asyncio.get_running_loop()
+        while True:
+            started_s = loop.time()
+            healed = loop.call_later(WELL_AFTER_S, self._heal, what)
+            try:
+                await run()
+                why = "it ended by itself"
+            except (HwdError, OSError) as error:
+                why = str(error)
+            except Exception as error:  # noqa: BLE001 - the supervisor: a bug in one watcher must not take the others along
+                known = _first(error)
+                why = f"{type(known).__name__}: {known}"
+                if not isinstance(known, HwdError | OSError):
+                    _log.exception("%s: the watcher %s failed", self._config.host, what)
+            finally:
+                healed.cancel()
+            if what not in self._watchers.broken:
+                _log.warning("%s: the watcher %s failed: %s", self._config.host, what, why)
+            self._watchers.broken[what] = why
+            self._birth_due.set()
+            if loop.time() - started_s > RETRY_MOST_S:
+                wait_s = RETRY_FIRST_S
+            await asyncio.sleep(self._jitter.uniform(0, wait_s))
+            wait_s = min(2 * wait_s, RETRY_MOST_S)
+
+    def _heal(self, what: str) -> None:
+        if self._watchers.broken.pop(what, None) is not None:
+            _log.info("%s: the watcher %s is well again", self._config.host, what)
+            self._birth_due.set()
+
+    def _is_up(self) -> bool:
+        return self._greeted and self._bus.connected
+
+    def _on_up(self) -> None:
+        self._spawn(self._greet(), "greet")
+
+    def _on_down(self, cause: str) -> None:
+        self._greeted = False
+
+    async def _greet(self) -> None:
+        """First words on a new connection: who we are, before what happened."""
+        try:
+            await self._publish_state("up")
+            await self._publish_birth()
+        except LinkError as error:
+            _log.debug("%s: greeting: %s", self._config.host, error)
+            return
+        self._greeted = True
+        self._outbox.go()
+
+    async def _bear(self) -> None:
+        """Another birth whenever the inventory has changed."""
+        while True:
+            await self._birth_due.wait()
+            await asyncio.sleep(GATHER_S)
+            self._birth_due.clear()
+            if not self._is_up():
+                continue  # the next connect brings one anyway
+            try:
+                await self._publish_birth()
+            except LinkError as error:
+                _log.debug("%s: birth: %s", self._config.host, error)
+
+    async def _say_farewell(self) -> None:
+        if not self._bus.connected:
+            return
+        try:
+            async with asyncio.timeout(FAREWELL_S):
+                await self._publish_state("down")
+        except (LinkError, TimeoutError) as error:
+            _log.warning("%s: could not say that we stop: %s", self._config.host, error)
+
+    def _on_clock(self, incoming: Incoming) -> None:
+        message = self._decode(incoming)
+        match message:
+            case wire.ClockRequest(boot=self.boot):
+                self._spawn(self._answer_clock(message, incoming.at_ns), "clock")
+            case wire.ClockRequest() | None:
+                pass
+            case _:
+                self._garbage += 1
+
+    async def _answer_clock(self, request: wire.ClockRequest, t2_ns: int) -> None:
+        seq = self._next("clock-reply")
+        topic = self._topic("reply")
+        reply = wire.ClockReply(
+            boot=self.boot, seq=seq, id=request.id, t1_ns=request.t1_ns, t2_ns=t2_ns, t3_ns=self._clock.monotonic_ns()
+        )
+        try:
+            await self._bus.publish(topic, wire.encode(reply))
+        except LinkError as error:
+            _log.debug("%s: clock reply %d: %s", self._config.host, request.id, error)
+
+    def _on_ack(self, incoming: Incoming) -> None:
+        message = self._decode(incoming)
+        if message is None:
+            return
+        if not isinstance(message, wire.Ack) or not self._outbox.ack(message):
+            self._garbage += 1
+
+    def _on_command(self, incoming: Incoming) -> None:
+        message = self._decode(incoming)
+        match message:
+            case wire.Command():
+                self._spawn(self._do(message), f"command-{message.verb}")
+            case None:
+                pass
+            case _:
+                self._garbage += 1
+
+    async def _do(self, command: wire.Command) -> None:
+        outcome = await self._commands.do(command)
+        reply = wire.Reply(
+            boot=self.boot,
+            seq=self._next("reply"),
+            id=command.id,
+            outcome=cast(Literal["done", "expired", "refused", "failed"], outcome.outcome),
+            why=outcome.why,
+            data=outcome.data,
+        )
+        # Only our own reply topic, whatever `reply_to` says: nobody may make us speak on another's.
+        if command.reply_to != self._topic("reply"):
+            _log.debug("%s: command %s asks for its reply on %s", self._config.host, command.id, command.reply_to)
+        try:
+            await self._bus.publish(self._topic("reply"), wire.encode(reply), qos=1)
+        except LinkError as error:
+            _log.debug("%s: reply to %s: %s", self._config.host, command.id, error)
+
+    def _decode(self, incoming: Incoming) -> wire.AnyMessage | None:
+        try:
+            return wire.decode(incoming.payload)
+        except ProtocolError as error:
+            self._garbage += 1
+            _log.debug("%s: %s: %s", self._config.host, incoming.topic, error)
+            return None
+
+    def _spawn(self, coro: Coroutine[Any, Any, None], what: str) -> None:
+        if self._tasks is None:  # not started yet, or stopping
+            coro.close()
+            return
+        self._tasks.create_task(coro, name=f"hwd:{self._config.host}/{what}")
+
+    async def _publish_events(self, boot: str, events: list[wire.Event]) -> None:
+        message = wire.Events(boot=boot, seq=self._next("events"), events=events)
+        await self._bus.publish(self._topic("event"), wire.encode(message), qos=1)
+
+    async def _publish_state(self, state: Literal["up", "down"]) -> None:
+        message = wire.State(boot=self.boot, seq=self._next("state"), state=state)
+        await self._bus.publish(self._topic("state"), wire.encode(message), qos=1, retain=True)
+
+    async def _publish_birth(self) -> None:
+        message = wire.Birth(
+            boot=self.boot,
+            seq=self._next("birth"),
+            host=self._config.host,
+            testbed=self._config.testbed,
+            version=version("hwd-agents"),
+            at_ns=self._clock.monotonic_ns(),
+            ports={port: self._watchers.note(port) for port in self._config.ports},
+            inventory=self._inventory(),
+            spool_oldest_seq=self._spool.oldest_seq,
+            spool_next_seq=self._spool.next_seq,
+            spool_lost=self._spool.lost,
+        )
+        await self._bus.publish(self._topic("birth"), wire.encode(message), qos=1, retain=True)
+
+    def _inventory(self) -> dict[str, Any]:
+        modules = {}
+        for port in self._config.ports:
+            module = None if self._watchers.optics is None else self._watchers.optics.module(port)
+            if module is not None:
+                modules[port] = {
+                    "vendor": module.vendor,
+                    "part": module.part,
+                    "revision": module.revision,
+                    "serial": module.serial,
+                }
+        system = os.uname()
+        return {
+            "kernel": f"{system.sysname} {system.release}",
+            "machine": system.machine,
+            "life": self._sources.life(),
+            "modules": modules,
+            "states": {port: self._watchers.states(port) for port in self._config.ports},
+            "spool": {
+                "bytes": self._spool.size_bytes,
+                "limit_bytes": self._config.spool.limit_bytes,
+                "failures": self._spool.disk_failures,
+                "why": self._spool.disk_why,
+                "damaged_bytes": self._spool.damaged_bytes,
+            },
+            "garbage": self._garbage,
+        }
+
+    def _next(self, kind: str) -> int:
+        self._seqs[kind] = self._seqs.get(kind, 0) + 1
+        return self._seqs[kind]
+
+    def _topic(self, leaf: str) -> str:
+        return wire.topic(self._config.testbed, self._config.host, leaf)
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first cause in a group of them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

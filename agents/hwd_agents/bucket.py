@@ -1,0 +1,32 @@
+"""A token bucket: so many packets a second and no more, whoever asks."""
+
+import asyncio
+
+
+class Bucket:
+    """Filled at `per_s`, holds `most` tokens, full at first."""
+
+    def __init__(self, *, per_s: float, most: float) -> None:
+        self._per_s = per_s
+        self._most = most
+        self._tokens = most
+        self._filled_s: float | None = None
+
+    def take(self) -> bool:
+        """Take one token; False: there is none."""
+        self._fill()
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def wait_s(self) -> float:
+        """How long until there is one."""
+        self._fill()
+        return max(0.0, (1 - self._tokens) / self._per_s)
+
+    def _fill(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if self._filled_s is not None:
+            self._tokens = min(self._most, self._tokens + (now_s - self._filled_s) * self._per_s)
+        self._filled_s = now_s

@@ -1,0 +1,132 @@
+"""`hwd-agent`: the agent of this host, as a process."""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hwd_agents.agent import Agent
+from hwd_agents.bus.mqtt import MqttBus
+from hwd_agents.config import AgentConfig, broker_url, load_config
+from hwd_agents.sources.rtnetlink import RtnetlinkLinks
+from hwd_agents.sources.sockets import HostSockets, NamespaceSockets, Sockets
+from hwd_agents.sources.sources import Sources
+from hwd_agents.sources.sysfs import SysfsFiles
+from hwd_agents.sources.twin import TwinSources
+from hwd_agents.sources.udp import InterfaceDatagrams
+from hwd_agents.wire import SourceNote
+from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
+from hwd_drivers.kit.dial import TcpDialer
+from hwd_drivers.kit.disk import FileDisk
+from hwd_drivers.kit.errors import ConfigError, HwdError, RefusedError
+from hwd_drivers.kit.ids import Draws, RandomIds
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def main() -> None:
+    """Entry point of `hwd-agent`."""
+    typer.run(run)
+
+
+def run(
+    config: Annotated[
+        Path, typer.Option(help="The YAML file that says which testbed, host, broker, ports and sources.")
+    ],
+    log: Annotated[str, typer.Option(help="debug, info, warning or error; to stderr.")] = "info",
+) -> None:
+    """Watch this host's network ports and tell the daemon over MQTT.
+
+    Example: hwd-agent --config /etc/hwd/agent.yaml
+    """
+    logging.basicConfig(level=log.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        loaded = load_config(config)
+        with _spool_folder(loaded) as folder:
+            asyncio.run(_live(loaded, folder))
+    except HwdError as error:
+        typer.echo(f"hwd-agent: {error.title}: {error}", err=True)
+        raise typer.Exit(error.exit_status) from error
+
+
+async def _live(config: AgentConfig, folder: Path) -> None:
+    """Run the agent until SIGTERM or SIGINT, then let it end in order."""
+    system = SystemClock()
+    shift = config.clock
+    clock: Clock = system if shift is None else ShiftedClock(system, offset_s=shift.offset_s, drift_ppm=shift.drift_ppm)
+    draws = Draws(None)
+    agent = Agent(
+        config,
+        clock=clock,
+        ids=RandomIds(),
+        draws=draws,
+        bus=lambda will: MqttBus(lambda: broker_url(config), f"hwd-{config.testbed}-{config.host}", clock, draws, will),
+        sources=open_sources(config, clock),
+        disk=FileDisk(folder / "events"),
+    )
+    life = asyncio.create_task(agent.run(), name=f"hwd:{config.host}/agent")
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, life.cancel)
+    logging.getLogger(__name__).info("hwd-agent %s for %s, boot %s", version("hwd-agents"), config.host, agent.boot)
+    with contextlib.suppress(asyncio.CancelledError):
+        await life
+
+
+def open_sources(config: AgentConfig, clock: Clock) -> Sources:
+    """The sources that the configuration names. Nothing is opened before the agent runs."""
+    kernel, twin = config.sources.kernel, config.sources.twin
+    twins = None if twin is None else TwinSources(TcpDialer(), twin.address, clock, host=config.host)
+    if kernel is None:
+        if twins is None:
+            raise ConfigError("sources: name kernel, twin or both")
+        return twins.sources()
+    sockets: Sockets = HostSockets()
+    if kernel.keeper is not None and kernel.namespace is not None:
+        sockets = NamespaceSockets(kernel.keeper, kernel.namespace)
+    link_note = SourceNote(sees=["carrier", "interface"], origin=config.origin)
+    datagrams_note = SourceNote(sees=["ready"], origin=config.origin)
+    links, datagrams = RtnetlinkLinks(sockets, clock), InterfaceDatagrams(sockets, clock)
+    if twins is not None:
+        return twins.sources(link=(links, link_note), datagrams=(datagrams, datagrams_note))
+    life = BOOT_ID.read_text().strip()
+    return Sources(
+        link=links,
+        link_note=lambda: link_note,
+        datagrams=datagrams,
+        datagrams_note=lambda: datagrams_note,
+        life=lambda: life,
+        files=SysfsFiles(clock, root=Path(kernel.sysfs), origin=config.origin),
+    )
+
+
+@contextlib.contextmanager
+def _spool_folder(config: AgentConfig) -> Iterator[Path]:
+    """The folder of the spool, held by this process alone. Raises ConfigError, or RefusedError with the holder's pid."""
+    folder = Path(config.spool.directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        raise ConfigError(f"spool.directory: {folder}: cannot use it: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(lock, 32).decode(errors="replace").strip()
+            raise RefusedError(
+                f"{folder}: the agent with pid {holder} holds this spool. Stop it, or use another directory"
+            ) from error
+        os.ftruncate(lock, 0)
+        os.write(lock, f"{os.getpid()}\n".encode())
+        yield folder
+    finally:
+        os.close(lock)

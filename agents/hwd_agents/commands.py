@@ -1,0 +1,175 @@
+"""Commands: what the daemon may ask of an agent, checked for its boot and its expiry before anything is done."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from hwd_agents.config import AgentConfig
+from hwd_agents.outbox import Outbox
+from hwd_agents.spool import Spool
+from hwd_agents.watchers import Watchers
+from hwd_agents.wire import Command, Peer
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.errors import HwdError, RefusedError
+
+REMEMBERED: Final = 256
+"""Commands whose outcome is kept: a broker may deliver at QoS 1 again, and what was done is not done twice."""
+OBSERVE_MOST_S: Final = 3600.0
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes into the Reply."""
+
+    outcome: str
+    why: str = ""
+    data: dict[str, Any] = {}
+
+
+class _Observe(msgspec.Struct, frozen=True, kw_only=True):
+    reconfiguration: str
+    peers: list[Peer]
+    for_s: float
+
+
+class _Settle(msgspec.Struct, frozen=True, kw_only=True):
+    reconfiguration: str
+
+
+class _Resend(msgspec.Struct, frozen=True, kw_only=True):
+    boot: str
+    from_seq: int
+    upto_seq: int
+
+
+class Commands:
+    """Does what commands say. Data of the replies:
+
+    | verb | data |
+    |---|---|
+    | observe, settle | at_ns, ports: {port: {light, firmware, carrier, rdma, ready: Observation}} |
+    | resend | here: how many of them are still in the spool; oldest_seq: the oldest of this boot |
+    | refresh | at_ns, ports: {port: PortNote}, states: {port: {light, firmware, carrier, rdma: bool or None}} |
+    """
+
+    def __init__(
+        self, config: AgentConfig, boot: str, clock: Clock, watchers: Watchers, outbox: Outbox, spool: Spool
+    ) -> None:
+        self._config = config
+        self._boot = boot
+        self._clock = clock
+        self._watchers = watchers
+        self._outbox = outbox
+        self._spool = spool
+        self._outcomes: dict[str, asyncio.Future[Outcome]] = {}
+        self._observed: dict[str, tuple[str, ...]] = {}  # by reconfiguration: its ports
+        self._ends: dict[str, asyncio.TimerHandle] = {}
+
+    async def do(self, command: Command) -> Outcome:
+        """Do it once: delivered again, it gets the outcome that it had."""
+        known = self._outcomes.get(command.id)
+        if known is not None:
+            return await asyncio.shield(known)
+        future = self._outcomes[command.id] = asyncio.get_running_loop().create_future()
+        if len(self._outcomes) > REMEMBERED:
+            del self._outcomes[next(iter(self._outcomes))]
+        try:
+            outcome = await self._do(command)
+        except BaseException:
+            future.cancel()
+            raise
+        future.set_result(outcome)
+        return outcome
+
+    def close(self) -> None:
+        """Let no timer fire any more."""
+        for timer in self._ends.values():
+            timer.cancel()
+        self._ends.clear()
+
+    async def _do(self, command: Command) -> Outcome:
+        now_ns = self._clock.monotonic_ns()
+        if command.boot != self._boot:
+            return Outcome(outcome="expired", why=f"it is for boot {command.boot}, this is boot {self._boot}")
+        if now_ns > command.expires_at_ns:
+            late_s = (now_ns - command.expires_at_ns) / 1e9
+            return Outcome(outcome="expired", why=f"it came {late_s:.3f} s after its expiry")
+        try:
+            return Outcome(outcome="done", data=await self._verb(command.verb)(command.arguments))
+        except (RefusedError, msgspec.ValidationError) as error:
+            return Outcome(outcome="refused", why=f"{command.verb}: {error}")
+        except (HwdError, OSError) as error:
+            return Outcome(outcome="failed", why=f"{command.verb}: {error}")
+
+    def _verb(self, verb: str) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
+        match verb:
+            case "observe":
+                return self._observe
+            case "settle":
+                return self._settle
+            case "resend":
+                return self._resend
+            case "refresh":
+                return self._refresh
+            case _:
+                raise RefusedError("this agent does not know it; there are observe, settle, resend and refresh")
+
+    async def _observe(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        asked = msgspec.convert(arguments, _Observe)
+        if not 0 < asked.for_s <= OBSERVE_MOST_S:
+            raise RefusedError(f"for_s {asked.for_s} is not above 0 and up to {OBSERVE_MOST_S:g} s")
+        ports = tuple(self._port(peer.port) for peer in asked.peers)
+        if len(set(ports)) != len(ports):
+            raise RefusedError("a port stands twice among the peers")
+        self._end(asked.reconfiguration)
+        for reconfiguration, others in list(self._observed.items()):
+            self._observed[reconfiguration] = tuple(port for port in others if port not in ports)
+        self._observed[asked.reconfiguration] = ports
+        loop = asyncio.get_running_loop()
+        self._ends[asked.reconfiguration] = loop.call_later(asked.for_s, self._end, asked.reconfiguration)
+        await self._watchers.begin(asked.reconfiguration, asked.peers)
+        return self._observations(ports)
+
+    async def _settle(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        asked = msgspec.convert(arguments, _Settle)
+        ports = self._observed.get(asked.reconfiguration, ())
+        self._end(asked.reconfiguration)
+        self._observed.pop(asked.reconfiguration, None)
+        return self._observations(ports)
+
+    async def _resend(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        asked = msgspec.convert(arguments, _Resend)
+        here = self._outbox.resend(asked.boot, asked.from_seq, asked.upto_seq)
+        return {"here": here, "oldest_seq": self._spool.oldest_seq}
+
+    async def _refresh(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        await self._watchers.link.refresh()
+        ports = self._config.ports
+        return {
+            "at_ns": self._clock.monotonic_ns(),
+            "ports": {port: msgspec.to_builtins(self._watchers.note(port)) for port in ports},
+            "states": {port: self._watchers.states(port) for port in ports},
+        }
+
+    def _observations(self, ports: tuple[str, ...]) -> dict[str, Any]:
+        seen = {
+            port: {name: msgspec.to_builtins(one) for name, one in self._watchers.observations(port).items()}
+            for port in ports
+        }
+        return {"at_ns": self._clock.monotonic_ns(), "ports": seen}
+
+    def _end(self, reconfiguration: str) -> None:
+        timer = self._ends.pop(reconfiguration, None)
+        if timer is None:
+            return
+        timer.cancel()
+        for port in self._observed.get(reconfiguration, ()):
+            self._watchers.end(port)
+
+    def _port(self, name: str) -> str:
+        host, _, port = name.partition(".")
+        if host != self._config.host or port not in self._config.ports:
+            known = ", ".join(f"{self._config.host}.{one}" for one in self._config.ports)
+            raise RefusedError(f"{name} is no port of this host; there are {known}")
+        return port

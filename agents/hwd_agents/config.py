@@ -1,0 +1,186 @@
+"""The agent's configuration: one YAML file."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from hwd_agents.spool import LIMIT_LEAST_BYTES
+from hwd_drivers.kit.errors import ConfigError, LinkError
+
+
+class PortConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One NIC port. `rdma`: its RDMA device, `mlx5_0` or `mlx5_0/2` for another port of it than 1. `lanes`: how many optical lanes it has.
+
+    `dark_dbm`: a lane below this is dark where a module does not say so itself.
+    """
+
+    interface: str
+    ip: str | None = None
+    rdma: str | None = None
+    lanes: int = 4
+    dark_dbm: float = -30.0
+
+
+class BrokerFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"path": "from"}):
+    """The broker's URL is the key `mqtt` of a JSON file that is read again at each connect."""
+
+    path: str
+
+
+class SpoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where events wait for the daemon, and how many bytes of them."""
+
+    directory: str = "/var/lib/hwd-agent"
+    limit_bytes: int = 16 * 1024 * 1024
+
+
+class KernelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kernel of this machine: its own network, or `namespace` of the keeper that listens at `keeper`. `sysfs`: where its /sys is."""
+
+    keeper: str | None = None
+    namespace: str | None = None
+    sysfs: str = "/sys"
+
+
+class TwinConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The wire of a twin host: `unix:/path` or `host:port`."""
+
+    address: str
+
+
+class SourcesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Kernel only: a real host. Twin only: a process twin. Both: a kernel twin, whose links and datagrams are the kernel's."""
+
+    kernel: KernelConfig | None = None
+    twin: TwinConfig | None = None
+
+
+class ClockConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The clock of a twin host: so far from the machine's, and so much faster."""
+
+    offset_s: float = 0.0
+    drift_ppm: float = 0.0
+
+
+class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Readiness probe: one attempt after `first_s`, later ones up to `most_s` apart; `packets_per_s` for all ports of the host together, each way."""
+
+    first_s: float = 0.002
+    most_s: float = 0.05
+    growth: float = 1.1
+    packets_per_s: float = 1000.0
+
+
+class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often is read what does not tell of itself: fast while a port is observed, else slow; a slow of 0 is never.
+
+    Light is read fast until it was back for `light_settled_s`.
+    """
+
+    light_fast_s: float = 0.01
+    light_slow_s: float = 1.0
+    light_settled_s: float = 1.0
+    rdma_fast_s: float = 0.002
+    rdma_slow_s: float = 1.0
+    links_fast_s: float = 0.25
+    links_slow_s: float = 10.0
+
+
+class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of it. `ports` are by their names in the testbed file; `origin` is what carrier and packets of this host are worth."""
+
+    testbed: str
+    host: str
+    broker: str | BrokerFrom
+    ports: dict[str, PortConfig]
+    sources: SourcesConfig = SourcesConfig(kernel=KernelConfig())
+    spool: SpoolConfig = SpoolConfig()
+    clock: ClockConfig | None = None
+    probe: ProbeConfig = ProbeConfig()
+    sampling: SamplingConfig = SamplingConfig()
+
+    @property
+    def origin(self) -> str:
+        """Where carrier and packets come from: hardware, the kernel of a twin, or a twin without one."""
+        if self.sources.twin is None:
+            return "measured"
+        return "twin" if self.sources.kernel is None else "kernel"
+
+
+def load_config(path: Path) -> AgentConfig:
+    """Read and check `path`. Raises ConfigError with file, place and problem."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read: {error.strerror}") from error
+    try:
+        data: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from error
+    return make_config(data, where=str(path))
+
+
+def make_config(data: Any, *, where: str) -> AgentConfig:
+    """The configuration in `data`. Raises ConfigError."""
+    try:
+        config = msgspec.convert(data, AgentConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    for problem in _problems(config):
+        raise ConfigError(f"{where}: {problem}")
+    return config
+
+
+def broker_url(config: AgentConfig) -> str:
+    """The broker's URL, read anew where it stands in a file. Raises LinkError where that does not say: the daemon may not be up yet."""
+    if isinstance(config.broker, str):
+        return config.broker
+    path = Path(config.broker.path)
+    try:
+        data = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except OSError as error:
+        raise LinkError(f"{path}: cannot read the broker's address: {error.strerror}. Is the daemon up?") from error
+    except msgspec.MsgspecError as error:
+        raise LinkError(f"{path}: not a JSON object: {error}") from error
+    url = data.get("mqtt")
+    if not isinstance(url, str):
+        raise LinkError(f"{path}: has no text under the key mqtt")
+    return url
+
+
+def _problems(config: AgentConfig) -> list[str]:
+    problems = [
+        f"ports.{name}.lanes: {port.lanes} is not 1 to 4"
+        for name, port in config.ports.items()
+        if not 1 <= port.lanes <= 4
+    ]
+    if not config.ports:
+        problems.append("ports: name at least one")
+    for name in (config.testbed, config.host, *config.ports):
+        if not name or set(name) & set("/+#.\0"):
+            problems.append(f"{name!r}: a name of a testbed, a host or a port is not empty and has no / + # or dot")
+    interfaces: Mapping[str, list[str]] = {port.interface: [] for port in config.ports.values()}
+    for name, port in config.ports.items():
+        interfaces[port.interface].append(name)
+    problems += [
+        f"ports: {' and '.join(names)} share the interface {one}" for one, names in interfaces.items() if len(names) > 1
+    ]
+    if config.spool.limit_bytes < LIMIT_LEAST_BYTES:
+        problems.append(f"spool.limit_bytes: {config.spool.limit_bytes} is under the least, {LIMIT_LEAST_BYTES} bytes")
+    sources = config.sources
+    if sources.kernel is None and sources.twin is None:
+        problems.append("sources: name kernel, twin or both")
+    if sources.kernel is not None and (sources.kernel.keeper is None) != (sources.kernel.namespace is None):
+        problems.append("sources.kernel: keeper and namespace go together")
+    if config.clock is not None and sources.twin is None:
+        problems.append("clock: only the clock of a twin host can be moved")
+    rates = {**msgspec.to_builtins(config.probe), **msgspec.to_builtins(config.sampling)}
+    problems += [
+        f"{name}: {value} is not above 0" for name, value in rates.items() if value <= 0 and "slow" not in name
+    ]
+    if config.probe.growth < 1:
+        problems.append(f"probe.growth: {config.probe.growth} is below 1: attempts would come ever faster")
+    return problems

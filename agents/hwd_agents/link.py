@@ -1,0 +1,200 @@
+"""LinkWatcher: from what the kernel says of interfaces to events, with every flap counted, seen one by one or not."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from hwd_agents.config import PortConfig, SamplingConfig
+from hwd_agents.observation import Observation, Tally
+from hwd_agents.outbox import Emit
+from hwd_agents.pace import Pace
+from hwd_agents.sources.link import LinkReading
+from hwd_agents.sources.sources import Sources
+from hwd_agents.spool import Mark
+from hwd_drivers.kit.clock import Clock
+
+SOURCE: Final = "link"
+
+OnCarrier = Callable[[str, LinkReading], None]
+"""Called with a port's name and its new reading, after the event."""
+
+
+class LinkWatcher:
+    """Events `carrier` and `interface`.
+
+    `carrier_changes` is the kernel's own count: what it grew by beyond the one change that was seen is `unseen`. The last count is kept as a mark in
+    the spool, with the life of the counters and the ifindex, so that flaps while no agent ran are counted as well.
+    """
+
+    def __init__(
+        self,
+        ports: Mapping[str, PortConfig],
+        sources: Sources,
+        clock: Clock,
+        emit: Emit,
+        *,
+        marks: Mapping[str, Mark],
+        set_mark: Callable[[str, Mark], None],
+        sampling: SamplingConfig,
+        origin: str,
+    ) -> None:
+        self._ports = {port.interface: name for name, port in ports.items()}
+        self._sources = sources
+        self._clock = clock
+        self._emit = emit
+        self._marks = marks
+        self._set_mark = set_mark
+        self._sampling = sampling
+        self._origin = origin
+        self._readings: dict[str, LinkReading] = {}
+        self._lives: dict[str, str] = {}
+        self._opened = False
+        self._open = False
+        self._tallies: dict[str, Tally] = {}
+        self._observed: dict[str, None] = {}
+        self._pace = Pace()
+        self.on_carrier: list[OnCarrier] = []
+        self.on_presence: list[OnCarrier] = []
+
+    def reading(self, port: str) -> LinkReading | None:
+        """The last reading of a port; None where its interface was never there."""
+        return self._readings.get(port)
+
+    def carrier(self, port: str) -> bool | None:
+        """Whether a port has carrier; None where its interface is not there."""
+        reading = self._readings.get(port)
+        return reading.carrier if reading is not None and reading.present else None
+
+    async def run(self) -> None:
+        """Watch until cancelled; raises what the source raises."""
+        try:
+            await self._sources.link.open(self._take)
+            self._opened = self._open = True
+            while True:
+                every_s = self._sampling.links_fast_s if self._observed else self._sampling.links_slow_s
+                await self._pace.wait(every_s or None)
+                await self._sources.link.refresh()
+        finally:
+            self._open = False
+            await self._sources.link.close()
+
+    async def refresh(self) -> None:
+        """Read all interfaces now. Does nothing while the source is away: it reads all when it comes back."""
+        if self._open:
+            await self._sources.link.refresh()
+
+    def begin(self, port: str) -> None:
+        """Observe a port: read it more often, and count what it does."""
+        self._observed[port] = None
+        state = self.carrier(port)
+        self._tallies[port] = Tally(from_ns=self._clock.monotonic_ns(), latched=True, state=state)
+        if state is None:
+            self._tallies[port].fail(self._why_missing(port))
+        self._pace.hurry()
+
+    def end(self, port: str) -> None:
+        """Observe it no more."""
+        self._observed.pop(port, None)
+        if port in self._tallies:
+            self._tallies[port].end(self._clock.monotonic_ns())
+
+    def observation(self, port: str) -> Observation:
+        """What was seen of a port since `begin`."""
+        if port not in self._tallies:
+            return Observation(seen=False, why_not="not observed")
+        return self._tallies[port].observation(self._clock.monotonic_ns(), polled=False)
+
+    def _take(self, reading: LinkReading) -> None:
+        port = self._ports.get(reading.interface)
+        if port is None:
+            return
+        before = self._readings.get(port)
+        mark = _mark(reading, self._sources.life())
+        self._readings[port] = reading
+        life, self._lives[port] = self._lives.get(port), mark["life"]
+        if before is None:
+            self._first(port, reading, mark)
+        else:
+            self._next(port, before, reading, mark, same_life=life == mark["life"])
+
+    def _first(self, port: str, reading: LinkReading, mark: Mark) -> None:
+        """Nothing is known of it in this life of the agent, but perhaps of one before."""
+        old = self._marks.get(_mark_name(reading.interface))
+        if self._opened and reading.present:
+            self._tell_presence(port, reading, mark)
+        if old is None or old["life"] != mark["life"]:
+            self._set_mark(_mark_name(reading.interface), mark)
+        else:
+            anew = old["ifindex"] != reading.ifindex or old["changes"] > reading.carrier_changes
+            changes = reading.carrier_changes - (0 if anew else old["changes"])
+            self._tell_carrier(port, reading, mark, was=old["carrier"], changes=changes, since_ns=old["at_ns"])
+        if reading.carrier:
+            for call in self.on_carrier:
+                call(port, reading)
+
+    def _next(self, port: str, before: LinkReading, reading: LinkReading, mark: Mark, *, same_life: bool) -> None:
+        anew = not same_life or before.ifindex != reading.ifindex or before.carrier_changes > reading.carrier_changes
+        changes = reading.carrier_changes - (0 if anew else before.carrier_changes)
+        if not same_life:
+            changes = int(before.carrier != reading.carrier)  # what the old counter counted at last nobody knows
+        if before.present != reading.present or (anew and reading.present):
+            self._tell_presence(port, reading, mark)
+        self._tell_carrier(port, reading, mark, was=before.carrier, changes=changes, since_ns=before.at_ns)
+        if before.carrier != reading.carrier or changes:
+            for call in self.on_carrier:
+                call(port, reading)
+
+    def _tell_presence(self, port: str, reading: LinkReading, mark: Mark) -> None:
+        since_ns = reading.at_ns if reading.earliest_ns is None else reading.earliest_ns
+        self._emit(
+            "interface",
+            port,
+            earliest_ns=since_ns,
+            at_ns=reading.at_ns,
+            source=SOURCE,
+            origin=self._origin,
+            data={"present": reading.present},
+            marks={_mark_name(reading.interface): mark},
+        )
+        for call in self.on_presence:
+            call(port, reading)
+
+    def _tell_carrier(
+        self, port: str, reading: LinkReading, mark: Mark, *, was: bool, changes: int, since_ns: int
+    ) -> None:
+        differs = was != reading.carrier
+        unseen = max(0, changes - differs)
+        if port in self._tallies:
+            falls = (unseen + differs + was) // 2  # changes go to and fro
+            self._tallies[port].look(reading.at_ns, reading.carrier if reading.present else None, lost=falls)
+            if not reading.present:
+                self._tallies[port].fail(self._why_missing(port))
+        if not differs and not unseen:
+            return
+        self._emit(
+            "carrier",
+            port,
+            earliest_ns=since_ns if reading.earliest_ns is None else reading.earliest_ns,
+            at_ns=reading.at_ns,
+            source=SOURCE,
+            origin=self._origin,
+            data={"carrier": reading.carrier, "carrier_changes": reading.carrier_changes, "unseen": unseen},
+            marks={_mark_name(reading.interface): mark},
+        )
+
+    def _why_missing(self, port: str) -> str:
+        interface = next(interface for interface, name in self._ports.items() if name == port)
+        return self._sources.link_note().why_not or f"there is no interface {interface}"
+
+
+def _mark_name(interface: str) -> str:
+    return f"link:{interface}"
+
+
+def _mark(reading: LinkReading, life: str) -> Mark:
+    return {
+        "life": life,
+        "ifindex": reading.ifindex,
+        "changes": reading.carrier_changes,
+        "carrier": reading.carrier,
+        "at_ns": reading.at_ns,
+    }

@@ -1,0 +1,40 @@
+"""Pace: how a watcher waits between two looks, and is called to look at once."""
+
+import asyncio
+
+
+class Pace:
+    """One waiter at a time."""
+
+    def __init__(self) -> None:
+        self._waiter: asyncio.Future[None] | None = None
+        self._hurry = False
+        self._last_s: float | None = None
+
+    def hurry(self) -> None:
+        """Let the waiter look now, or not wait the next time."""
+        self._hurry = True
+        _release(self._waiter)
+
+    async def wait(self, every_s: float | None) -> None:
+        """Return `every_s` after the return before, at once when that is over or someone hurries; None waits for someone to hurry."""
+        loop = asyncio.get_running_loop()
+        if not self._hurry:
+            waiter = self._waiter = loop.create_future()
+            timer = None
+            if every_s is not None:
+                due_s = loop.time() if self._last_s is None else self._last_s + every_s
+                timer = loop.call_at(due_s, _release, waiter)
+            try:
+                await waiter
+            finally:
+                self._waiter = None
+                if timer is not None:
+                    timer.cancel()
+        self._hurry = False
+        self._last_s = loop.time()
+
+
+def _release(waiter: "asyncio.Future[None] | None") -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,324 @@
+"""The spool: events that the daemon does not hold yet, of this boot of the agent and of earlier ones, on a Disk."""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from hwd_agents.wire import EVENTS_MAX, Event
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.disk import Disk, decode_frames, encode_frame
+from hwd_drivers.kit.errors import ConfigError
+
+LIMIT_LEAST_BYTES: Final = 16 * 1024
+"""Below this one batch would not fit."""
+KEPT_AFTER_DROP: Final = 0.75
+"""When the spool is full, the oldest go until this part of the limit is left: one rewrite for many events."""
+RETRY_MOST: Final = 256
+"""A disk that fails is tried again after 1, 2, 4 ... and at last each 256 flushes."""
+
+Mark = dict[str, Any]
+_log = logging.getLogger(__name__)
+
+
+class _Batch(msgspec.Struct, frozen=True, kw_only=True, tag="events"):
+    """Events of one boot, ascending without gaps, and the marks that became true with them."""
+
+    boot: str
+    events: list[msgspec.Raw]
+    marks: dict[str, Mark] = {}
+
+
+class _Acked(msgspec.Struct, frozen=True, kw_only=True, tag="acked"):
+    boot: str
+    upto: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    seq: int
+    kind: str
+    raw: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class _Loss:
+    """What had to be dropped and was not told yet."""
+
+    count: int = 0
+    boots: list[str] = field(default_factory=list)
+
+
+class Spool:
+    """One file, one writer. Events get their `seq` here; `flush` puts them down with one append, and only then may they be sent.
+
+        spool = Spool(FileDisk(path), boot=boot, clock=clock, limit_bytes=16 << 20)
+        spool.add(event); spool.flush(); spool.batch(boot, after=0)
+
+    A process that dies loses nothing that was flushed; a power cut may lose what the kernel had not written yet, with the marks that say so.
+    Marks are small facts by name (a watcher's last carrier count) that are put down in the same frame as the events they go with, so that
+    neither is ever there without the other.
+    """
+
+    def __init__(self, disk: Disk, *, boot: str, clock: Clock, limit_bytes: int) -> None:
+        if limit_bytes < LIMIT_LEAST_BYTES:
+            raise ConfigError(
+                f"spool: a limit of {limit_bytes} bytes is too small. Use {LIMIT_LEAST_BYTES} bytes or more"
+            )
+        self._disk = disk
+        self._boot = boot
+        self._clock = clock
+        self._limit_bytes = limit_bytes
+        self._boots: dict[str, deque[_Stored]] = {}
+        self._marks: dict[str, Mark] = {}
+        self._live_bytes = 0
+        self._fresh: list[Event] = []
+        self._fresh_marks: dict[str, Mark] = {}
+        self._unwritten = bytearray()
+        self._rewrite = False
+        self._skip = self._failures_in_a_row = 0
+        self._next_seq = 1
+        self._lost = 0
+        self.disk_failures = 0
+        self.disk_why = ""
+        self.damaged_bytes = 0
+        self._read()
+        self._boots[boot] = deque()
+
+    @property
+    def next_seq(self) -> int:
+        """The sequence number that the next event gets."""
+        return self._next_seq
+
+    @property
+    def oldest_seq(self) -> int:
+        """The oldest event of this boot that is still here; `next_seq` where none is."""
+        held = self._boots[self._boot]
+        return held[0].seq if held else self._next_seq - len(self._fresh)
+
+    @property
+    def lost(self) -> int:
+        """How many events had to be dropped since this boot began."""
+        return self._lost
+
+    @property
+    def marks(self) -> Mapping[str, Mark]:
+        """The last value of each mark, of this boot or an earlier one."""
+        return self._marks
+
+    @property
+    def boots(self) -> tuple[str, ...]:
+        """Boots whose events are here, oldest first; this one is the last."""
+        return tuple(self._boots)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the file."""
+        return self._disk.size()
+
+    def add(self, event: Event, *, marks: Mapping[str, Mark] | None = None) -> int:
+        """Take one event, for the next `flush`; its `seq` is replaced by the number returned."""
+        seq = self._next_seq
+        self._next_seq += 1
+        self._fresh.append(msgspec.structs.replace(event, seq=seq))
+        if marks:
+            self._fresh_marks.update(marks)
+        return seq
+
+    def mark(self, name: str, value: Mark) -> None:
+        """Set a mark that goes with no event."""
+        self._fresh_marks[name] = value
+
+    def flush(self) -> None:
+        """Put down all that was added, in one append. A disk that fails is counted: the events are kept in memory and put down later."""
+        while self._fresh or self._fresh_marks:  # twice, where the first time tells of events that it had to drop
+            self._write(self._take_fresh())
+
+    def batch(self, boot: str, *, after: int, upto: int | None = None, limit: int = EVENTS_MAX) -> list[Event]:
+        """The next events of `boot` behind `after`, ascending without gaps; empty when there are none."""
+        held = self._boots.get(boot)
+        if not held:
+            return []
+        start = max(0, after + 1 - held[0].seq)
+        if upto is not None:
+            limit = min(limit, upto + 1 - held[0].seq - start)
+        return [msgspec.json.decode(stored.raw, type=Event) for stored in islice(held, start, start + max(0, limit))]
+
+    def ack(self, boot: str, upto: int) -> int:
+        """The daemon holds all of `boot` up to and with `upto`; returns how many events could go."""
+        held = self._boots.get(boot)
+        if held is None:
+            return 0
+        gone = 0
+        while held and held[0].seq <= upto:
+            self._live_bytes -= len(held.popleft().raw) + 1
+            gone += 1
+        if not held and boot != self._boot:
+            del self._boots[boot]
+        if gone:
+            self._write(_frame(_Acked(boot=boot, upto=upto)))
+            self.flush()
+        return gone
+
+    def close(self) -> None:
+        """Put down what is left, durably, and give up the file."""
+        self.flush()
+        try:
+            if self._unwritten or self._rewrite:
+                self._disk.replace(self._compact())
+            self._disk.sync()
+        except OSError as error:
+            _log.warning("spool: cannot write what is left: %s", error)
+        self._disk.close()
+
+    def _take_fresh(self) -> bytes:
+        frames = bytearray()
+        while self._fresh or self._fresh_marks:
+            chunk = self._fresh[:EVENTS_MAX]
+            del self._fresh[: len(chunk)]
+            marks, self._fresh_marks = self._fresh_marks, {}
+            raws = [msgspec.json.encode(event) for event in chunk]
+            frames += _frame(_Batch(boot=self._boot, events=[msgspec.Raw(raw) for raw in raws], marks=marks))
+            for event, raw in zip(chunk, raws, strict=True):
+                self._hold(self._boot, _Stored(seq=event.seq, kind=event.kind, raw=raw))
+            self._marks.update(marks)
+        return bytes(frames)
+
+    def _read(self) -> None:
+        data = self._disk.read()
+        frames = decode_frames(data)
+        bad = 0
+        for payload in frames.payloads:
+            try:
+                self._take(msgspec.json.decode(payload, type=_Batch | _Acked))
+            except msgspec.MsgspecError:  # a whole frame of another version
+                bad += 1
+        self.damaged_bytes = len(data) - frames.good_bytes
+        if frames.torn or bad:
+            self._rewrite = True
+            _log.warning(
+                "spool: %d bytes at its end and %d frames were not readable", len(data) - frames.good_bytes, bad
+            )
+
+    def _take(self, frame: _Batch | _Acked) -> None:
+        match frame:
+            case _Batch(boot=boot, events=events, marks=marks):
+                self._marks.update(marks)
+                for raw in events:
+                    event = msgspec.json.decode(raw, type=Event)
+                    self._hold(boot, _Stored(seq=event.seq, kind=event.kind, raw=bytes(raw)))
+            case _Acked(boot=boot, upto=upto):
+                held = self._boots.get(boot, deque())
+                while held and held[0].seq <= upto:
+                    self._live_bytes -= len(held.popleft().raw) + 1
+                if not held:
+                    self._boots.pop(boot, None)
+
+    def _hold(self, boot: str, stored: _Stored) -> None:
+        self._boots.setdefault(boot, deque()).append(stored)
+        self._live_bytes += len(stored.raw) + 1
+
+    def _write(self, frames: bytes) -> None:
+        """Append, with what an earlier failure left; rewrite where the file is full of acknowledged events, drop where it is full of others."""
+        self._unwritten += frames
+        if self._skip:
+            self._skip -= 1
+        else:
+            try:
+                self._put()
+            except OSError as error:
+                self._failed(error)
+            else:
+                self._healed()
+        if len(self._unwritten) > self._limit_bytes:  # the disk is away for long; memory is all there is
+            self._unwritten.clear()
+            self._rewrite = True
+        if self._live_bytes > self._limit_bytes:
+            self._drop_oldest()
+
+    def _put(self) -> None:
+        if self._rewrite or self._disk.size() + len(self._unwritten) > self._limit_bytes:
+            whole = self._compact()
+            if len(whole) > self._limit_bytes * KEPT_AFTER_DROP:
+                self._drop_oldest()
+                whole = self._compact()
+            self._disk.replace(whole)
+            self._rewrite = False
+        else:
+            self._disk.append(bytes(self._unwritten))
+        self._unwritten.clear()
+
+    def _failed(self, error: OSError) -> None:
+        if not self.disk_why:
+            _log.warning("spool: cannot write: %s; events are kept in memory meanwhile", error)
+        self.disk_failures += 1
+        self.disk_why = f"cannot write: {error}"
+        self._skip = min(2**self._failures_in_a_row - 1, RETRY_MOST)
+        self._failures_in_a_row = min(self._failures_in_a_row + 1, 16)
+        self._rewrite = (
+            self._failures_in_a_row > 1
+        )  # a disk that is not sure of itself can be replaced, not appended to
+
+    def _healed(self) -> None:
+        if self.disk_why:
+            _log.info("spool: can write again, after %d failures", self.disk_failures)
+        self.disk_why = ""
+        self._failures_in_a_row = 0
+
+    def _compact(self) -> bytes:
+        """All that is live, as it would stand in a fresh file."""
+        data = bytearray()
+        if self._marks:
+            data += _frame(_Batch(boot=self._boot, events=[], marks=self._marks))
+        for boot, held in self._boots.items():
+            raws = [msgspec.Raw(stored.raw) for stored in held]
+            for start in range(0, len(raws), EVENTS_MAX):
+                data += _frame(_Batch(boot=boot, events=raws[start : start + EVENTS_MAX]))
+        return bytes(data)
+
+    def _drop_oldest(self) -> None:
+        """Make room, oldest first, and say so with one event."""
+        loss = _Loss()
+        target = self._limit_bytes * KEPT_AFTER_DROP * 0.75
+        for boot in list(self._boots):
+            held = self._boots[boot]
+            while held and self._live_bytes > target:
+                stored = held.popleft()
+                self._live_bytes -= len(stored.raw) + 1
+                loss.count += _lost_in(stored)
+                if boot not in loss.boots:
+                    loss.boots.append(boot)
+            if not held and boot != self._boot:
+                del self._boots[boot]
+        if not loss.count:
+            return
+        self._lost += loss.count
+        at_ns = self._clock.monotonic_ns()
+        why = f"the spool was full: its limit is {self._limit_bytes} bytes"
+        _log.warning("spool: %d events dropped: %s", loss.count, why)
+        event = Event(
+            seq=0,
+            at_ns=at_ns,
+            earliest_ns=at_ns,
+            kind="lost",
+            port=None,
+            source="spool",
+            origin="measured",
+            data={"count": loss.count, "why": why, "boots": loss.boots},
+        )
+        self.add(event)
+
+
+def _lost_in(stored: _Stored) -> int:
+    """How many events are lost with this one: a `lost` event stands for those that it counted."""
+    if stored.kind != "lost":
+        return 1
+    return int(msgspec.json.decode(stored.raw, type=Event).data["count"])
+
+
+def _frame(frame: _Batch | _Acked) -> bytes:
+    return encode_frame(msgspec.json.encode(frame))

@@ -1,0 +1,195 @@
+"""The watchers of one host, wired to each other: carrier starts the probe and the RDMA polling, RDMA hurries the probe."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from hwd_agents import firmware, link, optics, probe, rdma
+from hwd_agents.config import AgentConfig
+from hwd_agents.firmware import FirmwareWatcher
+from hwd_agents.link import LinkWatcher
+from hwd_agents.observation import Observation
+from hwd_agents.optics import OpticsWatcher
+from hwd_agents.outbox import Outbox
+from hwd_agents.probe import Probe
+from hwd_agents.rdma import RdmaWatcher
+from hwd_agents.sources.link import LinkReading
+from hwd_agents.sources.sources import Sources
+from hwd_agents.spool import Spool
+from hwd_agents.wire import Peer, PortNote, SourceNote
+from hwd_drivers.kit.clock import Clock
+
+BASELINE_S: Final = 0.5
+"""How long the first look at the ports of an observation may take; reading a module over I2C takes 30 ms."""
+
+
+class Watchers:
+    """All that looks at the ports of a host. A source that is not there is said so in each port's notes."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        sources: Sources,
+        clock: Clock,
+        outbox: Outbox,
+        spool: Spool,
+        *,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._sources = sources
+        self._on_change = on_change
+        self.broken: dict[str, str] = {}
+        """Watchers that failed and are not well again, and why."""
+        ports, sampling = config.ports, config.sampling
+        self.link = LinkWatcher(
+            ports,
+            sources,
+            clock,
+            outbox.emit,
+            marks=spool.marks,
+            set_mark=outbox.mark,
+            sampling=sampling,
+            origin=config.origin,
+        )
+        modules, phy, files = sources.modules, sources.phy, sources.files
+        self.optics = None if modules is None else OpticsWatcher(ports, modules, clock, outbox.emit, sampling=sampling)
+        self.firmware = None if phy is None else FirmwareWatcher(ports, phy, clock, outbox.emit)
+        self.rdma = (
+            None
+            if files is None
+            else RdmaWatcher(ports, files, clock, outbox.emit, carrier=self.link.carrier, sampling=sampling)
+        )
+        self.probe = Probe(
+            config.host,
+            ports,
+            sources.datagrams,
+            clock,
+            outbox.emit,
+            carrier=self.link.carrier,
+            rdma=self._rdma_active,
+            config=config.probe,
+            origin=config.origin,
+            on_port=on_change,
+        )
+        self.link.on_carrier.append(self._carrier_changed)
+        self.link.on_presence.append(self._presence_changed)
+        if self.rdma is not None:
+            self.rdma.on_active.append(self.probe.rdma_changed)
+
+    def runs(self) -> Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+        """Name and body of each watcher's task."""
+        runs: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = [(link.SOURCE, self.link.run)]
+        if self.optics is not None:
+            runs.append((optics.SOURCE, self.optics.run))
+        if self.firmware is not None:
+            runs.append((firmware.SOURCE, self.firmware.run))
+        if self.rdma is not None:
+            runs.append((rdma.SOURCE, self.rdma.run))
+        runs.append((probe.SOURCE, self.probe.run))
+        return runs
+
+    async def begin(self, reconfiguration: str, peers: Sequence[Peer]) -> None:
+        """Observe the ports of `peers`; returns when each was looked at once, or could not be in `BASELINE_S`."""
+        names = [peer.port.rpartition(".")[2] for peer in peers]
+        for name in names:
+            self.link.begin(name)
+            if self.firmware is not None:
+                self.firmware.begin(name)
+        looks: list[Coroutine[Any, Any, None]] = []
+        if self.optics is not None:
+            looks += [self.optics.begin(name) for name in names]
+        if self.rdma is not None:
+            looks += [self.rdma.begin(name) for name in names]
+        tasks = [asyncio.ensure_future(look) for look in looks]
+        for peer in peers:
+            self.probe.begin(reconfiguration, peer)
+        if tasks:
+            try:
+                await asyncio.wait(tasks, timeout=BASELINE_S)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def end(self, port: str) -> None:
+        """Observe a port no more."""
+        self.link.end(port)
+        self.probe.end(port)
+        for watcher in (self.optics, self.firmware, self.rdma):
+            if watcher is not None:
+                watcher.end(port)
+
+    def observations(self, port: str) -> dict[str, Observation]:
+        """What was seen of a port since it was begun to be observed, by instant."""
+        return {
+            "light": _none("this host has no source of it") if self.optics is None else self.optics.observation(port),
+            "firmware": _none("this host has no source of it")
+            if self.firmware is None
+            else self.firmware.observation(port),
+            "carrier": self.link.observation(port),
+            "rdma": _none("this host has no source of it") if self.rdma is None else self.rdma.observation(port),
+            "ready": self.probe.observation(port),
+        }
+
+    def note(self, port: str) -> PortNote:
+        """A port as it is now."""
+        config = self._config.ports[port]
+        reading = self.link.reading(port)
+        present = reading is not None and reading.present
+        return PortNote(
+            interface=config.interface,
+            present=present,
+            ip=config.ip,
+            carrier=reading.carrier if reading is not None and present else None,
+            carrier_changes=reading.carrier_changes if reading is not None and present else None,
+            probe_port=self.probe.udp_port(port),
+            sources=self._source_notes(port),
+        )
+
+    def states(self, port: str) -> dict[str, bool | None]:
+        """What is known of a port now, by instant."""
+        return {
+            "light": None if self.optics is None else self.optics.lit(port),
+            "firmware": None if self.firmware is None else self.firmware.up(port),
+            "carrier": self.link.carrier(port),
+            "rdma": self._rdma_active(port),
+        }
+
+    def _source_notes(self, port: str) -> dict[str, SourceNote]:
+        none = SourceNote(sees=[], origin=self._config.origin, why_not="this host has no source of it")
+        sources = self._sources
+        return {
+            link.SOURCE: self._note(link.SOURCE, ["carrier", "interface"], sources.link_note(), ""),
+            optics.SOURCE: none
+            if self.optics is None or sources.modules is None
+            else self._note(optics.SOURCE, ["dark", "light"], sources.modules.note, self.optics.why_not(port)),
+            firmware.SOURCE: none
+            if sources.phy is None
+            else self._note(firmware.SOURCE, ["firmware"], sources.phy.note, ""),
+            rdma.SOURCE: none
+            if self.rdma is None or sources.files is None
+            else self._note(rdma.SOURCE, ["rdma"], sources.files.note, self.rdma.why_not(port)),
+            probe.SOURCE: self._note(probe.SOURCE, ["ready"], sources.datagrams_note(), self.probe.why_not(port)),
+        }
+
+    def _note(self, watcher: str, sees: list[str], note: SourceNote, why_not: str) -> SourceNote:
+        why_not = note.why_not or self.broken.get(watcher, "") or why_not
+        return SourceNote(sees=[] if why_not else sees, origin=note.origin, why_not=why_not)
+
+    def _rdma_active(self, port: str) -> bool | None:
+        return None if self.rdma is None else self.rdma.active(port)
+
+    def _carrier_changed(self, port: str, reading: LinkReading) -> None:
+        if self.rdma is not None:
+            self.rdma.carrier_changed(port)
+        earliest_ns = reading.at_ns if reading.earliest_ns is None else reading.earliest_ns
+        self.probe.carrier_changed(port, carrier=reading.carrier, earliest_ns=earliest_ns)
+
+    def _presence_changed(self, port: str, reading: LinkReading) -> None:
+        self.probe.interface_changed(port, present=reading.present)
+        self._on_change()
+
+
+def _none(why_not: str) -> Observation:
+    return Observation(seen=False, why_not=why_not)

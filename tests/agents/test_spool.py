@@ -1,0 +1,231 @@
+"""What the spool took is there after any crash, in order and without gaps, or its loss is told."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd_agents.spool import LIMIT_LEAST_BYTES, Spool
+from hwd_agents.wire import EVENTS_MAX, Event
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.disk import MemoryDisk
+from hwd_drivers.kit.errors import ConfigError
+
+LIMIT_BYTES = 64 * 1024
+
+
+def spool(disk: MemoryDisk, boot: str = "b1", limit_bytes: int = LIMIT_BYTES) -> Spool:
+    return Spool(disk, boot=boot, clock=SystemClock(), limit_bytes=limit_bytes)
+
+
+def event(number: int = 0, *, kind: str = "carrier") -> Event:
+    return Event(
+        seq=0,
+        at_ns=number,
+        earliest_ns=number,
+        kind=kind,
+        port="eth0",
+        source="link",
+        origin="kernel",
+        data={"n": number},
+    )
+
+
+def fill(into: Spool, count: int) -> None:
+    for number in range(count):
+        into.add(event(number))
+    into.flush()
+
+
+def numbers(from_: Spool, boot: str) -> list[int]:
+    found: list[int] = []
+    while batch := from_.batch(boot, after=found[-1] if found else 0):
+        assert len(batch) <= EVENTS_MAX
+        found += [one.seq for one in batch]
+    return found
+
+
+def test_numbers_run_from_one_without_gaps() -> None:
+    one = spool(MemoryDisk())
+    assert [one.add(event()) for _ in range(3)] == [1, 2, 3]
+    one.flush()
+    assert numbers(one, "b1") == [1, 2, 3]
+    assert one.next_seq == 4
+
+
+def test_events_of_one_flush_are_one_append() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    sizes = {disk.size()}
+    for _ in range(5):
+        one.add(event())
+        sizes.add(disk.size())
+    assert sizes == {0}
+    one.flush()
+    assert disk.size() > 0
+
+
+def test_events_of_earlier_boots_come_first_after_a_restart() -> None:
+    disk = MemoryDisk()
+    fill(spool(disk, "b1"), 2)
+    fill(spool(disk, "b2"), 3)
+    third = spool(disk, "b3")
+    fill(third, 1)
+    assert third.boots == ("b1", "b2", "b3")
+    assert [numbers(third, boot) for boot in third.boots] == [[1, 2], [1, 2, 3], [1]]
+
+
+def test_acknowledged_events_are_gone_also_after_a_restart() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    fill(one, 5)
+    assert one.ack("b1", 3) == 3
+    assert numbers(one, "b1") == [4, 5]
+    assert one.oldest_seq == 4
+    assert numbers(spool(disk, "b2"), "b1") == [4, 5]
+
+
+def test_an_earlier_boot_that_is_all_acknowledged_is_forgotten() -> None:
+    disk = MemoryDisk()
+    fill(spool(disk, "b1"), 2)
+    second = spool(disk, "b2")
+    second.ack("b1", 2)
+    assert second.boots == ("b2",)
+    assert spool(disk, "b3").boots == ("b3",)
+
+
+def test_marks_outlive_the_process_with_their_events() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    one.add(event(), marks={"link:eth0": {"changes": 7}})
+    one.flush()
+    one.ack("b1", 1)
+    assert spool(disk, "b2").marks == {"link:eth0": {"changes": 7}}
+
+
+def test_the_file_stays_within_the_limit_and_is_rewritten_without_what_is_acknowledged() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    for _ in range(200):
+        fill(one, 10)
+        one.ack("b1", one.next_seq - 1)
+        assert disk.size() <= LIMIT_BYTES
+    assert one.lost == 0
+    assert numbers(spool(disk, "b2"), "b1") == []
+
+
+def test_beyond_the_limit_the_oldest_are_dropped_counted_and_told() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    for _ in range(300):
+        fill(one, 10)
+        assert disk.size() <= LIMIT_BYTES
+    held = numbers(one, "b1")
+    assert held == list(range(held[0], one.next_seq))
+    losses = [each for each in all_events(one) if each.kind == "lost"]
+    assert losses
+    # Every number was an event, and each is here, or told by a loss that is here.
+    told = sum(each.data["count"] for each in losses)
+    dropped_losses = one.next_seq - 1 - 3000 - len(losses)
+    assert told + dropped_losses == held[0] - 1
+    assert "limit is 65536 bytes" in losses[0].data["why"]
+
+
+def all_events(one: Spool) -> list[Event]:
+    found: list[Event] = []
+    while batch := one.batch("b1", after=found[-1].seq if found else 0):
+        found += batch
+    return found
+
+
+def test_a_full_disk_is_counted_and_its_events_are_put_down_when_there_is_room() -> None:
+    disk = MemoryDisk(capacity_bytes=2000)
+    one = spool(disk)
+    for _ in range(20):
+        fill(one, 5)
+    assert one.disk_failures > 0
+    assert "cannot write" in one.disk_why
+    assert numbers(one, "b1") == list(range(1, 101))
+    disk.capacity_bytes = None
+    for _ in range(100):
+        fill(one, 1)
+    assert one.disk_why == ""
+    assert numbers(spool(disk, "b2"), "b1") == list(range(1, 201))
+
+
+def test_a_spool_that_is_closed_is_whole_on_the_disk() -> None:
+    disk = MemoryDisk(capacity_bytes=1000)
+    one = spool(disk)
+    for _ in range(10):
+        fill(one, 5)
+    disk.capacity_bytes = None
+    one.close()
+    disk.crash()
+    assert numbers(spool(disk, "b2"), "b1") == list(range(1, 51))
+
+
+def test_a_batch_ends_where_it_was_asked_to_end() -> None:
+    one = spool(MemoryDisk())
+    fill(one, 300)
+    assert [each.seq for each in one.batch("b1", after=2, upto=5)] == [3, 4, 5]
+    assert len(one.batch("b1", after=0)) == EVENTS_MAX
+    assert one.batch("b1", after=300) == []
+    assert one.batch("nobody", after=0) == []
+
+
+def test_a_limit_too_small_for_a_batch_is_refused() -> None:
+    with pytest.raises(ConfigError, match="16384 bytes or more"):
+        spool(MemoryDisk(), limit_bytes=LIMIT_LEAST_BYTES - 1)
+
+
+@given(data=st.data())
+def test_a_crash_at_any_byte_leaves_a_prefix_and_the_next_life_goes_on(data: st.DataObject) -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    ends: list[tuple[int, int, int]] = [(0, 1, 0)]  # file size, oldest held, newest held
+    for step in data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=12)):
+        if step:
+            fill(one, step)
+        elif one.next_seq > 1:
+            one.ack("b1", (one.oldest_seq + one.next_seq) // 2)
+        ends.append((disk.size(), one.oldest_seq, one.next_seq - 1))
+    cut = data.draw(st.integers(0, disk.size()))
+    disk.truncate(cut)
+    second = spool(disk, "b2")
+    expected = max((end for end in ends if end[0] <= cut), key=lambda end: (end[0], end[1]))
+    assert numbers(second, "b1") == list(range(expected[1], expected[2] + 1))
+    fill(second, 3)
+    third = spool(disk, "b3")
+    assert numbers(third, "b1") == numbers(second, "b1")
+    assert numbers(third, "b2") == [1, 2, 3]
+
+
+@given(st.binary(max_size=400))
+def test_any_rubbish_for_a_file_is_no_reason_to_stop(rubbish: bytes) -> None:
+    disk = MemoryDisk()
+    disk.append(rubbish)
+    one = spool(disk)
+    fill(one, 2)
+    assert numbers(spool(disk, "b2"), "b1") == [1, 2]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["fill", "ack", "full", "room"]), st.integers(1, 8)), max_size=40))
+def test_whatever_happens_numbers_have_no_gap_and_losses_are_counted(steps: list[tuple[str, int]]) -> None:
+    disk = MemoryDisk()
+    one = spool(disk, limit_bytes=LIMIT_LEAST_BYTES)
+    for what, much in steps:
+        match what:
+            case "fill":
+                fill(one, 8 * much)
+            case "ack":
+                one.ack("b1", one.oldest_seq + much)
+            case "full":
+                disk.capacity_bytes = disk.size()
+            case _:
+                disk.capacity_bytes = None
+        held = numbers(one, "b1")
+        assert held == list(range(one.oldest_seq, one.next_seq))
+        assert all(a + 1 == b for a, b in itertools.pairwise(held))
+        if disk.capacity_bytes is None and not one.disk_why:
+            assert disk.size() <= LIMIT_LEAST_BYTES
