@@ -34,7 +34,6 @@ class RecordingSink:
         self._records = records
         self._buffered_max = buffered_max
         self._buffer: deque[Entry] = deque()
-        self._marks: dict[tuple[str, str], int] = {}
         self._runs: dict[str, None] = {}
         self._run_of: dict[str, str] = {}
         self._dropped: dict[str | None, int] = {}
@@ -58,11 +57,6 @@ class RecordingSink:
             self._buffer.append(entry(document, run=run))
         except TypeError as error:
             self._drop(run, f"document {document.kind} is not JSON: {error}")
-        self._came.set()
-
-    def mark_seen(self, host: str, boot: str, upto: int) -> None:
-        """All events of that boot up to `upto` were emitted; becomes durable together with them."""
-        self._marks[host, boot] = max(upto, self._marks.get((host, boot), 0))
         self._came.set()
 
     async def run(self) -> None:
@@ -130,19 +124,15 @@ class RecordingSink:
             self._came.set()  # `failure` holds it and the log has it; try again
 
     async def _write_all(self) -> None:
-        while self._buffer or self._marks:
+        while self._buffer:
             batch = list(itertools.islice(self._buffer, BATCH))
-            marks = dict(self._marks) if len(batch) == len(self._buffer) else {}
             try:
-                await self._records.add(batch, marks)
+                await self._records.add(batch)
             except HwdError as error:
                 self._failed(error)
                 raise
             for _ in batch:
                 self._buffer.popleft()
-            for key, upto in marks.items():
-                if self._marks[key] == upto:
-                    del self._marks[key]
             self._worked()
 
     def _failed(self, error: HwdError) -> None:

@@ -104,9 +104,9 @@ class Records:
 
     # --- documents
 
-    async def add(self, entries: Sequence[Entry], marks: Mapping[tuple[str, str], int] | None = None) -> None:
-        """Write documents and, in the same transaction, how far the events of (host, boot) are held."""
-        await self._write(self._add, entries, dict(marks or {}))
+    async def add(self, entries: Sequence[Entry]) -> None:
+        """Write documents and, in the same transaction, what follows from them: how far the events of each boot are held, and its alignment."""
+        await self._write(self._add, entries)
 
     async def add_documents(self, batch: Iterable[Document], *, run: str | None = None) -> None:
         await self.add([entry(document, run=run) for document in batch])
@@ -125,28 +125,21 @@ class Records:
 
     async def save_lease(self, lease: Lease) -> None:
         row = {
-            "id": lease.id,
             "holder": lease.holder,
             "ports": _encode(sorted(lease.ports)),
             "taken_wall_ns": lease.taken_wall_ns,
             "expires_wall_ns": lease.expires_wall_ns,
         }
-        await self._write(self._replace, leases, {"id": lease.id}, row, "save a lease")
+        await self._write(self._save_lease, lease.id, row)
 
     async def delete_lease(self, id: str) -> None:
         await self._write(self._delete_lease, id)
 
     # --- agents
 
-    async def save_alignment(self, host: str, boot: str, *, wall_ns: int, data: Mapping[str, Json]) -> None:
-        """The last alignment of that boot's clock with ours."""
-        key = {"host": host, "boot": boot}
-        row = {**key, "wall_ns": wall_ns, "data": _encode(data)}
-        await self._write(self._replace, alignments, key, row, "save an alignment")
-
-    async def alignment(self, host: str, boot: str) -> Mapping[str, Any] | None:
-        """None where that boot was never aligned."""
-        return await self._read(self._alignment, host, boot)
+    async def alignments(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        """For each (host, boot): the last alignment of its clock with ours, as the data of its document."""
+        return await self._read(self._alignments)
 
     async def seen(self) -> Mapping[tuple[str, str], int]:
         """For each (host, boot): the events up to this number are held."""
@@ -234,21 +227,30 @@ class Records:
                 named = ", ".join(run.id for run in several[:5]) + (" ..." if len(several) > 5 else "")
                 raise ConfigError(f"run {id!r}: {len(several)} runs start so ({named}). Write more of it")
 
-    def _add(self, entries: Sequence[Entry], marks: dict[tuple[str, str], int]) -> None:
+    def _add(self, entries: Sequence[Entry]) -> None:
         rows = [
             {"run": one.run, "kind": one.kind, "at_ns": one.at_ns, "wall_ns": one.wall_ns, "data": one.data}
             for one in entries
         ]
+        held: dict[tuple[str, str], int] = {}
+        aligned: dict[tuple[str, str], Entry] = {}
+        for one in entries:
+            if one.kind in ("host.event", "clock.aligned"):
+                data = json.loads(one.data)
+                boot = (data["host"], data["boot"])
+                if one.kind == "clock.aligned":
+                    aligned[boot] = one
+                else:
+                    held[boot] = max(held.get(boot, 0), data["seq"])
         with self._store.transaction(f"write {len(rows)} documents") as connection:
             if rows:
                 connection.execute(sa.insert(documents), rows)
-            for (host, boot), upto in marks.items():
-                key = (seen.c.host == host) & (seen.c.boot == boot)
-                held = connection.scalar(sa.select(seen.c.upto).where(key))
-                if held is None:
-                    connection.execute(sa.insert(seen).values(host=host, boot=boot, upto=upto))
-                elif held < upto:
-                    connection.execute(sa.update(seen).where(key).values(upto=upto))
+            for (host, name), upto in held.items():
+                before = connection.scalar(sa.select(seen.c.upto).where((seen.c.host == host) & (seen.c.boot == name)))
+                if before is None or before < upto:
+                    _replace(connection, seen, {"host": host, "boot": name}, {"upto": upto})
+            for (host, name), one in aligned.items():
+                _replace(connection, alignments, {"host": host, "boot": name}, {"wall_ns": one.wall_ns, "data": one.data})
             self._prune(connection, sum(one.run is None for one in entries))
 
     def _prune(self, connection: sa.Connection, added: int) -> None:
@@ -292,20 +294,17 @@ class Records:
                 for row in connection.execute(sa.select(leases).order_by(leases.c.taken_wall_ns, leases.c.id))
             )
 
+    def _save_lease(self, id: str, row: dict[str, Any]) -> None:
+        with self._store.transaction("save a lease") as connection:
+            _replace(connection, leases, {"id": id}, row)
+
     def _delete_lease(self, id: str) -> None:
         with self._store.transaction(f"delete lease {id}") as connection:
             connection.execute(sa.delete(leases).where(leases.c.id == id))
 
-    def _replace(self, table: sa.Table, key: dict[str, str], row: dict[str, Any], attempt: str) -> None:
-        with self._store.transaction(attempt) as connection:
-            connection.execute(sa.delete(table).where(*(table.c[name] == value for name, value in key.items())))
-            connection.execute(sa.insert(table), [row])
-
-    def _alignment(self, host: str, boot: str) -> Mapping[str, Any] | None:
-        key = (alignments.c.host == host) & (alignments.c.boot == boot)
-        with self._store.transaction("read an alignment") as connection:
-            text = connection.scalar(sa.select(alignments.c.data).where(key))
-        return None if text is None else dict(json.loads(text))
+    def _alignments(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        with self._store.transaction("read alignments") as connection:
+            return {(row.host, row.boot): json.loads(row.data) for row in connection.execute(sa.select(alignments))}
 
     def _seen(self) -> Mapping[tuple[str, str], int]:
         with self._store.transaction("read how far events are held") as connection:
@@ -317,6 +316,11 @@ def entry(document: Document, *, run: str | None) -> Entry:
     return Entry(
         run=run, kind=document.kind, at_ns=document.at_ns, wall_ns=document.wall_ns, data=_encode(document.data)
     )
+
+
+def _replace(connection: sa.Connection, table: sa.Table, key: Mapping[str, str], row: Mapping[str, Any]) -> None:
+    connection.execute(sa.delete(table).where(*(table.c[name] == value for name, value in key.items())))
+    connection.execute(sa.insert(table), [{**key, **row}])
 
 
 def _encode(value: object) -> str:

@@ -84,9 +84,8 @@ async def test_documents_find_their_run(memory: Records) -> None:
 
 async def test_seen_marks_become_durable_with_their_events(memory: Records) -> None:
     sink = RecordingSink(memory)
-    sink(document("host.event", host="h0", seq=8))
-    sink.mark_seen("h0", "b1", 8)
-    sink.mark_seen("h0", "b1", 6)
+    for seq in (7, 8):
+        sink(document("host.event", host="h0", boot="b1", seq=seq))
     assert await memory.seen() == {}
     await sink.flush()
     assert await memory.seen() == {("h0", "b1"): 8}

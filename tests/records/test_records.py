@@ -119,10 +119,14 @@ async def test_oldest_documents_of_no_run_go_first(memory: Records) -> None:
     assert len(await memory.documents(run="r")) == 10
 
 
+def told(kind: str, boot: str, **data: int) -> Document:
+    return Document(kind=kind, at_ns=1, wall_ns=1, data={"host": "h0", "boot": boot, **data})
+
+
 async def test_seen_mark_never_goes_back(memory: Records) -> None:
-    await memory.add([], {("h0", "b1"): 7, ("h1", "b9"): 1})
-    await memory.add([], {("h0", "b1"): 5})
-    assert await memory.seen() == {("h0", "b1"): 7, ("h1", "b9"): 1}
+    await memory.add_documents([told("host.event", "b1", seq=7), told("host.event", "b9", seq=1)])
+    await memory.add_documents([told("host.event", "b1", seq=5)])
+    assert await memory.seen() == {("h0", "b1"): 7, ("h0", "b9"): 1}
 
 
 async def test_lease_outlives_the_daemon(url: str) -> None:
@@ -143,12 +147,10 @@ async def test_lease_outlives_the_daemon(url: str) -> None:
 
 
 async def test_last_alignment_of_each_boot_is_kept(memory: Records) -> None:
-    await memory.save_alignment("h0", "b1", wall_ns=1, data={"offset_ns": 5})
-    await memory.save_alignment("h0", "b1", wall_ns=2, data={"offset_ns": 6})
-    await memory.save_alignment("h0", "b2", wall_ns=3, data={"offset_ns": 7})
-    assert await memory.alignment("h0", "b1") == {"offset_ns": 6}
-    assert await memory.alignment("h0", "b2") == {"offset_ns": 7}
-    assert await memory.alignment("h1", "b1") is None
+    await memory.add_documents([told("clock.aligned", "b1", offset_ns=5), told("clock.aligned", "b1", offset_ns=6)])
+    await memory.add_documents([told("clock.aligned", "b2", offset_ns=7)])
+    held = await memory.alignments()
+    assert {boot: data["offset_ns"] for (_, boot), data in held.items()} == {"b1": 6, "b2": 7}
 
 
 async def test_writers_and_readers_at_once_lose_nothing(records: Records) -> None:
