@@ -241,6 +241,9 @@ def _parse_lines(lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]
     comments: list[str] = []
     comment: str | None = None
     for line in lines:
+        if comment is None and line.startswith('   "') and line.endswith('"') and len(line) > 4 and "\\" not in line:
+            data.append(line[4:-1])  # nearly all lines of all answers
+            continue
         line = line.strip()
         if comment is not None:
             comment = f"{comment} {line}"

@@ -123,7 +123,9 @@ class Crossconnect:
         """Read `1A-2B`, `2B-1A` (turned round) or `3-7`; raises ConfigError on anything else."""
         left, dash, right = text.strip().partition("-")
         if not dash:
-            raise ConfigError(f"crossconnect {text!r}: write it as 1A-2B (side A to side B), or 3-7 on a one-sided switch")
+            raise ConfigError(
+                f"crossconnect {text!r}: write it as 1A-2B (side A to side B), or 3-7 on a one-sided switch"
+            )
         return cls.of(PortSide.parse(left), PortSide.parse(right))
 
     @classmethod
@@ -131,7 +133,9 @@ class Crossconnect:
         """The crossconnect of two ends in any order; raises ConfigError for A-A, B-B and an end with itself."""
         if one == other:
             raise ConfigError(f"crossconnect {one}-{other}: a port cannot be joined to itself")
-        if (one.side is Side.NONE) != (other.side is Side.NONE) or (one.side is other.side and one.side is not Side.NONE):
+        if (one.side is Side.NONE) != (other.side is Side.NONE) or (
+            one.side is other.side and one.side is not Side.NONE
+        ):
             raise ConfigError(f"crossconnect {one}-{other}: one end must be on side A and the other on side B")
         if one.side is Side.B or (one.side is Side.NONE and other.sort_key() < one.sort_key()):
             one, other = other, one

@@ -1,6 +1,8 @@
 """The driver of Polatis switches: one TL1 session that reads and changes crossconnects and reads power."""
 
 import asyncio
+import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -20,11 +22,15 @@ from hwd_drivers.kit.values import (
     Identity,
     PortSide,
     PowerReading,
+    Side,
 )
 from hwd_drivers.polatis import protocol
 
 UNSUPPORTED: Final = "IICM"
 """The code of units for hardware that they do not have, such as power monitors."""
+
+KEPT_READINGS: Final = 4096
+"""Readings are values that come again and again: made once, they are not the time of a read-back."""
 
 
 class PolatisOptions(BaseModel):
@@ -45,8 +51,10 @@ class PolatisSwitch:
         self._options = options
         self._client = client
         self._numbering = protocol.Numbering.of(context.capabilities.ends)
-        self._numbers = {end: self._numbering.number(end) for end in context.capabilities.ends}
-        self._ends = {number: end for end, number in self._numbers.items()}
+        self._ends = {self._numbering.number(end): end for end in context.capabilities.ends}
+        self._near = {end.port: number for number, end in self._ends.items() if end.side is not Side.B}
+        self._far = {end.port: number for number, end in self._ends.items() if end.side is Side.B}
+        self._reading = functools.lru_cache(maxsize=KEPT_READINGS)(self._make_reading)
 
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisSwitch":
@@ -93,7 +101,7 @@ class PolatisSwitch:
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
         answered = await self._ask(protocol.RetrievePatch(), deadline_s=deadline_s)
         pairs = protocol.read_patches(self._client.done("RTRV-PATCH", answered.messages[0]))
-        return tuple(CrossconnectReading(crossconnect=self._crossconnect(one, other)) for one, other in sorted(pairs))
+        return tuple(self._reading(*pair) for pair in sorted(pairs))
 
     async def change_crossconnects(
         self,
@@ -104,14 +112,14 @@ class PolatisSwitch:
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
         """One ENT-PATCH with all of `add`, which moves ports in use; before it one DLT-PATCH with those of `remove` that nothing moves."""
-        reused = {end for pair in add for end in pair.ends} if self._context.capabilities.moves_in_use else set()
-        gone = [pair for pair in remove if reused.isdisjoint(pair.ends)]
+        made = tuple((self._number(pair.a), self._number(pair.b)) for pair in add)
+        reused = set(itertools.chain.from_iterable(made)) if self._context.capabilities.moves_in_use else set()
+        gone = [pair for pair in remove if reused.isdisjoint((self._number(pair.a), self._number(pair.b)))]
         requests: list[protocol.Request] = []
         if gone:
             requests.append(protocol.DeletePatch(ports=tuple(self._number(pair.a) for pair in gone)))
-        if add:
-            pairs = tuple((self._number(pair.a), self._number(pair.b)) for pair in add)
-            requests.append(protocol.EnterPatch(pairs=pairs))
+        if made:
+            requests.append(protocol.EnterPatch(pairs=made))
         if not requests:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         answered = await self._ask(*requests, deadline_s=deadline_s, on_sent=on_commanded)
@@ -158,15 +166,16 @@ class PolatisSwitch:
         return await self._client.ask(*map(protocol.to_command, requests), deadline_s=deadline_s, on_sent=on_sent)
 
     def _number(self, end: PortSide) -> int:
-        return self._numbers[end] if end in self._numbers else self._numbering.number(end)
+        number = (self._far if end.side is Side.B else self._near).get(end.port)
+        return number if number is not None and end.side is self._ends[number].side else self._numbering.number(end)
 
     def _end(self, number: int) -> PortSide:
         if number not in self._ends:
             raise ProtocolError(f"{self.name}: the switch names port {number}, it has 1 to {self._numbering.total}")
         return self._ends[number]
 
-    def _crossconnect(self, one: int, other: int) -> Crossconnect:
+    def _make_reading(self, one: int, other: int) -> CrossconnectReading:
         try:
-            return Crossconnect.of(self._end(one), self._end(other))
+            return CrossconnectReading(crossconnect=Crossconnect.of(self._end(one), self._end(other)))
         except ConfigError as error:
             raise ProtocolError(f"{self.name}: the switch reports {one},{other}: {error}") from error

@@ -226,10 +226,10 @@ def read_patches(answer: Answer) -> tuple[tuple[int, int], ...]:
     """Port numbers of `"1,49"` lines. All readers raise ProtocolError on a line that is not what it should be."""
     pairs = []
     for line in answer.lines:
-        left, _, right = line.partition(",")
-        if not (_NUMBER.fullmatch(left) and _NUMBER.fullmatch(right)):
+        found = _PAIR.fullmatch(line)
+        if found is None:
             raise ProtocolError(f"RTRV-PATCH: data line {line!r} is not in,out")
-        pairs.append((int(left), int(right)))
+        pairs.append((int(found[1]), int(found[2])))
     return tuple(pairs)
 
 
@@ -301,6 +301,8 @@ def write_monitors(ports: Iterable[int], size: Numbering) -> tuple[str, ...]:
 
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
+_PAIR = re.compile(r"([0-9]{1,9}),([0-9]{1,9})")
+_LIST = re.compile(r"[0-9]{1,9}(?:&[0-9]{1,9})*")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,4}(?:\.[0-9]{1,9})?")
 _SERIAL = re.compile(r"\bSN=([^\s,;\"]+)")
 _SIZE = re.compile(r"\bSIZE=([0-9]{1,5})x([0-9]{1,5})\b")
@@ -347,6 +349,8 @@ def _list(ports: Iterable[int]) -> str:
 
 
 def _ports(aid: str) -> tuple[int, ...]:
+    if _LIST.fullmatch(aid):
+        return tuple(map(int, aid.split("&")))
     try:
         members = parse_group(aid)
     except ProtocolError as error:

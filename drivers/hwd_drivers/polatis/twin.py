@@ -4,6 +4,7 @@ What no source tells of real units is a choice in `TwinOptions`, with its defaul
 """
 
 import asyncio
+import functools
 import logging
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -79,6 +80,7 @@ class PolatisTwin:
         self.capabilities = capabilities
         self.numbering = protocol.Numbering.of(capabilities.ends)
         self.numbers = {end: self.numbering.number(end) for end in capabilities.ends}
+        self.crossconnect = functools.lru_cache(maxsize=4096)(self.numbering.crossconnect)
         self.monitored = frozenset(self.numbers[end] for end in capabilities.monitored)
         self.serial = f"T{draws.stream(f'twin/{name}/serial').randrange(10**6):06d}"
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
@@ -214,7 +216,7 @@ class _Session(TwinSession):
     def _connect(self, pairs: tuple[tuple[int, int], ...]) -> float:
         self._deny_if_told()
         twin = self._twin
-        wanted = [twin.numbering.crossconnect(one, other) for one, other in pairs]
+        wanted = [twin.crossconnect(one, other) for one, other in pairs]
         try:
             settling = twin.mirror.connect(wanted, self.server.clock.monotonic_ns(), move=twin.options.in_use == "move")
         except RefusedError as error:
@@ -239,8 +241,7 @@ class _Session(TwinSession):
             for port in ports:
                 twin.numbering.end(port)
         asked = None if ports is None else frozenset(ports)
-        readings = twin.mirror.readings(self.server.clock.monotonic_ns())
-        pairs = [(twin.numbers[each.crossconnect.a], twin.numbers[each.crossconnect.b]) for each in readings]
+        pairs = [(twin.numbers[each.a], twin.numbers[each.b]) for each in twin.mirror.crossconnects()]
         return [pair for pair in pairs if asked is None or not asked.isdisjoint(pair)]
 
     def _powers(self, ports: tuple[int, ...]) -> list[tuple[int, float | None]]:

@@ -1,0 +1,303 @@
+"""Supervisor: keeps one session with one switch, and reports what it reads. It never writes by itself, and never repeats a command."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from hwd_drivers.kit.abilities import CrossConnects, Device, PowerReadings
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.documents import Document, Json, Sink
+from hwd_drivers.kit.errors import (
+    BugError,
+    ConfigError,
+    DeadlineError,
+    DeviceError,
+    HwdError,
+    LinkError,
+    LoginError,
+    ProtocolError,
+)
+from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.values import Capabilities, Crossconnect, CrossconnectReading, Exchange, Identity, PowerReading
+
+FIRST_RETRY_S: Final = 0.5
+"""The first pause is drawn from 0 to this; the bound doubles with each failure."""
+LONGEST_RETRY_S: Final = 30.0
+"""No pause is longer; it is taken at once where trying again soon cannot help."""
+POWER_STEP_DB: Final = 0.2
+"""Power that moved less is not reported again: readings are good to about 0.1 dB."""
+
+log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """Keeps a switch connected, tells what it is, carries and measures, and passes changes through.
+
+        supervisor = Supervisor(name="ocs1", open=open_ocs1, clock=clock, sink=sink, draws=draws)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(supervisor.run(), name="hwd:ocs1/supervisor")
+            await supervisor.wait_up()
+            readings = await supervisor.read()
+
+    `device` is None while the switch is down, and `cause` then says why. `poll_s`: pause between two looks at the switch; `answer_s`: limit for each answer.
+    Emits `switch.up`, `.down`, `.read`, `.power`, `.command`.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        open: Callable[[], Awaitable[Device]],
+        clock: Clock,
+        sink: Sink,
+        draws: Draws,
+        poll_s: float = 5.0,
+        answer_s: float = 2.0,
+    ) -> None:
+        self.name = name
+        self.poll_s = poll_s
+        self.answer_s = answer_s
+        self.device: Device | None = None
+        self.identity: Identity | None = None
+        self.capabilities: Capabilities | None = None
+        self.cause: str | None = "not connected yet"
+        self._open = open
+        self._clock = clock
+        self._sink = sink
+        self._jitter = draws.stream(f"supervise/{name}/retry")
+        self._switch: CrossConnects | None = None
+        self._up = asyncio.Event()
+        self._down_since_s: float | None = None
+        self._failures = 0
+        self._last: tuple[CrossconnectReading, ...] | None = None
+        self._last_power: dict[str, float | None] = {}
+        self._asked: list[tuple[Sequence[Crossconnect], Sequence[Crossconnect]]] = []  # since the last reading
+        self._changes = 0  # begun and ended
+        self._changing = 0
+
+    async def run(self) -> None:
+        """Connect, read, watch, and again when it is lost; ends by cancellation only."""
+        while True:
+            try:
+                await self._serve()
+            except (HwdError, OSError) as error:
+                cause: Exception = error
+            except Exception as error:
+                log.exception("%s: bug in its driver", self.name)
+                cause = error
+            self._note_down(cause)
+            pause_s = self._pause_s(cause)
+            self._failures += 1
+            log.debug("%s: next try in %.3g s: %s", self.name, pause_s, cause)
+            await asyncio.sleep(pause_s)
+
+    async def wait_up(self) -> None:
+        """Wait until the switch is connected and was read."""
+        await self._up.wait()
+
+    async def read(self, *, deadline_s: float | None = None) -> tuple[CrossconnectReading, ...]:
+        """All crossconnects, now. Raises LinkError where the switch is down."""
+        switch = self._connected()
+        changes = self._changes
+        if deadline_s is None:
+            deadline_s = self._deadline_s()
+        readings = await switch.read_crossconnects(deadline_s=deadline_s)
+        self._note_readings_unless_changed_since(changes, readings)
+        return readings
+
+    async def change(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        """Pass a change through to the switch; errors as those of `CrossConnects.change_crossconnects`, LinkError where the switch is down."""
+        switch = self._connected()
+        verb = "change" if remove and add else "connect" if add else "disconnect"
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        self._asked.append((remove, add))
+        self._changes += 1
+        self._changing += 1
+        try:
+            exchange = await switch.change_crossconnects(
+                remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
+            )
+        except HwdError as error:
+            self._emit_failure(verb, error, loop.time() - started_s)
+            raise
+        except asyncio.CancelledError:
+            self._emit_command(verb, "lost", loop.time() - started_s, text="its caller gave it up")
+            raise
+        finally:
+            self._changes += 1
+            self._changing -= 1
+        self._emit_command(verb, "done", (exchange.acknowledged_ns - exchange.commanded_ns) / 1e9)
+        return exchange
+
+    async def _serve(self) -> None:
+        """One session, from opening it to its end; always raises its cause."""
+        device = await self._open()
+        try:
+            await self._bring_up(device)
+            await self._attend(device)
+        except Exception as error:
+            self._note_down(error)
+            raise
+        finally:
+            self.device = self._switch = None
+            self._up.clear()
+            await device.close()
+
+    async def _bring_up(self, device: Device) -> None:
+        if not isinstance(device, CrossConnects):
+            raise BugError(f"{self.name}: its driver has no crossconnects, so it is no switch")
+        self.identity = await device.identify(deadline_s=self._deadline_s())
+        self.capabilities = await device.capabilities(deadline_s=self._deadline_s())
+        readings = await device.read_crossconnects(deadline_s=self._deadline_s())
+        self._note_up(self.identity)
+        self._note_readings(readings, connected=True)
+        self.device, self._switch = device, device
+        self._up.set()
+
+    async def _attend(self, device: Device) -> None:
+        """Look at the switch each `poll_s` until it is lost; raises the cause. A look that fails ends the session: the next one starts clean."""
+        monitored = self.capabilities.monitored if self.capabilities is not None else ()
+        powers = device if monitored and isinstance(device, PowerReadings) else None
+        lost = asyncio.create_task(device.lost(), name=f"hwd:{self.name}/lost")
+        try:
+            while True:
+                if powers is not None:
+                    self._note_power(await powers.read_power(monitored, deadline_s=self._deadline_s()))
+                await asyncio.wait((lost,), timeout=self.poll_s)
+                if lost.done():
+                    raise lost.result()
+                if not self._changing:
+                    await self.read()
+        finally:
+            lost.cancel()
+            await asyncio.wait((lost,))
+
+    def _connected(self) -> CrossConnects:
+        if self._switch is None:
+            raise LinkError(f"{self.name}: the switch is down: {self.cause}")
+        return self._switch
+
+    def _deadline_s(self) -> float:
+        return asyncio.get_running_loop().time() + self.answer_s
+
+    def _pause_s(self, cause: Exception) -> float:
+        if isinstance(cause, LoginError | ConfigError | BugError) or not isinstance(cause, HwdError | OSError):
+            return LONGEST_RETRY_S
+        doublings = min(self._failures, 16)
+        return self._jitter.uniform(0, min(LONGEST_RETRY_S, FIRST_RETRY_S * 2**doublings))
+
+    def _note_up(self, identity: Identity) -> None:
+        now_s = asyncio.get_running_loop().time()
+        down_s = 0.0 if self._down_since_s is None else now_s - self._down_since_s
+        if self._down_since_s is None:
+            log.info("%s: up: %s", self.name, identity)
+        else:
+            log.info("%s: up again after %.3g s: %s", self.name, down_s, identity)
+        self._down_since_s = None
+        self._failures = 0
+        self.cause = None
+        self._emit(
+            "switch.up",
+            vendor=identity.vendor,
+            model=identity.model,
+            serial=identity.serial,
+            firmware=identity.firmware,
+            down_s=down_s,
+        )
+
+    def _note_down(self, cause: Exception) -> None:
+        """The first failure is told; those that follow it only in the log of retries."""
+        self.cause = str(cause) or type(cause).__name__
+        if self._down_since_s is None:
+            self._down_since_s = asyncio.get_running_loop().time()
+            log.warning("%s: down: %s", self.name, self.cause)
+            self._emit("switch.down", cause=self.cause)
+
+    def _note_readings_unless_changed_since(self, changes: int, readings: tuple[CrossconnectReading, ...]) -> None:
+        """A reading that a change overlapped shows neither what was before nor what is now."""
+        if changes == self._changes and not self._changing:
+            self._note_readings(readings)
+
+    def _note_readings(self, readings: tuple[CrossconnectReading, ...], *, connected: bool = False) -> None:
+        """Report what differs from the last reading; `ours` is False where somebody else has changed it."""
+        last, asked = self._last, self._asked
+        self._last, self._asked = readings, []
+        if readings == last and not connected:
+            return
+        there = {reading.crossconnect for reading in readings}
+        before = there if last is None else {reading.crossconnect for reading in last}
+        added = sorted(there - before, key=Crossconnect.sort_key)
+        removed = sorted(before - there, key=Crossconnect.sort_key)
+        ours = _explain(asked, added=added, removed=removed)
+        if not ours:
+            words = [f"+{pair}" for pair in added] + [f"-{pair}" for pair in removed]
+            log.warning("%s: changed behind our back: %s", self.name, " ".join(words))
+        self._emit(
+            "switch.read",
+            crossconnects=[{"id": str(each.crossconnect), "state": str(each.state)} for each in readings],
+            added=[str(pair) for pair in added],
+            removed=[str(pair) for pair in removed],
+            ours=ours,
+        )
+
+    def _note_power(self, readings: Sequence[PowerReading]) -> None:
+        power_dbm = {str(reading.end): reading.power_dbm for reading in readings}
+        if power_dbm.keys() != self._last_power.keys() or any(
+            _moved(self._last_power[end], power) for end, power in power_dbm.items()
+        ):
+            self._last_power = power_dbm
+            self._emit("switch.power", power_dbm=power_dbm)
+
+    def _emit_failure(self, verb: str, error: HwdError, seconds: float) -> None:
+        match error:
+            case DeviceError(code=code, text=text):
+                self._emit_command(verb, "denied", seconds, code=code, text=text)
+            case DeadlineError():
+                self._emit_command(verb, "timeout", seconds, text=str(error))
+            case LinkError():
+                self._emit_command(verb, "lost", seconds, text=str(error))
+            case ProtocolError():
+                self._emit_command(verb, "garbled", seconds, text=str(error))
+
+    def _emit_command(self, verb: str, outcome: str, seconds: float, *, code: str = "", text: str = "") -> None:
+        self._emit("switch.command", verb=verb, outcome=outcome, seconds=seconds, code=code, text=text)
+
+    def _emit(self, kind: str, **data: Json) -> None:
+        self._sink(
+            Document(
+                kind=kind,
+                at_ns=self._clock.monotonic_ns(),
+                wall_ns=self._clock.wall_ns(),
+                data={"switch": self.name, **data},
+            )
+        )
+
+
+def _explain(
+    asked: Sequence[tuple[Sequence[Crossconnect], Sequence[Crossconnect]]],
+    *,
+    added: Sequence[Crossconnect],
+    removed: Sequence[Crossconnect],
+) -> bool:
+    """Whether all of the difference is what was asked for: a removed pair may also have given an end to one that was to be made."""
+    if not added and not removed:
+        return True
+    to_remove = {pair for remove, _ in asked for pair in remove}
+    to_add = {pair for _, add in asked for pair in add}
+    taken = {end for pair in to_add for end in pair.ends}
+    return to_add.issuperset(added) and all(pair in to_remove or not taken.isdisjoint(pair.ends) for pair in removed)
+
+
+def _moved(before_dbm: float | None, now_dbm: float | None) -> bool:
+    if before_dbm is None or now_dbm is None:
+        return before_dbm is not now_dbm
+    return abs(before_dbm - now_dbm) >= POWER_STEP_DB
