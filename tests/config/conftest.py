@@ -1,5 +1,6 @@
 """Drivers as the loader sees them, and testbed files made from text."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,10 @@ class Spec:
 
 def crossbar(size: str | None, *, reciprocal: bool = False) -> Capabilities:
     """A two-sided switch, 32x32 where no size is given."""
-    ports = int((size or "32x32").partition("x")[0])
+    match = re.fullmatch(r"(\d{1,4})x\1", size or "32x32")
+    if not match:
+        raise ConfigError(f"size {size!r}: write it as 32x32")
+    ports = int(match[1])
     if ports > LARGEST:
         raise ConfigError(f"{ports} is over the {LARGEST} ports a side of this model")
     ends = tuple(PortSide(port=str(port), side=side) for side in (Side.A, Side.B) for port in range(1, ports + 1))
@@ -49,7 +53,7 @@ def crossbar(size: str | None, *, reciprocal: bool = False) -> Capabilities:
 
 def one_by(size: str | None) -> Capabilities:
     """A 1xN selection switch: `in` to one of the others."""
-    ports = int((size or "1x4").partition("x")[2])
+    ports = int((size or "1x4").removeprefix("1x")) if re.fullmatch(r"1x\d{1,2}", size or "1x4") else 4
     return Capabilities(
         ends=(PortSide(port="in"), *(PortSide(port=str(port)) for port in range(1, ports + 1))),
         two_sided=False,
