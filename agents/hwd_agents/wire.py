@@ -179,7 +179,7 @@ def decode(payload: bytes) -> AnyMessage:
     """Raises ProtocolError on anything that is not one of the messages."""
     try:
         return _decoder.decode(payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: brackets in brackets
         raise ProtocolError(f"not a message of version {VERSION}: {error}") from error
 
 

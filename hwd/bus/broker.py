@@ -50,6 +50,8 @@ class EmbeddedBroker:
                 f"broker {address}: cannot listen where other machines can connect without a password. "
                 "Give it users, or listen on 127.0.0.1."
             )
+        if without := [name for name, password in (users or {}).items() if not password]:
+            raise ConfigError(f"broker {address}: users without a password: {', '.join(without)}")
         self._port = int(port)
         self._users = dict(users or {})
         self._broker: Broker | None = None

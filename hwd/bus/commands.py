@@ -1,0 +1,50 @@
+"""Commands: what agents were asked and have not answered yet."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hwd_agents.wire import Reply
+from hwd_drivers.kit.errors import LinkError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    host: str
+    boot: str
+    reply: asyncio.Future[Reply]
+
+
+class Commands:
+    """Pairs replies with commands by id. A reply counts only from the host and the boot that was asked."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, _Waiting] = {}
+
+    @contextmanager
+    def waiting(self, id: str, *, host: str, boot: str) -> Iterator[asyncio.Future[Reply]]:
+        """Give the reply to come, while inside."""
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[id] = _Waiting(host=host, boot=boot, reply=reply)
+        try:
+            yield reply
+        finally:
+            del self._waiting[id]
+            if not reply.cancel() and not reply.cancelled():
+                reply.exception()  # seen, even where nobody got so far as to wait for it
+
+    def answer(self, host: str, reply: Reply) -> bool:
+        """Return whether somebody waited for it."""
+        waiting = self._waiting.get(reply.id)
+        if waiting is None or (waiting.host, waiting.boot) != (host, reply.boot):
+            return False
+        if not waiting.reply.done():
+            waiting.reply.set_result(reply)
+        return True
+
+    def fail(self, host: str, cause: str) -> None:
+        """The host is lost: nobody will answer."""
+        for waiting in self._waiting.values():
+            if waiting.host == host and not waiting.reply.done():
+                waiting.reply.set_exception(LinkError(f"{host}: its agent was lost before it answered: {cause}"))

@@ -1,0 +1,52 @@
+"""Garbage: messages that nobody can use, counted without letting who sends them flood the records."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+EVERY_NS = 1_000_000_000
+"""One document a host in this time; it counts the others."""
+HOSTS_MOST = 64
+"""Names are made up by whoever sends: beyond these they count together."""
+TEXT_MOST = 200
+OTHERS = "(others)"
+
+
+@dataclass(slots=True)
+class _Tally:
+    reported_ns: int
+    topic: str = ""
+    why: str = ""
+    count: int = 0
+
+
+class Garbage:
+    """`report(host, topic, why, count)` is called at once for the first of a host, then at most once in `EVERY_NS`."""
+
+    def __init__(self, report: Callable[[str, str, str, int], None]) -> None:
+        self._report = report
+        self._tallies: dict[str, _Tally] = {}
+        self.total = 0
+
+    def note(self, host: str, topic: str, why: str, now_ns: int) -> None:
+        self.total += 1
+        host = _shorten(host)
+        if host not in self._tallies and len(self._tallies) >= HOSTS_MOST:
+            host = OTHERS
+        tally = self._tallies.setdefault(host, _Tally(now_ns - EVERY_NS))
+        tally.topic, tally.why = _shorten(topic), _shorten(why)
+        tally.count += 1
+        self._tell(host, tally, now_ns)
+
+    def flush(self, now_ns: int) -> None:
+        """Report what is due."""
+        for host, tally in self._tallies.items():
+            self._tell(host, tally, now_ns)
+
+    def _tell(self, host: str, tally: _Tally, now_ns: int) -> None:
+        if tally.count and now_ns - tally.reported_ns >= EVERY_NS:
+            count, tally.count, tally.reported_ns = tally.count, 0, now_ns
+            self._report(host, tally.topic, tally.why, count)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= TEXT_MOST else f"{text[:TEXT_MOST]}... ({len(text)} characters)"

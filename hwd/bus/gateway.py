@@ -1,0 +1,422 @@
+"""Gateway: the daemon's one way to the agents. Their messages become documents on the daemon's clock; its commands go out with an expiry on theirs."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from hwd.bus.commands import Commands
+from hwd.bus.exchange import ClockExchange
+from hwd.bus.garbage import Garbage
+from hwd.bus.host import Host, HostView
+from hwd.bus.intake import Intake, check_events
+from hwd.timeline.alignment import Alignment
+from hwd_agents.bus.protocol import Bus, Incoming
+from hwd_agents.wire import (
+    VERSION,
+    Ack,
+    AnyMessage,
+    Birth,
+    ClockReply,
+    ClockRequest,
+    Command,
+    Event,
+    Events,
+    Message,
+    Reply,
+    State,
+    decode,
+    encode,
+    topic,
+)
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.documents import Document, Json, Sink
+from hwd_drivers.kit.errors import ConfigError, DeadlineError, HwdError, LinkError, ProtocolError
+from hwd_drivers.kit.ids import Ids
+
+log = logging.getLogger(__name__)
+
+PAYLOAD_MOST_BYTES = 1 << 20
+"""256 events and their data take some 100 kB."""
+FIRST_BURST, NEXT_BURST, SPACING_S = 20, 4, 0.007
+"""Clock requests at a birth, and each time after; apart from each other, so that one delay does not meet them all."""
+ANSWER_S = 0.5
+PERIOD_FIRST_S, PERIOD_GROWTH, PERIOD_MOST_S = 0.25, 1.5, 3.0
+"""Soon again at first, since the drift is not known yet: its error shrinks with the time between exchanges."""
+TELL_EVERY_S = 10.0
+"""An alignment that only became a little better is told this often."""
+SILENT_S = 10.0
+"""An agent that answers no clock request for so long is down, whatever the broker thinks."""
+UNALIGNED_S = 10.0
+"""Events of a boot that is not the present one, and whose clock nobody knows, wait so long for its birth, or for the records."""
+RESEND_TRIES, RESEND_WITHIN_S, RESEND_PAUSE_S = 3, 5.0, 1.0
+RETRY_S = 1.0
+
+
+class Gateway:
+    """Runs the bus and everything that goes over it.
+
+    `known` (by boot) and `seen` (by host and boot) are what the records hold of earlier lives of the daemon: alignments, and how far the events
+    were taken. An acknowledgement goes out after the sink took the events and after `durable`, where that is given.
+
+    ```
+    gateway = Gateway(bus=bus, testbed="lab", hosts=("h0", "h1"), clock=clock, ids=ids, sink=sink)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(gateway.run())
+        reply = await gateway.command("h0", "refresh", {}, within_s=2.0)
+    ```
+    """
+
+    def __init__(
+        self,
+        *,
+        bus: Bus,
+        testbed: str,
+        hosts: Sequence[str],
+        clock: Clock,
+        ids: Ids,
+        sink: Sink,
+        known: Mapping[str, Alignment] | None = None,
+        seen: Mapping[tuple[str, str], int] | None = None,
+        durable: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._bus = bus
+        self._testbed = testbed
+        self._clock = clock
+        self._ids = ids
+        self._sink = sink
+        self._known = dict(known or {})
+        self._seen = dict(seen or {})
+        self._durable = durable
+        self._hosts = {name: self._new_host(name) for name in hosts}
+        self._garbage = Garbage(self._tell_garbage)
+        self._commands = Commands()
+        self._acks: dict[tuple[str, str], int] = {}
+        self._acks_due = asyncio.Event()
+        self._born = {name: asyncio.Event() for name in hosts}
+        self._filling: set[tuple[str, str]] = set()
+        self._tasks: asyncio.TaskGroup | None = None
+        for leaf, handler in (
+            ("state", self._take_state),
+            ("birth", self._take_birth),
+            ("event", self._take_events),
+            ("reply", self._take_reply),
+        ):
+            bus.subscribe(topic(testbed, "+", leaf), self._checked(handler))
+        bus.on_up(self._bus_up)
+        bus.on_down(lambda cause: self._tell("bus.down", address=self._bus.address, cause=cause))
+
+    def hosts(self) -> Mapping[str, HostView]:
+        """All hosts of the testbed, heard of or not."""
+        return {name: self._view(host) for name, host in self._hosts.items()}
+
+    async def run(self) -> None:
+        """Serve until cancelled; runs the bus too."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                tasks.create_task(self._bus.run(), name="hwd:bus/client")
+                tasks.create_task(self._send_acks(), name="hwd:bus/acks")
+                tasks.create_task(self._tick(), name="hwd:bus/garbage")
+                for host in self._hosts.values():
+                    tasks.create_task(self._keep_time(host), name=f"hwd:{host.name}/clock")
+        finally:
+            self._tasks = None
+
+    async def command(
+        self, host: str, verb: str, arguments: dict[str, Any], *, within_s: float, lease: str | None = None
+    ) -> Reply:
+        """Ask an agent, and return what it answers, whatever that is.
+
+        The command expires on the agent's own clock within `within_s`. Raises LinkError where the host is down, not aligned yet, or lost
+        meanwhile, DeadlineError where no answer came, ConfigError for a host that is not of this testbed.
+        """
+        known = self._hosts.get(host)
+        if known is None:
+            raise ConfigError(f"{host}: cannot {verb}: no such host; there are {', '.join(self._hosts) or 'none'}")
+        alignment = None if known.boot is None else self._known.get(known.boot)
+        if known.boot is None or not known.up:
+            raise LinkError(f"{host}: cannot {verb}: its agent is down")
+        if alignment is None:
+            raise LinkError(f"{host}: cannot {verb}: its clock is not aligned yet, so no expiry can be given")
+        expires_ns, error_ns = alignment.to_agent(self._clock.monotonic_ns() + round(within_s * 1e9))
+        id = self._ids.uuid()
+        command = Command(
+            boot=known.boot,
+            seq=known.next_seq(known.boot, "command"),
+            id=id,
+            reply_to=topic(self._testbed, host, "reply"),
+            expires_at_ns=expires_ns - error_ns,
+            verb=verb,
+            lease=lease,
+            arguments=arguments,
+        )
+        try:
+            with self._commands.waiting(id, host=host, boot=known.boot) as reply:
+                async with asyncio.timeout(within_s):
+                    await self._bus.publish(topic(self._testbed, host, "command"), encode(command), qos=1)
+                    return await reply
+        except TimeoutError as error:
+            raise DeadlineError(f"{host}: {verb}: its agent did not answer within {within_s} s") from error
+
+    # --- messages of the agents
+
+    def _checked(self, handler: Callable[[Host, AnyMessage, Incoming], None]) -> Callable[[Incoming], None]:
+        """Whatever comes, from whomever, is taken or counted; it is never an error of ours."""
+
+        def take(incoming: Incoming) -> None:
+            name = incoming.topic.split("/")[3]
+            try:
+                if (host := self._hosts.get(name)) is None:
+                    raise ProtocolError("no such host in this testbed")
+                if incoming.retained and not incoming.payload:
+                    return
+                if len(incoming.payload) > PAYLOAD_MOST_BYTES:
+                    size, most = len(incoming.payload), PAYLOAD_MOST_BYTES
+                    raise ProtocolError(f"{size} bytes are over the limit of {most} bytes")
+                message = decode(incoming.payload)
+                if message.v != VERSION:
+                    raise ProtocolError(f"version {message.v}, where {VERSION} is spoken")
+                handler(host, message, incoming)
+            except ProtocolError as error:
+                self._garbage.note(name, incoming.topic, str(error), self._clock.monotonic_ns())
+
+        return take
+
+    def _take_state(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
+        if not isinstance(message, State):
+            raise _misplaced(message)
+        host.take_state(message, self._now_s())
+
+    def _take_birth(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
+        if not isinstance(message, Birth):
+            raise _misplaced(message)
+        if (message.host, message.testbed) != (host.name, self._testbed):
+            raise ProtocolError(f"the birth of {message.host} of testbed {message.testbed}")
+        if host.take_birth(message, self._now_s()):
+            self._intake(host, message.boot).begin(message.spool_oldest_seq)
+            self._pass_on_all(host)
+        self._born[host.name].set()
+
+    def _take_events(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
+        if not isinstance(message, Events):
+            raise _misplaced(message)
+        check_events(message.events)
+        if message.boot == host.boot and not incoming.retained:
+            host.alive(self._now_s())
+        intake = self._intake(host, message.boot)
+        intake.take(message.events)
+        self._pass_on(host, message.boot)
+
+    def _take_reply(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
+        match message:
+            case ClockReply():
+                if (
+                    message.boot == host.boot
+                    and host.exchange is not None
+                    and host.exchange.take(message, incoming.at_ns)
+                ):
+                    host.alive(self._now_s())
+            case Reply():
+                if self._commands.answer(host.name, message):
+                    host.alive(self._now_s())
+            case _:
+                raise _misplaced(message)
+
+    # --- events
+
+    def _intake(self, host: Host, boot: str) -> Intake:
+        if boot not in host.intakes:
+            host.intakes[boot] = Intake(self._now_s())
+            if (held := self._seen.get((host.name, boot))) is not None:
+                host.intakes[boot].begin(held + 1)
+        return host.intakes[boot]
+
+    def _pass_on(self, host: Host, boot: str) -> None:
+        """Give the sink what is in order and can be put on our clock, then acknowledge it; ask again for what is missing."""
+        intake = host.intakes[boot]
+        alignment = self._known.get(boot)
+        if alignment is None:
+            foreign = host.boot is not None and boot != host.boot  # or not born yet, for a moment
+            if not foreign or self._now_s() - intake.since_s < UNALIGNED_S:
+                return  # held until the clock is aligned
+            if count := intake.drop():
+                self._tell_lost(host, boot, count, "they come from a boot whose clock was never aligned")
+        else:
+            for event in intake.ready():
+                self._tell_event(host, boot, event, alignment)
+        if intake.upto:
+            self._acks[host.name, boot] = intake.upto
+            self._acks_due.set()
+        if intake.gap is not None and (host.name, boot) not in self._filling and self._tasks is not None:
+            self._filling.add((host.name, boot))
+            self._tasks.create_task(self._fill_gap(host, boot), name=f"hwd:{host.name}/resend")
+
+    def _tell_event(self, host: Host, boot: str, event: Event, alignment: Alignment) -> None:
+        earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
+        latest_ns, latest_error_ns = alignment.to_daemon(event.at_ns)
+        self._tell(
+            "host.event",
+            host=host.name,
+            boot=boot,
+            seq=event.seq,
+            type=event.kind,
+            port=event.port,
+            earliest_ns=earliest_ns - earliest_error_ns,
+            latest_ns=latest_ns + latest_error_ns,
+            agent_ns=event.at_ns,
+            origin=event.origin,
+            source=event.source,
+            sampling_ns=event.sampling_ns,
+            data=event.data,
+        )
+        if event.kind == "lost":
+            if news := host.losses.told(_count(event.data.get("count"), at_least=1)):
+                self._tell_lost(host, boot, news, str(event.data.get("why", "the spool was full")))
+        elif unseen := _count(event.data.get("unseen"), at_least=0):
+            self._tell_lost(host, boot, unseen, "flaps that the kernel counted and nobody saw one by one")
+
+    async def _fill_gap(self, host: Host, boot: str) -> None:
+        """Ask for missing events a few times; then they are lost, and the rest goes on."""
+        intake = host.intakes[boot]
+        tries, asked = 0, (0, 0)
+        try:
+            while (gap := intake.gap) is not None:
+                tries, asked = (tries + 1 if gap == asked else 1), gap
+                if tries > RESEND_TRIES:
+                    break
+                arguments = {"boot": boot, "from_seq": gap[0], "upto_seq": gap[1]}
+                try:
+                    await self.command(host.name, "resend", arguments, within_s=RESEND_WITHIN_S)
+                except DeadlineError as error:
+                    log.debug("%s", error)
+                except LinkError as error:  # when it comes back, it sends all again that was not acknowledged
+                    log.debug("%s", error)
+                    return
+                await asyncio.sleep(RESEND_PAUSE_S)
+        finally:
+            self._filling.discard((host.name, boot))
+        if news := host.losses.missed(intake.skip_gap()):
+            self._tell_lost(host, boot, news, f"asked for again {RESEND_TRIES} times, and they did not come")
+        self._pass_on(host, boot)
+
+    async def _send_acks(self) -> None:
+        while True:
+            await self._acks_due.wait()
+            self._acks_due.clear()
+            acks = dict(self._acks)
+            try:
+                if self._durable is not None:
+                    await self._durable()
+            except HwdError as error:
+                log.warning("events are not acknowledged: %s", error)
+                await asyncio.sleep(RETRY_S)
+                self._acks_due.set()
+                continue
+            for (name, boot), upto in acks.items():
+                if self._acks.get((name, boot)) == upto:
+                    del self._acks[name, boot]
+                ack = Ack(boot=boot, seq=self._hosts[name].next_seq(boot, "ack"), upto=upto)
+                await self._send(name, "ack", ack)
+
+    # --- clocks
+
+    async def _keep_time(self, host: Host) -> None:
+        """A burst of clock requests at each birth, then small ones."""
+        born = self._born[host.name]
+        exchange: ClockExchange | None = None
+        period_s, told_s, told_steps = PERIOD_FIRST_S, 0.0, 0
+        while True:
+            if host.exchange is not exchange:
+                exchange, period_s, told_s, told_steps = host.exchange, PERIOD_FIRST_S, 0.0, 0
+            if exchange is not None and self._bus.connected:
+                first = exchange.alignment is None
+                count = FIRST_BURST if first else NEXT_BURST
+                await self._burst(host, exchange, count if host.up or not exchange.asked else 1)
+                alignment = exchange.alignment
+                if alignment is not None and host.exchange is exchange:
+                    self._known[exchange.boot] = alignment
+                    due = self._now_s() - told_s >= TELL_EVERY_S or exchange.steps != told_steps
+                    if first or due or period_s < PERIOD_MOST_S:
+                        stepped = exchange.steps != told_steps
+                        told_s, told_steps = self._now_s(), exchange.steps
+                        self._tell("clock.aligned", host=host.name, **alignment.to_data(), stepped=stepped)
+                    self._pass_on_all(host)
+                if host.up and self._now_s() - host.heard_s > SILENT_S:
+                    host.end(f"it answered no clock request for {SILENT_S} s")
+                period_s = min(PERIOD_MOST_S, period_s * PERIOD_GROWTH)
+            born.clear()
+            try:
+                async with asyncio.timeout(period_s):
+                    await born.wait()
+            except TimeoutError:
+                continue
+
+    async def _burst(self, host: Host, exchange: ClockExchange, count: int) -> None:
+        """Return when all are answered, or it is clear that they will not be."""
+        for number in range(count):
+            if number:
+                await asyncio.sleep(SPACING_S)
+            t1_ns = self._clock.monotonic_ns()
+            seq = host.next_seq(exchange.boot, "clock-request")
+            request = ClockRequest(boot=exchange.boot, seq=seq, id=exchange.ask(t1_ns), t1_ns=t1_ns)
+            if not await self._send(host.name, "clock", request):
+                return
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await exchange.answered.wait()
+        except TimeoutError:
+            log.debug("%s: some clock requests were not answered", host.name)
+
+    def _pass_on_all(self, host: Host) -> None:
+        for boot in list(host.intakes):
+            self._pass_on(host, boot)
+
+    # --- the rest
+
+    def _new_host(self, name: str) -> Host:
+        return Host(name, self._tell, lambda cause: self._commands.fail(name, cause))
+
+    def _view(self, host: Host) -> HostView:
+        alignment = None if host.boot is None else self._known.get(host.boot)
+        return HostView(host=host.name, boot=host.boot, up=host.up, birth=host.birth, alignment=alignment)
+
+    def _bus_up(self) -> None:
+        self._tell("bus.up", address=self._bus.address)
+        for host in self._hosts.values():
+            host.heard_s = self._now_s()  # it could not be heard meanwhile
+            self._born[host.name].set()
+
+    async def _send(self, host: str, leaf: str, message: Message) -> bool:
+        """At QoS 0; False where the bus is down: what matters is sent again when it is up."""
+        try:
+            await self._bus.publish(topic(self._testbed, host, leaf), encode(message))
+        except LinkError as error:
+            log.debug("%s", error)
+            return False
+        return True
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self._garbage.flush(self._clock.monotonic_ns())
+
+    def _tell_lost(self, host: Host, boot: str, count: int, why: str) -> None:
+        self._tell("host.lost", host=host.name, boot=boot, count=count, why=why)
+
+    def _tell_garbage(self, host: str, garbage_topic: str, why: str, count: int) -> None:
+        self._tell("host.garbage", host=host, topic=garbage_topic, why=why, count=count)
+
+    def _tell(self, kind: str, **data: Json) -> None:
+        self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _misplaced(message: AnyMessage) -> ProtocolError:
+    return ProtocolError(f"a {type(message).__name__} does not belong on this topic")
+
+
+def _count(value: object, *, at_least: int) -> int:
+    return max(at_least, value) if isinstance(value, int) and not isinstance(value, bool) else at_least

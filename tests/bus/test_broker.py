@@ -1,0 +1,144 @@
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hwd.bus.broker import EmbeddedBroker
+from hwd_agents.bus.mqtt import MqttBus
+from hwd_agents.bus.protocol import Incoming
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.ids import Draws
+
+PATIENCE_S = 20.0
+CONNECT = bytes.fromhex("101000044d5154540402003c0004") + b"fred"
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    broker = EmbeddedBroker()
+    yield await broker.start()
+    await broker.close()
+
+
+async def up(bus: MqttBus) -> asyncio.Task[None]:
+    came = asyncio.Event()
+    bus.on_up(came.set)
+    run = asyncio.create_task(bus.run())
+    async with asyncio.timeout(PATIENCE_S):
+        await came.wait()
+    return run
+
+
+async def end(*runs: asyncio.Task[None]) -> None:
+    for run in runs:
+        run.cancel()
+    await asyncio.gather(*runs, return_exceptions=True)
+
+
+def new_bus(url: str, client_id: str = "h0") -> MqttBus:
+    return MqttBus(url, client_id, SystemClock(), Draws(1))
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "10.0.0.1:1883", "[::]:0", "broker.example:1883"])
+def test_it_listens_for_other_machines_only_with_users(address: str) -> None:
+    with pytest.raises(ConfigError, match="without a password"):
+        EmbeddedBroker(address)
+    EmbeddedBroker(address, users={"h0": "secret"})
+
+
+def test_users_need_passwords() -> None:
+    with pytest.raises(ConfigError, match="users without a password: h1"):
+        EmbeddedBroker(users={"h0": "x", "h1": ""})
+
+
+@pytest.mark.parametrize("address", ["", "127.0.0.1", "127.0.0.1:", ":1883", "127.0.0.1:99999"])
+def test_other_addresses_are_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match="write HOST:PORT"):
+        EmbeddedBroker(address)
+
+
+async def test_taken_port_is_bad_input(url: str) -> None:
+    with pytest.raises(ConfigError, match="cannot listen"):
+        await EmbeddedBroker(url.removeprefix("mqtt://")).start()
+
+
+async def test_user_with_the_right_password_comes_in() -> None:
+    broker = EmbeddedBroker(users={"h0": "right", "h1": "other"})
+    url = await broker.start()
+    run = await up(new_bus(url.replace("//", "//h0:right@")))
+    await end(run)
+    await broker.close()
+
+
+@pytest.mark.parametrize("login", ["", "h0:wrong@", "h1:right@", "h0@"])
+async def test_others_stay_outside(login: str, caplog: pytest.LogCaptureFixture) -> None:
+    broker = EmbeddedBroker(users={"h0": "right"})
+    url = await broker.start()
+    refused = asyncio.Event()
+    watch = logging.Handler()
+    watch.emit = lambda record: refused.set()  # type: ignore[method-assign]
+    bus = new_bus(url.replace("//", f"//{login}"))
+    logging.getLogger("hwd_agents.bus.subscriptions").addHandler(watch)
+    run = asyncio.create_task(bus.run())
+    async with asyncio.timeout(PATIENCE_S):
+        await refused.wait()
+    logging.getLogger("hwd_agents.bus.subscriptions").removeHandler(watch)
+    assert not bus.connected
+    await end(run)
+    await broker.close()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x00" * 100,
+        b"\xff" * 100,
+        CONNECT + b"\xf0\x00",
+        CONNECT + b"\x30\x06\x00\x02\xff\xfehi",  # a topic that is not UTF-8
+        CONNECT + b"\x30\xff\xff\xff\xff",  # a length that never ends
+        CONNECT + b"\x82\x01\x00",  # half a SUBSCRIBE
+        CONNECT + CONNECT,
+    ],
+)
+async def test_bytes_that_are_no_mqtt_harm_nobody_else(url: str, data: bytes) -> None:
+    bus = new_bus(url)
+    inbox: asyncio.Queue[Incoming] = asyncio.Queue()
+    bus.subscribe("#", inbox.put_nowait)
+    run = await up(bus)
+    host, _, port = url.removeprefix("mqtt://").rpartition(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.write(data)
+    await writer.drain()
+    async with asyncio.timeout(PATIENCE_S):
+        await bus.publish("t", b"still here", qos=1)
+        while (await inbox.get()).payload != b"still here":
+            pass
+    writer.close()
+    await end(run)
+
+
+async def test_it_writes_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    broker = EmbeddedBroker()
+    run = await up(bus := new_bus(await broker.start()))
+    await bus.publish("t", b"kept", qos=1, retain=True)
+    await end(run)
+    await broker.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_closing_with_clients_inside_leaves_nothing() -> None:
+    broker = EmbeddedBroker()
+    url = await broker.start()
+    runs = [await up(new_bus(url, f"h{number}")) for number in range(5)]
+    host, _, port = url.removeprefix("mqtt://").rpartition(":")
+    _, mute = await asyncio.open_connection(host, int(port))
+    await broker.close()
+    await end(*runs)
+    mute.close()
+    await broker.close()
