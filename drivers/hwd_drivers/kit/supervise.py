@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from hwd_drivers.kit.abilities import CrossConnects, Device, PowerReadings
 from hwd_drivers.kit.clock import Clock
@@ -92,6 +92,11 @@ class Supervisor:
             log.debug("%s: next try in %.3g s: %s", self.name, pause_s, cause)
             await asyncio.sleep(pause_s)
 
+    @property
+    def latest(self) -> tuple[CrossconnectReading, ...] | None:
+        """What the switch last reported, however long ago; None before its first report."""
+        return self._last
+
     async def wait_up(self) -> None:
         """Wait until the switch is connected and was read."""
         await self._up.wait()
@@ -138,7 +143,7 @@ class Supervisor:
         self._emit_command(verb, "done", (exchange.acknowledged_ns - exchange.commanded_ns) / 1e9)
         return exchange
 
-    async def _serve(self) -> None:
+    async def _serve(self) -> NoReturn:
         """One session, from opening it to its end; always raises its cause."""
         device = await self._open()
         try:
@@ -163,7 +168,7 @@ class Supervisor:
         self.device, self._switch = device, device
         self._up.set()
 
-    async def _attend(self, device: Device) -> None:
+    async def _attend(self, device: Device) -> NoReturn:
         """Look at the switch each `poll_s` until it is lost; raises the cause. A look that fails ends the session: the next one starts clean."""
         monitored = self.capabilities.monitored if self.capabilities is not None else ()
         powers = device if monitored and isinstance(device, PowerReadings) else None

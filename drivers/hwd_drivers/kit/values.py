@@ -26,6 +26,8 @@ class Side(StrEnum):
     NONE = ""
     """The port has one fibre only: an any-to-any switch, a passive part."""
 
+    __hash__ = str.__hash__  # equal as str, so this is right; that of Enum is Python and half the time of a set of ends
+
 
 _NATURAL = re.compile(r"(\d+)")
 
