@@ -104,7 +104,7 @@ class TwinRack:
                 clock=self._clock,
                 dialer=self._dialer,
                 address=self._places(name),
-                options=switch.options,
+                options={},  # those of the testbed are the driver's
             )
             twin.mirror.on_change.append(partial(self._mirror_changed, name))
             self.switches[name] = twin
@@ -151,7 +151,6 @@ class TwinRack:
                 twin.mirror.set_input(end.port_side, self._rays.at_switch(end))
         ids = [id for id in touched.receivers if id in self.nics]
         self._apply(now_ns, ids)
-        before_ns = self._clock.monotonic_ns()
         lost: list[NicPortId] = []
         for id in ids:
             nic = self.nics[id]
@@ -164,15 +163,15 @@ class TwinRack:
         settled = ids + others
         for id in settled:
             self.nics[id].settle(now_ns, far_end_reads=self._far_end_reads(self.nics[id].sender))
-        after_ns = self._clock.monotonic_ns()
+        after_ns = max(now_ns, self._clock.monotonic_ns())
         changes = [change for id in settled for change in self._advance_one(id, now_ns)]
         for change in changes:
             if not change.up:
-                self._changed(change, before_ns, after_ns)
+                self._changed(change, now_ns, after_ns)
         self._redirect(ids, lost)
         for change in changes:
             if change.up:
-                self._changed(change, before_ns, after_ns)
+                self._changed(change, now_ns, after_ns)
         self._arm()
 
     def _lit_by(self, touched: Iterable[NicPortId]) -> list[NicPortId]:

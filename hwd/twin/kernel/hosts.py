@@ -1,6 +1,7 @@
 """Addresses, routes and neighbours of one twin host's network."""
 
 import socket
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Final
 
@@ -33,6 +34,34 @@ class HostNetwork:
         says = f"give {address} to {plug.port}"
         self._route.do([messages.add_address(plug.ifindex, address, says=says)])
         self._addresses[plug.ifindex] = address.ip
+
+    def know(self, plug: Plug, neighbours: Mapping[IPv4Address, str]) -> None:
+        """Hardware addresses of neighbours, {address: hardware address}, that may come to this port, without a route to them.
+
+        A socket that is bound to the port (SO_BINDTODEVICE) reaches them: where no route of the port leads there the kernel takes them to be on its link.
+        """
+        self._route.do(
+            [
+                messages.set_neighbour(
+                    plug.ifindex,
+                    ip,
+                    bytes.fromhex(address.replace(":", "")),
+                    says=f"know {ip} at {plug.port}",
+                )
+                for ip, address in neighbours.items()
+            ]
+        )
+
+    def route(self, routes: Mapping[IPv4Address, Plug]) -> None:
+        """From now on each address, known as neighbour already, is reached over its port by whoever names no port."""
+        self._route.do(
+            [
+                messages.set_route(
+                    ip, plug.ifindex, self._addresses.get(plug.ifindex), says=f"reach {ip} over {plug.port}"
+                )
+                for ip, plug in routes.items()
+            ]
+        )
 
     def reach(self, plug: Plug, neighbours: dict[IPv4Address, str]) -> None:
         """From now on each neighbour, {address: hardware address}, is reached over this port, without ARP."""

@@ -1,0 +1,86 @@
+"""The kernel side of a rack: NIC ports of kernel hosts as interfaces, light as redirects, static neighbours everywhere."""
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address, IPv4Interface
+
+from hwd.model.testbed import Host, NicPort, NicPortId, Testbed
+from hwd.twin.kernel import Crossbar, HostNetwork, Keeper, Light, Plug
+from hwd_drivers.kit.clock import Clock
+
+
+def kernel_hosts(testbed: Testbed) -> tuple[Host, ...]:
+    """The hosts that the testbed wants in the kernel."""
+    return tuple(host for host in testbed.hosts.values() if host.twin is not None and host.twin.kernel)
+
+
+class KernelNetwork:
+    """`hwd.twin.rack.KernelSide` on a keeper that was started with the kernel hosts of the testbed.
+
+    Every port knows the hardware address of every other one: no ARP, which would cost a second after each dark time. A socket that is bound to a port sends to
+    any address through it; others follow a route that leads to where a port's light comes from.
+    """
+
+    def __init__(self, testbed: Testbed, keeper: Keeper, clock: Clock) -> None:
+        self._ports = {port.id: port for host in kernel_hosts(testbed) for port in host.ports}
+        self._crossbar = Crossbar(keeper, clock)
+        self._networks: dict[str, HostNetwork] = {}
+        self._plugs: dict[NicPortId, Plug] = {}
+        try:
+            for host in kernel_hosts(testbed):
+                self._networks[host.name] = HostNetwork(keeper, host.name)
+                self._networks[host.name].prepare()
+            for port in self._ports.values():
+                self._plug(port)
+            addresses = {
+                _ip(port): self._plugs[port.id].address for port in self._ports.values() if port.ip is not None
+            }
+            for port in self._ports.values():
+                others = {ip: address for ip, address in addresses.items() if ip not in self._own(port.id.host)}
+                self._networks[port.id.host].know(self._plugs[port.id], others)
+        except BaseException:
+            self.close()
+            raise
+
+    def light(self, receivers: Mapping[NicPortId, tuple[NicPortId, ...]]) -> None:
+        """From now on the light of these senders goes to these receivers, in one call to the kernel."""
+        self._crossbar.apply(
+            [Light(from_port=str(sender), to_ports=tuple(map(str, ids))) for sender, ids in receivers.items()]
+        )
+        for host in dict.fromkeys(id.host for ids in receivers.values() for id in ids):
+            self._networks[host].route(self._routes(host, receivers))
+
+    def carrier(self, port: NicPortId, up: bool) -> tuple[int, int]:
+        """Set the carrier of a port; returns the stamps before and after."""
+        bracket = self._crossbar.carrier(str(port), up)
+        return bracket.before_ns, bracket.after_ns
+
+    def close(self) -> None:
+        """Give the sockets back; what they made goes with the keeper."""
+        self._crossbar.close()
+        for network in self._networks.values():
+            network.close()
+        self._networks.clear()
+
+    def _plug(self, port: NicPort) -> None:
+        plug = self._crossbar.plug(str(port.id), host=port.id.host, interface=port.interface)
+        self._plugs[port.id] = plug
+        if port.ip is not None:
+            self._networks[port.id.host].add_address(plug, IPv4Interface(port.ip))
+
+    def _routes(self, host: str, receivers: Mapping[NicPortId, Iterable[NicPortId]]) -> dict[IPv4Address, Plug]:
+        """Where the ports of one host get light from now, to there."""
+        own = self._own(host)
+        return {
+            ip: self._plugs[id]
+            for sender, ids in receivers.items()
+            for id in ids
+            if id.host == host and self._ports[sender].ip is not None and (ip := _ip(self._ports[sender])) not in own
+        }
+
+    def _own(self, host: str) -> frozenset[IPv4Address]:
+        return frozenset(_ip(port) for port in self._ports.values() if port.id.host == host and port.ip is not None)
+
+
+def _ip(port: NicPort) -> IPv4Address:
+    assert port.ip_address is not None
+    return IPv4Address(port.ip_address)
