@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from hwd.bus.commands import Commands
-from hwd.bus.exchange import ClockExchange
 from hwd.bus.garbage import Garbage
 from hwd.bus.host import Host, HostView
 from hwd.bus.intake import Intake, check_events
+from hwd.bus.timekeeper import Timekeeper
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming
 from hwd_agents.wire import (
@@ -18,7 +18,6 @@ from hwd_agents.wire import (
     AnyMessage,
     Birth,
     ClockReply,
-    ClockRequest,
     Command,
     Event,
     Events,
@@ -38,15 +37,6 @@ log = logging.getLogger(__name__)
 
 PAYLOAD_MOST_BYTES = 1 << 20
 """256 events and their data take some 100 kB."""
-FIRST_BURST, NEXT_BURST, SPACING_S = 20, 4, 0.007
-"""Clock requests at a birth, and each time after; apart from each other, so that one delay does not meet them all."""
-ANSWER_S = 0.5
-PERIOD_FIRST_S, PERIOD_GROWTH, PERIOD_MOST_S = 0.25, 1.5, 3.0
-"""Soon again at first, since the drift is not known yet: its error shrinks with the time between exchanges."""
-TELL_EVERY_S = 10.0
-"""An alignment that only became a little better is told this often."""
-SILENT_S = 10.0
-"""An agent that answers no clock request for so long is down, whatever the broker thinks."""
 UNALIGNED_S = 10.0
 """Events of a boot that is not the present one, and whose clock nobody knows, wait so long for its birth, or for the records."""
 RESEND_TRIES, RESEND_WITHIN_S, RESEND_PAUSE_S = 3, 5.0, 1.0
@@ -93,7 +83,7 @@ class Gateway:
         self._commands = Commands()
         self._acks: dict[tuple[str, str], int] = {}
         self._acks_due = asyncio.Event()
-        self._born = {name: asyncio.Event() for name in hosts}
+        self._timekeepers = {name: self._new_timekeeper(host) for name, host in self._hosts.items()}
         self._filling: set[tuple[str, str]] = set()
         self._tasks: asyncio.TaskGroup | None = None
         for leaf, handler in (
@@ -118,8 +108,8 @@ class Gateway:
                 tasks.create_task(self._bus.run(), name="hwd:bus/client")
                 tasks.create_task(self._send_acks(), name="hwd:bus/acks")
                 tasks.create_task(self._tick(), name="hwd:bus/garbage")
-                for host in self._hosts.values():
-                    tasks.create_task(self._keep_time(host), name=f"hwd:{host.name}/clock")
+                for name, timekeeper in self._timekeepers.items():
+                    tasks.create_task(timekeeper.run(), name=f"hwd:{name}/clock")
         finally:
             self._tasks = None
 
@@ -196,7 +186,7 @@ class Gateway:
         if host.take_birth(message, self._now_s()):
             self._intake(host, message.boot).begin(message.spool_oldest_seq)
             self._pass_on_all(host)
-        self._born[host.name].set()
+        self._timekeepers[host.name].wake()
 
     def _take_events(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
         if not isinstance(message, Events):
@@ -287,7 +277,9 @@ class Gateway:
                     break
                 arguments = {"boot": boot, "from_seq": gap[0], "upto_seq": gap[1]}
                 try:
-                    await self.command(host.name, "resend", arguments, within_s=RESEND_WITHIN_S)
+                    reply = await self.command(host.name, "resend", arguments, within_s=RESEND_WITHIN_S)
+                    if reply.data.get("here") == 0:
+                        break
                 except DeadlineError as error:
                     log.debug("%s", error)
                 except LinkError as error:  # when it comes back, it sends all again that was not acknowledged
@@ -297,7 +289,7 @@ class Gateway:
         finally:
             self._filling.discard((host.name, boot))
         if news := host.losses.missed(intake.skip_gap()):
-            self._tell_lost(host, boot, news, f"asked for again {RESEND_TRIES} times, and they did not come")
+            self._tell_lost(host, boot, news, "asked for again, and they did not come")
         self._pass_on(host, boot)
 
     async def _send_acks(self) -> None:
@@ -321,52 +313,19 @@ class Gateway:
 
     # --- clocks
 
-    async def _keep_time(self, host: Host) -> None:
-        """A burst of clock requests at each birth, then small ones."""
-        born = self._born[host.name]
-        exchange: ClockExchange | None = None
-        period_s, told_s, told_steps = PERIOD_FIRST_S, 0.0, 0
-        while True:
-            if host.exchange is not exchange:
-                exchange, period_s, told_s, told_steps = host.exchange, PERIOD_FIRST_S, 0.0, 0
-            if exchange is not None and self._bus.connected:
-                first = exchange.alignment is None
-                count = FIRST_BURST if first else NEXT_BURST
-                await self._burst(host, exchange, count if host.up or not exchange.asked else 1)
-                alignment = exchange.alignment
-                if alignment is not None and host.exchange is exchange:
-                    self._known[exchange.boot] = alignment
-                    due = self._now_s() - told_s >= TELL_EVERY_S or exchange.steps != told_steps
-                    if first or due or period_s < PERIOD_MOST_S:
-                        stepped = exchange.steps != told_steps
-                        told_s, told_steps = self._now_s(), exchange.steps
-                        self._tell("clock.aligned", host=host.name, **alignment.to_data(), stepped=stepped)
-                    self._pass_on_all(host)
-                if host.up and self._now_s() - host.heard_s > SILENT_S:
-                    host.end(f"it answered no clock request for {SILENT_S} s")
-                period_s = min(PERIOD_MOST_S, period_s * PERIOD_GROWTH)
-            born.clear()
-            try:
-                async with asyncio.timeout(period_s):
-                    await born.wait()
-            except TimeoutError:
-                continue
+    def _new_timekeeper(self, host: Host) -> Timekeeper:
+        def aligned(alignment: Alignment) -> None:
+            self._known[alignment.boot] = alignment
+            self._pass_on_all(host)
 
-    async def _burst(self, host: Host, exchange: ClockExchange, count: int) -> None:
-        """Return when all are answered, or it is clear that they will not be."""
-        for number in range(count):
-            if number:
-                await asyncio.sleep(SPACING_S)
-            t1_ns = self._clock.monotonic_ns()
-            seq = host.next_seq(exchange.boot, "clock-request")
-            request = ClockRequest(boot=exchange.boot, seq=seq, id=exchange.ask(t1_ns), t1_ns=t1_ns)
-            if not await self._send(host.name, "clock", request):
-                return
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                await exchange.answered.wait()
-        except TimeoutError:
-            log.debug("%s: some clock requests were not answered", host.name)
+        return Timekeeper(
+            host,
+            clock=self._clock,
+            is_up=lambda: self._bus.connected,
+            send=lambda request: self._send(host.name, "clock", request),
+            aligned=aligned,
+            tell=self._tell,
+        )
 
     def _pass_on_all(self, host: Host) -> None:
         for boot in list(host.intakes):
@@ -385,7 +344,7 @@ class Gateway:
         self._tell("bus.up", address=self._bus.address)
         for host in self._hosts.values():
             host.heard_s = self._now_s()  # it could not be heard meanwhile
-            self._born[host.name].set()
+            self._timekeepers[host.name].wake()
 
     async def _send(self, host: str, leaf: str, message: Message) -> bool:
         """At QoS 0; False where the bus is down: what matters is sent again when it is up."""

@@ -43,8 +43,13 @@ class Intake:
     def take(self, events: Sequence[Event]) -> None:
         """Hold what is new. `events` are ascending without gaps."""
         for event in events:
-            if event.seq > self.upto and len(self._held) < HELD_MOST:
-                self._held[event.seq] = event
+            if event.seq <= self.upto:
+                continue
+            if len(self._held) >= HELD_MOST:  # the earlier ones are what the others wait for
+                if event.seq >= (last := max(self._held)):
+                    continue
+                del self._held[last]
+            self._held[event.seq] = event
 
     def ready(self) -> list[Event]:
         """Give out what follows without gap; it is then up to the caller."""

@@ -370,13 +370,27 @@ def test_gap_that_nobody_can_fill_is_counted_and_passed_over() -> None:
             "host": "h0",
             "boot": "boot-1",
             "count": 3,
-            "why": "asked for again 3 times, and they did not come",
+            "why": "asked for again, and they did not come",
         }
         assert [told["seq"] for told in world.of("host.event")] == [1, 5]
         await world.agreed(peer, "boot-1", 5)
         await peer.send(peer.event("lost", count=3, why="the spool was full"))
         await peer.send(peer.event("lost", count=2, why="the spool was full"))
         assert [lost["count"] for lost in await world.until("host.lost", 2)] == [3, 2]
+
+    play(scenario)
+
+
+def test_gap_that_the_agent_says_is_gone_is_passed_over_at_once() -> None:
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        peer.answers = lambda command: Reply(boot="boot-1", seq=1, id=command.id, outcome="done", data={"here": 0})
+        before_s = asyncio.get_running_loop().time()
+        await peer.send(peer.event())
+        await peer.send(peer.event(seq=50_000))
+        await world.until("host.event", 2)
+        assert asyncio.get_running_loop().time() - before_s < 0.1
+        assert [lost["count"] for lost in world.of("host.lost")] == [49_998]
 
     play(scenario)
 
