@@ -93,6 +93,11 @@ def data_dir(testbed: str, environment: Mapping[str, str] = os.environ) -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "hwd" / testbed
 
 
+def records_path(data: Path) -> Path:
+    """The database of runs in a data directory."""
+    return data / "records.db"
+
+
 def daemon_of(testbed: str, environment: Mapping[str, str] = os.environ) -> DaemonPlace | None:
     """The ready daemon of a testbed, None where there is none."""
     return _read(_top(environment) / testbed / "daemon.json", DaemonPlace)

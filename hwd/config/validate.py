@@ -29,6 +29,8 @@ _WORDS = {
     "model_type": "must be a mapping",
     "list_type": "must be a list",
     "tuple_type": "must be a list",
+    "too_short": "must not be empty",
+    "string_too_short": "must not be empty",
 }
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -75,7 +77,7 @@ def _say(detail: Any, model: type[BaseModel], loc: Where) -> str:
     else:
         text = _WORDS.get(kind) or detail["msg"].replace("Input should", "must")
     value = detail["input"]
-    if kind == "missing" or is_secret(loc) or isinstance(value, dict | list | tuple):
+    if kind in ("missing", "too_short", "string_too_short") or is_secret(loc) or isinstance(value, dict | list | tuple):
         return text
     shown = repr(value)
     return f"{text}, not {shown if len(shown) <= SHOWN_LENGTH_MAX else shown[:SHOWN_LENGTH_MAX] + '...'}"

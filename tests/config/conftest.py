@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from hwd.config.equipment import DriverSpecLike
 from hwd.config.testbed import Loaded, load_testbed
+from hwd.model.testbed import Testbed
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import Capabilities, PortSide, Side
 
@@ -85,3 +86,9 @@ def load(tmp_path: Path, specs: dict[str, DriverSpecLike]) -> Callable[[str], Lo
         return load_testbed(path, specs, switch_timings={"polatis-opus", "ideal"}, host_timings={"opus-cx6dx", "ideal"})
 
     return load
+
+
+@pytest.fixture
+def opus(specs: dict[str, DriverSpecLike]) -> Testbed:
+    """The testbed of the Opus paper, as the examples have it."""
+    return load_testbed(Path(__file__).parents[2] / "examples" / "opus-testbed.yaml", specs).require()

@@ -1,0 +1,93 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hwd.config.topology import load_topology
+from hwd.config.wanted import parse_what
+from hwd.model.testbed import Testbed
+from hwd_drivers.kit.errors import ConfigError
+
+
+def test_pairs_and_ranges_are_written_out(opus: Testbed) -> None:
+    wanted = parse_what("ocs1:1A-2B, 3B-4A,5A..7A-9B..11B", opus)
+    assert [str(one) for one in wanted.crossconnects] == [
+        "ocs1:1A-2B",
+        "ocs1:4A-3B",
+        "ocs1:5A-9B",
+        "ocs1:6A-10B",
+        "ocs1:7A-11B",
+    ]
+    assert wanted.links == ()
+
+
+def test_named_topology_is_generated_with_its_arguments(opus: Testbed) -> None:
+    wanted = parse_what("  ring hosts=h0,h1   rail=0 ", opus)
+    assert wanted.name == "ring hosts=h0,h1 rail=0"
+    assert [str(link) for link in wanted.links] == ["h0.eth1<->h1.eth0", "h0.eth0<->h1.eth1"]
+
+
+def test_topology_file_gives_its_links(opus: Testbed, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text("topology: two\nlinks:\n  - h0.eth0 <-> h1.eth0\n  - h3.eth1<->h2.eth1\n")
+    wanted = parse_what("t.yaml", opus, folder=tmp_path)
+    assert [str(link) for link in wanted.links] == ["h0.eth0<->h1.eth0", "h2.eth1<->h3.eth1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "nothing asked for"),
+        ("rong", "did you mean ring\\?"),
+        ("ring host=h0", "no argument 'host'; it takes hosts, rail, groups"),
+        ("ring hosts", "'hosts' is no argument"),
+        ("ring rail=0 rail=1", "argument rail is there twice"),
+        ("ocs2:1A-2B", "'ocs2' is no switch of testbed opus-testbed; did you mean ocs1\\?"),
+        ("ocs1:1A-33B", "ocs1 has no 33B; its ends go from 1A to 32B"),
+        ("ocs1:1A-2A", "one end must be on side A"),
+        ("ocs1:1A", "write a pair as 1A-2B"),
+        ("ocs1:", "write a pair as 1A-2B"),
+        ("ocs1:1A-2B,2A-2B", "ocs1:2A-2B: 2B is in 1A-2B already"),
+        ("ocs1:1A..4A-9B..11B", "1A..4A are 4 ports and 9B..11B are 3"),
+        ("ocs1:4A..1A-1B..4B", "a range goes up"),
+        ("ocs1:1A..999999A-1B..999999B", "over at most 4096 ports"),
+        ("ocs1:1A..4B-9B..12B", "with the same side twice"),
+        ("none.yaml", "cannot be read: No such file"),
+    ],
+)
+def test_what_means_nothing_is_refused(opus: Testbed, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        parse_what(text, opus)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("topology: t\nlinks: [h0.eth0]\n", "2: links[0]: link 'h0.eth0': write it as h0.eth0<->h1.eth0"),
+        ("topology: t\nlinks:\n  - h0.eth0 <-> h9.eth0\n", "3: links[0]: h9.eth0: no such NIC port in testbed opus-testbed; did you mean h3.eth0?"),
+        ("topology: t\nlinks:\n  - h0.eth0 <-> h1.eth0\n  - h0.eth0 <-> h2.eth0\n", "4: links[1]: h0.eth0 is in h0.eth0<->h1.eth0 already; a NIC port is in one link at a time"),
+        ("topology: t\nlinks: [h0.eth0 <-> h0.eth0]\n", "2: links[0]: link h0.eth0<->h0.eth0: a NIC port cannot be joined to itself"),
+        ("topology: t\nlinks: [5]\n", "2: links[0]: a link is text, such as h0.eth0 <-> h1.eth0"),
+        ("topology: t\nlinks: []\n", "2: links: names no link"),
+        ("topology: t\n", "1: links: is missing"),
+    ],
+)  # fmt: skip
+def test_problem_of_a_topology_file_is_told(opus: Testbed, tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(text)
+    loaded = load_topology(path, opus)
+    assert loaded.topology is None
+    assert [str(problem) for problem in loaded.problems] == [f"{path}:{said}"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.text(max_size=30)
+    | st.lists(st.sampled_from(["ring", "pairs", "giant-ring", "ocs1:", "1A", "..", "-", "2B", ",", " ", "hosts=", "h0", "rail=", "0", "groups=", "dp"]), max_size=9).map("".join)
+)  # fmt: skip
+def test_any_text_gives_something_wanted_or_a_config_error(opus: Testbed, text: str) -> None:
+    try:
+        wanted = parse_what(text, opus)
+    except ConfigError:
+        return
+    assert wanted.links or wanted.crossconnects

@@ -1,0 +1,43 @@
+from dataclasses import replace
+
+from hwd.model.plan import ApplyMode, CrashRule, Plan, SwitchMoves
+from hwd_drivers.kit.values import Crossconnect
+
+ONE, TWO, THREE = (Crossconnect.parse(text) for text in ("1A-2B", "2A-1B", "3A-4B"))
+MOVES = SwitchMoves(switch="ocs1", remove=(ONE,), add=(TWO,), keep=(THREE,), before=(ONE, THREE))
+PLAN = Plan(
+    what="ring",
+    mode=ApplyMode.UPDATE,
+    moves=(MOVES,),
+    links=(),
+    dark=(),
+    expected_s=3.0,
+    expected_from="records",
+    warnings=(),
+    lease=None,
+    crash_rule=CrashRule.ROLL_BACK,
+    ready_within_s=15.0,
+    confirm_within_s=None,
+)
+
+
+def test_after_a_move_the_added_are_there_and_the_removed_are_not() -> None:
+    assert MOVES.after == {TWO, THREE}
+    assert str(MOVES) == "ocs1: -1A-2B +2A-1B (1 kept)"
+
+
+def test_plan_without_moves_is_empty() -> None:
+    assert not PLAN.empty
+    assert replace(PLAN, moves=(replace(MOVES, remove=(), add=()),)).empty
+
+
+def test_hash_stands_for_moves_state_and_rules_and_not_for_what_is_expected() -> None:
+    assert len(PLAN.hash) == 12
+    assert replace(PLAN, expected_s=9.0, warnings=("x",)).hash == PLAN.hash
+    others = [
+        replace(PLAN, moves=(replace(MOVES, before=(ONE,)),)),
+        replace(PLAN, moves=(replace(MOVES, add=()),)),
+        replace(PLAN, mode=ApplyMode.SAFE),
+        replace(PLAN, ready_within_s=None),
+    ]
+    assert len({plan.hash for plan in [PLAN, *others]}) == 5

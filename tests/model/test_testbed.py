@@ -1,0 +1,51 @@
+import pytest
+
+from hwd.model.state import Difference
+from hwd.model.testbed import Host, Module, NicPort, NicPortId, Strand, Testbed
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.values import Crossconnect, FibreEnd, Side
+
+
+def module(*, parallel: bool) -> Module:
+    return Module(
+        type="m",
+        lanes=4,
+        parallel=parallel,
+        tx_min_dbm=-4.3,
+        tx_max_dbm=4.5,
+        rx_min_dbm=-10.6,
+        rx_max_dbm=4.5,
+        los_assert_dbm=-14.5,
+        los_deassert_dbm=-13.0,
+    )
+
+
+def port(*, parallel: bool = False) -> NicPort:
+    return NicPort(id=NicPortId(host="h0", port="eth0"), module=module(parallel=parallel), interface="eth0")
+
+
+def test_lanes_share_a_fibre_or_have_one_each() -> None:
+    assert [str(end) for end in port().ends(Side.TX)] == ["h0.eth0.tx"]
+    assert [str(end) for end in port(parallel=True).ends(Side.RX)][1:3] == ["h0.eth0/2.rx", "h0.eth0/3.rx"]
+    assert port().module.budget_db == pytest.approx(6.3)
+
+
+def test_port_that_is_not_there_is_named_with_those_that_are() -> None:
+    testbed = Testbed(name="t", switches={}, hosts={"h0": Host(name="h0", ports=(port(),))}, strands=())
+    assert testbed.port(NicPortId.parse("h0.eth0")).interface == "eth0"
+    with pytest.raises(ConfigError, match=r"h1\.eth0: no such NIC port in testbed t; it has h0\.eth0"):
+        testbed.port(NicPortId.parse("h1.eth0"))
+
+
+def test_strand_leads_from_each_end_to_the_other() -> None:
+    tx = FibreEnd(owner="h0", port="eth0", side=Side.TX)
+    into = FibreEnd(owner="ocs1", port="1", side=Side.A)
+    strand = Strand(ends=(tx, into))
+    assert (strand.other(tx), strand.other(into), str(strand)) == (into, tx, "h0.eth0.tx - ocs1.1A")
+
+
+def test_difference_without_a_difference_is_false() -> None:
+    assert not Difference(switch="ocs1", missing=(), stale=())
+    found = Difference(switch="ocs1", missing=(Crossconnect.parse("1A-2B"),), stale=())
+    assert found
+    assert str(found) == "ocs1: missing 1A-2B"

@@ -1,0 +1,72 @@
+"""The rack of the Opus paper, with any number of hosts, rails and ports."""
+
+from collections.abc import Callable
+
+import pytest
+
+from hwd.config.modules import MODULE_TYPES
+from hwd.model.testbed import Host, Module, NicPort, NicPortId, PacketSwitch, Strand, Switch, Testbed
+from hwd_drivers.kit.values import Capabilities, FibreEnd, PortSide, Side
+
+LR4 = MODULE_TYPES["100g-lr4"]
+MODULE = Module(
+    type="100g-lr4",
+    lanes=LR4.lanes,
+    parallel=LR4.parallel,
+    tx_min_dbm=LR4.tx_min_dbm,
+    tx_max_dbm=LR4.tx_max_dbm,
+    rx_min_dbm=LR4.rx_min_dbm,
+    rx_max_dbm=LR4.rx_max_dbm,
+    los_assert_dbm=-14.5,
+    los_deassert_dbm=-13.0,
+)
+
+
+@pytest.fixture
+def rack() -> Callable[..., Testbed]:
+    """`electrical` ports a host are on a packet switch, after the optical ones; `groups` are the labels by host."""
+
+    def rack(
+        hosts: int, *, ports: int = 4, rails: int = 2, electrical: int = 0, groups: tuple[tuple[str, ...], ...] = ()
+    ) -> Testbed:
+        made, strands = {}, []
+        for host in range(hosts):
+            nics = tuple(
+                NicPort(
+                    id=NicPortId(host=f"h{host}", port=f"eth{port}"),
+                    module=MODULE,
+                    interface=f"eth{port}",
+                    rail=port * rails // ports if rails and port < ports else None,
+                )
+                for port in range(ports + electrical)
+            )
+            labels = groups[host] if groups else ()
+            made[f"h{host}"] = Host(name=f"h{host}", ports=nics, groups=labels)
+            for number, nic in enumerate(nics):
+                owner = "ocs1" if number < ports else "eps1"
+                port = str(host * (ports + electrical) + number + 1)
+                into, out = (Side.A, Side.B) if owner == "ocs1" else (Side.RX, Side.TX)
+                (tx,), (rx,) = nic.ends(Side.TX), nic.ends(Side.RX)
+                strands.append(Strand(ends=(tx, FibreEnd(owner=owner, port=port, side=into))))
+                strands.append(Strand(ends=(FibreEnd(owner=owner, port=port, side=out), rx)))
+        size = hosts * (ports + electrical)
+        capabilities = Capabilities(
+            ends=tuple(PortSide(port=str(port), side=side) for side in (Side.A, Side.B) for port in range(1, size + 1)),
+            two_sided=True,
+            reciprocal=False,
+            latching=True,
+            atomic_batches=True,
+            moves_in_use=True,
+            settle_s=0.05,
+            loss_db_typical=1.0,
+            loss_db_max=2.0,
+        )
+        return Testbed(
+            name="rack",
+            hosts=made,
+            switches={"ocs1": Switch(name="ocs1", driver="oxc", model="m", capabilities=capabilities)},
+            strands=tuple(strands),
+            packet_switches={"eps1": PacketSwitch(name="eps1", ports=size)},
+        )
+
+    return rack
