@@ -7,7 +7,6 @@ await daemon.run()          # until cancelled; then the runs are aborted into th
 
 import asyncio
 import logging
-import os
 from collections.abc import Sequence
 
 from hwd.bus.gateway import Gateway
@@ -25,8 +24,10 @@ from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.telemetry.metrics import Metrics
+from hwd.timeline.alignment import Alignment
 from hwd.web.hub import Hub
 from hwd.web.service import Service
+from hwd.web.switchboard import Switchboard
 from hwd_agents.bus.protocol import Bus
 from hwd_drivers.kit.abilities import Device
 from hwd_drivers.kit.clock import Clock
@@ -38,6 +39,8 @@ from hwd_drivers.kit.timing import find_timing
 
 LAG_PERIOD_S = 0.25
 """Between two looks at how late the event loop is."""
+LAG_TELL_S = 10.0
+"""Between two documents that say so."""
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +55,7 @@ class Daemon:
         testbed_text: str,
         version: str,
         data_dir: str,
+        pid: int,
         bus: Bus,
         open_switch: OpenSwitch,
         records: Records,
@@ -64,11 +68,13 @@ class Daemon:
         journal_sync: bool = True,
     ) -> None:
         self.testbed = testbed
-        self.metrics = Metrics(version=version)
+        self.metrics = Metrics()
+        self._switchboard = Switchboard(testbed.switches)
         self.hub = Hub()
         self._testbed_text = testbed_text
         self._version = version
         self._data_dir = data_dir
+        self._pid = pid
         self._bus = bus
         self._open_switch = open_switch
         self._records = records
@@ -78,7 +84,7 @@ class Daemon:
         self._virtual_time = virtual_time
         self._recorder = RecordingSink(records)
         self._history = History(testbed)
-        self._sink = Fanout([self._recorder, self.metrics, self.hub, self._history, *sinks])
+        self._sink = Fanout([self._recorder, self.metrics, self.hub, self._history, self._switchboard, *sinks])
         self._journal = Journal(journal_disk, sync=journal_sync)
         self._recover = asyncio.Event()
 
@@ -101,8 +107,9 @@ class Daemon:
             clock=self._clock,
             ids=self._ids,
             sink=self._sink,
-            known=await self._records.alignments(),
+            known={boot: Alignment.from_data(data) for (_, boot), data in (await self._records.alignments()).items()},
             seen=await self._records.seen(),
+            durable=self._recorder.flush,
         )
         self._leases = Leases(store=self._records, clock=self._clock, ids=self._ids, sink=self._sink)
         await self._leases.load()
@@ -128,7 +135,7 @@ class Daemon:
             history=self._history,
             records=self._records,
             gateway=self._gateway,
-            switches=self._switch_data,
+            switches=self._switchboard.to_data,
             bus_address=lambda: (self._bus.address, self._bus.connected),
             recorder=self._recorder,
             hub=self.hub,
@@ -141,7 +148,7 @@ class Daemon:
     async def run(self) -> None:
         """Until cancelled. Ends with the runs in their safe states and every document written."""
         self._tell(
-            "daemon.started", version=self._version, pid=os.getpid(), testbed=self.testbed.name, data_dir=self._data_dir
+            "daemon.started", version=self._version, pid=self._pid, testbed=self.testbed.name, data_dir=self._data_dir
         )
         try:
             async with asyncio.TaskGroup() as group:
@@ -167,7 +174,7 @@ class Daemon:
         async def open_device() -> Device:
             return await self._open_switch(switch, self._sink)
 
-        return Supervisor(switch.name, open=open_device, clock=self._clock, sink=self._sink, draws=self._draws)
+        return Supervisor(name=switch.name, open=open_device, clock=self._clock, sink=self._sink, draws=self._draws)
 
     def _recover_when_up(self, document: Document) -> None:
         if document.kind == "switch.up" and self._journal.open:
@@ -183,12 +190,12 @@ class Daemon:
     async def _watch_lag(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            due_s = loop.time() + LAG_PERIOD_S
-            await asyncio.sleep(LAG_PERIOD_S)
-            self.metrics.loop_lag(max(0.0, loop.time() - due_s))
-
-    def _switch_data(self) -> list[dict[str, Json]]:
-        return [supervisor.to_data() for supervisor in self._supervisors.values()]
+            longest_s, until_s = 0.0, loop.time() + LAG_TELL_S
+            while (due_s := loop.time() + LAG_PERIOD_S) < until_s:
+                await asyncio.sleep(LAG_PERIOD_S)
+                longest_s = max(longest_s, loop.time() - due_s)
+            self._tell("daemon.lag", seconds=longest_s)
+            await asyncio.sleep(max(0.0, until_s - loop.time()))
 
     def _tell(self, kind: str, **data: Json) -> None:
         self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))

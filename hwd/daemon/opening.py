@@ -11,6 +11,9 @@ from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.documents import Sink
 from hwd_drivers.kit.errors import LinkError
 
+TWIN_LOGIN = "twin"
+"""User and password where the testbed file gives none: a twin takes any."""
+
 OpenSwitch = Callable[[Switch, Sink], Awaitable[Device]]
 
 
@@ -27,6 +30,11 @@ def opener(
         if address is None:
             raise LinkError(f"{switch.name}: its twin rack is not up. Start it with `hwd twin up`")
         spec = registry.find(switch.driver)
+        password = None
+        if switch.login_password is not None:
+            password = resolve(switch.login_password, environment=environment)
+        elif switch.twin is not None:
+            password = TWIN_LOGIN
         return await spec.open(
             registry.OpenContext(
                 name=switch.name,
@@ -34,10 +42,8 @@ def opener(
                 dialer=dialer,
                 clock=clock,
                 sink=sink,
-                user=switch.login_user,
-                password=resolve(switch.login_password, environment=environment)
-                if switch.login_password is not None
-                else None,
+                user=TWIN_LOGIN if switch.twin is not None and switch.login_user is None else switch.login_user,
+                password=password,
                 options=spec.options.model_validate(dict(switch.options)),
                 capabilities=switch.capabilities,
             )

@@ -307,7 +307,7 @@ class Reconfigurer:
                 if end.host == host and (address := self._agents.address(peer)) is not None:
                     peers.append(
                         {
-                            "port": end.port,
+                            "port": str(end),
                             "peer": str(peer),
                             "peer_ip": address[0],
                             "peer_probe_port": address[1],

@@ -1,0 +1,208 @@
+"""A world: one testbed with all its twins, agents and its daemon, in one event loop.
+
+    async def main() -> None:
+        async with World(testbed, text, seed=7) as world:
+            await world.settled()
+            run = await world.run_playbook(playbook_text)
+    run_virtual(main())
+
+Every part is a node that can be killed (`world.nodes.kill("daemon")`) and started again; what it had on its disks is still there.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from hwd.daemon.daemon import Daemon
+from hwd.daemon.opening import opener
+from hwd.model.testbed import Testbed
+from hwd.records.records import Records
+from hwd.twin.agents import agent_config
+from hwd.twin.rack import TwinRack
+from hwd.web.service import Service
+from hwd_agents.agent import Agent
+from hwd_agents.bus.memory import MemoryBroker, MemoryBus
+from hwd_agents.config import AgentConfig, SourcesConfig, TwinConfig
+from hwd_agents.sources.twin import TwinSources
+from hwd_drivers.kit.clock import ShiftedClock
+from hwd_drivers.kit.dial import MemoryDialer
+from hwd_drivers.kit.disk import MemoryDisk
+from hwd_drivers.kit.documents import Document, Sink
+from hwd_drivers.kit.errors import BugError
+from hwd_drivers.kit.ids import Draws, SeededIds
+from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.kit.virtual import Nodes, VirtualClock, VirtualLoop
+
+START_WALL_NS = 1_700_000_000_000_000_000
+"""Unix time at which every world begins."""
+DAEMON, RACK = "daemon", "rack"
+"""Names of nodes; those of the agents come from `agent_node`."""
+BUS_LATENCY_S = (0.000_08, 0.000_3)
+"""One way through the broker: what a broker on the same machine takes."""
+
+
+class World:
+    """Owns all nodes of one simulated rack. `documents` is everything that the daemon told, in order."""
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        testbed_text: str,
+        *,
+        seed: int,
+        records_url: str = "sqlite://",
+        version: str = "sim",
+        sinks: Sequence[Sink] = (),
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, VirtualLoop):
+            raise BugError("a world needs a virtual loop; start it with run_virtual")
+        self.testbed = testbed
+        self.documents: list[Document] = []
+        self.nodes = Nodes()
+        self.clock = VirtualClock(loop, wall_start_ns=START_WALL_NS)
+        self.draws = Draws(seed)
+        self.net = MemoryNet(nodes=self.nodes)
+        latency = self.draws.stream("bus")
+        self.broker = MemoryBroker(latency_s=lambda: latency.uniform(*BUS_LATENCY_S), nodes=self.nodes)
+        self.daemon: Daemon | None = None
+        self._testbed_text = testbed_text
+        self._seed = seed
+        self._records_url = records_url
+        self._version = version
+        self._sinks = (self.documents.append, *sinks)
+        self._addresses: Mapping[str, str] = {}
+        self._journal_disk = MemoryDisk()
+        self._spools = {name: MemoryDisk() for name in testbed.hosts}
+        self._lives: dict[str, int] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.rack = TwinRack(
+            testbed, dialer=self._dialer(RACK), clock=self.clock, ids=self._ids(RACK), places=lambda name: f"mem:{name}"
+        )
+        self.rack = TwinRack(
+            testbed, dialer=self._dialer(RACK), clock=self.clock, ids=self._ids(RACK), places=lambda name: f"mem:{name}"
+        )
+
+    async def __aenter__(self) -> Self:
+        with self.nodes.node(RACK):
+            started = asyncio.create_task(self.rack.start(), name="hwd:rack/start")
+        self._addresses = await started
+        for host in self.testbed.hosts:
+            self.start_agent(host)
+        self.start_daemon()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in [*self._tasks]:
+            await self.stop(name)
+        await self.rack.close()
+
+    # --- nodes
+
+    def start_agent(self, host: str) -> None:
+        """Begin a life of the agent of a host; its spool is what the life before left."""
+        twin = self.testbed.hosts[host].twin
+        assert twin is not None
+        clock = ShiftedClock(self.clock, offset_s=twin.clock_offset_s, drift_ppm=twin.clock_drift_ppm)
+        name = agent_node(host)
+        with self.nodes.node(name):
+            sources = TwinSources(self._dialer(name), self._addresses[host], clock, host=host)
+            agent = Agent(
+                self._config(host),
+                clock=clock,
+                ids=self._ids(name),
+                draws=self.draws,
+                bus=lambda will: MemoryBus(self.broker, name, clock, will),
+                sources=sources.sources(),
+                disk=self._spools[host],
+            )
+        self._start(name, agent.run())
+
+    def start_daemon(self) -> None:
+        """Begin a life of the daemon; records and journal are what the life before left."""
+        self._start(DAEMON, self._live_daemon())
+
+    def kill(self, node: str) -> None:
+        """As a crash does: nothing of it runs any more, and what it had not synced is lost."""
+        self.nodes.kill(node)
+        self._tasks.pop(node).cancel()
+        if node == DAEMON:
+            self._journal_disk.crash()
+        else:
+            self._spools[node.removeprefix("agent ")].crash()
+
+    async def stop(self, node: str) -> None:
+        """As SIGTERM does."""
+        task = self._tasks.pop(node)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    # --- what an operator does
+
+    async def settled(self) -> Service:
+        """Wait until every switch and every agent is up and all clocks are aligned."""
+        while True:
+            await asyncio.sleep(0.1)
+            for task in self._tasks.values():
+                if task.done():
+                    await task
+            service = self.daemon.service if self.daemon is not None else None
+            if service is None or not service.ready()["ready"]:
+                continue
+            if all(host["up"] and host["clock"] for host in service.hosts()):
+                return service
+
+    async def run_playbook(self, text: str, *, file: str, parameters: Mapping[str, str] | None = None) -> str:
+        """One run from start to end; returns its id."""
+        service = await self.settled()
+        run = str((await service.start_run(text=text, file=file, parameters=parameters or {}))["run"])
+        await service.wait_run(run)
+        return run
+
+    # --- parts
+
+    async def _live_daemon(self) -> None:
+        daemon = Daemon(
+            testbed=self.testbed,
+            testbed_text=self._testbed_text,
+            version=self._version,
+            data_dir="memory",
+            pid=1,
+            bus=MemoryBus(self.broker, DAEMON, self.clock),
+            open_switch=opener(
+                dialer=self._dialer(DAEMON), clock=self.clock, twin_address=self._addresses.get, environment={}
+            ),
+            records=Records(self._records_url, InlineOffload()),
+            journal_disk=self._journal_disk,
+            clock=self.clock,
+            ids=self._ids(DAEMON),
+            draws=self.draws,
+            sinks=self._sinks,
+            virtual_time=True,
+        )
+        await daemon.open()
+        self.daemon = daemon
+        await daemon.run()
+
+    def _start(self, node: str, life: Coroutine[object, object, None]) -> None:
+        self._tasks[node] = asyncio.create_task(self.nodes.run_in_node(node, life), name=f"hwd:{node}/life")
+
+    def _dialer(self, node: str) -> MemoryDialer:
+        return MemoryDialer(self.net, node=node)
+
+    def _ids(self, node: str) -> SeededIds:
+        self._lives[node] = self._lives.get(node, 0) + 1
+        return SeededIds(self.draws.stream(f"ids {node} {self._lives[node]}").getrandbits(64))
+
+    def _config(self, host: str) -> AgentConfig:
+        return agent_config(
+            self.testbed, host, broker="memory", sources=SourcesConfig(twin=TwinConfig(address=self._addresses[host]))
+        )
+
+
+def agent_node(host: str) -> str:
+    return f"agent {host}"

@@ -1,0 +1,47 @@
+"""What the switches last said, kept from documents: the status screen's view of them."""
+
+from collections.abc import Iterable, Mapping
+
+from hwd_drivers.kit.documents import Document, Json
+
+
+class Switchboard:
+    """A `Sink`. A switch that is down keeps what it last reported; `up` says that it may be old."""
+
+    def __init__(self, switches: Iterable[str]) -> None:
+        self._switches: dict[str, dict[str, Json]] = {
+            name: {
+                "switch": name,
+                "up": False,
+                "cause": "no session yet",
+                "vendor": None,
+                "model": None,
+                "serial": None,
+                "firmware": None,
+                "crossconnects": [],
+                "power_dbm": {},
+            }
+            for name in switches
+        }
+
+    def __call__(self, document: Document) -> None:
+        name = document.data.get("switch")
+        switch = self._switches.get(name) if isinstance(name, str) else None
+        if switch is None:
+            return
+        match document.kind:
+            case "switch.up":
+                switch |= {key: document.data[key] for key in ("vendor", "model", "serial", "firmware")}
+                switch |= {"up": True, "cause": ""}
+            case "switch.down":
+                switch |= {"up": False, "cause": document.data["cause"]}
+            case "switch.read":
+                switch["crossconnects"] = document.data["crossconnects"]
+            case "switch.power":
+                before, now = switch["power_dbm"], document.data["power_dbm"]
+                if isinstance(before, Mapping) and isinstance(now, Mapping):
+                    switch["power_dbm"] = {**before, **now}
+
+    def to_data(self) -> list[dict[str, Json]]:
+        """In the order of the testbed file."""
+        return [dict(switch) for switch in self._switches.values()]
