@@ -34,11 +34,11 @@ class DaemonPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackPlace:
-    """What a twin rack that is up says of itself. `switches`: address of each switch twin, by its name."""
+    """What a twin rack that is up says of itself. `addresses`: where each twin listens, by the name of its switch or host."""
 
     testbed: str
     pid: int
-    switches: Mapping[str, str] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
 
 class Announcement:

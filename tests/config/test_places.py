@@ -71,8 +71,8 @@ def test_daemons_are_listed_by_testbed(environment: dict[str, str]) -> None:
         assert [found.testbed for found in daemons(environment)] == ["a", "b"]
 
 
-def test_a_rack_says_where_its_switches_are(environment: dict[str, str]) -> None:
-    rack = RackPlace(testbed="bed", pid=os.getpid(), switches={"ocs1": "127.0.0.1:4000"})
+def test_a_rack_says_where_its_twins_are(environment: dict[str, str]) -> None:
+    rack = RackPlace(testbed="bed", pid=os.getpid(), addresses={"ocs1": "127.0.0.1:4000"})
     with Announcement(run_dir("bed", environment) / "rack.json") as announcement:
         announcement.write(rack)
         assert rack_of("bed", environment) == rack
