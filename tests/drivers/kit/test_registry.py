@@ -1,0 +1,26 @@
+"""Drivers are found by their entry points, and unknown names get the nearest known one."""
+
+import pytest
+
+from hwd_drivers.kit import registry
+from hwd_drivers.kit.errors import ConfigError
+
+
+def test_the_polatis_driver_is_installed_under_its_name() -> None:
+    assert "polatis-tl1" in registry.names()
+    assert registry.find("polatis-tl1").name == "polatis-tl1"
+
+
+def test_an_unknown_driver_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"driver 'polatis-tl': not installed\. Did you mean polatis-tl1\?"):
+        registry.find("polatis-tl")
+
+
+def test_a_driver_that_is_like_none_is_refused_with_all_names() -> None:
+    with pytest.raises(ConfigError, match=r"There are: .*polatis-tl1"):
+        registry.find("zzz")
+
+
+def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"polatis-7000.*Did you mean polatis-6000\?"):
+        registry.find("polatis-tl1").capabilities("polatis-7000", "8x8")

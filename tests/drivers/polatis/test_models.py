@@ -1,0 +1,38 @@
+"""Polatis models: ports, sides and stated figures by size."""
+
+import pytest
+
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.values import PortSide
+from hwd_drivers.polatis import driver
+
+
+def test_a_matrix_has_inputs_on_side_a_and_monitored_outputs_on_side_b() -> None:
+    capabilities = driver.capabilities("polatis-6000", "2x3")
+    assert list(map(str, capabilities.ends)) == ["1A", "2A", "1B", "2B", "3B"]
+    assert list(map(str, capabilities.monitored)) == ["1B", "2B", "3B"]
+    assert capabilities.two_sided
+    assert capabilities.reciprocal
+    assert not capabilities.latching
+    assert (capabilities.loss_db_typical, capabilities.loss_db_max, capabilities.settle_s) == (1.5, 2.7, 0.05)
+
+
+def test_a_single_sided_unit_joins_any_port_with_any() -> None:
+    capabilities = driver.capabilities("polatis-6000", "3")
+    assert capabilities.ends == tuple(PortSide(port=port) for port in ("1", "2", "3"))
+    assert not capabilities.two_sided
+
+
+@pytest.mark.parametrize(
+    ("size", "finding"),
+    [
+        (None, "Give it"),
+        ("8by8", "not a size"),
+        ("0x8", "not a size"),
+        ("400", "over the 384 ports"),
+        ("193x192", "385 ports"),
+    ],
+)
+def test_a_size_that_there_is_not_is_refused(size: str | None, finding: str) -> None:
+    with pytest.raises(ConfigError, match=finding):
+        driver.capabilities("polatis-6000", size)

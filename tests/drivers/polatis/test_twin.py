@@ -1,0 +1,333 @@
+"""The Polatis twin on the wire: exact bytes, its choices where facts run out, its faults, in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from typing_extensions import override
+
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.dial import MemoryDialer, TcpDialer
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.server import Denial
+from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.kit.values import Crossconnect, PortSide
+from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.polatis import driver
+from hwd_drivers.polatis.twin import PolatisTwin
+
+START_NS = 1_795_169_472 * 1_000_000_000
+HEAD = "\r\n\n   PolatisOXC 26-11-20 10:11:12\r\n"
+
+
+class Terminal(asyncio.Protocol):
+    """A client that only looks at bytes."""
+
+    def __init__(self) -> None:
+        self.chunks: list[str] = []
+        self.closed = asyncio.get_running_loop().create_future()
+        self.came = asyncio.Event()
+        self.transport: asyncio.Transport | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self.chunks.append(data.decode())
+        self.came.set()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set_result(exc)
+
+    def type(self, text: str) -> None:
+        assert self.transport is not None
+        self.transport.write(text.encode())
+
+    async def ask(self, text: str, *, wait_s: float = 0.5) -> str:
+        """What came within the time after `text` was sent."""
+        self.chunks.clear()
+        self.type(text)
+        await asyncio.sleep(wait_s)
+        return "".join(self.chunks)
+
+
+class World:
+    """A started twin of an 8x8 unit, and terminals."""
+
+    def __init__(self, options: dict[str, Json], timing: str) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.clock = VirtualClock(loop, wall_start_ns=START_NS)
+        self.dialer = MemoryDialer(MemoryNet())
+        self.loop = loop
+        self.twin = PolatisTwin(
+            name="ocs1",
+            capabilities=driver.capabilities("polatis-6000", "8x8"),
+            timing=find_timing(timing),
+            draws=Draws(7),
+            clock=self.clock,
+            dialer=self.dialer,
+            address="mem:ocs1",
+            options=options,
+        )
+
+    async def terminal(self, *, login: bool = True) -> Terminal:
+        _, terminal = await self.dialer.connect(Terminal, "mem:ocs1")
+        if login:
+            terminal.type("ACT-USER::admin:1::root;")
+            await terminal.came.wait()
+            terminal.came.clear()
+            terminal.chunks.clear()
+        return terminal
+
+
+def in_world(
+    timing: str = "ideal", **options: Json
+) -> Callable[[Callable[[World], Awaitable[None]]], Callable[[], None]]:
+    def wrap(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
+        async def main() -> None:
+            world = World(options, timing)
+            await world.twin.start()
+            try:
+                await test(world)
+            finally:
+                await world.twin.close()
+
+        def run() -> None:
+            run_virtual(main())
+
+        return run
+
+    return wrap
+
+
+@in_world()
+async def test_answers_have_the_bytes_that_known_clients_parse(world: World) -> None:
+    terminal = await world.terminal()
+    terminal.type("ENT-PATCH::1&2,9&10:123:;\n")
+    await asyncio.sleep(0.1)
+    assert terminal.chunks == [f"{HEAD}M  123 COMPLD\r\n;\r\n"]
+    terminal.chunks.clear()
+    terminal.type("RTRV-PATCH:::124:;\n")
+    await asyncio.sleep(0.1)
+    assert terminal.chunks == [f'{HEAD}M  124 COMPLD\r\n   "1,9"\r\n   "2,10"\r\n;\r\n']
+    terminal.chunks.clear()
+    terminal.type("ENT-PATCH::1,99:5:;\n")
+    await asyncio.sleep(0.1)
+    assert terminal.chunks == [f"{HEAD}M  5 DENY\r\n   IIAC\r\n   /* Invalid OXC port: 99 */\r\n;\r\n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("RTRV-PATCH:::7:;", "M  7 COMPLD\r\n;"),
+        ('RTRV-PATCH:"PolatisOXC"::7:;', "M  7 COMPLD\r\n;"),
+        ("RTRV-PATCH:Other::7:;", "M  7 DENY\r\n   IITA\r\n;"),
+        ("RTRV-HDR:::7:;", "M  7 COMPLD\r\n;"),
+        ("RTRV-HDR;", "M  0 COMPLD\r\n;"),
+        ("MAKE-COFFEE:::7:;", "M  7 DENY\r\n   IICM\r\n;"),
+        ("%%%:::7:;", "M  7 DENY\r\n   IICM\r\n;"),
+        ("OPR-ARC-EQPT::REPMGR:7::IND;", "M  7 COMPLD\r\n;"),
+        ("RTRV-EQPT::SYSTEM:7:::PARAMETER=SIZE;", 'M  7 COMPLD\r\n   "SYSTEM:SIZE=8x8"\r\n;'),
+        ("RTRV-PORT-POWER::9:7:;", 'M  7 COMPLD\r\n   "9:-60.00"\r\n;'),
+        ("RTRV-PORT-POWER::1:7:;", "M  7 DENY\r\n   IIAC\r\n   /* No power monitor at port: 1 */\r\n;"),
+        ("ENT-PATCH::1,2:7:;", "M  7 DENY\r\n   IIAC\r\n   /* Ports 1 and 2 are on the same side */\r\n;"),
+        ("DLT-PATCH::ALL:7:;", "M  7 COMPLD\r\n;"),
+        ("DLT-PATCH::3:7:;", "M  7 COMPLD\r\n;"),
+    ],
+)
+def test_commands_are_answered(text: str, answer: str) -> None:
+    @in_world()
+    async def story(world: World) -> None:
+        terminal = await world.terminal()
+        assert answer in await terminal.ask(text)
+
+    story()
+
+
+@in_world()
+async def test_a_list_with_one_wrong_port_does_nothing(world: World) -> None:
+    terminal = await world.terminal()
+    assert "DENY" in await terminal.ask("ENT-PATCH::1&2,9&17:1:;")
+    assert '"' not in await terminal.ask("RTRV-PATCH:::2:;")
+
+
+@in_world()
+async def test_ports_in_use_move_and_either_end_deletes(world: World) -> None:
+    terminal = await world.terminal()
+    await terminal.ask("ENT-PATCH::1&2,9&10:1:;ENT-PATCH::10,1:2:;")
+    assert '"1,10"' in (patches := await terminal.ask("RTRV-PATCH::ALL:3:;"))
+    assert patches.count('"') == 2
+    await terminal.ask("DLT-PATCH::10:4:;")
+    assert '"' not in await terminal.ask("RTRV-PATCH:::5:;")
+
+
+@in_world(in_use="deny")
+async def test_ports_in_use_are_denied_where_the_unit_does_not_move(world: World) -> None:
+    terminal = await world.terminal()
+    await terminal.ask("ENT-PATCH::1,9:1:;")
+    assert "SROF" in await terminal.ask("ENT-PATCH::1,10:2:;")
+
+
+@in_world(user="admin", password="root")
+async def test_nothing_is_answered_before_a_good_login(world: World) -> None:
+    terminal = await world.terminal(login=False)
+    assert "PLNA" in await terminal.ask("RTRV-PATCH:::1:;")
+    assert "M  2 DENY\r\n   PICC\r\n;\r\n" in await terminal.ask("ACT-USER::admin:2::wrong;")
+    assert "M  3 COMPLD" in await terminal.ask("ACT-USER::admin:3::root;")
+    assert "M  4 COMPLD" in await terminal.ask("RTRV-PATCH:::4:;")
+    assert "PLNA" in await terminal.ask("CANC-USER::admin:5:;RTRV-PATCH:::6:;")
+
+
+@in_world("polatis-opus")
+async def test_optical_time_and_answer_time_are_apart(world: World) -> None:
+    terminal = await world.terminal()
+    world.twin.mirror.set_input(PortSide.parse("1A"), 0.0)
+    tuned_s: list[float] = []
+    started_s = world.loop.time()
+    world.twin.mirror.on_change.append(lambda now_ns: tuned_s.append(now_ns / 1e9 - started_s))
+    terminal.type("ENT-PATCH::1,9:1:;")
+    await terminal.came.wait()
+    assert 0.19 <= world.loop.time() - started_s <= 0.21
+    assert len(tuned_s) == 2
+    assert tuned_s[0] == 0
+    assert 0.02 <= tuned_s[1] <= 0.095
+    assert "9:-1." in await terminal.ask("RTRV-PORT-POWER::9:2:;")
+
+
+@in_world("polatis-opus", answer="at-once")
+async def test_a_unit_may_answer_before_it_has_settled(world: World) -> None:
+    terminal = await world.terminal()
+    assert "COMPLD" in await terminal.ask("ENT-PATCH::1,9:1:;", wait_s=0.001)
+    assert world.twin.mirror.next_ns() is not None
+
+
+@in_world()
+async def test_a_slow_answer_is_acknowledged_after_two_seconds(world: World) -> None:
+    terminal = await world.terminal()
+    world.twin.faults.slow_s = 3.0
+    assert await terminal.ask("RTRV-PATCH:::8:;", wait_s=2.5) == "\r\nIP 8\r\n<"
+    assert "M  8 COMPLD" in await terminal.ask("", wait_s=1.0)
+
+
+@in_world(lines_per_block=1)
+async def test_long_answers_are_cut_in_blocks_where_asked_for(world: World) -> None:
+    terminal = await world.terminal()
+    await terminal.ask("ENT-PATCH::1&2,9&10:1:;")
+    text = await terminal.ask("RTRV-PATCH:::2:;")
+    assert text.count("M  2 COMPLD") == 2
+    assert text.count(">\r\n") == 1
+
+
+@in_world(reports=True)
+async def test_changes_are_reported_to_sessions_that_have_not_muted_them(world: World) -> None:
+    one, other = await world.terminal(), await world.terminal()
+    await one.ask("OPR-ARC-EQPT::REPMGR:1::IND;")
+    assert "REPT" not in await one.ask("ENT-PATCH::1,9:2:;")
+    assert 'A  1 REPT EVT PATCH\r\n   "1:NA,TUNED,NSA,,,,,:\\"1,9\\""\r\n;\r\n' in "".join(other.chunks)
+
+
+@in_world()
+async def test_a_denial_is_for_the_next_change_only(world: World) -> None:
+    terminal = await world.terminal()
+    world.twin.faults.deny_next = Denial(code="SROF", text="mirror drive fault")
+    assert "M  1 COMPLD" in await terminal.ask("RTRV-PATCH:::1:;")
+    assert "SROF\r\n   /* mirror drive fault */" in await terminal.ask("ENT-PATCH::1,9:2:;")
+    assert "M  3 COMPLD" in await terminal.ask("ENT-PATCH::1,9:3:;")
+
+
+@in_world()
+async def test_a_silent_unit_does_and_does_not_tell(world: World) -> None:
+    terminal = await world.terminal()
+    world.twin.faults.silent = True
+    assert await terminal.ask("ENT-PATCH::1,9:1:;") == ""
+    world.twin.faults.clear()
+    assert '"1,9"' in await terminal.ask("RTRV-PATCH:::2:;")
+
+
+@in_world()
+async def test_a_stuck_mirror_is_answered_and_not_moved(world: World) -> None:
+    terminal = await world.terminal()
+    world.twin.faults.stick([PortSide.parse("1A")])
+    assert "COMPLD" in await terminal.ask("ENT-PATCH::1,9:1:;")
+    assert '"' not in await terminal.ask("RTRV-PATCH:::2:;")
+
+
+@in_world()
+async def test_a_reset_and_a_refusal_end_sessions(world: World) -> None:
+    terminal = await world.terminal()
+    world.twin.faults.reset()
+    await terminal.closed
+    world.twin.faults.refusing = True
+    refused = await world.terminal(login=False)
+    await refused.closed
+
+
+@in_world()
+async def test_a_session_that_is_idle_too_long_is_ended(world: World) -> None:
+    terminal = await world.terminal()
+    await terminal.ask("ED-EQPT::TIMEOUT:1:::ADMIN=10;")
+    await terminal.ask("RTRV-HDR:::2:;", wait_s=9)
+    assert not terminal.closed.done()
+    await asyncio.sleep(1.1)
+    assert terminal.closed.done()
+
+
+@in_world()
+async def test_endless_bytes_end_the_session_and_not_the_twin(world: World) -> None:
+    terminal = await world.terminal()
+    terminal.type("x" * 70_000)
+    await terminal.closed
+    assert "COMPLD" in await (await world.terminal()).ask("RTRV-HDR:::1:;")
+
+
+def test_two_twins_of_one_seed_tell_the_same() -> None:
+    told: list[str] = []
+
+    @in_world("polatis-mfabric")
+    async def story(world: World) -> None:
+        terminal = await world.terminal()
+        world.twin.mirror.set_input(PortSide.parse("1A"), 0.0)
+        terminal.type("ENT-PATCH::1,9:1:;")
+        await asyncio.sleep(1)
+        power = await terminal.ask("RTRV-PORT-POWER::9:2:;RTRV-INV::OCS:3:;")
+        told.append(f"{power} {world.twin.mirror.loss_db(Crossconnect.parse('1A-1B'))}")
+
+    story()
+    story()
+    assert told[0] == told[1]
+
+
+async def test_it_is_served_over_tcp_too() -> None:
+    twin = PolatisTwin(
+        name="ocs1",
+        capabilities=driver.capabilities("polatis-6000", "8x8"),
+        timing=find_timing("ideal"),
+        draws=Draws(7),
+        clock=SystemClock(),
+        dialer=TcpDialer(),
+        address="127.0.0.1:0",
+        options={},
+    )
+    reader, writer = await asyncio.open_connection(*(await twin.start()).split(":"))
+    writer.write(b"ACT-USER::admin:1::root;\r\nRTRV-HDR:::2:;\r\n")
+    assert b"M  1 COMPLD" in await reader.readuntil(b"\n;\r\n")
+    assert b"M  2 COMPLD" in await reader.readuntil(b"\n;\r\n")
+    await twin.close()
+    assert await reader.read() == b""
+    writer.close()
+
+
+def test_an_unknown_option_of_a_twin_is_refused_by_name() -> None:
+    async def main() -> None:
+        with pytest.raises(ConfigError, match="twin ocs1: in_us: Extra inputs"):
+            World({"in_us": "deny"}, "ideal")
+
+    run_virtual(main())
