@@ -1,0 +1,5 @@
+"""The command line: arguments to calls."""
+
+from hwd.cli.program import main
+
+__all__ = ["main"]

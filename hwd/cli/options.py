@@ -1,0 +1,46 @@
+"""Options and arguments that several commands share."""
+
+from typing import Annotated
+
+import typer
+
+from hwd.model.plan import ApplyMode
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; text for people goes to stderr.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="JSON lines on stdout; text for people goes to stderr.")]
+Url = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help="The daemon. Default: HWD_URL, else the one of this user here."),
+]
+Data = Annotated[
+    str | None,
+    typer.Option("--data", metavar="DIR", help="Read the records of this data directory, without a daemon."),
+]
+Lease = Annotated[str | None, typer.Option("--lease", metavar="LEASE", help="Act under this lease of yours.")]
+Mode = Annotated[
+    ApplyMode,
+    typer.Option(
+        "--mode", help="safe: refuse what collides; update: replace what collides; overwrite: replace everything."
+    ),
+]
+What = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="WHAT...",
+        help="A topology file, a topology with arguments (ring hosts=h0,h1 rail=0), or pairs (ocs1:1A-2B,3A-4B).",
+    ),
+]
+ReadyWithin = Annotated[
+    float,
+    typer.Option("--ready-within", metavar="S", help="Roll back unless all links are ready in so many seconds."),
+]
+NoReady = Annotated[
+    bool, typer.Option("--no-ready", help="Be content with what the switches report: do not wait for links.")
+]
+ConfirmWithin = Annotated[
+    float | None,
+    typer.Option("--confirm-within", metavar="S", help="Roll back unless `hwd confirm` comes in so many seconds."),
+]
+
+READY_WITHIN_S = 20.0
+"""The slowest NICs known take some 10 s (ConnectX-6 Dx under rapid repeats); twice that is given up on."""

@@ -1,0 +1,91 @@
+"""What the command line says: JSON on stdout for programs, text for people beside it. Colour on a terminal only."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+GOOD = frozenset({"up", "connected", "succeeded", "confirmed", "tuned", "ready", "done"})
+BAD = frozenset({"down", "not connected", "failed", "crashed", "unknown"})
+MIDDLING = frozenset({"aborted", "rolled-back", "tuning", "awaiting-confirm", "rolling-back"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """With `json`, text for people goes to stderr, so that stdout is one JSON document, or JSON lines."""
+
+    json: bool
+
+    def say(self, text: str = "") -> None:
+        typer.echo(text, err=self.json, color=self._colour(sys.stderr if self.json else sys.stdout))
+
+    def note(self, text: str) -> None:
+        """What is no result: progress, remarks. Always to stderr."""
+        typer.echo(text, err=True, color=self._colour(sys.stderr))
+
+    def data(self, value: object) -> None:
+        """The JSON document, where it was asked for."""
+        if self.json:
+            typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+    def line(self, value: object) -> None:
+        """One of many JSON documents, a line each."""
+        if self.json:
+            typer.echo(json.dumps(value, ensure_ascii=False, default=str))
+            sys.stdout.flush()
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Columns under headings; a word that says good or bad has its colour."""
+        cells = [tuple("" if cell is None else str(cell) for cell in row) for row in rows]
+        widths = [max([len(heading), *(len(row[column]) for row in cells)]) for column, heading in enumerate(headings)]
+        self.say(typer.style(_line(headings, widths), bold=True))
+        for row in cells:
+            line = "  ".join(
+                coloured(cell) + " " * (width - len(cell)) for cell, width in zip(row, widths, strict=True)
+            )
+            self.say(line.rstrip())
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether a person looks at stderr: then progress bars and questions make sense."""
+        return sys.stderr.isatty() and sys.stdin.isatty()
+
+    @staticmethod
+    def _colour(stream: Any) -> bool:
+        return bool(stream.isatty()) and not os.environ.get("NO_COLOR")
+
+
+def coloured(word: str) -> str:
+    if word in GOOD:
+        return typer.style(word, fg=typer.colors.GREEN)
+    if word in BAD:
+        return typer.style(word, fg=typer.colors.RED)
+    if word in MIDDLING:
+        return typer.style(word, fg=typer.colors.YELLOW)
+    return word
+
+
+def seconds(value: float | None) -> str:
+    """`4.2 s`, `81 ms`; empty where it is not known."""
+    if value is None:
+        return ""
+    if abs(value) < 1:
+        return f"{value * 1e3:.3g} ms"
+    return f"{value:.3g} s" if abs(value) < 120 else f"{value / 60:.0f} min"
+
+
+def plural(count: int, one: str) -> str:
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
+def words(data: Mapping[str, Any]) -> str:
+    """The plain values of a document, in a line."""
+    return " ".join(f"{key}={value}" for key, value in data.items() if isinstance(value, str | int | float | bool))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

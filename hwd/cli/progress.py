@@ -1,0 +1,46 @@
+"""The progress bar of a run, for a terminal."""
+
+from typing import Any, Self
+
+import rich.progress
+import typer
+from rich.console import Console
+
+from hwd.cli.output import seconds
+
+
+class Progress:
+    """A bar on stderr: steps done, what is under way, how long it will take. Use it as a context."""
+
+    def __init__(self, steps: int) -> None:
+        self._progress = rich.progress.Progress(
+            rich.progress.TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            rich.progress.BarColumn(),
+            rich.progress.TextColumn("{task.description}", markup=False),
+            rich.progress.TimeElapsedColumn(),
+            rich.progress.TextColumn("{task.fields[left]}", markup=False),
+            console=Console(stderr=True),
+        )
+        self._bar = self._progress.add_task("", total=steps, left="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+
+    def step(self, data: dict[str, Any]) -> None:
+        """Show one `run.step`."""
+        left = f"about {seconds(data['expected_s'])} to go" if data["expected_s"] else ""
+        self._progress.update(self._bar, completed=data["done"], description=data["what"], left=left)
+
+    def ask(self, question: str) -> bool:
+        """Yes or no; another Ctrl-C is a yes."""
+        self._progress.stop()
+        try:
+            return typer.confirm(question, default=True, err=True)
+        except typer.Abort:
+            return True
+        finally:
+            self._progress.start()

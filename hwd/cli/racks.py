@@ -1,0 +1,164 @@
+"""`hwd demo`, `check`, `serve`, `twin`: files, processes, twins."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hwd.cli.options import Json
+from hwd.cli.output import Output, plural
+
+_twin = typer.Typer(help="Simulated racks and devices.", no_args_is_help=True, rich_markup_mode=None)
+
+TestbedFile = Annotated[Path, typer.Argument(metavar="TESTBED", help="A testbed file.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say every step.")]
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command(epilog="Example: hwd demo")(demo)
+    program.command(epilog="Example: hwd check examples/opus-testbed.yaml playbooks/smoke.yaml")(check)
+    program.command(epilog="Example: hwd serve examples/opus-testbed.yaml --http 127.0.0.1:8642")(serve)
+    program.add_typer(_twin, name="twin")
+
+
+def demo(
+    report: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where the report goes.")] = Path(
+        "demo-report.html"
+    ),
+    json: Json = False,
+) -> None:
+    """A whole twin rack and its main experiment, in one process tree, under a minute."""
+    from hwd.cli.demo import main
+
+    raise typer.Exit(main(report=report, json=json))
+
+
+def check(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Testbeds, playbooks, topologies.")],
+    json: Json = False,
+) -> None:
+    """Say everything that is wrong in files, with file and line. Exit status 2 when more than warnings were found.
+
+    Playbooks and topologies are held against the testbed, where one is among the files.
+    """
+    from hwd.daemon.installed import check as check_files
+
+    output = Output(json=json)
+    problems = check_files(files)
+    errors = sum(not problem.warning for problem in problems)
+    for problem in problems:
+        output.say(str(problem))
+    output.note(f"{plural(len(files), 'file')}: {plural(errors, 'error')}, {plural(len(problems) - errors, 'warning')}")
+    output.data(
+        [
+            {
+                "file": problem.file,
+                "line": problem.line,
+                "path": problem.path,
+                "text": problem.text,
+                "warning": problem.warning,
+            }
+            for problem in problems
+        ]
+    )
+    if errors:
+        raise typer.Exit(2)
+
+
+def serve(
+    testbed: TestbedFile,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Default: ~/.local/state/hwd/<testbed>.")
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="HOST:PORT",
+            help="Default: 127.0.0.1, port 8642 or a free one. Other addresses need HWD_TOKENS.",
+        ),
+    ] = None,
+    mqtt: Annotated[
+        str, typer.Option("--mqtt", metavar="embedded|URL", help="A broker inside, or mqtt://host:port.")
+    ] = "embedded",
+    no_twin: Annotated[
+        bool, typer.Option("--no-twin", help="Do not start the twin rack; somebody runs `hwd twin up`.")
+    ] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run the daemon of a testbed, until Ctrl-C. Its twins, where it has any, are started as a process of their own."""
+    from hwd.daemon.running import log_to_stderr, run_until_stopped
+    from hwd.daemon.serve import ServeOptions
+    from hwd.daemon.serve import serve as serve_testbed
+
+    log_to_stderr(verbose=verbose)
+    options = ServeOptions(testbed=testbed, data=data, http=http, mqtt=mqtt, twin=not no_twin)
+    run_until_stopped(serve_testbed(options))
+
+
+@_twin.command(epilog="Example: hwd twin up examples/opus-testbed.yaml")
+def up(
+    testbed: TestbedFile,
+    process_hosts: Annotated[
+        bool, typer.Option("--process-hosts", help="Hosts without kernel interfaces: needs no privileges.")
+    ] = False,
+    no_agents: Annotated[bool, typer.Option("--no-agents", help="Start no agents on the twin hosts.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run the twin rack of a testbed: its simulated switches and hosts, and the light between them. Until Ctrl-C."""
+    from hwd.config.places import run_dir
+    from hwd.daemon.installed import load
+    from hwd.daemon.running import log_to_stderr, run_until_stopped
+    from hwd.twin.serve import serve_rack
+
+    log_to_stderr(verbose=verbose)
+    loaded = load(testbed).require()
+    run_until_stopped(
+        serve_rack(loaded, run_dir=run_dir(loaded.name), process_hosts=process_hosts, with_agents=not no_agents)
+    )
+
+
+@_twin.command(epilog="Example: hwd twin down examples/opus-testbed.yaml")
+def down(testbed: TestbedFile, json: Json = False) -> None:
+    """End the twin rack of a testbed that runs in the background."""
+    import os
+    import signal
+
+    from hwd.config.places import rack_of
+    from hwd.daemon.installed import load
+    from hwd_drivers.kit.errors import LinkError
+
+    output = Output(json=json)
+    name = load(testbed).require().name
+    rack = rack_of(name)
+    if rack is None:
+        raise LinkError(f"testbed {name}: no twin rack of it is up. Nothing to do")
+    os.kill(rack.pid, signal.SIGTERM)
+    output.say(f"twin rack {name} (pid {rack.pid}) told to end")
+    output.data({"testbed": name, "pid": rack.pid})
+
+
+@_twin.command("serve", epilog="Example: hwd twin serve polatis-6000 --listen 127.0.0.1:3082 --set size=32x32")
+def serve_one(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model of any driver, such as polatis-6000.")],
+    listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Port 0 takes a free one.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="K=V", help="size, timing, seed, or an option of the twin; any number."),
+    ] = None,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Run one simulated device alone on a port, until Ctrl-C. It speaks the bytes of the real one."""
+    from hwd.daemon.running import log_to_stderr, run_until_stopped
+    from hwd.daemon.single import SingleTwin, serve_single
+
+    output = Output(json=json)
+    log_to_stderr(verbose=verbose)
+    twin = SingleTwin.parse(model, listen=listen, settings=settings or [])
+
+    def say(address: str) -> None:
+        output.say(f"{model} listens on {address}; Ctrl-C ends it")
+        output.line({"model": model, "address": address})
+
+    run_until_stopped(serve_single(twin, say))

@@ -1,0 +1,115 @@
+"""Finished runs, from a daemon or straight from a data directory: the same questions to either."""
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from hwd.config.places import records_path
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hwd.records.records import Records
+    from hwd.report.load import RunReport
+
+T = TypeVar("T")
+
+
+class Recorded(Protocol):
+    """Where runs are read from. A run is its `id` or the beginning of it."""
+
+    def runs(self) -> list[dict[str, Any]]: ...
+
+    def run(self, id: str) -> dict[str, Any]: ...
+
+    def run_documents(self, id: str) -> list[Document]: ...
+
+
+@contextlib.contextmanager
+def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, None]:
+    """The records of a data directory where one is named, else those of the daemon."""
+    if data is None:
+        from hwd.client import Client
+
+        with Client.find(url) as hwd:
+            yield hwd
+        return
+    if url is not None:
+        raise ConfigError("--url, --data: name one of them, the daemon or its data directory")
+    path = records_path(Path(data))
+    if not path.is_file():
+        raise ConfigError(
+            f"{data}: holds no records ({path.name}). Name the directory that `hwd serve --data` was given"
+        )
+    yield _Directory(path)
+
+
+def run_reports(source: Recorded, ids: Sequence[str]) -> "tuple[RunReport, ...]":
+    """What a report is made from. The runs are put into records in memory first, so that all reports are made in one way."""
+    found: dict[str, tuple[dict[str, Any], list[Document]]] = {}
+    for id in ids:
+        data = source.run(id)
+        if data["id"] not in found:
+            found[data["id"]] = data, source.run_documents(data["id"])
+    return asyncio.run(_run_reports(list(found.values())))
+
+
+async def _run_reports(found: list[tuple[dict[str, Any], list[Document]]]) -> "tuple[RunReport, ...]":
+    from hwd.records.records import Records
+    from hwd.records.run import Run, RunOutcome
+    from hwd.report.load import load
+    from hwd_drivers.kit.offload import InlineOffload
+
+    records = Records("sqlite://", InlineOffload())
+    await records.open()
+    try:
+        for data, documents in found:
+            outcome = None if data["outcome"] is None else RunOutcome(data["outcome"])
+            await records.start_run(Run(**{**data, "outcome": outcome}))
+            await records.add_documents(documents, run=data["id"])
+        return await load(records, [data["id"] for data, _ in found])
+    finally:
+        records.close()
+
+
+class _Directory:
+    """Reads beside a daemon that may be writing: SQLite's write-ahead log lets both."""
+
+    def __init__(self, path: Path) -> None:
+        self._url = f"sqlite:///{path.absolute()}"
+
+    def runs(self) -> list[dict[str, Any]]:
+        async def read(records: "Records") -> list[dict[str, Any]]:
+            return [dataclasses.asdict(run) for run in await records.runs()]
+
+        return self._read(read)
+
+    def run(self, id: str) -> dict[str, Any]:
+        async def read(records: "Records") -> dict[str, Any]:
+            return dataclasses.asdict(await records.run(id))
+
+        return self._read(read)
+
+    def run_documents(self, id: str) -> list[Document]:
+        async def read(records: "Records") -> list[Document]:
+            run = await records.run(id)
+            return [stored.document for stored in await records.documents(run=run.id)]
+
+        return self._read(read)
+
+    def _read(self, question: "Callable[[Records], Awaitable[T]]") -> "T":
+        from hwd.records.records import Records
+        from hwd_drivers.kit.offload import InlineOffload
+
+        async def ask() -> "T":
+            records = Records(self._url, InlineOffload())
+            await records.open()
+            try:
+                return await question(records)
+            finally:
+                records.close()
+
+        return asyncio.run(ask())

@@ -1,0 +1,133 @@
+"""`hwd status` and `hwd watch`: what is, and what happens."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from hwd.cli.leasing import show_leases
+from hwd.cli.options import Json, JsonLines, Url
+from hwd.cli.output import Output, coloured, plural, seconds, words
+from hwd_drivers.kit.documents import Document
+
+SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
+QUIET = ("host.event", "switch.power", "clock.aligned", "switch.read")
+"""Kinds that come by the hundred; `hwd watch --all` shows them."""
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command(epilog="Example: hwd status --json")(status)
+    program.command(epilog="Example: hwd watch --kind run. --kind timeline")(watch)
+
+
+def status(url: Url = None, json: Json = False) -> None:
+    """Switches, agents, links, leases and runs, in one screen."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        now = hwd.status()
+    bus = "connected" if now["bus"]["connected"] else "not connected"
+    output.say(f"testbed {now['testbed']}, hwd {now['version']}, broker {now['bus']['address']} {coloured(bus)}")
+    output.say()
+    output.table(("switch", "state", "what", "crossconnects"), [_switch(switch) for switch in now["switches"]])
+    output.say()
+    output.table(("host", "state", "clock", "ports with carrier"), [_host(host) for host in now["hosts"]])
+    if "links" in now:
+        output.say()
+        output.say(f"links: {', '.join(now['links']) or 'none'}")
+    output.say()
+    show_leases(output, now["leases"])
+    for one in now["reconfigurations"]:
+        left = "" if one["confirm_in_s"] is None else f", goes back in {seconds(one['confirm_in_s'])}"
+        output.say(f"reconfiguration {one['reconfiguration']} ({one['what']}) {coloured(one['state'])}{left}")
+    for run in now["runs"]:
+        output.say(
+            f"run {run['run']} ({run['playbook']}): {run['done']} of {plural(run['total'], 'step')}, about {seconds(run['expected_s'])} to go"
+        )
+    output.data(now)
+
+
+def watch(
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", metavar="KIND", help="Only this kind; `run.` is all that begin so.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Show what comes by the hundred, too.")] = False,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="ID", help="Begin after this event; 0 begins with the oldest kept.")
+    ] = None,
+    count: Annotated[int | None, typer.Option("--count", metavar="N", help="End after so many.")] = None,
+    url: Url = None,
+    json: JsonLines = False,
+) -> None:
+    """Live events and timelines, until Ctrl-C. A lost connection is taken up again where it broke."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    seen = 0
+    with Client.find(url) as hwd, hwd.events(after="-.0" if after == "0" else after, kinds=kind or ()) as events:
+        for event in events:
+            if event.document is None:
+                output.note(f"{plural(event.missed, 'event')} missed")
+                continue
+            if not (all_ or kind or json) and event.document.kind in QUIET:
+                continue
+            show(output, event.document, event.id)
+            seen += 1
+            if count is not None and seen >= count:
+                return
+
+
+def show(output: Output, document: Document, id: str) -> None:
+    """One event: a line, and under a timeline a table of its links."""
+    if output.json:
+        output.line(
+            {
+                "id": id,
+                "kind": document.kind,
+                "at_ns": document.at_ns,
+                "wall_ns": document.wall_ns,
+                "data": document.data,
+            }
+        )
+        return
+    at = datetime.fromtimestamp(document.wall_ns / 1e9, UTC).astimezone()
+    output.say(f"{at:%H:%M:%S}.{at.microsecond // 1000:03d} {document.kind} {words(document.data)}")
+    if document.kind == "timeline":
+        show_timeline(output, dict(document.data))
+
+
+def show_timeline(output: Output, timeline: dict[str, Any]) -> None:
+    rows = []
+    for link in timeline["links"]:
+        stages = {stage["name"]: stage for stage in link["stages"]}
+        figures = [_stage(stages.get(name)) for name in SHOWN_STAGES]
+        rows.append((f"  {link['link']}{' (stayed)' if link['kept'] else ''}", *figures))
+    if rows:
+        output.table(("  link", *SHOWN_STAGES), rows)
+    for breach in timeline["breaches"]:
+        output.say(f"  order broken: {breach}")
+
+
+def _stage(stage: dict[str, Any] | None) -> str:
+    if stage is None:
+        return ""
+    return str(stage["knowledge"]) if stage["seconds"] is None else seconds(stage["seconds"])
+
+
+def _switch(switch: dict[str, Any]) -> tuple[object, ...]:
+    if not switch["up"]:
+        return switch["switch"], "down", switch["cause"], ""
+    states: dict[str, int] = {}
+    for crossconnect in switch["crossconnects"] or ():
+        states[crossconnect["state"]] = states.get(crossconnect["state"], 0) + 1
+    counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
+    return switch["switch"], "up", f"{switch['vendor']} {switch['model']} {switch['serial']}", counted
+
+
+def _host(host: dict[str, Any]) -> tuple[object, ...]:
+    ports = host["ports"]
+    lit = sum(bool(port.get("carrier")) for port in ports.values())
+    clock = host["clock"]
+    aligned = "" if clock is None else f"{clock['offset_ns'] / 1e9:+.6f} s ± {clock['error_ns'] / 1e3:.0f} µs"
+    return host["host"], "up" if host["up"] else "down", aligned, f"{lit} of {len(ports)}" if ports else ""

@@ -1,0 +1,72 @@
+"""Starts the twin rack as a child that outlives the daemon, and says so when it ends."""
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+
+from hwd.config.places import is_held
+from hwd.model.testbed import Testbed
+from hwd_drivers.kit.errors import FailedError
+
+LOG_SHOWN = 5
+"""Last lines of the rack's log that are repeated when it ends by itself."""
+
+log = logging.getLogger(__name__)
+
+
+def has_twins(testbed: Testbed) -> bool:
+    return any(switch.twin for switch in testbed.switches.values()) or any(host.twin for host in testbed.hosts.values())
+
+
+class RackProcess:
+    """`hwd twin up` in a session of its own: neither the daemon's end nor a Ctrl-C on its terminal ends it."""
+
+    def __init__(self, pid: int, log_path: Path) -> None:
+        self.pid = pid
+        self.log_path = log_path
+
+    @classmethod
+    def start(cls, testbed_path: Path, run_dir: Path) -> "RackProcess | None":
+        """None where the rack of this testbed is up already."""
+        if is_held(run_dir / "rack.json"):
+            return None
+        log_path = run_dir / "rack.log"
+        arguments = [sys.executable, "-m", "hwd.cli", "twin", "up", str(testbed_path.absolute())]
+        try:
+            pid = os.posix_spawn(
+                sys.executable,
+                arguments,
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, str(log_path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                ],
+                setsid=True,
+            )
+        except OSError as error:
+            raise FailedError(f"twin rack: cannot start {' '.join(arguments)}: {error.strerror}") from error
+        return cls(pid, log_path)
+
+    async def watch(self) -> None:
+        """Until it ends, then say how; it is started again by hand, once what ended it is known."""
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        descriptor = os.pidfd_open(self.pid)
+        loop.add_reader(descriptor, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+        _, status = os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222 - it has ended, and there is nothing to wait for
+        last = "\n".join(self.log_path.read_text(errors="replace").splitlines()[-LOG_SHOWN:])
+        log.error(
+            "twin rack (pid %d) ended with status %d; `hwd twin up` starts it again. The end of %s:\n%s",
+            self.pid,
+            os.waitstatus_to_exitcode(status),
+            self.log_path,
+            last,
+        )

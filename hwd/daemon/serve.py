@@ -1,0 +1,170 @@
+"""`hwd serve`: the daemon as a process. Takes the parts of this machine, puts them together, says where it listens, and ends in order."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+from hwd.bus.broker import EmbeddedBroker
+from hwd.config.places import Announcement, DaemonPlace, data_dir, rack_of, records_path, run_dir
+from hwd.daemon.daemon import Daemon
+from hwd.daemon.datadir import DataDirectory
+from hwd.daemon.installed import load
+from hwd.daemon.launch import RackProcess, has_twins
+from hwd.daemon.opening import opener
+from hwd.model.testbed import Testbed
+from hwd.records.records import Records
+from hwd.web.app import make_app
+from hwd.web.door import check_listen, read_tokens
+from hwd.web.server import HttpServer, listen
+from hwd.web.stream import EventStream
+from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.dial import TcpDialer
+from hwd_drivers.kit.disk import FileDisk
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.ids import Draws, RandomIds
+from hwd_drivers.kit.offload import ThreadOffload
+
+HTTP_PORT = 8642
+"""Taken where no address is asked for and it is free, so that bookmarks and Prometheus find the daemon again."""
+RECORD_THREADS = 2
+"""One that writes and one that reads; SQLite has one writer."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """What the command line says. `http` None: 127.0.0.1, port 8642 or a free one. `mqtt`: `embedded`, `embedded:HOST:PORT` or a URL."""
+
+    testbed: Path
+    data: Path | None = None
+    http: str | None = None
+    mqtt: str = "embedded"
+    twin: bool = True
+
+
+async def serve(options: ServeOptions, environment: Mapping[str, str] = os.environ) -> None:
+    """Until cancelled. Raises ConfigError with all problems of the testbed file, RefusedError where another daemon has the testbed or its data."""
+    loaded = load(options.testbed)
+    testbed = loaded.require()
+    for problem in loaded.problems:
+        log.warning("%s", problem)
+    tokens = read_tokens(environment)
+    directory = options.data or data_dir(testbed.name, environment)
+    folder = run_dir(testbed.name, environment)
+    async with contextlib.AsyncExitStack() as stack:
+        announcement = stack.enter_context(Announcement(folder / "daemon.json"))
+        data = stack.enter_context(DataDirectory(directory))
+        sock = stack.enter_context(_listen(options.http, tokens))
+        mqtt_url = await _broker(stack, options.mqtt)
+        ids, clock, draws = RandomIds(), SystemClock(), Draws(None)
+        offload = ThreadOffload(RECORD_THREADS)
+        stack.callback(offload.close)
+        version = version_of("hwd-daemon")
+
+        def twin_address(name: str) -> str | None:
+            rack = rack_of(testbed.name, environment)
+            return None if rack is None else rack.addresses.get(name)
+
+        journal = FileDisk(data.path / "journal")
+        stack.callback(journal.close)
+        daemon = Daemon(
+            testbed=testbed,
+            testbed_text=options.testbed.read_text(encoding="utf-8"),
+            version=version,
+            data_dir=str(data.path.absolute()),
+            pid=os.getpid(),
+            bus=MqttBus(mqtt_url, f"hwd-{testbed.name}-{ids.token(length=6)}", clock, draws),
+            open_switch=opener(dialer=TcpDialer(), clock=clock, twin_address=twin_address, environment=environment),
+            records=Records(f"sqlite:///{records_path(data.path.absolute())}", offload),
+            journal_disk=journal,
+            clock=clock,
+            ids=ids,
+            draws=draws,
+        )
+        await daemon.open()
+        events = EventStream(daemon.hub, boot=ids.token(length=8))
+        app = make_app(daemon.service, metrics=daemon.metrics.render, events=events, version=version, tokens=tokens)
+        server = HttpServer(app, sock, before_stop=events.stop)
+        async with asyncio.TaskGroup() as group:
+            rack = _rack(options, testbed, folder, group)
+            try:
+                await _run(daemon, server, announcement, testbed, mqtt_url, data.path)
+            finally:
+                if rack is not None:
+                    rack.cancel()
+
+
+async def _run(
+    daemon: Daemon, server: HttpServer, announcement: Announcement, testbed: Testbed, mqtt_url: str, data: Path
+) -> None:
+    """The daemon ends first, with its runs in their safe states, and its listeners hear of it; then the HTTP server."""
+    main = asyncio.create_task(daemon.run(), name="hwd:daemon")
+    try:
+        http_url = await server.start()
+        announcement.write(
+            DaemonPlace(
+                testbed=testbed.name, pid=os.getpid(), http=http_url, mqtt=mqtt_url, data_dir=str(data.absolute())
+            )
+        )
+        switches, hosts = len(testbed.switches), len(testbed.hosts)
+        log.info("testbed %s: %d switches, %d hosts", testbed.name, switches, hosts)
+        log.info("http    %s", http_url)
+        log.info("mqtt    %s", BrokerUrl.parse(mqtt_url))
+        log.info("data    %s", data)
+        await main
+    finally:
+        main.cancel()
+        await asyncio.wait([main])
+        await server.stop()
+        log.info("ended")
+
+
+def _listen(http: str | None, tokens: frozenset[str]) -> socket.socket:
+    if http is None:
+        try:
+            return listen("127.0.0.1", HTTP_PORT)
+        except ConfigError:
+            return listen("127.0.0.1", 0)
+    host, port = host_and_port(http, "--http")
+    check_listen(host, tokens)
+    return listen(host, port)
+
+
+async def _broker(stack: contextlib.AsyncExitStack, mqtt: str) -> str:
+    kind, _, address = mqtt.partition(":")
+    if kind != "embedded":
+        BrokerUrl.parse(mqtt)
+        return mqtt
+    if address:
+        host_and_port(address, "--mqtt embedded")
+    broker = EmbeddedBroker(address or "127.0.0.1:0")
+    url = await broker.start()
+    stack.push_async_callback(broker.close)
+    return url
+
+
+def _rack(options: ServeOptions, testbed: Testbed, folder: Path, group: asyncio.TaskGroup) -> asyncio.Task[None] | None:
+    if not options.twin or not has_twins(testbed):
+        return None
+    process = RackProcess.start(options.testbed, folder)
+    if process is None:
+        log.info("twins   rack is up already")
+        return None
+    log.info("twins   rack starts as pid %d, log %s; it outlives this daemon", process.pid, process.log_path)
+    return group.create_task(process.watch(), name="hwd:twins/watch")
+
+
+def host_and_port(text: str, what: str) -> tuple[str, int]:
+    """`127.0.0.1:8642`, `[::1]:0`; raises ConfigError on anything else."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{what} {text}: write it as HOST:PORT, such as 127.0.0.1:{HTTP_PORT}")
+    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)
