@@ -3,8 +3,9 @@
 import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 
-from hwd.fabric.graph import Graph, at_switch, joinable
+from hwd.fabric.graph import Graph, joinable
 from hwd.model.testbed import Module, NicPort, NicPortId, Testbed
 from hwd_drivers.kit.values import FibreEnd, Side
 
@@ -62,7 +63,8 @@ def _of_source(graph: Graph, source: NicPort, receivers: Mapping[FibreEnd, NicPo
 def least_losses(graph: Graph, source: FibreEnd) -> Iterator[tuple[FibreEnd, float]]:
     """Every receiver that light of this transmitter could reach through free switches, with the least `loss_db_max`, nearest first."""
     switches = graph.testbed.switches
-    heap = [(leg.loss_db, leg.end.sort_key(), leg.end) for leg in graph.legs.get(source, ())]
+    serial = count()
+    heap = [(leg.loss_db, next(serial), leg.end) for leg in graph.legs.get(source, ())]
     heapq.heapify(heap)
     seen: set[FibreEnd] = set()
     while heap:
@@ -74,13 +76,12 @@ def least_losses(graph: Graph, source: FibreEnd) -> Iterator[tuple[FibreEnd, flo
         if switch is None:
             yield end, loss
             continue
-        for side in switch.capabilities.ends:
-            if not joinable(switch, end.port_side, side):
-                continue
-            for leg in graph.legs.get(at_switch(switch.name, side), ()):
-                heapq.heappush(
-                    heap, (loss + switch.capabilities.loss_db_max + leg.loss_db, leg.end.sort_key(), leg.end)
-                )
+        for out in graph.outs[switch.name]:
+            if joinable(switch, end.port_side, out.port_side):
+                for leg in graph.legs[out]:
+                    if leg.end not in seen:
+                        passed = loss + switch.capabilities.loss_db_max + leg.loss_db
+                        heapq.heappush(heap, (passed, next(serial), leg.end))
 
 
 def fits(one: Module, other: Module) -> bool:

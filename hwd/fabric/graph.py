@@ -37,13 +37,14 @@ class Graph:
             for leg in legs:
                 into.setdefault(leg.end, []).append(leg)
         self.into: Mapping[FibreEnd, tuple[Leg, ...]] = {end: tuple(legs) for end, legs in into.items()}
-        self.trunks: Mapping[str, tuple[FibreEnd, ...]] = {
-            name: tuple(
-                end
-                for end in self._emitters(switch)
-                if any(leg.end.owner in testbed.switches for leg in self.legs.get(end, ()))
-            )
+        self.outs: Mapping[str, tuple[FibreEnd, ...]] = {
+            name: tuple(end for end in self._emitters(switch) if end in self.legs)
             for name, switch in testbed.switches.items()
+        }
+        """Ends of each switch from which light goes on to anything."""
+        self.trunks: Mapping[str, tuple[FibreEnd, ...]] = {
+            name: tuple(end for end in outs if any(leg.end.owner in testbed.switches for leg in self.legs[end]))
+            for name, outs in self.outs.items()
         }
         """Ends of each switch from which light goes on to a switch."""
 
