@@ -96,6 +96,8 @@ def _unseen(name: InstantName, port: PortObserved, changes: list[Change]) -> Ins
             f"no source for {state}" if port.settled else f"the agent of {port.id.host} did not say what it watched"
         )
         return Instant.unknown(name, f"{silence}{lost}")
+    if watch.why_not and state is not InstantName.READY:
+        return Instant.unknown(name, f"{watch.why_not}{lost}")
     how = f"{watch.samples} samples, longest gap {watch.longest_gap_ns / _NS_IN_MS:.3f} ms"
     if state is InstantName.READY:
         return Instant.unknown(name, f"no transfer succeeded in {watch.samples} tries{lost}")

@@ -43,11 +43,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """How one thing of one port was watched: how often, with which longest gap, and whether it was there all the time."""
+    """How one thing of one port was watched: how often, with which longest gap, and whether it was there all the time.
+
+    `why_not` is empty where it could be looked at.
+    """
 
     samples: int
     longest_gap_ns: int
     never_lost: bool
+    why_not: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +72,8 @@ class PortObserved:
 class Observed:
     """Reads `host.event` data of one reconfiguration, and what was sampled.
 
-    `sampled` maps NIC ports (`h0.eth0`) to what their agent's settle reply says of them: `{kind: {"samples", "longest_gap_ns", "never_lost"}}`
-    with the kinds light, firmware, carrier, rdma, ready. What cannot be read is left out and named in `unreadable`.
+    `sampled` maps NIC ports (`h0.eth0`) to what their agent's settle reply says of them: an `hwd_agents.observation.Observation` for each of light,
+    firmware, carrier, rdma, ready. What cannot be read is left out and named in `unreadable`.
     """
 
     def __init__(
@@ -153,9 +157,10 @@ class Observed:
         for kind, watch in sampled.items():
             try:
                 watches[InstantName(kind)] = Watch(
-                    samples=int(watch["samples"]),
+                    samples=int(watch["looks"]),
                     longest_gap_ns=int(watch["longest_gap_ns"]),
-                    never_lost=watch["never_lost"] is True,
+                    never_lost=watch["at_begin"] is True and watch["now"] is True and watch["lost"] == 0,
+                    why_not="" if watch["seen"] else str(watch["why_not"] or "it could not be looked at"),
                 )
             except (KeyError, TypeError, ValueError) as error:
                 self.unreadable.append(f"{id}: what it sampled of {kind!r} left out: {watch!r} ({error!r})")

@@ -84,7 +84,16 @@ class Story:
     def settle(self, *hosts: str, kinds: dict[str, bool] = WATCHED) -> None:
         for host in hosts:
             watches = {
-                kind: {"samples": 500, "longest_gap_ns": 2 * MS, "never_lost": never} for kind, never in kinds.items()
+                kind: {
+                    "seen": True,
+                    "why_not": "",
+                    "at_begin": True,
+                    "now": True,
+                    "lost": 0 if never else 1,
+                    "looks": 500,
+                    "longest_gap_ns": 2 * MS,
+                }
+                for kind, never in kinds.items()
             }
             self.settled[f"{host}.eth0"] = watches
 

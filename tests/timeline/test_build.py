@@ -177,7 +177,7 @@ def test_link_may_name_its_switches_instead(story: Story) -> None:
 
 
 def test_sampling_note_that_cannot_be_read_is_told(story: Story) -> None:
-    story.settled["h0.eth0"]["light"] = {"samples": "many"}
+    story.settled["h0.eth0"]["light"] = {"looks": "many"}
     assert story.tell().breaches[0].startswith("h0.eth0: what it sampled of 'light' left out")
 
 
