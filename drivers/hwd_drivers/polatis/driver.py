@@ -38,8 +38,10 @@ class PolatisOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    login_within_s: float = Field(5.0, gt=0, description="limit for connecting and logging in")
-    dark_dbm: float = Field(-50.0, description="readings of this and less are no light; units report -50.00 or -60.00")
+    login_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and logging in")
+    dark_dbm: float = Field(
+        default=-50.0, description="readings of this and less are no light; units report -50.00 or -60.00"
+    )
 
 
 class PolatisSwitch:

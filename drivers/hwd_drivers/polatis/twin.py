@@ -45,15 +45,21 @@ class TwinOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    user: str | None = Field(None, description="the only user; left out, anybody may log in")
-    password: str | None = Field(None, description="that user's password; left out, any")
-    login_needed: bool = Field(True, description="commands before a login are denied with PLNA")
-    in_use: Literal["move", "deny"] = Field("move", description="what ENT-PATCH does with ports in use")
-    answer: Literal["timing", "at-once"] = Field("timing", description="at once: COMPLD does not wait for anything")
-    acknowledge_after_s: float | None = Field(2.0, gt=0, description="'IP ctag' before answers that take longer")
-    lines_per_block: int | None = Field(None, gt=0, description="longer answers are cut by '>'")
-    reports: bool = Field(False, description="an autonomous message for each crossconnect that is tuned or gone")
-    dark_dbm: float = Field(protocol.DARK_DBM, description="what a monitor reports without light")
+    user: str | None = Field(default=None, description="the only user; left out, anybody may log in")
+    password: str | None = Field(default=None, description="that user's password; left out, any")
+    login_needed: bool = Field(default=True, description="commands before a login are denied with PLNA")
+    in_use: Literal["move", "deny"] = Field(default="move", description="what ENT-PATCH does with ports in use")
+    answer: Literal["timing", "at-once"] = Field(
+        default="timing", description="at once: COMPLD does not wait for anything"
+    )
+    acknowledge_after_s: float | None = Field(
+        default=2.0, gt=0, description="'IP ctag' before answers that take longer"
+    )
+    lines_per_block: int | None = Field(default=None, gt=0, description="longer answers are cut by '>'")
+    reports: bool = Field(
+        default=False, description="an autonomous message for each crossconnect that is tuned or gone"
+    )
+    dark_dbm: float = Field(default=protocol.DARK_DBM, description="what a monitor reports without light")
 
 
 class PolatisTwin:
@@ -97,6 +103,11 @@ class PolatisTwin:
         self._reports = 0
         if self.options.reports:
             self.mirror.on_change.append(self._report_changes)
+
+    @property
+    def sessions(self) -> int:
+        """How many there are now."""
+        return len(self._server.sessions)
 
     @property
     def unit_type(self) -> protocol.UnitType:

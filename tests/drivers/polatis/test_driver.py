@@ -1,0 +1,279 @@
+"""The Polatis driver: the bytes that it sends, and what it makes of answers that are not what they should be."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from pydantic import BaseModel
+from typing_extensions import override
+
+from hwd_drivers.kit.abilities import CrossConnects, Device, PowerReadings
+from hwd_drivers.kit.dial import MemoryDialer
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import BugError, ConfigError, DeviceError, LoginError, ProtocolError
+from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.registry import OpenContext
+from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.kit.values import Crossconnect, PortSide
+from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.polatis import driver
+from hwd_drivers.polatis.driver import PolatisOptions, PolatisSwitch
+from hwd_drivers.polatis.twin import PolatisTwin
+
+
+class Scripted(asyncio.Protocol):
+    """A unit that answers each command with the next of the given texts; `#` stands for the CTAG."""
+
+    def __init__(self, answers: list[str]) -> None:
+        self.answers = answers
+        self.got: list[str] = []
+        self.writes: list[bytes] = []
+        self.transport: asyncio.Transport | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        assert self.transport is not None
+        self.writes.append(data)
+        for text in data.decode().split("\n"):
+            if not text:
+                continue
+            self.got.append(text)
+            if self.answers:
+                body = self.answers.pop(0).replace("#", text.split(":")[3])
+                self.transport.write(f"\r\n\n   PolatisOXC 26-11-20 10:11:12\r\n{body}\r\n;\r\n".encode())
+
+
+class Other(BaseModel):
+    """Options of some other driver."""
+
+
+class World:
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.loop = loop
+        self.clock = VirtualClock(loop, wall_start_ns=0)
+        self.dialer = MemoryDialer(MemoryNet())
+        self.capabilities = driver.capabilities("polatis-6000", "8x8")
+
+    def context(
+        self, *, user: str | None = "admin", password: str | None = "root", options: BaseModel | None = None
+    ) -> OpenContext:
+        return OpenContext(
+            name="ocs1",
+            address="mem:ocs1",
+            dialer=self.dialer,
+            clock=self.clock,
+            sink=self.sink,
+            user=user,
+            password=password,
+            options=options or PolatisOptions(),
+            capabilities=self.capabilities,
+        )
+
+    def sink(self, document: Document) -> None:
+        raise AssertionError(f"a driver reports nothing by itself: {document}")
+
+    async def scripted(self, *answers: str) -> tuple[Scripted, PolatisSwitch]:
+        unit = Scripted(["M  # COMPLD", *answers])
+        await self.dialer.listen(lambda: unit, "mem:ocs1")
+        return unit, await PolatisSwitch.open(self.context())
+
+    def twin(self, **options: str) -> PolatisTwin:
+        return PolatisTwin(
+            name="ocs1",
+            capabilities=self.capabilities,
+            timing=find_timing("ideal"),
+            draws=Draws(7),
+            clock=self.clock,
+            dialer=self.dialer,
+            address="mem:ocs1",
+            options=options,
+        )
+
+    @property
+    def soon(self) -> float:
+        return self.loop.time() + 1
+
+
+def in_world(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
+    async def main() -> None:
+        await test(World())
+
+    def run() -> None:
+        run_virtual(main())
+
+    return run
+
+
+def pairs(*texts: str) -> list[Crossconnect]:
+    return [Crossconnect.parse(text) for text in texts]
+
+
+@in_world
+async def test_all_pairs_go_in_one_command(world: World) -> None:
+    unit, switch = await world.scripted("M  # COMPLD")
+    exchange = await switch.change_crossconnects(remove=(), add=pairs("1A-2B", "2A-1B"), deadline_s=world.soon)
+    assert exchange.commands == 1
+    await switch.close()
+    assert unit.got == ["ACT-USER::admin:1::root;", "ENT-PATCH::1&2,10&9:2:;", "CANC-USER::admin:3:;"]
+
+
+@in_world
+async def test_what_is_not_moved_is_deleted_first_in_the_same_write(world: World) -> None:
+    unit, switch = await world.scripted("M  # COMPLD", "M  # COMPLD")
+    exchange = await switch.change_crossconnects(
+        remove=pairs("1A-1B", "3A-3B", "4A-4B"), add=pairs("1A-2B", "2A-1B"), deadline_s=world.soon
+    )
+    assert exchange.commands == 2
+    assert unit.writes[-1] == b"DLT-PATCH::3&4:2:;\nENT-PATCH::1&2,10&9:3:;\n"
+    await switch.close()
+
+
+@in_world
+async def test_it_has_the_abilities_of_a_switch_with_monitors(world: World) -> None:
+    _, switch = await world.scripted()
+    assert isinstance(switch, Device)
+    assert isinstance(switch, CrossConnects)
+    assert isinstance(switch, PowerReadings)
+    await switch.close()
+
+
+@in_world
+async def test_a_denial_names_device_command_code_and_text(world: World) -> None:
+    _, switch = await world.scripted("M  # DENY\r\n   IIAC\r\n   /* Invalid OXC port: 9 */")
+    with pytest.raises(
+        DeviceError, match=r"ocs1: ENT-PATCH 1A-1B: the device answered DENY IIAC \(Invalid OXC port: 9\)"
+    ) as denied:
+        await switch.change_crossconnects(remove=(), add=pairs("1A-1B"), deadline_s=world.soon)
+    error = denied.value
+    assert (error.device, error.command, error.code, error.text) == (
+        "ocs1",
+        "ENT-PATCH 1A-1B",
+        "IIAC",
+        "Invalid OXC port: 9",
+    )
+    await switch.close()
+
+
+@in_world
+async def test_a_part_done_is_no_success(world: World) -> None:
+    _, switch = await world.scripted("M  # PRTL")
+    with pytest.raises(DeviceError) as denied:
+        await switch.change_crossconnects(remove=pairs("1A-1B"), add=(), deadline_s=world.soon)
+    assert denied.value.code == "PRTL"
+    await switch.close()
+
+
+@in_world
+async def test_autonomous_messages_in_between_do_not_disturb(world: World) -> None:
+    report = 'A  17 REPT EVT EQPT\r\n   "9:NA,LOS,NSA"\r\n;\r\n\r\n\n   PolatisOXC 26-11-20 10:11:12\r\n'
+    _, switch = await world.scripted(f'{report}M  # COMPLD\r\n   "2,10"\r\n   "1,9"')
+    readings = await switch.read_crossconnects(deadline_s=world.soon)
+    assert [str(reading.crossconnect) for reading in readings] == ["1A-1B", "2A-2B"]
+    await switch.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "finding"), [("1;9", "is not in,out"), ("1,99", "names port 99, it has 1 to 16"), ("1,2", "reports 1,2")]
+)
+def test_a_reading_that_makes_no_sense_is_a_protocol_error(line: str, finding: str) -> None:
+    async def story(world: World) -> None:
+        _, switch = await world.scripted(f'M  # COMPLD\r\n   "{line}"')
+        with pytest.raises(ProtocolError, match=finding):
+            await switch.read_crossconnects(deadline_s=world.soon)
+        await switch.close()
+
+    in_world(story)()
+
+
+@in_world
+async def test_no_light_is_none_in_the_words_of_all_units(world: World) -> None:
+    _, switch = await world.scripted('M  # COMPLD\r\n   "9:-50.00"\r\n   "10:-60.00"\r\n   "11:-49.99"')
+    ends = [PortSide.parse(text) for text in ("1B", "2B", "3B")]
+    powers = await switch.read_power(ends, deadline_s=world.soon)
+    assert [power.power_dbm for power in powers] == [None, None, -49.99]
+    assert await switch.read_power([], deadline_s=world.soon) == ()
+    await switch.close()
+
+
+@in_world
+async def test_a_power_that_is_missing_is_a_protocol_error(world: World) -> None:
+    _, switch = await world.scripted('M  # COMPLD\r\n   "9:-3.00"')
+    with pytest.raises(ProtocolError, match="no reading of 2B"):
+        await switch.read_power([PortSide.parse("1B"), PortSide.parse("2B")], deadline_s=world.soon)
+    await switch.close()
+
+
+@in_world
+async def test_another_size_than_the_testbed_says_is_a_config_error(world: World) -> None:
+    _, switch = await world.scripted('M  # COMPLD\r\n   "SYSTEM:SIZE=16x16"', "M  # DENY\r\n   IICM")
+    with pytest.raises(ConfigError, match="the switch has 16x16 ports, the testbed says 8x8"):
+        await switch.capabilities(deadline_s=world.soon)
+    await switch.close()
+
+
+@in_world
+async def test_a_unit_without_monitors_is_one(world: World) -> None:
+    _, switch = await world.scripted('M  # COMPLD\r\n   "SYSTEM:SIZE=8x8"', "M  # DENY\r\n   IICM")
+    assert (await switch.capabilities(deadline_s=world.soon)).monitored == ()
+    await switch.close()
+
+
+@in_world
+async def test_a_wrong_password_is_a_login_error_without_the_password(world: World) -> None:
+    twin = world.twin(user="admin", password="other")
+    await twin.start()
+    with pytest.raises(LoginError, match=r"ocs1: .*login of admin: DENY PICC") as refused:
+        await PolatisSwitch.open(world.context(password="geheim"))
+    assert "geheim" not in str(refused.value)
+    await twin.close()
+
+
+@in_world
+async def test_a_password_does_not_show_in_its_context(world: World) -> None:
+    assert "geheim" not in repr(world.context(password="geheim"))
+
+
+@in_world
+async def test_a_port_that_the_unit_lacks_is_refused_before_anything_is_sent(world: World) -> None:
+    unit, switch = await world.scripted()
+    for text in ("9A-1B", "1-2"):
+        with pytest.raises(ConfigError, match="8x8"):
+            await switch.change_crossconnects(remove=(), add=pairs(text), deadline_s=world.soon)
+    assert len(unit.got) == 1
+    await switch.close()
+
+
+@in_world
+async def test_no_change_at_all_is_a_bug(world: World) -> None:
+    _, switch = await world.scripted()
+    with pytest.raises(BugError, match="no crossconnect"):
+        await switch.change_crossconnects(remove=(), add=(), deadline_s=world.soon)
+    await switch.close()
+
+
+@in_world
+async def test_a_testbed_without_login_or_with_other_options_is_refused(world: World) -> None:
+    with pytest.raises(ConfigError, match="needs a login"):
+        await PolatisSwitch.open(world.context(user=None))
+    with pytest.raises(BugError, match="not PolatisOptions"):
+        await PolatisSwitch.open(world.context(options=Other()))
+
+
+@in_world
+async def test_a_failed_login_leaves_no_connection(world: World) -> None:
+    twin = world.twin(user="admin", password="other")
+    await twin.start()
+    for _ in range(3):
+        with pytest.raises(LoginError):
+            await PolatisSwitch.open(world.context())
+    await asyncio.sleep(0.1)
+    assert twin.sessions == 0
+    await twin.close()
