@@ -250,7 +250,9 @@ class Records:
                 if before is None or before < upto:
                     _replace(connection, seen, {"host": host, "boot": name}, {"upto": upto})
             for (host, name), one in aligned.items():
-                _replace(connection, alignments, {"host": host, "boot": name}, {"wall_ns": one.wall_ns, "data": one.data})
+                _replace(
+                    connection, alignments, {"host": host, "boot": name}, {"wall_ns": one.wall_ns, "data": one.data}
+                )
             self._prune(connection, sum(one.run is None for one in entries))
 
     def _prune(self, connection: sa.Connection, added: int) -> None:

@@ -1,10 +1,10 @@
 """The database under the records: opens it, brings it to our version, runs transactions. Blocking; called through an Offload."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
 
 from hwd.records import schema
@@ -73,20 +73,18 @@ class Store:
 
     def _explained(self, attempt: str, error: sa.exc.DBAPIError) -> Exception:
         text = str(error.orig)
-        match error.orig:
-            case sqlite3.DatabaseError() if "not a database" in text or "malformed" in text:
-                return ConfigError(f"records {self.name}: {text}. Move the file away, or name another")
-            case sqlite3.OperationalError() if "unable to open" in text:
-                return ConfigError(f"records {self.name}: {text}. Make its folder, or look at its permissions")
-            case sqlite3.OperationalError() if "full" in text:
-                return FailedError(
-                    f"records {self.name}: cannot {attempt}: {text}. What was recorded before stays readable; "
-                    "free some space and run again"
-                )
-            case _ if error.connection_invalidated or isinstance(error, sa.exc.InterfaceError):
-                return LinkError(f"records {self.name}: cannot {attempt}: {text}")
-            case _:
-                return FailedError(f"records {self.name}: cannot {attempt}: {text}")
+        if "not a database" in text or "malformed" in text:
+            return ConfigError(f"records {self.name}: {text}. Move the file away, or name another")
+        if "unable to open" in text:
+            return ConfigError(f"records {self.name}: {text}. Make its folder, or look at its permissions")
+        if "disk is full" in text or "No space left" in text:
+            return FailedError(
+                f"records {self.name}: cannot {attempt}: {text}. What was recorded before stays readable; "
+                "free some space and run again"
+            )
+        if error.connection_invalidated or isinstance(error, sa.exc.InterfaceError):
+            return LinkError(f"records {self.name}: cannot {attempt}: {text}")
+        return FailedError(f"records {self.name}: cannot {attempt}: {text}")
 
     def _upgrade(self, connection: sa.Connection, version: int) -> None:
         if version > schema.VERSION:
@@ -101,7 +99,7 @@ class Store:
             changed = sa.update(schema.about).where(schema.about.c.key == "schema")
             connection.execute(changed.values(value=str(schema.VERSION)))
 
-    def _prepare_sqlite(self, connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
+    def _prepare_sqlite(self, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         if not self.in_memory:

@@ -1,0 +1,249 @@
+"""The report as one HTML file: no network, no script; light and dark; legible to a screen reader and on paper."""
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from importlib import resources
+
+from hwd.report.cdf import cdf
+from hwd.report.load import RunReport
+from hwd.report.papers import figures
+from hwd.report.quantity import bound, duration, interval
+from hwd.report.stages import ORIGIN_WORDS, StageRow, stage_table
+from hwd.report.waterfall import waterfall
+from hwd.timeline import Sample, StageName, Timeline, samples
+
+WATERFALLS_MAX = 12
+"""Reconfigurations drawn one by one; the tables and distributions hold all."""
+TEXT_MAX = 20_000
+"""Characters shown of a file."""
+_NS_IN_S = 1e9
+
+
+def html(reports: Sequence[RunReport], *, by: Sequence[str] | None = None, compare_with: str | None = None) -> str:
+    """One page for one run or several. `by`: what tables are split by; by default the topology, and the run where there are several."""
+    split = tuple(by) if by is not None else (("run", "topology") if len(reports) > 1 else ("topology",))
+    title = f"{reports[0].run.playbook} {reports[0].run.id}" if len(reports) == 1 else f"{len(reports)} runs compared"
+    rows = stage_table(reports, by=split, compare_with=compare_with)
+    body = [
+        *_head(title, reports),
+        *_facts(reports),
+        *_waterfalls(reports),
+        "<h2>Stages</h2>",
+        *_stages(rows),
+        *_distributions(reports, split, compare_with),
+        *_trouble(reports),
+        *(part for report in reports for part in _run(report)),
+    ]
+    style = resources.files("hwd.report").joinpath("page.css").read_text()
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>\n{style}</style></head>\n<body><main>\n"
+        + "\n".join(body)
+        + "\n</main></body></html>\n"
+    )
+
+
+def typical(timelines: Sequence[Timeline]) -> Timeline | None:
+    """The one whose slowest link is in the middle of all, among those with most links timed; None where none has links that moved."""
+    timed: list[tuple[int, float, Timeline]] = []
+    for timeline in timelines:
+        moved = [link for link in timeline.links if not link.kept]
+        seconds = [total_s for link in moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
+        if moved:
+            timed.append((len(seconds), max(seconds, default=0.0), timeline))
+    if not timed:
+        return None
+    most = max(count for count, _, _ in timed)
+    best = sorted(((seconds, timeline) for count, seconds, timeline in timed if count == most), key=lambda one: one[0])
+    return best[(len(best) - 1) // 2][1]
+
+
+def _head(title: str, reports: Sequence[RunReport]) -> Iterator[str]:
+    yield f"<h1>{escape(title)}</h1>"
+    testbeds = ", ".join(dict.fromkeys(report.run.testbed for report in reports))
+    times = " and ".join(dict.fromkeys(_time(report) for report in reports))
+    began = _date(min(report.run.started_wall_ns for report in reports))
+    yield f'<p class="soft">Testbed {escape(testbeds)}, {times}, {began}. Every figure comes from the recorded documents.</p>'
+
+
+def _facts(reports: Sequence[RunReport]) -> Iterator[str]:
+    timelines = [timeline for report in reports for timeline in report.timelines]
+    (total, *_), n = _totals(reports)
+    endings = [ending for report in reports for ending in report.endings]
+    confirmed = sum(ending.outcome == "confirmed" for ending in endings)
+    breaches = sum(len(timeline.breaches) for timeline in timelines)
+    facts = [
+        (total, f"from command to first transfer, median of {n} links"),
+        (f"{confirmed} of {len(endings)}", "reconfigurations confirmed"),
+        (str(breaches), "breaches of the order of instants"),
+        (str(sum(report.events_lost for report in reports)), "events of agents lost"),
+    ]
+    if len(reports) == 1:
+        outcome = reports[0].run.outcome
+        facts.insert(0, (str(outcome or "under way"), reports[0].run.why or "outcome of the run"))
+    yield '<div class="facts">'
+    for value, words in facts:
+        yield f'<div class="fact"><b>{escape(value)}</b><span>{escape(words)}</span></div>'
+    yield "</div>"
+
+
+def _totals(reports: Sequence[RunReport]) -> tuple[list[str], int]:
+    rows = [row for row in stage_table(reports, by=()) if row.statistics.stage is StageName.TURNAROUND]
+    medians = [
+        duration(row.statistics.median_s) + (f" ({row.time})" if len(rows) > 1 else "")
+        for row in rows
+        if row.statistics.n
+    ]
+    return [" / ".join(medians) or "unknown"], sum(row.statistics.n for row in rows)
+
+
+def _waterfalls(reports: Sequence[RunReport]) -> Iterator[str]:
+    yield "<h2>A typical reconfiguration</h2>"
+    drawn = 0
+    for number, report in enumerate(reports):
+        middle = typical(report.timelines)
+        if middle is None:
+            yield f"<p>Run {escape(report.run.id)} moved no link.</p>"
+            continue
+        key = f"w{number}"
+        virtual = report.run.virtual_time
+        yield f"<figure>{waterfall(middle, virtual_time=virtual, key=key)}</figure>"
+        others = [timeline for timeline in report.timelines if timeline is not middle and timeline.links]
+        shown = others[: max(0, WATERFALLS_MAX - drawn)]
+        drawn += len(shown)
+        if shown:
+            rest = f", {len(others) - len(shown)} more not drawn" if len(shown) < len(others) else ""
+            yield f"<details><summary>{len(shown)} other reconfigurations of run {escape(report.run.id)}{rest}</summary>"
+            for index, timeline in enumerate(shown):
+                yield f"<figure>{waterfall(timeline, virtual_time=virtual, key=f'{key}-{index}')}</figure>"
+            yield "</details>"
+
+
+def _stages(rows: Sequence[StageRow]) -> Iterator[str]:
+    headings = ("median", "95 % interval", "mean", "p95", "p99", "max", "bound")
+    yield '<div class="scroll"><table><caption>'
+    present = {row.origin for row in rows}
+    words = [f"<b>{origin}</b>: {escape(told)}" for origin, told in ORIGIN_WORDS.items() if origin in present]
+    yield (
+        "; ".join(words)
+        + ". The interval is that of the median; p95 needs 20 values and p99 needs 100; a dash stands where nothing is known.</caption>"
+    )
+    yield '<thead><tr><th scope="col">stage</th><th scope="col" class="num">n</th>'
+    yield "".join(f'<th scope="col" class="num">{heading}</th>' for heading in headings)
+    yield '<th scope="col">origin</th><th scope="col">the papers</th></tr></thead><tbody>'
+    group = ""
+    for row in rows:
+        if group != (group := f"{' · '.join(row.statistics.group) or 'all'} · {row.time}"):
+            yield f'<tr class="group"><th scope="rowgroup" colspan="11">{escape(group)}</th></tr>'
+        yield _stage(row)
+    yield "</tbody></table></div>"
+
+
+def _stage(row: StageRow) -> str:
+    one = row.statistics
+    missing = [f"{count} {word}" for count, word in ((one.unknown, "unknown"), (one.never_left, "never left")) if count]
+    more = f'<br><span class="soft">{", ".join(missing)}</span>' if missing else ""
+    mark = f'<span class="mark {row.origin}">{row.origin}</span>' if row.origin else ""
+    figures_s = (
+        duration(one.median_s),
+        interval(one.median_low_s, one.median_high_s),
+        duration(one.mean_s),
+        duration(one.p95_s),
+        duration(one.p99_s),
+        duration(one.max_s),
+        bound(one.error_s),
+    )
+    cells = "".join(f'<td class="num">{figure}</td>' for figure in figures_s)
+    beside = "<br>".join(escape(str(figure)) for figure in row.beside).replace(
+        "[fitted to it]", '<span class="fitted">fitted to it</span>'
+    )
+    return f'<tr><th scope="row">{one.stage}</th><td class="num">{one.n}{more}</td>{cells}<td>{mark}</td><td>{beside}</td></tr>'
+
+
+def _distributions(reports: Sequence[RunReport], split: Sequence[str], compare_with: str | None) -> Iterator[str]:
+    taken: list[Sample] = []
+    for report in reports:
+        for timeline in report.timelines:
+            words = {"topology": timeline.what, "run": report.run.id, "testbed": report.run.testbed}
+            group = [words[part] for part in split if part in words]
+            taken += samples([timeline], virtual_time=report.run.virtual_time, group=group)
+    if any(sample.stage.seconds is not None for sample in taken):
+        timings = frozenset[str]().union(*(report.timings for report in reports))
+        papers = figures(timings=timings, compare_with=compare_with)
+        yield f"<h2>Distributions</h2><figure>{cdf(taken, papers=papers)}</figure>"
+
+
+def _trouble(reports: Sequence[RunReport]) -> Iterator[str]:
+    """What did not go as it should: never left out, and not there where there is nothing."""
+    found: list[str] = []
+    for report in reports:
+        found += report.steps_failed
+        found += [
+            f"{ending.reconfiguration} {ending.outcome}: {ending.why}"
+            for ending in report.endings
+            if ending.outcome != "confirmed"
+        ]
+        found += [f"{one.reconfiguration}: {text}" for one in report.timelines for text in one.breaches]
+    unknown: dict[str, int] = {}
+    for report in reports:
+        for timeline in report.timelines:
+            for link in timeline.links:
+                for instant in link.instants:
+                    if instant.knowledge == "unknown":
+                        words = f"{link.link}: {instant.name} unknown, {instant.why}"
+                        unknown[words] = unknown.get(words, 0) + 1
+    if found:
+        items = "".join(f"<li>{escape(text)}</li>" for text in found)
+        yield f'<h2>What went wrong</h2><ul class="breaches">{items}</ul>'
+    if unknown:
+        items = "".join(f"<li>{escape(text)} ({count} times)</li>" for text, count in unknown.items())
+        yield f'<details><summary>What is not known ({len(unknown)})</summary><ul class="breaches">{items}</ul></details>'
+
+
+def _run(report: RunReport) -> Iterator[str]:
+    run = report.run
+    yield f"<h2>Run {escape(run.id)}</h2>"
+    ended = "under way" if run.ended_wall_ns is None else _date(run.ended_wall_ns)
+    lasted = None if run.ended_wall_ns is None else (run.ended_wall_ns - run.started_wall_ns) / _NS_IN_S
+    facts: dict[str, object] = {
+        "playbook": run.playbook,
+        "outcome": f"{run.outcome or 'under way'}" + (f": {run.why}" if run.why else ""),
+        "began": _date(run.started_wall_ns),
+        "ended": ended + ("" if lasted is None else f", after {duration(lasted)}"),
+        "time": _time(report),
+        "testbed": run.testbed,
+        "hwd": run.version + (f", commit {run.commit}" if run.commit else ""),
+        "twins' timings": ", ".join(sorted(report.timings)) or "none: hardware",
+        "parameters": dict(run.parameters) or "none",
+    }
+    yield _nested(facts)
+    if run.inventory:
+        yield f"<details open><summary>Inventory</summary>{_nested(run.inventory)}</details>"
+    for name, text in (("Playbook", run.playbook_text), ("Testbed", run.testbed_text)):
+        if text:
+            cut = "" if len(text) <= TEXT_MAX else f"\n... {len(text) - TEXT_MAX} more characters"
+            yield f"<details><summary>{name}, as it was</summary><pre>{escape(text[:TEXT_MAX])}{cut}</pre></details>"
+
+
+def _nested(value: object) -> str:
+    match value:
+        case Mapping():
+            items = "".join(f"<dt>{escape(str(key))}</dt><dd>{_nested(part)}</dd>" for key, part in value.items())
+            return f"<dl>{items}</dl>"
+        case list() | tuple():
+            return ", ".join(map(_nested, value)) if value else "none"
+        case None:
+            return '<span class="soft">unknown</span>'
+        case bool():
+            return "yes" if value else "no"
+    return escape(str(value))
+
+
+def _time(report: RunReport) -> str:
+    return "virtual time" if report.run.virtual_time else "real time"
+
+
+def _date(wall_ns: int) -> str:
+    return datetime.datetime.fromtimestamp(wall_ns / _NS_IN_S, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

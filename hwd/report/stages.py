@@ -1,0 +1,82 @@
+"""The table of stages: our figures, where they come from, and the papers' beside them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hwd.model.instant import Origin
+from hwd.report.load import RunReport
+from hwd.report.papers import PaperFigure, figures, of_stage
+from hwd.report.quantity import stated
+from hwd.timeline import Sample, StageStatistics, samples, summarise
+
+SEED = 20270110
+"""Of the bootstrap: the same record gives the same report."""
+
+ORIGIN_WORDS = {
+    Origin.MEASURED: "measured on hardware",
+    Origin.KERNEL: "a real kernel event on a twin",
+    Origin.TWIN: "drawn from a model of the twin",
+    Origin.FITTED: "drawn from a model that was made from a paper's own figure: never called reproduced",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A paper's figure beside a row. `fitted`: the twin's timing was made from it, so that agreement shows nothing about the rack."""
+
+    figure: PaperFigure
+    fitted: bool
+
+    def __str__(self) -> str:
+        value = stated(self.figure.low_s, self.figure.high_s)
+        words = [f"{self.figure.paper} {self.figure.where}: {self.figure.statistic} {value}"]
+        words += [f"({text})" for text in (self.figure.condition, self.figure.remark) if text]
+        return " ".join(words) + (" [fitted to it]" if self.fitted else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRow:
+    """One stage of one group, with the papers' figures for it."""
+
+    statistics: StageStatistics
+    beside: tuple[Beside, ...]
+
+    @property
+    def origin(self) -> Origin | None:
+        """The weakest of the values; fitted, too, where the twin's timing was made from a figure that stands beside."""
+        return Origin.FITTED if any(one.fitted for one in self.beside) else self.statistics.origin
+
+    @property
+    def time(self) -> str:
+        return "virtual time" if self.statistics.virtual_time else "real time"
+
+    @property
+    def provenance(self) -> str:
+        """`kernel, real time`; a stage that was never seen has none."""
+        return f"{self.origin}, {self.time}" if self.statistics.n else ""
+
+
+def stage_table(
+    reports: Sequence[RunReport],
+    *,
+    by: Sequence[str] = ("topology",),
+    compare_with: str | None = None,
+    seed: int = SEED,
+) -> tuple[StageRow, ...]:
+    """`by` takes `topology`, `run` and `testbed`; stages are always apart, and so are virtual and real time. Empty `by`: all together."""
+    taken: list[Sample] = []
+    timings: dict[tuple[str, ...], frozenset[str]] = {}
+    for report in reports:
+        for timeline in report.timelines:
+            words = {"topology": timeline.what, "run": report.run.id, "testbed": report.run.testbed}
+            group = tuple(words[part] for part in by if part in words)
+            timings[group] = timings.get(group, frozenset()) | report.timings
+            taken += samples([timeline], virtual_time=report.run.virtual_time, group=group)
+    return tuple(_row(row, timings[row.group], compare_with) for row in summarise(taken, seed=seed))
+
+
+def _row(statistics: StageStatistics, timings: frozenset[str], compare_with: str | None) -> StageRow:
+    chosen = of_stage(figures(timings=timings, compare_with=compare_with), statistics.stage)
+    drawn = statistics.origin not in (None, Origin.MEASURED)
+    beside = [Beside(figure=one, fitted=drawn and not timings.isdisjoint(one.drawn_by)) for one in chosen]
+    return StageRow(statistics=statistics, beside=tuple(beside))

@@ -1,0 +1,35 @@
+"""The papers' figures."""
+
+from hwd.report.papers import FIGURES, figures
+from hwd.timeline import StageName
+from hwd.twin.timing import NIC_TIMINGS
+from hwd_drivers.kit.timing import SWITCH_TIMINGS
+
+
+def test_every_timing_that_a_figure_names_exists_and_says_that_it_is_fitted() -> None:
+    for name in {name for figure in FIGURES for name in figure.drawn_by}:
+        timing = NIC_TIMINGS.get(name) or SWITCH_TIMINGS[name]
+        assert timing.fitted_to, name
+
+
+def test_every_fitted_timing_stands_beside_its_figure() -> None:
+    drawn = {name for figure in FIGURES for name in figure.drawn_by}
+    fitted = {name for timings in (NIC_TIMINGS, SWITCH_TIMINGS) for name, timing in timings.items() if timing.fitted_to}
+    assert drawn == fitted
+
+
+def test_figures_are_those_of_the_paper_whose_timings_play() -> None:
+    chosen = figures(timings=frozenset({"polatis-opus", "opus-cx6dx"}))
+    assert {figure.paper for figure in chosen} == {"opus"}
+    firmware = [figure.condition for figure in chosen if figure.stage is StageName.FIRMWARE]
+    assert firmware == ["no auto-negotiation", "rapid repeats"], "the other condition is not played"
+
+
+def test_hardware_stands_beside_all_figures() -> None:
+    assert figures(timings=frozenset()) == FIGURES
+
+
+def test_playbook_may_choose_the_paper() -> None:
+    chosen = figures(timings=frozenset({"polatis-opus"}), compare_with="mfabric-prototype")
+    assert {figure.paper for figure in chosen} == {"mfabric"}
+    assert figures(timings=frozenset(), compare_with="nobody") == ()

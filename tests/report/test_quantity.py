@@ -1,0 +1,49 @@
+"""Figures as people read them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd.report.quantity import bound, duration, interval, stated
+
+FACTORS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "–"),  # noqa: RUF001 - the dash itself
+        (0.0, "0"),
+        (75e-6, "75.0 µs"),
+        (0.2, "200 ms"),
+        (0.09995, "100 ms"),
+        (0.9996, "1.000 s"),
+        (6.2514, "6.251 s"),
+        (75.3, "75.30 s"),
+        (-0.0012, "-1.20 ms"),
+        (2e-9, "2.00 ns"),
+    ],
+)
+def test_duration_has_three_or_four_digits_and_a_unit(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_interval_says_the_unit_once() -> None:
+    assert interval(0.198, 0.207) == "198 to 207 ms"
+    assert interval(0.5, 1.5) == "500 ms to 1.500 s"
+    assert interval(0.2, 0.2) == "200 ms"
+    assert bound(0.0002) == "± 200 µs"
+
+
+def test_papers_figure_gets_no_digit_more_than_printed() -> None:
+    assert stated(6.0, 6.0) == "6 s"
+    assert stated(0.04144, 0.04144) == "41.44 ms"
+    assert stated(70e-6, 80e-6) == "70 to 80 µs"
+    assert stated(0.1, 0.2) == "100 to 200 ms"
+    assert stated(5.67, 5.67) == "5.67 s"
+
+
+@given(st.floats(1e-9, 1e5))
+def test_duration_is_right_within_its_digits(seconds: float) -> None:
+    number, unit = duration(seconds).split()
+    assert float(number) * FACTORS[unit] == pytest.approx(seconds, rel=6e-3)

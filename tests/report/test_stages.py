@@ -1,0 +1,76 @@
+"""The table of stages, and its text."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from hwd.model.instant import Origin
+from hwd.report import RunReport, StageRow, stage_table, stage_text
+from hwd.timeline import StageName, Timeline
+
+MakeTimeline = Callable[..., Timeline]
+MakeRun = Callable[..., RunReport]
+GOLDEN = Path(__file__).with_name("stage_table.txt")
+
+
+def row(rows: tuple[StageRow, ...], stage: StageName) -> StageRow:
+    (found,) = [one for one in rows if one.statistics.stage is stage]
+    return found
+
+
+def as_measured(timeline: Timeline) -> Timeline:
+    """The same as if it had been hardware."""
+    text = json.dumps(timeline.to_data())
+    for origin in ("fitted", "twin", "kernel"):
+        text = text.replace(f'"origin": "{origin}"', '"origin": "measured"')
+    return Timeline.from_data(json.loads(text))
+
+
+def test_text_for_the_terminal(make_run: MakeRun) -> None:
+    rows = stage_table([make_run(repeats=4), make_run("b7", repeats=60, virtual_time=True)])
+    assert stage_text(rows) == GOLDEN.read_text()
+
+
+def test_row_beside_the_figure_that_its_timing_was_made_from_is_fitted(make_run: MakeRun) -> None:
+    rows = stage_table([make_run()], by=())
+    carrier = row(rows, StageName.CARRIER)
+    assert carrier.statistics.origin is Origin.TWIN
+    assert carrier.origin is Origin.FITTED
+    assert all(beside.fitted for beside in carrier.beside)
+    assert "fitted to it" in str(carrier.beside[0])
+
+
+def test_nothing_measured_on_hardware_is_called_fitted(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+    report = make_run(timelines=(as_measured(make_timeline()),))
+    rows = stage_table([report, dataclasses.replace(report, timings=frozenset())], by=())
+    assert {one.origin for one in rows} == {Origin.MEASURED}
+    assert not any(beside.fitted for one in rows for beside in one.beside)
+
+
+def test_word_reproduced_is_only_ever_denied(make_run: MakeRun) -> None:
+    text = stage_text(stage_table([make_run()]))
+    assert text.count("reproduced") == text.count("never called reproduced") == 1
+
+
+def test_real_and_virtual_time_have_rows_of_their_own(make_run: MakeRun) -> None:
+    rows = stage_table([make_run(), make_run("b", virtual_time=True)], by=())
+    firmware = [one for one in rows if one.statistics.stage is StageName.FIRMWARE]
+    assert [(one.time, one.statistics.n) for one in firmware] == [("real time", 12), ("virtual time", 12)]
+
+
+def test_table_is_split_by_what_is_asked_for(make_run: MakeRun) -> None:
+    runs = [make_run("a", repeats=2), make_run("b", repeats=2)]
+    assert {one.statistics.group for one in stage_table(runs, by=("run", "topology", "stage"))} == {
+        ("a", "ring"), ("a", "pairs"), ("b", "ring"), ("b", "pairs"),
+    }  # fmt: skip
+
+
+def test_stage_that_nobody_saw_has_a_row_without_figures(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+    blind = make_timeline(hide=frozenset((f"h{host}.eth{port}", "firmware") for host in range(4) for port in range(4)))
+    rows = stage_table([make_run(timelines=(blind,))])
+    firmware = row(rows, StageName.FIRMWARE)
+    assert (firmware.statistics.n, firmware.statistics.unknown) == (0, 4)
+    assert firmware.provenance == ""
+    assert not any(beside.fitted for beside in firmware.beside)
+    assert "0 (+ 4 unknown)" in stage_text(rows)
