@@ -1,0 +1,354 @@
+"""The supervisor keeps a switch connected, tells differences, and writes nothing; against Polatis twins in virtual time."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from hwd.model.kinds import check
+from hwd_drivers.kit.abilities import Device
+from hwd_drivers.kit.dial import MemoryDialer
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import DeadlineError, DeviceError, LinkError, ProtocolError
+from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.memory import Cut, MemoryNet
+from hwd_drivers.kit.registry import OpenContext, find
+from hwd_drivers.kit.server import Denial
+from hwd_drivers.kit.supervise import FIRST_RETRY_S, LONGEST_RETRY_S, Supervisor
+from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.kit.values import Crossconnect, PortSide
+from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+
+
+class World:
+    """A twin of an 8x8 unit and a supervisor of it, which runs from `start` on."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.loop = loop
+        self.net = MemoryNet()
+        self.clock = VirtualClock(loop, wall_start_ns=0)
+        self.documents: list[Document] = []
+        self.opened_s: list[float] = []
+        self.spec = find("polatis-tl1")
+        self.password = "root"
+        capabilities = self.spec.capabilities("polatis-6000", "8x8")
+        dialer = MemoryDialer(self.net)
+        self.context = OpenContext(
+            name="ocs1",
+            address="mem:ocs1",
+            dialer=dialer,
+            clock=self.clock,
+            sink=self.documents.append,
+            user="admin",
+            password="root",
+            options=self.spec.options(),
+            capabilities=capabilities,
+        )
+        self.twin = self.spec.twin(
+            name="ocs1",
+            capabilities=capabilities,
+            timing=find_timing("ideal"),
+            draws=Draws(7),
+            clock=self.clock,
+            dialer=dialer,
+            address="mem:ocs1",
+            options={"password": "root"},
+        )
+        self.supervisor = Supervisor(
+            name="ocs1",
+            open=self.open,
+            clock=self.clock,
+            sink=self.documents.append,
+            draws=Draws(7),
+            poll_s=1.0,
+            answer_s=0.5,
+        )
+        self.running: asyncio.Task[None] | None = None
+
+    async def open(self) -> Device:
+        self.opened_s.append(self.loop.time())
+        return await self.spec.open(self.context)
+
+    async def start(self) -> None:
+        await self.twin.start()
+        self.run()
+        await self.supervisor.wait_up()
+
+    def run(self) -> None:
+        self.running = asyncio.create_task(self.supervisor.run(), name="hwd:ocs1/supervisor")
+
+    async def stop(self) -> None:
+        if self.running is not None:
+            self.running.cancel()
+            await asyncio.wait((self.running,))
+        await self.twin.close()
+        for document in self.documents:
+            check(document)
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [dict(document.data) for document in self.documents if document.kind == kind]
+
+    def kinds(self) -> list[str]:
+        return [document.kind for document in self.documents]
+
+    async def change(self, *, remove: str = "", add: str = "", within_s: float = 0.4) -> None:
+        await self.supervisor.change(remove=pairs(remove), add=pairs(add), deadline_s=self.loop.time() + within_s)
+
+    def behind_our_back(self, *, remove: str = "", add: str = "") -> None:
+        now_ns = self.clock.monotonic_ns()
+        self.twin.mirror.disconnect(pairs(remove), now_ns)
+        self.twin.mirror.connect(pairs(add), now_ns, move=True)
+
+
+def pairs(texts: str) -> list[Crossconnect]:
+    return [Crossconnect.parse(text) for text in texts.split()]
+
+
+def in_world(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
+    async def main() -> None:
+        world = World()
+        try:
+            await test(world)
+        finally:
+            await world.stop()
+
+    def run() -> None:
+        run_virtual(main())
+
+    return run
+
+
+@in_world
+async def test_a_switch_that_comes_up_is_told_with_what_it_is_and_carries(world: World) -> None:
+    world.behind_our_back(add="1A-2B")
+    await world.start()
+    await asyncio.sleep(0.1)
+    assert world.kinds() == ["switch.up", "switch.read", "switch.power"]
+    (up,) = world.told("switch.up")
+    assert (up["switch"], up["vendor"], up["model"], up["down_s"]) == ("ocs1", "Polatis", "N-OST-8x8-TWIN", 0.0)
+    (read,) = world.told("switch.read")
+    assert read["crossconnects"] == [{"id": "1A-2B", "state": "unstated"}]
+    assert (read["added"], read["removed"], read["ours"]) == ([], [], True)
+    assert world.supervisor.capabilities == world.context.capabilities
+    assert world.supervisor.cause is None
+
+
+@in_world
+async def test_nothing_new_is_told_while_nothing_changes(world: World) -> None:
+    await world.start()
+    await asyncio.sleep(60)
+    assert world.kinds() == ["switch.up", "switch.read", "switch.power"]
+
+
+@in_world
+async def test_a_change_of_ours_is_told_as_ours(world: World) -> None:
+    await world.start()
+    await world.change(add="1A-2B 2A-1B")
+    readings = await world.supervisor.read()
+    assert [str(reading.crossconnect) for reading in readings] == ["1A-2B", "2A-1B"]
+    await world.change(remove="1A-2B", add="1A-3B")
+    await asyncio.sleep(2)
+    assert [(read["added"], read["removed"], read["ours"]) for read in world.told("switch.read")[1:]] == [
+        (["1A-2B", "2A-1B"], [], True),
+        (["1A-3B"], ["1A-2B"], True),
+    ]
+    commands = world.told("switch.command")
+    assert [(each["verb"], each["outcome"]) for each in commands] == [("connect", "done"), ("change", "done")]
+
+
+def test_a_change_behind_our_back_is_found_and_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World) -> None:
+        await world.start()
+        await world.change(add="1A-2B 2A-1B")
+        await world.supervisor.read()
+        world.behind_our_back(remove="1A-2B", add="3A-3B")
+        await asyncio.sleep(1.1)
+        read = world.told("switch.read")[-1]
+        assert (read["added"], read["removed"], read["ours"]) == (["3A-3B"], ["1A-2B"], False)
+
+    with caplog.at_level(logging.WARNING):
+        in_world(story)()
+    assert "ocs1: changed behind our back: +3A-3B -1A-2B" in caplog.text
+
+
+@in_world
+async def test_ours_and_another_change_in_one_reading_is_not_ours(world: World) -> None:
+    await world.start()
+    await world.change(add="1A-2B")
+    world.behind_our_back(add="3A-3B")
+    await world.supervisor.read()
+    assert world.told("switch.read")[-1]["ours"] is False
+
+
+@in_world
+async def test_what_moved_an_end_away_is_ours_too(world: World) -> None:
+    world.behind_our_back(add="1A-2B")
+    await world.start()
+    await world.change(add="1A-3B")
+    await world.supervisor.read()
+    read = world.told("switch.read")[-1]
+    assert (read["removed"], read["ours"]) == (["1A-2B"], True)
+
+
+def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World) -> None:
+        await world.start()
+        await world.change(add="1A-2B")
+        await world.supervisor.read()
+        world.net.cut("mem:ocs1", Cut.RESET)
+        await asyncio.sleep(0.01)
+        assert world.supervisor.device is None
+        assert "Connection reset" in str(world.supervisor.cause)
+        with pytest.raises(LinkError, match="ocs1: the switch is down: ocs1: connection lost"):
+            await world.supervisor.read()
+        with pytest.raises(LinkError, match="down"):
+            await world.change(add="4A-4B")
+        world.behind_our_back(remove="1A-2B")
+        await asyncio.sleep(20)
+        world.net.heal("mem:ocs1")
+        await world.supervisor.wait_up()
+        assert world.kinds().count("switch.down") == 1
+        assert world.told("switch.up")[-1]["down_s"] == pytest.approx(world.loop.time(), abs=1)
+        read = world.told("switch.read")[-1]
+        assert (read["crossconnects"], read["removed"], read["ours"]) == ([], ["1A-2B"], False)
+        assert world.twin.mirror.crossconnects() == []
+
+    with caplog.at_level(logging.INFO):
+        in_world(story)()
+    ours = [record for record in caplog.records if record.name == "hwd_drivers.kit.supervise"]
+    texts = [f"{record.levelname} {record.message}" for record in ours]
+    assert texts[0].startswith("INFO ocs1: up: Polatis")
+    assert texts[1].startswith("WARNING ocs1: down: ocs1: connection lost")
+    assert texts[2].startswith("INFO ocs1: up again after 2")
+    assert texts[3] == "WARNING ocs1: changed behind our back: -1A-2B"
+    assert len(texts) == 4
+
+
+@in_world
+async def test_a_switch_that_is_not_there_is_told_once_and_tried_with_growing_jittered_pauses(world: World) -> None:
+    world.run()
+    await asyncio.sleep(600)
+    assert world.kinds() == ["switch.down"]
+    pauses_s = [later - sooner for sooner, later in zip(world.opened_s, world.opened_s[1:], strict=False)]
+    for failures, pause_s in enumerate(pauses_s):
+        assert pause_s <= min(LONGEST_RETRY_S, FIRST_RETRY_S * 2**failures) + 0.001
+    assert len(set(pauses_s)) == len(pauses_s)
+    assert max(pauses_s) > LONGEST_RETRY_S / 2
+
+
+@in_world
+async def test_a_refused_login_waits_the_longest_pause_at_once(world: World) -> None:
+    await world.twin.start()
+    world.context = OpenContext(
+        name="ocs1",
+        address="mem:ocs1",
+        dialer=world.context.dialer,
+        clock=world.clock,
+        sink=world.documents.append,
+        user="admin",
+        password="wrong",
+        options=world.context.options,
+        capabilities=world.context.capabilities,
+    )
+    world.run()
+    await asyncio.sleep(3 * LONGEST_RETRY_S + 1)
+    assert world.opened_s == [0, LONGEST_RETRY_S, 2 * LONGEST_RETRY_S, 3 * LONGEST_RETRY_S]
+    assert "PICC" in world.told("switch.down")[0]["cause"]
+
+
+@in_world
+async def test_a_switch_that_falls_silent_is_taken_for_down_and_comes_back(world: World) -> None:
+    await world.start()
+    world.twin.faults.silent = True
+    await asyncio.sleep(2)
+    assert "no answer within 0.5 s" in world.told("switch.down")[0]["cause"]
+    world.twin.faults.clear()
+    await world.supervisor.wait_up()
+    assert world.kinds()[-2:] == ["switch.up", "switch.read"]
+
+
+def test_a_bug_of_a_driver_is_logged_with_its_traceback_and_tried_again_late(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World) -> None:
+        async def broken() -> Device:
+            world.opened_s.append(world.loop.time())
+            raise ZeroDivisionError("a bug")
+
+        world.supervisor = Supervisor(
+            name="ocs1", open=broken, clock=world.clock, sink=world.documents.append, draws=Draws(7)
+        )
+        world.run()
+        await asyncio.sleep(LONGEST_RETRY_S + 1)
+        assert world.opened_s == [0, LONGEST_RETRY_S]
+
+    in_world(story)()
+    assert "ocs1: bug in its driver" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+@in_world
+async def test_each_failed_command_is_told_with_how_it_failed(world: World) -> None:
+    await world.start()
+    faults = world.twin.faults
+    faults.deny_next = Denial(code="SROF", text="no")
+    with pytest.raises(DeviceError):
+        await world.change(add="1A-2B")
+    faults.silent = True
+    with pytest.raises(DeadlineError):
+        await world.change(add="1A-2B", within_s=0.1)
+    faults.clear()
+    faults.garble_next = True
+    with pytest.raises(ProtocolError):
+        await world.change(remove="1A-2B")
+    await asyncio.sleep(1)
+    await world.supervisor.wait_up()
+    faults.silent = True
+    waiting = asyncio.create_task(world.change(add="1A-2B"))
+    await asyncio.sleep(0.1)
+    faults.reset()
+    with pytest.raises(LinkError):
+        await waiting
+    commands = [(each["verb"], each["outcome"], each["code"]) for each in world.told("switch.command")]
+    assert commands == [
+        ("connect", "denied", "SROF"),
+        ("connect", "timeout", ""),
+        ("disconnect", "garbled", ""),
+        ("connect", "lost", ""),
+    ]
+
+
+@in_world
+async def test_a_reading_that_a_change_overlapped_is_given_and_not_told(world: World) -> None:
+    await world.start()
+    world.twin.faults.slow_s = 0.05
+    changing = asyncio.create_task(world.change(add="1A-2B"))
+    await asyncio.sleep(0.01)
+    await world.supervisor.read()
+    await changing
+    assert len(world.told("switch.read")) == 1
+    await world.supervisor.read()
+    assert world.told("switch.read")[-1]["ours"] is True
+
+
+@in_world
+async def test_power_is_told_when_it_moved(world: World) -> None:
+    await world.start()
+    await world.change(add="1A-2B")
+    world.twin.mirror.set_input(PortSide.parse("1A"), 1.0)
+    await asyncio.sleep(10)
+    assert len(world.told("switch.power")) == 2
+    before, lit = (each["power_dbm"] for each in world.told("switch.power"))
+    assert set(before.values()) == {None}
+    assert lit["2B"] == pytest.approx(-0.5, abs=0.8)
+    assert lit["1B"] is None
+
+
+@in_world
+async def test_stopping_closes_the_session(world: World) -> None:
+    await world.start()
+    await world.stop()
+    assert world.supervisor.device is None
+    world.running = None
