@@ -12,7 +12,7 @@ from hwd_drivers.kit.clock import Clock
 
 log = logging.getLogger(__name__)
 
-FIRST_BURST, NEXT_BURST, SPACING_S = 20, 4, 0.007
+FIRST_BURST, NEXT_BURST, SPACING_S = 20, 8, 0.007
 """Requests at a birth, and each time after; apart from each other, so that one delay does not meet them all."""
 ANSWER_S = 0.5
 PERIOD_FIRST_S, PERIOD_GROWTH, PERIOD_MOST_S = 0.25, 1.5, 3.0
