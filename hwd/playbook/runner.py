@@ -139,7 +139,7 @@ class Runner:
         ports = self._all_ports if step.ports == "all" else frozenset(step.ports)
         if self._lease is not None:
             await self._leases.release(self._lease.id)
-        self._lease = await self._leases.take(holder=f"run {self.id}", ports=ports, for_s=step.for_s)
+        self._lease = await self._leases.take(holder=f"run {self.id}", ports=ports, for_s=step.for_s, lasting=False)
 
     async def _confirm(self) -> None:
         if self._open is not None and self._open.state is not State.ENDED:

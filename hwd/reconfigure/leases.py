@@ -69,8 +69,11 @@ class Leases:
                     f"{', '.join(taken)}: leased to {other.holder} ({other.id}) for another {left_s:.0f} s. Wait, or ask {other.holder} to release it"
                 )
 
-    async def take(self, *, holder: str, ports: Iterable[str], for_s: float) -> Lease:
-        """Claim `ports` for `for_s` seconds; raises RefusedError where one of them is taken."""
+    async def take(self, *, holder: str, ports: Iterable[str], for_s: float, lasting: bool = True) -> Lease:
+        """Claim `ports` for `for_s` seconds; raises RefusedError where one of them is taken.
+
+        `lasting` false: it dies with the daemon, as the run or the apply that holds it does.
+        """
         wanted = frozenset(ports)
         if not wanted:
             raise ConfigError("lease: no port named; name ports such as ocs1.3 or h0.eth0, or `all`")
@@ -85,7 +88,8 @@ class Leases:
             expires_wall_ns=now + round(for_s * 1e9),
         )
         self._leases[lease.id] = lease
-        await self._store.save_lease(lease)
+        if lasting:
+            await self._store.save_lease(lease)
         self._tell("lease.taken", lease)
         return lease
 

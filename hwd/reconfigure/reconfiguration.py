@@ -84,7 +84,11 @@ class Reconfiguration:
 
     def see(self, event: Mapping[str, Any]) -> None:
         """Take one `host.event` that concerns an end of one of the links."""
-        port = NicPortId(host=event["host"], port=event["port"] or "")
+        if event["port"] is None:  # of the host as a whole: events that its spool lost
+            if any(end.host == event["host"] for end in self.ends):
+                self.events.append(event)
+            return
+        port = NicPortId(host=event["host"], port=event["port"])
         if port not in self.ends:
             return
         self.events.append(event)

@@ -144,7 +144,7 @@ class Reconfigurer:
                 id=id, plan=plan, run=run, started_ns=self._clock.monotonic_ns(), lease=plan.lease
             )
             if plan.lease is None and (ports := touched_ports(plan)):
-                own = await self._leases.take(holder=f"apply {id}", ports=ports, for_s=OWN_LEASE_S)
+                own = await self._leases.take(holder=f"apply {id}", ports=ports, for_s=OWN_LEASE_S, lasting=False)
                 reconfiguration.lease, reconfiguration.own_lease = own.id, True
         except BaseException:
             self._release(id)

@@ -1,0 +1,277 @@
+import asyncio
+
+import pytest
+
+from hwd_drivers.kit.errors import ConfigError, DeviceError, FailedError, LinkError, NotReadyError, RefusedError
+from hwd_drivers.kit.server import Denial
+from hwd_drivers.kit.values import PortSide
+
+from .conftest import CROSSED, STRAIGHT, Lab, RunLab
+
+EMPTY = "ocs1:"
+
+
+def same(one: str, other: str) -> bool:
+    return sorted(one.removeprefix("ocs1:").split(",")) == sorted(other.removeprefix("ocs1:").split(","))
+
+
+def test_apply_is_read_back_ready_and_confirmed(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        done = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        assert done["outcome"] == "confirmed"
+        assert same(lab.light(), STRAIGHT)
+        (timeline,) = lab.told("timeline")
+        assert timeline["breaches"] == []
+        assert [link["link"] for link in timeline["links"]] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
+        for link in timeline["links"]:
+            assert {stage["name"] for stage in link["stages"] if stage["knowledge"] == "seen"} == {
+                "control",
+                "optical",
+                "firmware",
+                "carrier",
+                "rdma",
+                "ready",
+                "turnaround",
+                "activation",
+            }
+
+    run_lab(test)
+
+
+def test_second_apply_moves_all_pairs_in_one_command(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
+        assert same(lab.light(), CROSSED)
+        assert [one["commands"] for one in lab.told("reconfiguration.commanded")] == [1, 1]
+        assert all(reading["ours"] for reading in lab.told("switch.read"))
+
+    run_lab(test)
+
+
+def test_same_again_moves_nothing_and_every_link_never_left(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        again = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        assert again["outcome"] == "confirmed"
+        assert len(lab.told("reconfiguration.commanded")) == 1
+        links = lab.told("timeline")[1]["links"]
+        assert all(link["kept"] for link in links)
+
+    run_lab(test)
+
+
+def test_denial_in_the_middle_rolls_back_with_the_switchs_own_words(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        lab.world.rack.switches["ocs1"].faults.deny_next = Denial(code="SROF", text="Mirror controller fault")
+        with pytest.raises(DeviceError, match="SROF.*Mirror controller fault.*rolled-back") as raised:
+            await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
+        assert raised.value.exit_status == 1
+        assert same(lab.light(), STRAIGHT)
+        assert lab.told("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
+        assert lab.service.leases() == []
+
+    run_lab(test)
+
+
+def test_mirror_that_is_stuck_is_no_success(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        ends = [PortSide.parse(text) for text in ("1A", "4B")]
+        lab.world.rack.switches["ocs1"].faults.stick(ends)
+        with pytest.raises((FailedError, NotReadyError)):
+            await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
+        assert lab.told("reconfiguration.ended")[-1]["outcome"] in ("rolled-back", "failed")
+
+    run_lab(test)
+
+
+def test_switch_lost_in_the_middle_is_brought_back_when_it_answers(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        faults = lab.world.rack.switches["ocs1"].faults
+        applying = asyncio.create_task(lab.service.apply(lab.request(CROSSED, ready_within_s=15)))
+        await asyncio.sleep(0.1)  # virtual: the switch answers after 200 ms
+        faults.refusing = True
+        faults.reset()
+        with pytest.raises(LinkError, match="ocs1"):
+            await applying
+        assert lab.told("reconfiguration.ended")[-1]["outcome"] == "failed"
+        with pytest.raises((RefusedError, LinkError)):
+            await lab.service.apply(lab.request(CROSSED))
+        faults.refusing = False
+        while not lab.told("daemon.recovered"):
+            await asyncio.sleep(1)
+        assert same(lab.light(), STRAIGHT)
+        await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
+        assert same(lab.light(), CROSSED)
+
+    run_lab(test)
+
+
+def test_link_not_ready_in_time_goes_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        with pytest.raises(NotReadyError, match=r"not ready within 1 s: h0.eth0<->h1.eth1") as raised:
+            await lab.service.apply(lab.request(CROSSED, ready_within_s=1))
+        assert raised.value.exit_status == 5
+        assert same(lab.light(), STRAIGHT)
+
+    run_lab(test)
+
+
+def test_half_a_link_is_never_ready(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        done = await lab.service.apply(lab.request("ocs1:1A-3B", ready_within_s=5))
+        assert done["links"] == []  # one way only: no link, nothing to wait for
+        assert not [event for event in lab.told("host.event") if event["type"] in ("firmware", "carrier")]
+
+    run_lab(test)
+
+
+def test_hash_of_an_older_state_is_refused(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        plan = await lab.service.plan(lab.request(CROSSED))
+        await lab.service.apply(lab.request(STRAIGHT))
+        with pytest.raises(RefusedError, match="the switches differ"):
+            await lab.service.apply_hash(str(plan["hash"]))
+        plan = await lab.service.plan(lab.request(CROSSED))
+        assert (await lab.service.apply_hash(str(plan["hash"])))["outcome"] == "confirmed"
+        assert same(lab.light(), CROSSED)
+
+    run_lab(test)
+
+
+def test_plan_touches_nothing(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        plan = await lab.service.plan(lab.request(STRAIGHT))
+        assert plan["moves"] == [
+            {"switch": "ocs1", "remove": [], "add": ["1A-3B", "2A-4B", "3A-1B", "4A-2B"], "keep": []}
+        ]
+        assert lab.light() == EMPTY
+        assert lab.told("switch.command") == []
+
+    run_lab(test)
+
+
+def test_safe_mode_refuses_what_is_in_use(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request("ocs1:1A-3B"))
+        with pytest.raises(RefusedError, match="cannot connect 1A-4B: 1A already carries 1A-3B"):
+            await lab.service.apply(lab.request("ocs1:1A-4B", mode="safe"))
+        assert lab.light() == "ocs1:1A-3B"
+
+    run_lab(test)
+
+
+def test_overwrite_leaves_only_what_is_wanted(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request("ocs1:1A-3B,5A-6B"))
+        await lab.service.apply(lab.request("ocs1:1A-4B", mode="overwrite"))
+        assert lab.light() == "ocs1:1A-4B"
+
+    run_lab(test)
+
+
+def test_lease_of_another_refuses_by_name(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lease = await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
+        with pytest.raises(RefusedError, match="ocs1.3: leased to ada"):
+            await lab.service.apply(lab.request(STRAIGHT))
+        assert lab.light() == EMPTY
+        await lab.service.apply(lab.request(STRAIGHT, lease=str(lease["lease"])))
+        assert same(lab.light(), STRAIGHT)
+
+    run_lab(test)
+
+
+def test_nothing_of_another_lease_goes_dark(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        await lab.service.take_lease(holder="ada", ports=["h1.eth1"], for_s=60)
+        with pytest.raises(RefusedError, match="h1.eth1: leased to ada"):
+            await lab.service.apply(lab.request("ocs1:2A-5B"))  # would darken h0.eth1<->h1.eth1
+        assert same(lab.light(), STRAIGHT)
+
+    run_lab(test)
+
+
+def test_lease_expires_by_itself(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
+        await asyncio.sleep(61)
+        assert lab.told("lease.released")[-1]["why"] == "expired"
+        assert (await lab.service.apply(lab.request(STRAIGHT)))["outcome"] == "confirmed"
+
+    run_lab(test)
+
+
+def test_unconfirmed_goes_back_by_itself(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))
+        held = await lab.service.apply(lab.request(CROSSED, confirm_within_s=30))
+        assert held["state"] == "awaiting-confirm"
+        assert same(lab.light(), CROSSED)
+        await asyncio.sleep(31)
+        assert same(lab.light(), STRAIGHT)
+        assert lab.told("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
+
+    run_lab(test)
+
+
+def test_confirmed_in_time_stays(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        held = await lab.service.apply(lab.request(CROSSED, confirm_within_s=30))
+        await lab.service.confirm(str(held["reconfiguration"]))
+        await asyncio.sleep(60)
+        assert same(lab.light(), CROSSED)
+
+    run_lab(test)
+
+
+def test_unknown_port_touches_nothing(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        with pytest.raises(ConfigError, match="9A"):
+            await lab.service.apply(lab.request("ocs1:9A-1B"))
+        assert lab.told("switch.command") == []
+
+    run_lab(test)
+
+
+def test_switch_that_is_down_is_named(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        faults = lab.world.rack.switches["ocs1"].faults
+        faults.refusing = True
+        faults.reset()
+        await asyncio.sleep(1)
+        with pytest.raises(LinkError, match="ocs1") as raised:
+            await lab.service.apply(lab.request(STRAIGHT))
+        assert raised.value.exit_status == 4
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.001, 0.1, 0.25, 2.0])
+def test_daemon_killed_at_any_stage_goes_back_at_its_next_start(run_lab: RunLab, after_s: float) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        reconfigurer = lab.reconfigurer
+        task = asyncio.create_task(lab.service.apply(lab.request(CROSSED, ready_within_s=15)))
+        await asyncio.sleep(0)
+        while not reconfigurer.under_way:
+            await asyncio.sleep(0.000_01)
+        await asyncio.sleep(after_s)
+        lab.world.kill("daemon")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(1)
+        lab.world.start_daemon()
+        await lab.world.settled()
+        await asyncio.sleep(1)
+        assert same(lab.light(), STRAIGHT)
+        assert lab.told("daemon.recovered")[-1]["outcome"] == "rolled-back" or after_s == 0.0
+        await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
+        assert same(lab.light(), CROSSED)
+
+    run_lab(test)

@@ -1,0 +1,55 @@
+"""One seed gives one history, in every process."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import json, sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+from conftest import CROSSED, STRAIGHT, TWO_HOSTS, load
+from hwd.sim.world import World
+from hwd.web.service import document_data
+from hwd_drivers.kit.virtual import run_virtual
+
+PLAYBOOK = '''
+playbook: back-and-forth
+shows: the same twice
+steps:
+  - lease: {{ports: all, for_s: 300}}
+  - apply: {{pairs: "%s"}}
+  - wait: {{for: ready, within_s: 30}}
+  - apply: {{pairs: "%s"}}
+  - wait: {{for: ready, within_s: 30}}
+''' % (STRAIGHT, CROSSED)
+
+async def main():
+    testbed = load(TWO_HOSTS, Path({folder!r}))
+    async with World(testbed, TWO_HOSTS, seed=int(sys.argv[1])) as world:
+        await world.run_playbook(PLAYBOOK, file="playbook.yaml")
+    for document in world.documents:
+        print(json.dumps(document_data(document), sort_keys=True))
+
+run_virtual(main(), seed=int(sys.argv[1]))
+"""
+
+
+def history(seed: int, folder: Path, hash_seed: str) -> bytes:
+    script = SCRIPT.format(here=str(Path(__file__).parent), folder=str(folder))
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(seed)], capture_output=True, env=environment, check=False, timeout=50
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def test_one_seed_gives_one_history_in_two_processes(tmp_path: Path) -> None:
+    first, second, other = history(7, tmp_path, "1"), history(7, tmp_path, "2"), history(8, tmp_path, "1")
+    assert first.count(b'"kind": "timeline"') == 2
+    assert b'"outcome": "succeeded"' in first
+    assert hashlib.sha256(first).hexdigest() == hashlib.sha256(second).hexdigest()
+    assert first != other
