@@ -38,10 +38,11 @@ async def _until_stopped(main: Coroutine[None, None, None]) -> None:
 
 
 def log_to_stderr(*, verbose: bool) -> None:
-    """Lines with the name of the task that says them. DEBUG with `verbose`, of libraries warnings only without."""
+    """Messages say whom they are about. With `verbose` DEBUG, libraries, and the name of the task that says it; without, errors only of libraries."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_add_task)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(task)s%(message)s", "%H:%M:%S"))
+    task = "%(task)s" if verbose else ""
+    handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)-7s {task}%(message)s", "%H:%M:%S"))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler], force=True)
     for name in OTHERS:
         logging.getLogger(name).setLevel(logging.INFO if verbose else logging.ERROR)

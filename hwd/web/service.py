@@ -72,6 +72,7 @@ class Service:
         self._planned: dict[str, Request] = {}
         self._runs: dict[str, tuple[Runner, asyncio.Task[None]]] = {}
         self._applies: dict[str, asyncio.Task[dict[str, Json]]] = {}
+        self._closing = False
 
     # --- what is
 
@@ -143,6 +144,7 @@ class Service:
 
         It goes on when its caller goes away. `roll_back` and `close` stop it, into the state before it.
         """
+        self._check_open()
         id = self._ids.token(length=8)
         task = asyncio.create_task(self._apply(id, request, expect_hash), name=f"hwd:apply/{id}")
         self._applies[id] = task
@@ -203,6 +205,7 @@ class Service:
 
     async def start_run(self, *, text: str, file: str, parameters: Mapping[str, str]) -> dict[str, Json]:
         """Check the playbook, start it, and return {run, steps}; raises ConfigError with every problem, before anything moves."""
+        self._check_open()
         playbook = load_playbook_text(text, file=file, overrides=parameters, testbed=self.testbed)
         run = Runner(
             self._ids.token(length=8),
@@ -269,7 +272,8 @@ class Service:
         return [document_data(stored.document) for stored in await self._records.documents(run=record.id)]
 
     async def close(self) -> None:
-        """Abort the runs and roll back what is under way, each into its safe state."""
+        """Abort the runs and roll back what is under way, each into its safe state. Nothing new begins from here on."""
+        self._closing = True
         for run, task in list(self._runs.values()):
             run.abort("the end of the daemon")
             await asyncio.gather(task, return_exceptions=True)
@@ -280,6 +284,10 @@ class Service:
         await self._reconfigurer.close()
 
     # --- inside
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise RefusedError("the daemon is ending; nothing new begins")
 
     async def _apply(self, id: str, request: Request, expect_hash: str | None) -> dict[str, Json]:
         reconfiguration = await self._reconfigurer.begin(request, expect_hash=expect_hash, id=id)

@@ -1,0 +1,123 @@
+"""A real daemon of one twin switch behind HTTP, in the test's own loop; its clients, which block, are called in threads."""
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from hwd.client import Client
+from hwd.daemon.daemon import Daemon
+from hwd.daemon.installed import load
+from hwd.daemon.opening import opener
+from hwd.records.records import Records
+from hwd.web.app import make_app
+from hwd.web.server import HttpServer, listen
+from hwd.web.stream import EventStream
+from hwd_agents.bus.memory import MemoryBroker, MemoryBus
+from hwd_drivers.kit import registry
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.dial import MemoryDialer
+from hwd_drivers.kit.disk import MemoryDisk
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.ids import Draws, RandomIds
+from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.offload import InlineOffload, ThreadOffload
+from hwd_drivers.kit.timing import find_timing
+
+T = TypeVar("T")
+
+TESTBED = """\
+testbed: desk
+switches:
+  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}
+hosts: {}
+fibres: []
+"""
+
+
+class Desk:
+    """The daemon, its switch twin, and the way in."""
+
+    def __init__(self, daemon: Daemon, twin: registry.Twin, url: str, events: EventStream) -> None:
+        self.daemon = daemon
+        self.twin = twin
+        self.url = url
+        self.events = events
+        self._threads = ThreadOffload(4)
+
+    async def call(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Call what blocks."""
+        return await self._threads(functools.partial(method, *args, **kwargs))
+
+    async def told(self, kind: str, after: int = 0) -> Document:
+        """The first document of a kind after a number."""
+        async for _, document in self.daemon.hub.follow(after):
+            if document.kind == kind:
+                return document
+        raise AssertionError("the hub ended")
+
+    def close(self) -> None:
+        self._threads.close()
+
+
+@pytest.fixture
+def tokens() -> frozenset[str]:
+    """Override with tests that need some."""
+    return frozenset()
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, tokens: frozenset[str]) -> AsyncIterator[Desk]:
+    (tmp_path / "desk.yaml").write_text(TESTBED)
+    testbed = load(tmp_path / "desk.yaml").require()
+    clock, dialer, draws = SystemClock(), MemoryDialer(MemoryNet()), Draws(1)
+    switch = testbed.switches["ocs1"]
+    twin = registry.find(switch.driver).twin(
+        name="ocs1",
+        capabilities=switch.capabilities,
+        timing=find_timing("ideal"),
+        draws=draws,
+        clock=clock,
+        dialer=dialer,
+        address="mem:ocs1",
+        options={},
+    )
+    address = await twin.start()
+    daemon = Daemon(
+        testbed=testbed,
+        testbed_text=TESTBED,
+        version="test",
+        data_dir=str(tmp_path),
+        pid=1,
+        bus=MemoryBus(MemoryBroker(), "daemon", clock),
+        open_switch=opener(dialer=dialer, clock=clock, twin_address=lambda name: address, environment={}),
+        records=Records("sqlite://", InlineOffload()),
+        journal_disk=MemoryDisk(),
+        clock=clock,
+        ids=RandomIds(),
+        draws=draws,
+    )
+    await daemon.open()
+    events = EventStream(daemon.hub, boot="boot1")
+    app = make_app(daemon.service, metrics=daemon.metrics.render, events=events, version="test", tokens=tokens)
+    server = HttpServer(app, listen("127.0.0.1", 0), before_stop=events.stop)
+    running = asyncio.create_task(daemon.run())
+    made = Desk(daemon, twin, await server.start(), events)
+    await made.told("switch.up")
+    try:
+        yield made
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        await server.stop()
+        await twin.close()
+        made.close()
+
+
+@pytest.fixture
+def client(desk: Desk) -> AsyncIterator[Client] | Any:
+    with Client(desk.url) as client:
+        yield client

@@ -1,0 +1,211 @@
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from hwd.client import Client
+from hwd_drivers.kit.errors import ConfigError, DeviceError, FailedError, LinkError, RefusedError
+
+PAIR = "ocs1:1A-2B"
+PLAYBOOK = f"playbook: one\nshows: nothing\nsteps:\n  - apply: {{pairs: '{PAIR}'}}\n"
+
+
+async def test_status_is_one_screen(desk: Any, client: Client) -> None:
+    status = await desk.call(client.status)
+    assert status["testbed"] == "desk"
+    assert [switch["switch"] for switch in status["switches"] if switch["up"]] == ["ocs1"]
+    assert status["bus"]["connected"]
+
+
+async def test_a_plan_is_applied_by_its_hash(desk: Any, client: Client) -> None:
+    plan = await desk.call(client.plan, what=PAIR)
+    assert plan["moves"] == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
+    result = await desk.call(client.apply_hash, plan["hash"])
+    assert result["outcome"] == "confirmed"
+    assert (await desk.call(client.plan, what=PAIR))["empty"]
+
+
+async def test_a_hash_that_nobody_planned_is_refused(desk: Any, client: Client) -> None:
+    with pytest.raises(RefusedError, match="not known to this daemon"):
+        await desk.call(client.apply_hash, "0" * 12)
+
+
+async def test_no_words_stand_beside_a_hash(desk: Any) -> None:
+    answer = await post(desk, "/api/v1/reconfigurations", {"hash": "0" * 12, "mode": "safe"})
+    assert answer.status_code == 422
+    assert "stands alone" in answer.json()["detail"]
+
+
+async def test_what_is_not_confirmed_can_be_rolled_back(desk: Any, client: Client) -> None:
+    result = await desk.call(client.apply, what=PAIR, confirm_within_s=60)
+    assert result["state"] == "awaiting-confirm"
+    assert [one["reconfiguration"] for one in await desk.call(client.reconfigurations)] == [result["reconfiguration"]]
+    assert (await desk.call(client.roll_back))["outcome"] == "rolled-back"
+    assert not (await desk.call(client.plan, what=PAIR))["empty"]
+
+
+async def test_confirm_keeps_it(desk: Any, client: Client) -> None:
+    result = await desk.call(client.apply, what=PAIR, confirm_within_s=60)
+    assert (await desk.call(client.confirm, result["reconfiguration"]))["outcome"] == "confirmed"
+    with pytest.raises(RefusedError, match="not under way"):
+        await desk.call(client.confirm)
+
+
+async def test_a_denial_carries_the_switchs_own_words(desk: Any, client: Client) -> None:
+    from hwd_drivers.kit.server import Denial
+
+    desk.twin.faults.deny_next = Denial(code="SROF", text="Equipment failure")
+    with pytest.raises(DeviceError, match="rolled-back") as raised:
+        await desk.call(client.apply, what=PAIR)
+    assert (raised.value.device, raised.value.code) == ("ocs1", "SROF")
+
+
+async def test_a_switch_that_is_away_is_named(desk: Any, client: Client) -> None:
+    last = desk.daemon.hub.last
+    await desk.twin.close()
+    await desk.told("switch.down", last)
+    with pytest.raises(LinkError, match="ocs1"):
+        await desk.call(client.plan, what=PAIR)
+    answer = await desk.call(httpx.get, f"{desk.url}/readyz")
+    assert answer.status_code == 503
+    assert "switch ocs1 is down" in answer.json()["why"][0]
+
+
+async def test_an_apply_goes_on_when_its_caller_goes_away(desk: Any, client: Client) -> None:
+    desk.twin.faults.slow_s = 0.3
+    last = desk.daemon.hub.last
+    with pytest.raises(httpx.ReadTimeout):
+        await post(desk, "/api/v1/reconfigurations", {"what": PAIR}, timeout=0.25)
+    ended = await desk.told("reconfiguration.ended", last)
+    assert ended.data["outcome"] == "confirmed"
+
+
+async def test_a_roll_back_stops_an_apply_that_goes_on(desk: Any, client: Client) -> None:
+    desk.twin.faults.slow_s = 0.3
+    last = desk.daemon.hub.last
+    apply = asyncio.create_task(desk.call(client.apply, what=PAIR))
+    started = await desk.told("reconfiguration.started", last)
+    rolled = await desk.call(client.roll_back, started.data["reconfiguration"])
+    assert rolled["outcome"] == "rolled-back"
+    with pytest.raises(FailedError, match="stopped and rolled back"):
+        await apply
+
+
+async def test_a_topology_file_is_sent_by_its_text(desk: Any, client: Client) -> None:
+    with pytest.raises(ConfigError, match=r"ring.yaml:2: links\[0\]: h0.eth0: no such NIC port"):
+        await desk.call(client.plan, file=("ring.yaml", "topology: ring\nlinks: [h0.eth0 <-> h1.eth0]\n"))
+    with pytest.raises(ConfigError, match="send its name and text"):
+        await desk.call(client.plan, what="/etc/hostname.yaml")
+
+
+async def test_malformed_bodies_are_bad_input_with_every_finding(desk: Any) -> None:
+    answer = await post(desk, "/api/v1/plans", {"mod": "safe", "ready_within_s": -1})
+    problem = answer.json()
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert problem["title"] == "bad input"
+    assert problem["exit_status"] == 2
+    assert len(problem["problems"]) == 2
+
+
+async def test_an_unknown_path_is_a_problem_document(desk: Any) -> None:
+    answer = await desk.call(httpx.get, f"{desk.url}/api/v1/nothing")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["status"] == 404
+
+
+async def test_leases_are_taken_renewed_and_given_back(desk: Any, client: Client) -> None:
+    lease = await desk.call(client.take_lease, holder="me", ports=["ocs1.1"], for_s=60)
+    with pytest.raises(RefusedError, match="leased to me"):
+        await desk.call(client.apply, what=PAIR)
+    assert (await desk.call(client.apply, what=PAIR, lease=lease["lease"]))["outcome"] == "confirmed"
+    assert (await desk.call(client.renew_lease, lease["lease"], for_s=600))["left_s"] > 500
+    await desk.call(client.kick_lease, lease["lease"])
+    assert await desk.call(client.leases) == []
+
+
+async def test_a_run_leaves_its_documents(desk: Any, client: Client) -> None:
+    started = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
+    kinds = []
+    with client.events(after=started["after"], kinds=["run."]) as events:
+        while (event := await desk.call(next, events)).document.kind != "run.ended":
+            kinds.append(event.document.kind)
+    assert kinds[0] == "run.started"
+    assert event.document.data["outcome"] == "succeeded"
+    await desk.daemon.service.wait_run(started["run"])
+    run = await desk.call(client.run, started["run"][:4])
+    assert run["outcome"] == "succeeded"
+    documents = await desk.call(client.run_documents, run["id"])
+    assert {"run.step", "reconfiguration.started", "switch.command"} <= {document.kind for document in documents}
+
+
+async def test_a_bad_playbook_starts_nothing(desk: Any, client: Client) -> None:
+    with pytest.raises(ConfigError, match="one.yaml:3"):
+        await desk.call(client.start_run, text="playbook: one\nshows: x\nsteps: [{jump: 1}]\n", file="/one.yaml")
+    assert await desk.call(client.runs) == []
+
+
+async def test_a_run_that_is_not_there_is_bad_input(desk: Any, client: Client) -> None:
+    with pytest.raises(ConfigError, match="there is none"):
+        await desk.call(client.run, "nowhere")
+
+
+async def test_an_aborted_run_says_by_whom(desk: Any, client: Client) -> None:
+    desk.twin.faults.silent = True
+    started = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
+    end = await desk.call(client.abort, started["run"], by="a test")
+    assert end["outcome"] == "aborted"
+    assert "a test" in end["why"]
+
+
+async def test_metrics_and_probes_are_there(desk: Any) -> None:
+    metrics = await desk.call(httpx.get, f"{desk.url}/metrics")
+    assert 'hwd_switch_up{switch="ocs1"} 1.0' in metrics.text
+    assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert (await desk.call(httpx.get, f"{desk.url}/healthz")).json() == {"alive": True}
+    assert (await desk.call(httpx.get, f"{desk.url}/readyz")).json() == {"ready": True, "why": []}
+
+
+async def test_the_api_describes_itself(desk: Any) -> None:
+    document = (await desk.call(httpx.get, f"{desk.url}/api/v1/openapi.json")).json()
+    assert document["openapi"].startswith("3.")
+    assert {"/api/v1/status", "/api/v1/plans", "/api/v1/events", "/metrics"} <= document["paths"].keys()
+
+
+async def test_a_foreign_host_name_is_turned_away(desk: Any) -> None:
+    answer = await desk.call(httpx.get, f"{desk.url}/api/v1/status", headers={"Host": "evil.example"})
+    assert answer.status_code == 401
+    assert "not this machine" in answer.json()["detail"]
+
+
+async def post(desk: Any, path: str, body: object, **kwargs: Any) -> httpx.Response:
+    answer: httpx.Response = await desk.call(
+        httpx.post,
+        desk.url + path,
+        content=json.dumps(body),
+        headers={"Content-Type": "application/json"},
+        **kwargs,
+    )
+    return answer
+
+
+class TestTokens:
+    TOKEN = "a-long-enough-token"
+
+    @pytest.fixture
+    def tokens(self) -> frozenset[str]:
+        return frozenset({self.TOKEN})
+
+    async def test_a_call_without_the_token_is_refused(self, desk: Any, client: Client) -> None:
+        with pytest.raises(RefusedError, match="no valid token"):
+            await desk.call(client.status)
+
+    async def test_the_token_opens_the_door(self, desk: Any) -> None:
+        with Client(desk.url, token=self.TOKEN) as client:
+            assert (await desk.call(client.status))["testbed"] == "desk"
+
+    async def test_probes_need_none(self, desk: Any) -> None:
+        assert (await desk.call(httpx.get, f"{desk.url}/healthz")).status_code == 200
