@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError, RefusedError
 
 PlaceT = TypeVar("PlaceT", "DaemonPlace", "RackPlace")
@@ -34,11 +35,18 @@ class DaemonPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackPlace:
-    """What a twin rack that is up says of itself. `addresses`: where each twin listens, by the name of its switch or host."""
+    """What a twin rack that is up says of itself. `addresses`: where each twin listens, by the name of its switch or host.
+
+    `hosts`: of each host twin whether it is in the `kernel`, the path of the `keeper` of its namespace, and the pid of its `agent`, None where it has none.
+    `control`: the socket of `hwd.twin.control`. `truth`: the file of what really happened, and when.
+    """
 
     testbed: str
     pid: int
     addresses: Mapping[str, str] = field(default_factory=dict)
+    hosts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    control: str = ""
+    truth: str = ""
 
 
 class Announcement:

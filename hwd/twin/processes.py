@@ -1,0 +1,97 @@
+"""The agents of a rack's hosts, a process each: started, started again when they die, and ended."""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from hwd.twin import leash
+
+AGAIN_AFTER_S: Final = 1.0
+"""As long as systemd's `RestartSec=1` of a real host's agent."""
+WELL_AFTER_S: Final = 5.0
+"""An agent that lived so long after its last start is well again."""
+END_WITHIN_S: Final = 2.0
+LOG_LIMIT_BYTES: Final = 1024 * 1024
+"""A longer log is begun anew at the next start."""
+
+log = logging.getLogger(__name__)
+
+
+class AgentProcess:
+    """The agent of one host. `on_pid` is called with its process id, and with None while there is none."""
+
+    def __init__(self, host: str, *, config: Path, log_file: Path, on_pid: Callable[[int | None], None]) -> None:
+        self._host = host
+        self._config = config
+        self._log_file = log_file
+        self._on_pid = on_pid
+
+    async def run(self) -> None:
+        """Keep it alive until cancelled; then it is told to end, and killed after `END_WITHIN_S`."""
+        deaths = 0
+        while True:
+            process, ended = self._start()
+            try:
+                done, _ = await asyncio.wait((ended,), timeout=WELL_AFTER_S if deaths else None)
+                if not done:
+                    log.info("%s: its agent is well again, as pid %d, after %d deaths", self._host, process.pid, deaths)
+                    deaths = 0
+                    await asyncio.wait((ended,))
+            finally:
+                if not ended.done():
+                    await _end(process, ended)
+            self._on_pid(None)
+            deaths += 1
+            log.log(
+                logging.WARNING if deaths == 1 else logging.DEBUG,
+                "%s: its agent, pid %d, %s. Starting it again in %g s; its words are in %s",
+                self._host,
+                process.pid,
+                _how(ended.result()),
+                AGAIN_AFTER_S,
+                self._log_file,
+            )
+            await asyncio.sleep(AGAIN_AFTER_S)
+
+    def _start(self) -> "tuple[subprocess.Popen[bytes], asyncio.Future[int]]":
+        """In a session of its own: Ctrl-C is the rack's to handle."""
+        mode = "ab" if self._log_file.exists() and self._log_file.stat().st_size < LOG_LIMIT_BYTES else "wb"
+        command = [sys.executable, "-P", os.fspath(leash.__file__), str(os.getpid()), "--config", str(self._config)]
+        with self._log_file.open(mode) as words:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True
+            )
+        self._on_pid(process.pid)
+        return process, _watch(process)
+
+
+async def _end(process: "subprocess.Popen[bytes]", ended: "asyncio.Future[int]") -> None:
+    process.terminate()
+    done, _ = await asyncio.wait((ended,), timeout=END_WITHIN_S)
+    if not done:
+        process.kill()
+        await asyncio.wait((ended,))
+
+
+def _watch(process: "subprocess.Popen[bytes]") -> "asyncio.Future[int]":
+    """Its exit status, when it has ended; asyncio's own way would take a thread."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[int] = loop.create_future()
+    pidfd = os.pidfd_open(process.pid)
+
+    def reap() -> None:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+        ended.set_result(process.wait())
+
+    loop.add_reader(pidfd, reap)
+    return ended
+
+
+def _how(status: int) -> str:
+    return f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"

@@ -1,0 +1,225 @@
+"""The twin rack as a process: keeper, twins, an agent a host, what it says of itself, and its end.
+
+await serve_rack(testbed, run_dir=run_dir(testbed.name))    # until SIGTERM or SIGINT
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import yaml
+
+from hwd.config.places import Announcement, RackPlace
+from hwd.model.testbed import Testbed
+from hwd.twin.agents import agent_config
+from hwd.twin.control import ControlSession
+from hwd.twin.kernel import Keeper, NamespacesUnavailableError
+from hwd.twin.kernelside import KernelNetwork, kernel_hosts
+from hwd.twin.processes import AgentProcess
+from hwd.twin.rack import TwinRack
+from hwd.twin.truth import TruthFile
+from hwd_agents.config import BrokerFrom, KernelConfig, SourcesConfig, SpoolConfig, TwinConfig
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.dial import TcpDialer
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import ConfigError, LinkError
+from hwd_drivers.kit.ids import RandomIds
+
+SOCKET_PATH_LIMIT_BYTES: Final = 107  # sun_path of a Unix socket, without its closing zero
+
+CONTROL: Final = "control"
+"""Name of the control socket in the run directory; no host's, whose sockets end in .sock."""
+
+log = logging.getLogger(__name__)
+
+
+async def serve_rack(
+    testbed: Testbed,
+    *,
+    run_dir: Path,
+    process_hosts: bool = False,
+    with_agents: bool = True,
+    mqtt_from: Path | None = None,
+) -> None:
+    """Run the twins of a testbed until cancelled; all is ended in order then, within 3 s. `run_dir` is made where it is not there, and others must not be able to enter it.
+
+    Kernel hosts become process hosts with `process_hosts`, and, with one warning, where this machine gives no namespaces. Agents find the broker under `mqtt`
+    in the JSON file `mqtt_from`, by default the daemon's. Raises RefusedError, naming the pid, where a rack runs in this `run_dir`.
+    """
+    run_dir = run_dir.absolute()
+    run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_paths(testbed, run_dir)
+    with Announcement(run_dir / "rack.json") as announcement:
+        async with AsyncExitStack() as stack:
+            rack = await _Rack.open(testbed, run_dir, stack, process_hosts=process_hosts, announce=announcement.write)
+            try:
+                await rack.live(mqtt_from or run_dir / "daemon.json", with_agents=with_agents)
+            finally:
+                log.info("twin rack %s: ending", testbed.name)
+
+
+class _Rack:
+    """What runs, and what is said of it."""
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        run_dir: Path,
+        *,
+        keeper: Keeper | None,
+        place: RackPlace,
+        announce: Callable[[RackPlace], None],
+    ) -> None:
+        self.testbed = testbed
+        self.place = place
+        self._write = announce
+        self._run_dir = run_dir
+        self._keeper = keeper
+
+    @classmethod
+    async def open(
+        cls,
+        testbed: Testbed,
+        run_dir: Path,
+        stack: AsyncExitStack,
+        *,
+        process_hosts: bool,
+        announce: Callable[[RackPlace], None],
+    ) -> "_Rack":
+        """Open keeper, twins and control socket; `stack` closes them, last first."""
+        clock, dialer = SystemClock(), TcpDialer()
+        keeper = None if process_hosts else await _open_keeper(testbed, run_dir, stack)
+        if keeper is None:
+            testbed = without_kernel(testbed)
+        kernel = None
+        if keeper is not None:
+            kernel = KernelNetwork(testbed, keeper, clock)
+            stack.callback(kernel.close)
+        truths = stack.enter_context(TruthFile(run_dir / "truth.jsonl"))
+        rack = TwinRack(
+            testbed,
+            dialer=dialer,
+            clock=clock,
+            ids=RandomIds(),
+            places=lambda name: f"unix:{_socket(run_dir, name)}" if name in testbed.hosts else "127.0.0.1:0",
+            truth=truths,
+            kernel=kernel,
+        )
+        stack.push_async_callback(rack.close)
+        addresses = await rack.start()
+        control = await dialer.listen(partial(ControlSession, rack.switches), f"unix:{run_dir / CONTROL}")
+        stack.push_async_callback(control.close)
+        kept = {host.name for host in kernel_hosts(testbed)}
+        path = None if keeper is None else str(keeper.path)
+        place = RackPlace(
+            testbed=testbed.name,
+            pid=os.getpid(),
+            addresses=addresses,
+            hosts={
+                name: {
+                    "kernel": name in kept,
+                    "keeper": path if name in kept else None,
+                    "agent": None,
+                }
+                for name in rack.hosts
+            },
+            control=str(run_dir / CONTROL),
+            truth=str(run_dir / "truth.jsonl"),
+        )
+        return cls(testbed, run_dir, keeper=keeper, place=place, announce=announce)
+
+    async def live(self, mqtt_from: Path, *, with_agents: bool) -> None:
+        """Run agents until cancelled; raises LinkError when the keeper dies, whose namespaces die with it."""
+        async with asyncio.TaskGroup() as group:
+            for host in self.place.hosts if with_agents else ():
+                agent = AgentProcess(
+                    host,
+                    config=self._write_config(host, mqtt_from),
+                    log_file=self._run_dir / f"agent-{host}.log",
+                    on_pid=partial(self._agent_is, host),
+                )
+                group.create_task(agent.run(), name=f"hwd:{host}/agent")
+            self._announce()
+            kernel = sum(bool(entry["kernel"]) for entry in self.place.hosts.values())
+            log.info(
+                "twin rack %s: %d switches, %d hosts, %d of them in the kernel; %s",
+                self.testbed.name,
+                len(self.place.addresses) - len(self.place.hosts),
+                len(self.place.hosts),
+                kernel,
+                ", ".join(f"{name} at {address}" for name, address in self.place.addresses.items()),
+            )
+            if self._keeper is None:
+                await asyncio.get_running_loop().create_future()
+            else:
+                status = await self._keeper.died()
+                raise LinkError(
+                    f"twin rack {self.testbed.name}: the keeper of its namespaces ended with status {status}. Start the rack again"
+                )
+
+    def _announce(self) -> None:
+        self._write(self.place)
+
+    def _agent_is(self, host: str, pid: int | None) -> None:
+        hosts: dict[str, dict[str, Json]] = {name: dict(entry) for name, entry in self.place.hosts.items()}
+        hosts[host]["agent"] = pid
+        self.place = replace(self.place, hosts=hosts)
+        self._announce()
+
+    def _write_config(self, host: str, mqtt_from: Path) -> Path:
+        entry = self.place.hosts[host]
+        kernel = KernelConfig(keeper=str(entry["keeper"]), namespace=host) if entry["kernel"] else None
+        config = agent_config(
+            self.testbed,
+            host,
+            broker=BrokerFrom(path=str(mqtt_from)),
+            sources=SourcesConfig(kernel=kernel, twin=TwinConfig(address=self.place.addresses[host])),
+            spool=SpoolConfig(directory=str(self._run_dir / "spool" / host)),
+        )
+        path = self._run_dir / f"agent-{host}.yaml"
+        path.write_text(yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False))
+        return path
+
+
+def without_kernel(testbed: Testbed) -> Testbed:
+    """The same testbed with all its twin hosts in the rack's process."""
+    hosts = {
+        name: host if host.twin is None else replace(host, twin=replace(host.twin, kernel=False))
+        for name, host in testbed.hosts.items()
+    }
+    return replace(testbed, hosts=hosts)
+
+
+async def _open_keeper(testbed: Testbed, run_dir: Path, stack: AsyncExitStack) -> Keeper | None:
+    """A keeper of the namespaces that the testbed wants; None where it wants none, or this machine gives none."""
+    hosts = kernel_hosts(testbed)
+    if not hosts:
+        return None
+    keeper = await stack.enter_async_context(Keeper())
+    try:
+        await keeper.start([host.name for host in hosts], run_dir)
+    except NamespacesUnavailableError as error:
+        log.warning("twin rack %s: its %d kernel hosts run as process hosts: %s", testbed.name, len(hosts), error)
+        return None
+    return keeper
+
+
+def _check_paths(testbed: Testbed, run_dir: Path) -> None:
+    paths = [run_dir / CONTROL, *(_socket(run_dir, name) for name in testbed.hosts)]
+    longest = max(paths, key=lambda path: len(os.fsencode(path)))
+    if (length := len(os.fsencode(longest))) > SOCKET_PATH_LIMIT_BYTES:
+        raise ConfigError(
+            f"{longest}: cannot be a Unix socket: {length} bytes, over the {SOCKET_PATH_LIMIT_BYTES} of Linux. "
+            "Name a shorter run directory with HWD_RUN_DIR"
+        )
+
+
+def _socket(run_dir: Path, name: str) -> Path:
+    return run_dir / f"{name}.sock"

@@ -1,0 +1,244 @@
+"""A rack as a process: what it says of itself, its agents, its faults, its end."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.config.places import is_held
+from hwd.config.testbed import load_testbed
+from hwd.model.testbed import Testbed
+from hwd.twin.control import AnyFault, Clear, Deny, Reset, Slow, Stick, ask
+from hwd.twin.processes import AGAIN_AFTER_S
+from hwd_agents.config import load_config
+from hwd_drivers.kit import registry
+from hwd_drivers.kit.abilities import CrossConnects, Device
+from hwd_drivers.kit.clock import Clock, SystemClock
+from hwd_drivers.kit.dial import Dialer, TcpDialer
+from hwd_drivers.kit.errors import ConfigError, DeadlineError, DeviceError, LinkError
+from hwd_drivers.kit.values import Crossconnect, Exchange
+
+SCRIPT = Path(__file__).with_name("serve_process.py")
+WITHIN_S = 30.0
+END_WITHIN_S = 3.0
+
+OpenSwitch = Callable[[Testbed, str, Dialer, Clock], Awaitable[Device]]
+Change = Callable[..., Awaitable[Exchange]]
+Said = dict[str, Any]
+
+
+class Served:
+    """One served rack, and what it says."""
+
+    def __init__(self, process: asyncio.subprocess.Process, run_dir: Path) -> None:
+        self.process = process
+        self.run_dir = run_dir
+
+    async def until(self, holds: Callable[[Said], object]) -> Said:
+        """Wait until what the rack says of itself is so."""
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                said = self.said()
+                if said is not None and holds(said):
+                    return said
+                assert self.process.returncode is None, await self.words()
+                await asyncio.sleep(0.02)
+
+    def said(self) -> Said | None:
+        try:
+            said: Said = json.loads((self.run_dir / "rack.json").read_text())
+        except FileNotFoundError:
+            return None
+        return said
+
+    async def end(self) -> tuple[int, float]:
+        """Send SIGTERM; its exit status, and how long it took."""
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        self.process.terminate()
+        async with asyncio.timeout(WITHIN_S):
+            status = await self.process.wait()
+        return status, loop.time() - started_s
+
+    async def words(self) -> str:
+        assert self.process.stderr is not None
+        async with asyncio.timeout(WITHIN_S):
+            return (await self.process.stderr.read()).decode()
+
+
+Serve = Callable[..., Awaitable[Served]]
+
+
+@pytest.fixture
+async def serve(tmp_path: Path, write_testbed: Callable[..., Path]) -> AsyncIterator[Serve]:
+    """Starts racks, and kills what is left of them."""
+    served: list[Served] = []
+
+    async def start(*, hosts: str = "process", agents: str = "alone", kernel: bool = False) -> Served:
+        testbed = write_testbed(kernel=kernel)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(SCRIPT),
+            str(testbed),
+            str(tmp_path / "run"),
+            hosts,
+            agents,
+            stdin=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        served.append(Served(process, tmp_path / "run"))
+        return served[-1]
+
+    yield start
+    for one in served:
+        if one.process.returncode is None:
+            one.process.kill()
+            await one.process.wait()
+        await one.words()
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+async def until_dead(*pids: int) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while any(map(alive, pids)):  # noqa: ASYNC110 - they are no children of ours: nothing tells of their end
+            await asyncio.sleep(0.02)
+
+
+async def test_rack_says_where_it_is_and_cleans_up(serve: Serve) -> None:
+    rack = await serve()
+    said = await rack.until(lambda said: True)
+    assert said["pid"] == rack.process.pid
+    assert list(said["addresses"]) == ["ocs1", "h0", "h1", "h2", "h3"]
+    assert said["hosts"]["h0"] == {"kernel": False, "keeper": None, "agent": None}
+    assert rack.run_dir.stat().st_mode & 0o777 == 0o700
+    assert is_held(rack.run_dir / "rack.json")
+    status, took_s = await rack.end()
+    assert (status, took_s < END_WITHIN_S) == (0, True)
+    left = {path.name for path in rack.run_dir.iterdir()}
+    assert left == {"rack.lock", "truth.jsonl"}
+
+
+async def test_second_rack_is_refused_with_the_pid_of_the_first(serve: Serve) -> None:
+    first = await serve()
+    await first.until(lambda said: True)
+    second = await serve()
+    async with asyncio.timeout(WITHIN_S):
+        assert await second.process.wait() == 3
+    assert f"with pid {first.process.pid}" in await second.words()
+    assert first.said() is not None
+
+
+async def test_killed_rack_leaves_no_agent_and_the_next_one_starts(serve: Serve) -> None:
+    first = await serve(agents="agents")
+    said = await first.until(lambda said: all(host["agent"] for host in said["hosts"].values()))
+    first.process.kill()
+    await until_dead(*(host["agent"] for host in said["hosts"].values()))
+    second = await serve()
+    assert (await second.until(lambda said: said["pid"] == second.process.pid))["addresses"]
+
+
+async def test_agents_are_started_again_when_they_die_and_end_with_the_rack(serve: Serve) -> None:
+    rack = await serve(agents="agents")
+    said = await rack.until(lambda said: all(host["agent"] for host in said["hosts"].values()))
+    config = load_config(rack.run_dir / "agent-h1.yaml")
+    assert (config.testbed, config.host, list(config.ports)) == ("small", "h1", ["eth0", "eth1"])
+    assert config.clock is not None
+    assert config.clock.offset_s == 1
+    loop = asyncio.get_running_loop()
+    killed_s = loop.time()
+    before = said["hosts"]["h1"]["agent"]
+    os.kill(before, signal.SIGKILL)
+    said = await rack.until(lambda said: said["hosts"]["h1"]["agent"] not in (before, None))
+    assert loop.time() - killed_s >= AGAIN_AFTER_S
+    agents = [host["agent"] for host in said["hosts"].values()]
+    status, took_s = await rack.end()
+    assert (status, took_s < END_WITHIN_S) == (0, True)
+    assert not any(map(alive, agents))
+    assert f"h1: its agent, pid {before}, was killed by signal 9" in await rack.words()
+
+
+async def test_agent_reaches_its_twin(serve: Serve) -> None:
+    rack = await serve(agents="agents")
+    await rack.until(lambda said: all(host["agent"] for host in said["hosts"].values()))
+    log_file = rack.run_dir / "agent-h0.log"
+    await rack.until(lambda said: "its twin at" in log_file.read_text())
+    await rack.end()
+    assert "Traceback" not in log_file.read_text()
+
+
+async def test_faults_are_set_while_it_runs(
+    serve: Serve, tmp_path: Path, open_switch: OpenSwitch, change: Change
+) -> None:
+    rack = await serve()
+    said = await rack.until(lambda said: True)
+    control = Path(said["control"])
+    testbed = load_testbed(
+        tmp_path / "testbed.yaml", {name: registry.find(name) for name in registry.names()}
+    ).require()
+    switch = await open_switch(testbed, said["addresses"]["ocs1"], TcpDialer(), SystemClock())
+    assert isinstance(switch, CrossConnects)
+
+    ask(control, Deny(switch="ocs1", code="SROF", text="mirror stuck"))
+    with pytest.raises(DeviceError, match="SROF"):
+        await change(switch, ["1A-3B"])
+    await change(switch, ["1A-3B"])
+    ask(control, Stick(switch="ocs1", ends=["5A"]))
+    await change(switch, ["5A-6B"])
+    deadline_s = asyncio.get_running_loop().time() + 5
+    readings = await switch.read_crossconnects(deadline_s=deadline_s)
+    assert [reading.crossconnect for reading in readings] == [Crossconnect.parse("1A-3B")]
+    ask(control, Slow(switch="ocs1", seconds=5))
+    with pytest.raises(DeadlineError):
+        await switch.read_crossconnects(deadline_s=asyncio.get_running_loop().time() + 0.1)
+    ask(control, Clear(switch="ocs1"))
+    ask(control, Reset(switch="ocs1"))
+    async with asyncio.timeout(WITHIN_S):
+        assert isinstance(await switch.lost(), LinkError)
+    await switch.close()
+
+    wrong: list[tuple[AnyFault, str]] = [
+        (Reset(switch="ocs9"), "'ocs9' is no switch twin of this rack; it has ocs1"),
+        (Stick(switch="ocs1", ends=["99A"]), "has no port 99A"),
+    ]
+    for fault, why in wrong:
+        with pytest.raises(ConfigError, match=why):
+            ask(control, fault)
+    await rack.end()
+    with pytest.raises(LinkError, match="Is it up"):
+        ask(control, Reset(switch="ocs1"))
+
+
+@pytest.mark.kernel
+async def test_kernel_hosts_have_a_keeper_and_truth_is_written(
+    serve: Serve, tmp_path: Path, open_switch: OpenSwitch, change: Change
+) -> None:
+    rack = await serve(hosts="kernel", kernel=True, agents="agents")
+    said = await rack.until(lambda said: all(host["agent"] for host in said["hosts"].values()))
+    assert all(host["kernel"] and host["keeper"] == str(rack.run_dir / "keeper") for host in said["hosts"].values())
+    testbed = load_testbed(
+        tmp_path / "testbed.yaml", {name: registry.find(name) for name in registry.names()}
+    ).require()
+    switch = await open_switch(testbed, said["addresses"]["ocs1"], TcpDialer(), SystemClock())
+    await change(switch, ["1A-3B", "3A-1B"])
+    await switch.close()
+    truth = Path(said["truth"])
+    await rack.until(lambda said: truth.read_text().count('"rdma"') == 2)
+    truths = [json.loads(line) for line in truth.read_text().splitlines()]
+    carriers = [one for one in truths if one["what"] == "carrier"]
+    assert sorted(one["port"] for one in carriers) == ["h0.eth0", "h1.eth0"]
+    assert all(one["before_ns"] < one["after_ns"] for one in carriers)
+    status, took_s = await rack.end()
+    assert (status, took_s < END_WITHIN_S) == (0, True)
