@@ -30,6 +30,9 @@ POWER_STEP_DB: Final = 0.2
 
 log = logging.getLogger(__name__)
 
+_Asked = list[tuple[Sequence[Crossconnect], Sequence[Crossconnect]]]
+"""What was asked of a switch since its last reading: to remove, to add."""
+
 
 class Supervisor:
     """Keeps a switch connected, tells what it is, carries and measures, and passes changes through.
@@ -72,7 +75,7 @@ class Supervisor:
         self._failures = 0
         self._last: tuple[CrossconnectReading, ...] | None = None
         self._last_power: dict[str, float | None] = {}
-        self._asked: list[tuple[Sequence[Crossconnect], Sequence[Crossconnect]]] = []  # since the last reading
+        self._asked: _Asked = []
         self._changes = 0  # begun and ended
         self._changing = 0
 
@@ -233,26 +236,39 @@ class Supervisor:
             self._note_readings(readings)
 
     def _note_readings(self, readings: tuple[CrossconnectReading, ...], *, connected: bool = False) -> None:
-        """Report what differs from the last reading; `ours` is False where somebody else has changed it."""
+        """Report what differs from the last reading, right after whoever waits for it has gone on: comparing takes as long as reading."""
         last, asked = self._last, self._asked
         self._last, self._asked = readings, []
-        if readings == last and not connected:
-            return
-        there = {reading.crossconnect for reading in readings}
-        before = there if last is None else {reading.crossconnect for reading in last}
-        added = sorted(there - before, key=Crossconnect.sort_key)
-        removed = sorted(before - there, key=Crossconnect.sort_key)
+        if connected or readings != last:
+            at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
+            asyncio.get_running_loop().call_soon(self._tell_readings, readings, last, asked, at_ns, wall_ns)
+
+    def _tell_readings(
+        self,
+        readings: tuple[CrossconnectReading, ...],
+        last: tuple[CrossconnectReading, ...] | None,
+        asked: _Asked,
+        at_ns: int,
+        wall_ns: int,
+    ) -> None:
+        """`ours` is False where somebody else has changed something."""
+        there = dict.fromkeys(reading.crossconnect for reading in readings)
+        before = there if last is None else dict.fromkeys(reading.crossconnect for reading in last)
+        added = [pair for pair in there if pair not in before]
+        removed = [pair for pair in before if pair not in there]
         ours = _explain(asked, added=added, removed=removed)
         if not ours:
             words = [f"+{pair}" for pair in added] + [f"-{pair}" for pair in removed]
             log.warning("%s: changed behind our back: %s", self.name, " ".join(words))
-        self._emit(
-            "switch.read",
-            crossconnects=[{"id": str(each.crossconnect), "state": str(each.state)} for each in readings],
-            added=[str(pair) for pair in added],
-            removed=[str(pair) for pair in removed],
-            ours=ours,
-        )
+        texts = {pair: str(pair) for pair in there}
+        data: dict[str, Json] = {
+            "switch": self.name,
+            "crossconnects": [{"id": texts[each.crossconnect], "state": each.state.value} for each in readings],
+            "added": [texts[pair] for pair in added],
+            "removed": [str(pair) for pair in removed],
+            "ours": ours,
+        }
+        self._sink(Document(kind="switch.read", at_ns=at_ns, wall_ns=wall_ns, data=data))
 
     def _note_power(self, readings: Sequence[PowerReading]) -> None:
         power_dbm = {str(reading.end): reading.power_dbm for reading in readings}
@@ -287,12 +303,7 @@ class Supervisor:
         )
 
 
-def _explain(
-    asked: Sequence[tuple[Sequence[Crossconnect], Sequence[Crossconnect]]],
-    *,
-    added: Sequence[Crossconnect],
-    removed: Sequence[Crossconnect],
-) -> bool:
+def _explain(asked: _Asked, *, added: Sequence[Crossconnect], removed: Sequence[Crossconnect]) -> bool:
     """Whether all of the difference is what was asked for: a removed pair may also have given an end to one that was to be made."""
     if not added and not removed:
         return True

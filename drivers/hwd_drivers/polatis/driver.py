@@ -116,7 +116,7 @@ class PolatisSwitch:
         """One ENT-PATCH with all of `add`, which moves ports in use; before it one DLT-PATCH with those of `remove` that nothing moves."""
         made = tuple((self._number(pair.a), self._number(pair.b)) for pair in add)
         reused = set(itertools.chain.from_iterable(made)) if self._context.capabilities.moves_in_use else set()
-        gone = [pair for pair in remove if reused.isdisjoint((self._number(pair.a), self._number(pair.b)))]
+        gone = [pair for pair in remove if self._number(pair.a) not in reused and self._number(pair.b) not in reused]
         requests: list[protocol.Request] = []
         if gone:
             requests.append(protocol.DeletePatch(ports=tuple(self._number(pair.a) for pair in gone)))

@@ -92,6 +92,11 @@ class World:
     def told(self, kind: str) -> list[dict[str, Any]]:
         return [dict(document.data) for document in self.documents if document.kind == kind]
 
+    async def read(self) -> list[str]:
+        readings = await self.supervisor.read()
+        await asyncio.sleep(0)  # the documents come right after
+        return [str(reading.crossconnect) for reading in readings]
+
     def kinds(self) -> list[str]:
         return [document.kind for document in self.documents]
 
@@ -148,8 +153,7 @@ async def test_nothing_new_is_told_while_nothing_changes(world: World) -> None:
 async def test_a_change_of_ours_is_told_as_ours(world: World) -> None:
     await world.start()
     await world.change(add="1A-2B 2A-1B")
-    readings = await world.supervisor.read()
-    assert [str(reading.crossconnect) for reading in readings] == ["1A-2B", "2A-1B"]
+    assert await world.read() == ["1A-2B", "2A-1B"]
     await world.change(remove="1A-2B", add="1A-3B")
     await asyncio.sleep(2)
     assert [(read["added"], read["removed"], read["ours"]) for read in world.told("switch.read")[1:]] == [
@@ -164,7 +168,7 @@ def test_a_change_behind_our_back_is_found_and_warned_of(caplog: pytest.LogCaptu
     async def story(world: World) -> None:
         await world.start()
         await world.change(add="1A-2B 2A-1B")
-        await world.supervisor.read()
+        await world.read()
         world.behind_our_back(remove="1A-2B", add="3A-3B")
         await asyncio.sleep(1.1)
         read = world.told("switch.read")[-1]
@@ -180,7 +184,7 @@ async def test_ours_and_another_change_in_one_reading_is_not_ours(world: World) 
     await world.start()
     await world.change(add="1A-2B")
     world.behind_our_back(add="3A-3B")
-    await world.supervisor.read()
+    await world.read()
     assert world.told("switch.read")[-1]["ours"] is False
 
 
@@ -189,7 +193,7 @@ async def test_what_moved_an_end_away_is_ours_too(world: World) -> None:
     world.behind_our_back(add="1A-2B")
     await world.start()
     await world.change(add="1A-3B")
-    await world.supervisor.read()
+    await world.read()
     read = world.told("switch.read")[-1]
     assert (read["removed"], read["ours"]) == (["1A-2B"], True)
 
@@ -198,7 +202,7 @@ def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(cap
     async def story(world: World) -> None:
         await world.start()
         await world.change(add="1A-2B")
-        await world.supervisor.read()
+        await world.read()
         world.net.cut("mem:ocs1", Cut.RESET)
         await asyncio.sleep(0.01)
         assert world.supervisor.device is None
@@ -211,6 +215,7 @@ def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(cap
         await asyncio.sleep(20)
         world.net.heal("mem:ocs1")
         await world.supervisor.wait_up()
+        await asyncio.sleep(0)
         assert world.kinds().count("switch.down") == 1
         assert world.told("switch.up")[-1]["down_s"] == pytest.approx(world.loop.time(), abs=1)
         read = world.told("switch.read")[-1]
@@ -268,6 +273,7 @@ async def test_a_switch_that_falls_silent_is_taken_for_down_and_comes_back(world
     assert "no answer within 0.5 s" in world.told("switch.down")[0]["cause"]
     world.twin.faults.clear()
     await world.supervisor.wait_up()
+    await asyncio.sleep(0)
     assert world.kinds()[-2:] == ["switch.up", "switch.read"]
 
 
@@ -326,10 +332,10 @@ async def test_a_reading_that_a_change_overlapped_is_given_and_not_told(world: W
     world.twin.faults.slow_s = 0.05
     changing = asyncio.create_task(world.change(add="1A-2B"))
     await asyncio.sleep(0.01)
-    await world.supervisor.read()
+    await world.read()
     await changing
     assert len(world.told("switch.read")) == 1
-    await world.supervisor.read()
+    await world.read()
     assert world.told("switch.read")[-1]["ours"] is True
 
 
