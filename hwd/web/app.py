@@ -20,10 +20,33 @@ from hwd.reconfigure.planner import Request
 from hwd.telemetry.metrics import CONTENT_TYPE
 from hwd.web.bodies import AbortBody, LeaseBody, PlanBody, ReconfigurationBody, RenewBody, RunBody
 from hwd.web.door import Door
-from hwd.web.problem import on_bug, on_http_exception, on_hwd_error, on_invalid_request
+from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
 from hwd_drivers.kit.errors import ConfigError, HwdError
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem document (RFC 9457)",
+        "content": {
+            MEDIA_TYPE: {
+                "schema": {
+                    "type": "object",
+                    "required": ["type", "title", "status", "detail", "exit_status"],
+                    "properties": {
+                        "type": {"type": "string"},
+                        "title": {"type": "string"},
+                        "status": {"type": "integer"},
+                        "detail": {"type": "string"},
+                        "exit_status": {"type": "integer"},
+                        "problems": {"type": "array", "items": {"type": "string"}},
+                    },
+                }
+            }
+        },
+    }
+}
+"""What any call may answer with, for the OpenAPI document."""
 
 Data = dict[str, Any]
 """One JSON object; `Service` says what is in it."""
@@ -51,11 +74,14 @@ def make_app(
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(Exception, on_bug)
     app.add_middleware(Door, tokens=tokens)
-    app.include_router(_looks(service), prefix="/api/v1")
-    app.include_router(_reconfigurations(service), prefix="/api/v1")
-    app.include_router(_runs(service, events), prefix="/api/v1")
-    app.include_router(_leases(service), prefix="/api/v1")
-    app.include_router(_events(events), prefix="/api/v1")
+    for router in (
+        _looks(service),
+        _reconfigurations(service),
+        _runs(service, events),
+        _leases(service),
+        _events(events),
+    ):
+        app.include_router(router, prefix="/api/v1", responses=PROBLEMS)
     app.include_router(_probes(service, metrics))
     return app
 
@@ -222,8 +248,8 @@ class EventResponse(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
-        super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    def __init__(self, events: AsyncGenerator[bytes, None], status_code: int = 200) -> None:
+        super().__init__(events, status_code, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self._events = events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

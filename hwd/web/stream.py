@@ -16,6 +16,9 @@ from hwd_drivers.kit.errors import ConfigError
 HEARTBEAT_S = 10.0
 """A comment after so long a silence: a listener that hears nothing for much longer is cut off, and knows it."""
 
+LAST_S = 0.05
+"""After `stop`, for documents that are on their way to the listener: the end of its run is among them."""
+
 
 class EventStream:
     """Makes streams for listeners; `stop` ends them all."""
@@ -52,9 +55,14 @@ class EventStream:
         seen = self._hub.last if after is None else after
         try:
             yield b": events of hwd\n\n"
-            while not self._stopping.is_set():
-                await asyncio.wait([coming, stopping], timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
+            while True:
+                if stopping.done():
+                    await asyncio.wait([coming], timeout=LAST_S)
+                else:
+                    await asyncio.wait([coming, stopping], timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
                 if not coming.done():
+                    if stopping.done():
+                        return
                     yield b": still here\n\n"
                     continue
                 number, document = coming.result()

@@ -143,7 +143,7 @@ async def test_a_run_leaves_its_documents(desk: Any, client: Client) -> None:
 
 
 async def test_a_bad_playbook_starts_nothing(desk: Any, client: Client) -> None:
-    with pytest.raises(ConfigError, match="one.yaml:3"):
+    with pytest.raises(ConfigError, match=r"one\.yaml:3"):
         await desk.call(client.start_run, text="playbook: one\nshows: x\nsteps: [{jump: 1}]\n", file="/one.yaml")
     assert await desk.call(client.runs) == []
 

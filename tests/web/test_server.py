@@ -1,0 +1,39 @@
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from hwd.client import Client
+from hwd.web.server import listen
+from hwd_drivers.kit.errors import ConfigError
+
+
+async def test_open_streams_do_not_hold_up_the_end(desk: Any) -> None:
+    """The fixture ends the server while this stream is open; a server that waited for it would be cut off only by the test's limit."""
+    http = httpx.AsyncClient(trust_env=False)
+    stream = http.stream("GET", f"{desk.url}/api/v1/events")
+    response = await stream.__aenter__()
+    lines = response.aiter_lines()
+    assert (await anext(lines)).startswith(": events")
+    desk.events.stop()
+    assert [line async for line in lines if line.startswith("data")] == []
+    await stream.__aexit__(None, None, None)
+    await http.aclose()
+
+
+async def test_a_listener_that_goes_away_is_forgotten(desk: Any, client: Client) -> None:
+    listeners = desk.daemon.hub._listeners
+    before = len(listeners)
+    with client.events(after=desk.events.last_id) as events:
+        await desk.call(client.take_lease, holder="me", ports=["all"], for_s=60)
+        assert (await desk.call(next, events)).document.kind == "lease.taken"
+        assert len(listeners) == before + 1
+    async with asyncio.timeout(5):
+        while len(listeners) > before:  # noqa: ASYNC110 - nobody tells when a listener is gone
+            await asyncio.sleep(0.01)
+
+
+def test_a_port_that_is_taken_is_said_by_name() -> None:
+    with listen("127.0.0.1", 0) as sock, pytest.raises(ConfigError, match="cannot listen: Address already in use"):
+        listen("127.0.0.1", sock.getsockname()[1])

@@ -1,0 +1,111 @@
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from hwd.web import stream
+from hwd.web.hub import Hub
+from hwd.web.stream import EventStream
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import ConfigError
+
+
+def document(kind: str) -> Document:
+    return Document(kind=kind, at_ns=1, wall_ns=2, data={"switch": "ocs1"})
+
+
+async def read(events: AsyncGenerator[bytes, None], count: int) -> list[dict[str, str]]:
+    """The next events as fields; the greeting and heartbeats are passed over."""
+    found: list[dict[str, str]] = []
+    while len(found) < count:
+        lines = (await anext(events)).decode().strip().splitlines()
+        if not lines[0].startswith(":"):
+            found.append(dict(line.split(": ", 1) for line in lines))
+    return found
+
+
+async def test_an_event_carries_its_document_and_an_id() -> None:
+    hub = Hub()
+    events = EventStream(hub, boot="b").follow(0)
+    hub(document("switch.up"))
+    [event] = await read(events, 1)
+    await events.aclose()
+    assert event["id"] == "b.1"
+    assert json.loads(event["data"]) == {"kind": "switch.up", "at_ns": 1, "wall_ns": 2, "data": {"switch": "ocs1"}}
+
+
+async def test_a_listener_goes_on_where_it_was() -> None:
+    hub = Hub()
+    made = EventStream(hub, boot="b")
+    for kind in ("switch.up", "switch.down", "bus.up"):
+        hub(document(kind))
+    events = made.follow(made.after("b.2"))
+    [event] = await read(events, 1)
+    await events.aclose()
+    assert event["id"] == "b.3"
+
+
+async def test_an_id_of_an_earlier_daemon_begins_with_the_oldest() -> None:
+    made = EventStream(Hub(), boot="new")
+    assert made.after("old.5000") == 0
+    assert made.after("new.5000") == 5000
+    assert made.after(None) is None
+    assert made.after("") is None
+
+
+@pytest.mark.parametrize("id", ["5", "b.", "b.x", "b.-1", ".5"])
+def test_what_is_no_id_is_bad_input(id: str) -> None:
+    with pytest.raises(ConfigError, match="not an id of this stream"):
+        EventStream(Hub(), boot="b").after(id)
+
+
+async def test_kinds_can_be_chosen_by_their_beginning() -> None:
+    hub = Hub()
+    events = EventStream(hub, boot="b").follow(0, ("run.", "switch.up"))
+    for kind in ("switch.up", "switch.upper", "running", "run.ended"):
+        hub(document(kind))
+    found = await read(events, 2)
+    await events.aclose()
+    assert [event["id"] for event in found] == ["b.1", "b.4"]
+
+
+async def test_what_was_forgotten_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub()
+    for _ in range(10_002):
+        hub(document("switch.up"))
+    events = EventStream(hub, boot="b").follow(0)
+    [missed, first] = await read(events, 2)
+    await events.aclose()
+    assert missed["event"] == "missed"
+    assert json.loads(missed["data"]) == {"count": 2}
+    assert first["id"] == "b.3"
+
+
+async def test_silence_is_broken_by_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT_S", 0.001)
+    events = EventStream(Hub(), boot="b").follow(None)
+    assert [await anext(events), await anext(events)] == [b": events of hwd\n\n", b": still here\n\n"]
+    await events.aclose()
+
+
+async def test_stop_ends_every_stream() -> None:
+    made = EventStream(Hub(), boot="b")
+
+    async def drain() -> int:
+        return len([event async for event in made.follow(None)])
+
+    listeners = [asyncio.create_task(drain()) for _ in range(3)]
+    await asyncio.sleep(0)
+    made.stop()
+    assert await asyncio.gather(*listeners) == [1, 1, 1]
+
+
+async def test_what_came_before_the_stop_is_still_heard() -> None:
+    hub = Hub()
+    made = EventStream(hub, boot="b")
+    events = made.follow(0)
+    for kind in ("run.ended", "daemon.stopped"):
+        hub(document(kind))
+    made.stop()
+    assert len([event async for event in events]) == 3
