@@ -8,7 +8,8 @@ import pytest
 
 from hwd_drivers.kit import conformance
 from hwd_drivers.kit.abilities import CrossConnects, Device
-from hwd_drivers.kit.conformance import Bench, Check, twin_bench
+from hwd_drivers.kit.bench import Bench, twin_bench
+from hwd_drivers.kit.conformance import Check
 from hwd_drivers.kit.dial import MemoryDialer
 from hwd_drivers.kit.errors import DeviceError, FailedError, LinkError
 from hwd_drivers.kit.ids import Draws

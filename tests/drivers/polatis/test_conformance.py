@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from hwd_drivers.kit.bench import twin_bench
 from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.conformance import Check, checks_for, twin_bench
+from hwd_drivers.kit.conformance import Check, checks_for
 from hwd_drivers.kit.dial import MemoryDialer, TcpDialer
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.memory import MemoryNet
