@@ -88,7 +88,7 @@ class Agent:
                 async with asyncio.TaskGroup() as tasks:
                     self._tasks = tasks
                     if self._sources.background is not None:
-                        background = self._sources.background(self._birth_due.set)
+                        background = self._sources.background(self._sources_changed)
                         tasks.create_task(background, name=f"hwd:{host}/sources")
                     tasks.create_task(self._outbox.run(), name=f"hwd:{host}/outbox")
                     tasks.create_task(self._bear(), name=f"hwd:{host}/birth")
@@ -100,6 +100,10 @@ class Agent:
                 self._spool.close()
                 await self._say_farewell()
                 bus.cancel()
+
+    def _sources_changed(self) -> None:
+        self._watchers.hurry()
+        self._birth_due.set()
 
     async def _keep(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a watcher for ever: its failure is said in the birth, it is started again, and the others do not notice."""

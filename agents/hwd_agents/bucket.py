@@ -1,6 +1,10 @@
 """A token bucket: so many packets a second and no more, whoever asks."""
 
 import asyncio
+from typing import Final
+
+LEAST_WAIT_S: Final = 0.0001
+"""Rounding may leave a token short by so little that no timer waits for it."""
 
 
 class Bucket:
@@ -23,7 +27,7 @@ class Bucket:
     def wait_s(self) -> float:
         """How long until there is one."""
         self._fill()
-        return max(0.0, (1 - self._tokens) / self._per_s)
+        return max(LEAST_WAIT_S, (1 - self._tokens) / self._per_s)
 
     def _fill(self) -> None:
         now_s = asyncio.get_running_loop().time()

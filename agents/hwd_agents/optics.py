@@ -42,6 +42,11 @@ class OpticsWatcher:
             for name, port in self._ports.items():
                 group.create_task(port.run(), name=f"hwd:optics/{name}")
 
+    def hurry(self) -> None:
+        """Read all modules now."""
+        for port in self._ports.values():
+            port.hurry()
+
     async def begin(self, port: str) -> None:
         """Observe a port; returns after its first sample, taken or failed."""
         await self._ports[port].begin()
@@ -100,6 +105,9 @@ class _Port:
         while True:
             await self._sample()
             await self._pace.wait(self._every_s())
+
+    def hurry(self) -> None:
+        self._pace.hurry()
 
     async def begin(self) -> None:
         self._observed = True

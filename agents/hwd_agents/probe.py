@@ -12,6 +12,7 @@ from hwd_agents.bucket import Bucket
 from hwd_agents.config import PortConfig, ProbeConfig
 from hwd_agents.observation import Observation
 from hwd_agents.outbox import Emit
+from hwd_agents.pace import Pace
 from hwd_agents.sources.udp import Datagrams, DatagramSource
 from hwd_agents.wire import Peer
 from hwd_drivers.kit.clock import Clock
@@ -83,6 +84,7 @@ class Probe:
             name: "not opened yet" if port.ip else "no ip is configured for it" for name, port in ports.items()
         }
         self._watches: dict[str, _Watch] = {}
+        self._pace = Pace()
         most = max(1.0, config.packets_per_s / BURST_PARTS)
         self._requests = Bucket(per_s=config.packets_per_s, most=most)
         self._replies = Bucket(per_s=config.packets_per_s, most=most)
@@ -97,13 +99,17 @@ class Probe:
                 for name, port in self._ports.items():
                     if port.ip is not None and name not in self._open:
                         await self._try_open(name, port.interface, port.ip)
-                await asyncio.sleep(OPEN_AGAIN_S)
+                await self._pace.wait(OPEN_AGAIN_S)
         finally:
             for name in list(self._watches):
                 self.end(name)
             for datagrams in self._open.values():
                 datagrams.close()
             self._open.clear()
+
+    def hurry(self) -> None:
+        """Try at once to open what could not be opened."""
+        self._pace.hurry()
 
     def udp_port(self, port: str) -> int | None:
         """The UDP port of a NIC port; None where it has none."""
@@ -172,6 +178,8 @@ class Probe:
 
     def interface_changed(self, port: str, *, present: bool) -> None:
         """The interface went, or was made anew."""
+        if present:
+            self.hurry()
         if present and port in self._open and not self._open[port].reopen():
             _log.debug("%s: %s", port, self._open[port].last_failure)
 

@@ -55,6 +55,11 @@ class RdmaWatcher:
         """Why nothing can be told; empty where something can."""
         return self._ports[port].why_not if port in self._ports else "no RDMA device is configured for it"
 
+    def hurry(self) -> None:
+        """Look at all ports now."""
+        for port in self._ports.values():
+            port.hurry()
+
     def carrier_changed(self, port: str) -> None:
         """Look at once: RDMA follows the carrier."""
         if port in self._ports:
@@ -112,6 +117,9 @@ class _Port:
         while True:
             await self._look()
             await self._pace.wait(self._every_s())
+
+    def hurry(self) -> None:
+        self._pace.hurry()
 
     async def begin(self) -> None:
         self._observed = True

@@ -89,6 +89,13 @@ class Watchers:
         runs.append((probe.SOURCE, self.probe.run))
         return runs
 
+    def hurry(self) -> None:
+        """What stands behind the sources came back, or went: look at once."""
+        self.probe.hurry()
+        for watcher in (self.optics, self.rdma):
+            if watcher is not None:
+                watcher.hurry()
+
     async def begin(self, reconfiguration: str, peers: Sequence[Peer]) -> None:
         """Observe the ports of `peers`; returns when each was looked at once, or could not be in `BASELINE_S`."""
         names = [peer.port.rpartition(".")[2] for peer in peers]

@@ -1,0 +1,54 @@
+"""`hwd-agent` as a process: exit statuses, one agent a spool, and an end in order."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+GOOD = """
+testbed: tb
+host: h0
+broker: {{from: {folder}/daemon.json}}
+spool: {{directory: {folder}/spool}}
+ports: {{eth0: {{interface: eth0, ip: 10.1.0.1}}}}
+sources: {{twin: {{address: "unix:{folder}/h0.sock"}}}}
+"""
+COMMAND = ("-c", "from hwd_agents.cli import main; main()", "--config")
+
+
+async def start(path: Path) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(sys.executable, *COMMAND, str(path), stderr=asyncio.subprocess.PIPE)
+
+
+async def read_until(process: asyncio.subprocess.Process, words: str) -> str:
+    assert process.stderr is not None
+    text = ""
+    while words not in text:
+        line = await process.stderr.readline()
+        assert line, text
+        text += line.decode()
+    return text
+
+
+async def test_a_bad_file_ends_with_2(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("testbed: tb\n")
+    process = await start(path)
+    _, err = await process.communicate()
+    assert process.returncode == 2
+    assert f"hwd-agent: bad input: {path}: " in err.decode()
+
+
+async def test_one_agent_a_spool_and_sigterm_ends_it_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(GOOD.format(folder=tmp_path))
+    first = await start(path)
+    await read_until(first, "boot")
+    second = await start(path)
+    _, err = await second.communicate()
+    assert second.returncode == 3
+    assert f"the agent with pid {first.pid} holds this spool" in err.decode()
+    first.send_signal(signal.SIGTERM)
+    _, err = await first.communicate()
+    assert first.returncode == 0
+    assert "Traceback" not in err.decode()

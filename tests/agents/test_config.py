@@ -1,0 +1,80 @@
+"""The agent's configuration: what is wrong with it is said by file and place."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd_agents.config import broker_url, load_config, make_config
+from hwd_drivers.kit.errors import ConfigError, LinkError
+
+GOOD = """
+testbed: opus
+host: h0
+broker: mqtt://127.0.0.1:1883
+spool: {directory: /tmp/spool, limit_bytes: 1000000}
+ports:
+  eth0: {interface: eth0, ip: 10.1.0.1, rdma: mlx5_0}
+sources:
+  kernel: {keeper: /run/keeper.sock, namespace: h0}
+  twin: {address: "unix:/run/h0.sock"}
+clock: {offset_s: 5, drift_ppm: 50}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "agent.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_good_file_is_read(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, GOOD))
+    assert config.host == "h0"
+    assert config.ports["eth0"].ip == "10.1.0.1"
+    assert config.clock is not None
+    assert config.clock.drift_ppm == 50
+    assert config.probe.packets_per_s == 1000
+    assert config.origin == "kernel"
+
+
+@pytest.mark.parametrize(
+    ("sources", "origin"),
+    [({"kernel": {}}, "measured"), ({"twin": {"address": "mem:h0"}}, "twin")],
+)
+def test_the_origin_follows_from_the_sources(sources: dict[str, Any], origin: str) -> None:
+    data = {"testbed": "t", "host": "h", "broker": "mqtt://b", "ports": {"e": {"interface": "e"}}}
+    assert make_config({**data, "sources": sources}, where="x").origin == origin
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("host: h0", "hots: h0", "unknown field `hots`"),
+        ("host: h0", "host: h0/+", "not empty and has no"),
+        ("limit_bytes: 1000000", "limit_bytes: 1", "1 is under the least, 16384 bytes"),
+        ("ip: 10.1.0.1", "ip: 10", r"\$\.ports\[\.\.\.\]\.ip"),
+        ("rdma: mlx5_0}", "rdma: mlx5_0}\n  eth1: {interface: eth0}", "eth0 and eth1 share the interface eth0"),
+        (", namespace: h0", "", "keeper and namespace go together"),
+        ("clock:", "probe: {first_s: 0}\nclock:", "first_s: 0.0 is not above 0"),
+        ("ports:", "ports: [", "not YAML"),
+        ('  twin: {address: "unix:/run/h0.sock"}', "", "only the clock of a twin host can be moved"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, old: str, new: str, words: str) -> None:
+    path = written(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(ConfigError, match=words) as caught:
+        load_config(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_a_broker_that_stands_in_a_file_is_read_each_time(tmp_path: Path) -> None:
+    place = tmp_path / "daemon.json"
+    config = load_config(written(tmp_path, GOOD.replace("mqtt://127.0.0.1:1883", f"{{from: {place}}}")))
+    with pytest.raises(LinkError, match="Is the daemon up"):
+        broker_url(config)
+    place.write_text("{}")
+    with pytest.raises(LinkError, match="no text under the key mqtt"):
+        broker_url(config)
+    place.write_text('{"mqtt": "mqtt://127.0.0.1:4000", "http": "x"}')
+    assert broker_url(config) == "mqtt://127.0.0.1:4000"
