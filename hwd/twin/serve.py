@@ -137,6 +137,7 @@ class _Rack:
 
     async def live(self, mqtt_from: Path, *, with_agents: bool) -> None:
         """Run agents until cancelled; raises LinkError when the keeper dies, whose namespaces die with it."""
+        tasks: list[asyncio.Task[None]] = []
         async with asyncio.TaskGroup() as group:
             for host in self.place.hosts if with_agents else ():
                 agent = AgentProcess(
@@ -145,7 +146,7 @@ class _Rack:
                     log_file=self._run_dir / f"agent-{host}.log",
                     on_pid=partial(self._agent_is, host),
                 )
-                group.create_task(agent.run(), name=f"hwd:{host}/agent")
+                tasks.append(group.create_task(agent.run(), name=f"hwd:{host}/agent"))
             self._announce()
             kernel = sum(bool(entry["kernel"]) for entry in self.place.hosts.values())
             log.info(
@@ -156,13 +157,13 @@ class _Rack:
                 kernel,
                 ", ".join(f"{name} at {address}" for name, address in self.place.addresses.items()),
             )
-            if self._keeper is None:
-                await asyncio.get_running_loop().create_future()
-            else:
-                status = await self._keeper.died()
-                raise LinkError(
-                    f"twin rack {self.testbed.name}: the keeper of its namespaces ended with status {status}. Start the rack again"
-                )
+            never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            status = await (never if self._keeper is None else self._keeper.died())
+            for task in tasks:
+                task.cancel()
+        raise LinkError(
+            f"twin rack {self.testbed.name}: the keeper of its namespaces ended with status {status}. Start the rack again"
+        )
 
     def _announce(self) -> None:
         self._write(self.place)

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +80,12 @@ async def serve(tmp_path: Path, write_testbed: Callable[..., Path]) -> AsyncIter
     """Starts racks, and kills what is left of them."""
     served: list[Served] = []
 
-    async def start(*, hosts: str = "process", agents: str = "alone", kernel: bool = False) -> Served:
+    async def start(
+        *, hosts: str = "process", agents: str = "alone", kernel: bool = False, inside: Sequence[str] = ()
+    ) -> Served:
         testbed = write_testbed(kernel=kernel)
         process = await asyncio.create_subprocess_exec(
+            *inside,
             sys.executable,
             str(SCRIPT),
             str(testbed),
@@ -219,6 +222,33 @@ async def test_faults_are_set_while_it_runs(
     await rack.end()
     with pytest.raises(LinkError, match="Is it up"):
         ask(control, Reset(switch="ocs1"))
+
+
+@pytest.mark.kernel
+async def test_kernel_hosts_become_process_hosts_where_there_are_no_namespaces(serve: Serve) -> None:
+    """Inside a user namespace whose own limit of network namespaces is none, which the kernel enforces."""
+    forbid = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"'
+    rack = await serve(
+        hosts="kernel", kernel=True, inside=["unshare", "--user", "--map-root-user", "sh", "-c", forbid, "sh"]
+    )
+    said = await rack.until(lambda said: True)
+    assert not any(host["kernel"] for host in said["hosts"].values())
+    assert (await rack.end())[0] == 0
+    (warning,) = [line for line in (await rack.words()).splitlines() if "WARNING" in line]
+    assert "its 4 kernel hosts run as process hosts: keeper: cannot make network namespaces" in warning
+
+
+@pytest.mark.kernel
+async def test_dead_keeper_ends_the_rack(serve: Serve) -> None:
+    rack = await serve(hosts="kernel", kernel=True)
+    await rack.until(lambda said: True)
+    children = Path(f"/proc/{rack.process.pid}/task/{rack.process.pid}/children").read_text().split()
+    assert len(children) == 1, "the keeper"
+    os.kill(int(children[0]), signal.SIGKILL)
+    async with asyncio.timeout(WITHIN_S):
+        assert await rack.process.wait() == LinkError.exit_status
+    assert "the keeper of its namespaces ended with status -9. Start the rack again" in await rack.words()
+    assert rack.said() is None
 
 
 @pytest.mark.kernel
