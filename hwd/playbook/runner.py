@@ -109,16 +109,15 @@ class Runner:
 
     async def _steps(self) -> None:
         for step in _flat(self.playbook.steps):
-            if isinstance(step, ApplyStep):
-                self._applies_left -= 1
-            self._tell(step, "started")
+            number = self._done + 1
+            self._tell(number, step, "started")
             try:
                 await self._do(step)
             except HwdError:
-                self._tell(step, "failed")
+                self._tell(number, step, "failed")
                 raise
             self._done += 1
-            self._tell(step, "done")
+            self._tell(number, step, "done")
         await self._confirm()
 
     async def _do(self, step: Step) -> None:
@@ -142,8 +141,10 @@ class Runner:
         self._lease = await self._leases.take(holder=f"run {self.id}", ports=ports, for_s=step.for_s, lasting=False)
 
     async def _confirm(self) -> None:
-        if self._open is not None and self._open.state is not State.ENDED:
-            await self._reconfigurer.confirm(self._open)
+        if self._open is not None:
+            if self._open.state is not State.ENDED:
+                await self._reconfigurer.confirm(self._open)
+            self._applies_left -= 1
         self._open = None
 
     async def _to_safe_state(self, why: str) -> SafeState:
@@ -164,13 +165,13 @@ class Runner:
         seconds, _ = self._history.expect(())
         return self._applies_left * seconds
 
-    def _tell(self, step: Step, state: str) -> None:
+    def _tell(self, number: int, step: Step, state: str) -> None:
         self._sink(
             Document(
                 kind="run.step",
                 at_ns=self._clock.monotonic_ns(),
                 wall_ns=self._clock.wall_ns(),
-                data={"run": self.id, "step": self._done + 1, "what": str(step), "state": state, **self.progress},
+                data={"run": self.id, "step": number, "what": str(step), "state": state, **self.progress},
             )
         )
 

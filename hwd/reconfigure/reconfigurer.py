@@ -111,7 +111,11 @@ class Reconfigurer:
         if id is not None and id in self._under_way:
             return self._under_way[id]
         names = ", ".join(self._under_way) or "none"
-        raise RefusedError(f"reconfiguration {id or ''}: not under way. Under way: {names}")
+        if id is None:
+            raise RefusedError(
+                f"which reconfiguration? Under way: {names}" if self._under_way else "no reconfiguration is under way"
+            )
+        raise RefusedError(f"reconfiguration {id}: not under way. Under way: {names}")
 
     async def plan(self, request: Request) -> Plan:
         """Read the switches and plan; emits `plan.made`."""

@@ -49,7 +49,7 @@ async def test_what_is_not_confirmed_can_be_rolled_back(desk: Any, client: Clien
 async def test_confirm_keeps_it(desk: Any, client: Client) -> None:
     result = await desk.call(client.apply, what=PAIR, confirm_within_s=60)
     assert (await desk.call(client.confirm, result["reconfiguration"]))["outcome"] == "confirmed"
-    with pytest.raises(RefusedError, match="not under way"):
+    with pytest.raises(RefusedError, match="no reconfiguration is under way"):
         await desk.call(client.confirm)
 
 
