@@ -41,6 +41,8 @@ UNALIGNED_S = 10.0
 """Events of a boot that is not the present one, and whose clock nobody knows, wait so long for its birth, or for the records."""
 RESEND_TRIES, RESEND_WITHIN_S, RESEND_PAUSE_S = 3, 5.0, 1.0
 RETRY_S = 1.0
+POLLED = frozenset({"light", "dark", "rdma"})
+"""Events found by looking: they lie anywhere between two looks. All others are notices, which come just after what they tell."""
 
 
 class Gateway:
@@ -254,6 +256,7 @@ class Gateway:
             port=event.port,
             earliest_ns=earliest_ns - earliest_error_ns,
             latest_ns=latest_ns + latest_error_ns,
+            best_ns=(earliest_ns + latest_ns) // 2 if event.kind in POLLED else latest_ns,
             agent_ns=event.at_ns,
             origin=event.origin,
             source=event.source,

@@ -58,12 +58,16 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instant:
-    """One instant of one subject, on the daemon's monotonic clock (ns)."""
+    """One instant of one subject, on the daemon's monotonic clock (ns).
+
+    `best_ns` is the most likely time inside the bounds, where the source knows better than their middle: a notice comes just after what it tells.
+    """
 
     name: InstantName
     knowledge: Knowledge
     earliest_ns: int = 0
     latest_ns: int = 0
+    best_ns: int | None = None
     source: str = ""
     origin: Origin = Origin.MEASURED
     sampling_ns: int = 0
@@ -72,6 +76,10 @@ class Instant:
     def __post_init__(self) -> None:
         if self.knowledge is Knowledge.SEEN and self.earliest_ns > self.latest_ns:
             raise BugError(f"{self.name}: earliest {self.earliest_ns} ns is after latest {self.latest_ns} ns")
+        if self.best_ns is not None and not self.earliest_ns <= self.best_ns <= self.latest_ns:
+            raise BugError(
+                f"{self.name}: {self.best_ns} ns is outside its bounds {self.earliest_ns} to {self.latest_ns} ns"
+            )
 
     @classmethod
     def unknown(cls, name: InstantName, why: str) -> Self:
@@ -83,10 +91,10 @@ class Instant:
 
     @property
     def at_ns(self) -> int:
-        """Middle of the interval."""
-        return (self.earliest_ns + self.latest_ns) // 2
+        """The best estimate: `best_ns`, else the middle of the bounds."""
+        return (self.earliest_ns + self.latest_ns) // 2 if self.best_ns is None else self.best_ns
 
     @property
     def error_ns(self) -> int:
-        """Half of the interval's length, rounded up."""
-        return (self.latest_ns - self.earliest_ns + 1) // 2
+        """How far the true time can be from `at_ns`, either way."""
+        return max(self.at_ns - self.earliest_ns, self.latest_ns - self.at_ns)

@@ -28,7 +28,7 @@ KINDS: Mapping[str, frozenset[str]] = {
         "host.birth": "host boot version ports",  # ports: {name: {interface, present, carrier, sources: {name: {sees, origin}}}}
         "host.up": "host boot",
         "host.down": "host boot cause",
-        "host.event": "host boot seq type port earliest_ns latest_ns agent_ns origin source data",
+        "host.event": "host boot seq type port earliest_ns best_ns latest_ns agent_ns origin source data",
         "host.lost": "host boot count why",  # events that the spool could not hold, or flaps that nobody saw
         "host.garbage": "host topic why",
         "clock.aligned": "host boot offset_ns drift_ppm error_ns round_trip_ns agent_ns samples",

@@ -23,6 +23,7 @@ class Change:
     up: bool
     earliest_ns: int
     latest_ns: int
+    best_ns: int
     source: str
     origin: Origin
     sampling_ns: int
@@ -34,6 +35,7 @@ class Change:
             knowledge=Knowledge.SEEN,
             earliest_ns=self.earliest_ns,
             latest_ns=self.latest_ns,
+            best_ns=self.best_ns,
             source=self.source,
             origin=self.origin,
             sampling_ns=self.sampling_ns,
@@ -140,6 +142,7 @@ class Observed:
             up=up,
             earliest_ns=earliest_ns,
             latest_ns=latest_ns,
+            best_ns=event["best_ns"],
             source=event["source"],
             origin=origin,
             sampling_ns=event.get("sampling_ns", 0),

@@ -86,8 +86,8 @@ def _stage(name: StageName, instants: Mapping[InstantName, Instant]) -> Stage:
     return Stage(
         name=name,
         knowledge=Knowledge.SEEN,
-        seconds=((end.earliest_ns + end.latest_ns) - (start.earliest_ns + start.latest_ns)) / 2 / _NS_IN_S,
-        error_s=((end.latest_ns - end.earliest_ns) + (start.latest_ns - start.earliest_ns)) / 2 / _NS_IN_S,
+        seconds=(end.at_ns - start.at_ns) / _NS_IN_S,
+        error_s=(end.error_ns + start.error_ns) / _NS_IN_S,
         origin=_origin(start, [*between, end]),
         why=why,
     )

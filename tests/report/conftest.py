@@ -52,7 +52,7 @@ def make_timeline() -> MakeTimeline:
                 host, _, port = end.partition(".")
                 at_ns, error_ns = START_NS + int(at_s * 1e9), int(error_s * 1e9)
                 events.append({"host": host, "boot": "b", "seq": len(events), "type": kind, "port": port, "earliest_ns": at_ns - error_ns,
-                               "latest_ns": at_ns + error_ns, "agent_ns": 0, "origin": origin, "source": source, "data": data})  # fmt: skip
+                               "latest_ns": at_ns + error_ns, "best_ns": at_ns, "agent_ns": 0, "origin": origin, "source": source, "data": data})  # fmt: skip
 
         for a, b in pairs[:links]:
             light_s = draw.uniform(0.06, 0.095)

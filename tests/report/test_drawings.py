@@ -83,7 +83,7 @@ def test_no_story_breaks_the_drawing(
     seen: list[tuple[str, str, bool, int, int]], answered_ns: int | None, commanded: bool
 ) -> None:
     events = [
-        {"host": host, "boot": "b", "seq": seq, "type": kind, "port": "eth0", "earliest_ns": at - error, "latest_ns": at + error,
+        {"host": host, "boot": "b", "seq": seq, "type": kind, "port": "eth0", "earliest_ns": at - error, "latest_ns": at + error, "best_ns": at,
          "agent_ns": 0, "origin": "twin", "source": "s<&>", "data": {STATES.get(kind, "x"): up, "reconfiguration": "r"}}
         for seq, (host, kind, up, at, error) in enumerate(seen)
     ]  # fmt: skip

@@ -183,7 +183,7 @@ def test_figures_follow_the_documents(make_run: MakeRun, make_timeline: MakeTime
     start_ns = timeline.links[0].instants[0].at_ns
     events = [
         {"host": end.end.host, "boot": "b", "seq": seq, "type": one.name, "port": end.end.port,
-         "earliest_ns": start_ns + (one.earliest_ns - start_ns) // 2, "latest_ns": start_ns + (one.latest_ns - start_ns) // 2,
+         "earliest_ns": start_ns + (one.earliest_ns - start_ns) // 2, "best_ns": start_ns + (one.at_ns - start_ns) // 2, "latest_ns": start_ns + (one.latest_ns - start_ns) // 2,
          "agent_ns": 0, "origin": one.origin, "source": one.source,
          "data": {"carrier": True, "up": True, "active": True, "reconfiguration": "r1"}}
         for end in timeline.ends for seq, one in enumerate(end.observations)

@@ -39,6 +39,7 @@ def event(tell: Tell) -> Tell:
             type=type,
             port=port,
             earliest_ns=0,
+            best_ns=0,
             latest_ns=0,
             agent_ns=0,
             origin="kernel",

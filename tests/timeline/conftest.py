@@ -63,6 +63,7 @@ class Story:
                 "port": port or None,
                 "earliest_ns": START_NS + round((at_ms - error_ms) * MS),
                 "latest_ns": START_NS + round((at_ms + error_ms) * MS),
+                "best_ns": START_NS + round(at_ms * MS),
                 "agent_ns": 0,
                 "origin": origin,
                 "source": source,

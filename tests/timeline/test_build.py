@@ -253,3 +253,13 @@ def test_document_keeps_all_of_a_timeline(story: Story) -> None:
     story.event("h0.eth0", "carrier", 8250, source="netlink", carrier=False)
     timeline = story.tell()
     assert Timeline.from_data(timeline.to_data()) == timeline
+
+
+def test_notice_is_dated_by_its_stamp_and_not_by_the_middle_of_its_bounds(story: Story) -> None:
+    for event in story.events:
+        if event["type"] == "carrier":
+            event["earliest_ns"] = event["best_ns"] - 3 * MS  # the kernel may have held it back so long
+    (link,) = story.tell().links
+    stage = link.stage(StageName.CARRIER)
+    assert stage.seconds == pytest.approx(0.001)
+    assert stage.error_s is not None and stage.error_s >= 0.003

@@ -1,0 +1,60 @@
+"""`python -m hwd.sim TESTBED PLAYBOOK --records FILE`: one run of a playbook in virtual time, written to records as any other run.
+
+Progress goes to stderr as JSON lines, `{"run", "done", "total"}`; the last line on stdout is the run's id.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from hwd.daemon.installed import load
+from hwd.sim.world import World
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.kit.virtual import run_virtual
+
+
+def main() -> int:
+    arguments = _arguments()
+    try:
+        print(run_virtual(_run(arguments), seed=arguments.seed))
+    except HwdError as error:
+        print(f"hwd.sim: {error.title}: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+async def _run(arguments: argparse.Namespace) -> str:
+    testbed = load(arguments.testbed).require()
+    text = arguments.playbook.read_text(encoding="utf-8")
+    world = World(
+        testbed,
+        arguments.testbed.read_text(encoding="utf-8"),
+        seed=arguments.seed,
+        records_url=f"sqlite:///{arguments.records.absolute()}",
+        sinks=[_tell],
+    )
+    async with world:
+        parameters = dict(pair.split("=", 1) for pair in arguments.define)
+        return await world.run_playbook(text, file=str(arguments.playbook), parameters=parameters)
+
+
+def _tell(document: Document) -> None:
+    if document.kind == "run.step" and document.data["state"] == "done":
+        progress = {key: document.data[key] for key in ("run", "done", "total")}
+        print(json.dumps(progress), file=sys.stderr, flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m hwd.sim", description=__doc__)
+    parser.add_argument("testbed", type=Path)
+    parser.add_argument("playbook", type=Path)
+    parser.add_argument("--records", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("-D", dest="define", action="append", default=[], metavar="K=V")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
