@@ -83,8 +83,12 @@ def plural(count: int, one: str) -> str:
 
 
 def words(data: Mapping[str, Any]) -> str:
-    """The plain values of a document, in a line."""
-    return " ".join(f"{key}={value}" for key, value in data.items() if isinstance(value, str | int | float | bool))
+    """The plain values of a document, in a line; stamps are for programs."""
+    return " ".join(
+        f"{key}={value}"
+        for key, value in data.items()
+        if isinstance(value, str | int | float | bool) and value != "" and not key.endswith("_ns")
+    )
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -11,7 +11,8 @@ from hwd.cli.output import Output, coloured, plural, seconds, words
 from hwd_drivers.kit.documents import Document
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
-QUIET = ("host.event", "switch.power", "clock.aligned", "switch.read")
+CARRIER = {True: "up", False: "down", None: "unknown"}
+QUIET = ("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag")
 """Kinds that come by the hundred; `hwd watch --all` shows them."""
 
 
@@ -33,9 +34,11 @@ def status(url: Url = None, json: Json = False) -> None:
     output.table(("switch", "state", "what", "crossconnects"), [_switch(switch) for switch in now["switches"]])
     output.say()
     output.table(("host", "state", "clock", "ports with carrier"), [_host(host) for host in now["hosts"]])
-    if "links" in now:
-        output.say()
-        output.say(f"links: {', '.join(now['links']) or 'none'}")
+    output.say()
+    if now["links"]:
+        output.table(("link", "state"), [(link["link"], CARRIER[link["carrier"]]) for link in now["links"]])
+    else:
+        output.say("no links")
     output.say()
     show_leases(output, now["leases"])
     for one in now["reconfigurations"]:

@@ -26,6 +26,7 @@ from hwd.records.records import Records
 from hwd.telemetry.metrics import Metrics
 from hwd.timeline.alignment import Alignment
 from hwd.web.hub import Hub
+from hwd.web.linkboard import Linkboard
 from hwd.web.service import Service
 from hwd.web.switchboard import Switchboard
 from hwd_agents.bus.protocol import Bus
@@ -70,6 +71,8 @@ class Daemon:
         self.testbed = testbed
         self.metrics = Metrics()
         self._switchboard = Switchboard(testbed.switches)
+        self._fabric = Fabric(testbed)
+        self._linkboard = Linkboard(self._fabric, self._switchboard.to_data)
         self.hub = Hub()
         self._testbed_text = testbed_text
         self._version = version
@@ -84,7 +87,9 @@ class Daemon:
         self._virtual_time = virtual_time
         self._recorder = RecordingSink(records)
         self._history = History(testbed)
-        self._sink = Fanout([self._recorder, self.metrics, self.hub, self._history, self._switchboard, *sinks])
+        self._sink = Fanout(
+            [self._recorder, self.metrics, self.hub, self._history, self._switchboard, self._linkboard, *sinks]
+        )
         self._journal = Journal(journal_disk, sync=journal_sync)
         self._recover = asyncio.Event()
 
@@ -114,7 +119,7 @@ class Daemon:
         self._leases = Leases(store=self._records, clock=self._clock, ids=self._ids, sink=self._sink)
         await self._leases.load()
         self.reconfigurer = Reconfigurer(
-            planner=Planner(self.testbed, Fabric(self.testbed), self._history.expect),
+            planner=Planner(self.testbed, self._fabric, self._history.expect),
             switches=self._supervisors,
             agents=GatewayAgents(self._gateway),
             journal=self._journal,
@@ -136,6 +141,7 @@ class Daemon:
             records=self._records,
             gateway=self._gateway,
             switches=self._switchboard.to_data,
+            links=self._linkboard,
             bus_address=lambda: (self._bus.address, self._bus.connected),
             recorder=self._recorder,
             hub=self.hub,

@@ -22,6 +22,7 @@ from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.records.run import Run
 from hwd.web.hub import Hub
+from hwd.web.linkboard import Linkboard
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, RefusedError
@@ -45,6 +46,7 @@ class Service:
         records: Records,
         gateway: Gateway,
         switches: Callable[[], list[dict[str, Json]]],
+        links: Linkboard,
         bus_address: Callable[[], tuple[str, bool]],
         recorder: RecordingSink,
         hub: Hub,
@@ -63,6 +65,7 @@ class Service:
         self._records = records
         self._gateway = gateway
         self._switches = switches
+        self._links = links
         self._bus_address = bus_address
         self._recorder = recorder
         self._clock = clock
@@ -85,6 +88,7 @@ class Service:
             "bus": {"address": address, "connected": connected},
             "switches": self.switches(),
             "hosts": self.hosts(),
+            "links": list[Json](self._links.links()),
             "leases": self.leases(),
             "reconfigurations": [_under_way(one) for one in self._reconfigurer.under_way],
             "runs": [{"run": run.id, "playbook": run.playbook.name, **run.progress} for run, _ in self._runs.values()],
@@ -331,11 +335,9 @@ class Service:
 
     def _host(self, name: str) -> dict[str, Json]:
         view = self._gateway.hosts().get(name)
-        return (
-            {"host": name, "up": False, "boot": None, "version": None, "clock": None, "ports": {}}
-            if view is None
-            else view.to_data()
-        )
+        if view is None:
+            return {"host": name, "up": False, "boot": None, "version": None, "clock": None, "ports": {}}
+        return {**view.to_data(), "ports": self._links.ports(name)}
 
     def _lease(self, lease: Lease) -> dict[str, Json]:
         return {

@@ -1,0 +1,67 @@
+"""What is lit and what has carrier, kept from documents: the status screen's view of hosts and links."""
+
+from collections.abc import Callable, Mapping
+
+from hwd.fabric.fabric import Fabric
+from hwd.model.link import Link
+from hwd.model.testbed import NicPortId
+from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.kit.values import Crossconnect
+
+Switches = Callable[[], list[dict[str, Json]]]
+
+
+class Linkboard:
+    """A `Sink`. Carrier is what an agent said last; None where none did, or where its host's agent is away."""
+
+    def __init__(self, fabric: Fabric, switches: Switches) -> None:
+        self._fabric = fabric
+        self._switches = switches
+        self._ports: dict[str, dict[str, dict[str, Json]]] = {}
+        self._away: set[str] = set()
+
+    def __call__(self, document: Document) -> None:
+        data = document.data
+        match document.kind:
+            case "host.birth":
+                ports = data["ports"]
+                assert isinstance(ports, Mapping)
+                self._ports[str(data["host"])] = {
+                    name: dict(port) for name, port in ports.items() if isinstance(port, Mapping)
+                }
+            case "host.up":
+                self._away.discard(str(data["host"]))
+            case "host.down":
+                self._away.add(str(data["host"]))
+            case "host.event" if data["type"] in ("carrier", "interface") and isinstance(data["data"], Mapping):
+                port = self._ports.get(str(data["host"]), {}).get(str(data["port"]))
+                if port is not None:
+                    port.update({key: data["data"][key] for key in ("carrier", "present") if key in data["data"]})
+                    if port.get("present") is False:
+                        port["carrier"] = False
+
+    def ports(self, host: str) -> dict[str, Json]:
+        """Ports of a host by name, as its agent's birth and events tell of them."""
+        return {name: dict(port) for name, port in self._ports.get(host, {}).items()}
+
+    def links(self) -> list[dict[str, Json]]:
+        """[{link, carrier}] of all links that the crossconnects make; `carrier`: both ends have it."""
+        state = {
+            str(switch["switch"]): frozenset(_crossconnects(switch["crossconnects"]))
+            for switch in self._switches()
+            if switch["up"]
+        }
+        return [{"link": str(link), "carrier": self._carrier(link)} for link in self._fabric.links_of(state)]
+
+    def _carrier(self, link: Link) -> bool | None:
+        ends = [self._end(end) for end in link.ends]
+        return None if None in ends else all(ends)
+
+    def _end(self, end: NicPortId) -> bool | None:
+        carrier = self._ports.get(end.host, {}).get(end.port, {}).get("carrier")
+        return carrier if isinstance(carrier, bool) and end.host not in self._away else None
+
+
+def _crossconnects(told: Json) -> list[Crossconnect]:
+    assert isinstance(told, list | tuple)
+    return [Crossconnect.parse(str(one["id"])) for one in told if isinstance(one, Mapping)]
