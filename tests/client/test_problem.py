@@ -1,0 +1,53 @@
+import httpx
+import pytest
+
+from hwd.client.problem import error_of, raise_for_problem
+from hwd.web.problem import problem_data
+from hwd_drivers.kit.errors import (
+    BugError,
+    ConfigError,
+    DeadlineError,
+    DeviceError,
+    FailedError,
+    HwdError,
+    LinkError,
+    NotReadyError,
+    ProtocolError,
+    RefusedError,
+)
+
+KINDS = (
+    ConfigError,
+    RefusedError,
+    LinkError,
+    DeadlineError,
+    ProtocolError,
+    FailedError,
+    NotReadyError,
+    BugError,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_comes_back_as_what_it_was(kind: type[HwdError]) -> None:
+    error = error_of(problem_data(kind("it was so")))
+    assert type(error) is kind
+    assert str(error) == "it was so"
+
+
+def test_a_device_error_keeps_the_devices_words() -> None:
+    sent = DeviceError("ocs1: no", device="ocs1", command="ENT-PATCH", code="SROF", text="busy")
+    error = error_of(problem_data(sent))
+    assert isinstance(error, DeviceError)
+    assert (error.device, error.command, error.code, error.text) == ("ocs1", "ENT-PATCH", "SROF", "busy")
+
+
+def test_an_unknown_title_is_taken_by_its_exit_status() -> None:
+    error = error_of({"title": "something new", "detail": "d", "exit_status": 3})
+    assert type(error) is RefusedError
+
+
+def test_an_answer_of_somebody_else_is_a_protocol_error() -> None:
+    response = httpx.Response(502, text="<html>", request=httpx.Request("GET", "http://h/x"))
+    with pytest.raises(ProtocolError, match=r"http://h/x: status 502 without a problem document"):
+        raise_for_problem(response)
