@@ -1,13 +1,14 @@
 """The table of stages: our figures, where they come from, and the papers' beside them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from hwd.model.instant import Origin
 from hwd.report.load import RunReport
 from hwd.report.papers import PaperFigure, figures, of_stage
 from hwd.report.quantity import stated
 from hwd.timeline import Sample, StageStatistics, samples, summarise
+from hwd_drivers.kit.documents import Json
 
 SEED = 20270110
 """Of the bootstrap: the same record gives the same report."""
@@ -49,6 +50,11 @@ class StageRow:
     @property
     def time(self) -> str:
         return "virtual time" if self.statistics.virtual_time else "real time"
+
+    def to_data(self) -> dict[str, Json]:
+        """As JSON; times in seconds, null where there are not enough values."""
+        statistics: dict[str, Json] = asdict(self.statistics)
+        return {**statistics, "origin": self.origin, "time": self.time, "papers": [str(one) for one in self.beside]}
 
     @property
     def provenance(self) -> str:

@@ -157,6 +157,7 @@ def _extreme(name: InstantName, subjects: Sequence[tuple[str, Instant]], *, late
         knowledge=Knowledge.SEEN,
         earliest_ns=pick(one.earliest_ns for _, one in seen),
         latest_ns=pick(one.latest_ns for _, one in seen),
+        best_ns=decider.at_ns,
         source=f"{deciding} {decider.source}",
         origin=origin,
         sampling_ns=max(one.sampling_ns for _, one in seen),

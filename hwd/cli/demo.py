@@ -1,0 +1,186 @@
+"""`hwd demo`: a twin rack with kernel hosts in real time, the same rack many times in virtual time, and one report of both.
+
+All that is started here is ended here. Records and sockets live in a temporary folder; the report stays.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hwd.cli.output import Output
+from hwd.cli.recorded import recorded, run_reports
+from hwd.client import Client
+from hwd.config.places import daemon_of, rack_of, records_path
+from hwd.config.shipped import shipped
+from hwd.report import RunReport, html, stage_table, stage_text, waterfall
+from hwd.report.html import typical
+from hwd_drivers.kit.errors import FailedError, LinkError
+
+UP_WITHIN_S = 25.0
+"""For daemon, twin rack and agents to be up and their clocks aligned; 4 s on two idle cores."""
+END_WITHIN_S = 10.0
+REAL_REPEATS = 2
+VIRTUAL_REPEATS = 10
+"""Each gives eight links twice: more than the hundred samples of a stage that a p99 needs."""
+POLL_S = 0.2
+
+
+def main(*, report: Path, json: bool) -> int:
+    """Returns the exit status."""
+    output = Output(json=json)
+    with tempfile.TemporaryDirectory(prefix="hwd-demo-") as name:
+        folder = Path(name)
+        real, place, virtual, took_s = asyncio.run(_runs(folder, output))
+        reports = [*_load(folder / "data", real), *_load(folder / "virtual", virtual)]
+    drawing = report.with_suffix(".svg")
+    first = typical(reports[0].timelines)
+    try:
+        report.write_text(html(reports, by=("stage",)), encoding="utf-8")
+        if first is not None:
+            drawing.write_text(waterfall(first, virtual_time=False), encoding="utf-8")
+    except OSError as error:
+        raise FailedError(f"{report}: cannot be written: {error.strerror}. Name another file with -o") from error
+    rows = stage_table(reports, by=("stage",))
+    output.say()
+    output.say(f"hosts: {place}")
+    output.say(stage_text(rows).rstrip())
+    output.say()
+    output.say(f"report: {report.absolute()} (open it in a browser); its waterfall alone: {drawing.name}")
+    output.note(f"demo: {took_s:.0f} s")
+    output.data({"report": str(report.absolute()), "hosts": place, "stages": [row.to_data() for row in rows]})
+    return 0 if all(one.run.outcome == "succeeded" for one in reports) else 1
+
+
+async def _runs(folder: Path, output: Output) -> tuple[str, str, str, float]:
+    """Both runs: the id of the one in real time, its kind of hosts, the id of the one in virtual time, seconds for both."""
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    real, place = await _real(folder, output)
+    virtual = await _virtual(folder, output)
+    return real, place, virtual, loop.time() - began_s
+
+
+async def _real(folder: Path, output: Output) -> tuple[str, str]:
+    """The experiment on the kernel rack; returns the run's id, and what kind the hosts were."""
+    testbed, playbook = shipped("examples", "opus-testbed"), shipped("playbooks", "reconfiguration-timeline")
+    environment = {**os.environ, "HWD_RUN_DIR": str(folder / "run")}
+    (folder / "run").mkdir(mode=0o700)
+    output.note("demo: starting a switch twin, four hosts with their agents, a broker and the daemon")
+    async with (
+        _process(folder / "rack.log", environment, "twin", "up", str(testbed)) as rack,
+        _process(
+            folder / "daemon.log", environment, "serve", str(testbed), "--no-twin",
+            "--data", str(folder / "data"), "--http", "127.0.0.1:0",
+        ) as daemon,
+    ):  # fmt: skip
+        hwd = await _up([rack, daemon], environment)
+        with hwd:
+            started = hwd.start_run(
+                text=playbook.read_text(encoding="utf-8"),
+                file=str(playbook),
+                parameters={"repeats": str(REAL_REPEATS)},
+            )
+            output.note(f"demo: {REAL_REPEATS * 2} reconfigurations of 8 links in real time")
+            await asyncio.to_thread(_follow, hwd, started, output)
+            place = rack_of("opus-testbed", environment)
+            kernel = place is not None and all(host["kernel"] for host in place.hosts.values())
+    return started["run"], "real kernel interfaces" if kernel else "simulated: this machine gives no network namespaces"
+
+
+async def _virtual(folder: Path, output: Output) -> str:
+    """The same experiment, repeated in virtual time; returns the run's id."""
+    testbed, playbook = shipped("examples", "opus-testbed"), shipped("playbooks", "reconfiguration-timeline")
+    (folder / "virtual").mkdir()
+    output.note(f"demo: {VIRTUAL_REPEATS * 2} reconfigurations in virtual time")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "hwd.sim", str(testbed), str(playbook), "--records", str(records_path(folder / "virtual")),
+        "-D", f"repeats={VIRTUAL_REPEATS}", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None and process.stderr is not None
+    said: list[str] = []
+    async for line in process.stderr:
+        said.append(line.decode(errors="replace").rstrip())
+        if said[-1].startswith("{"):
+            progress = json.loads(said[-1])
+            if progress["done"] % 10 == 0:
+                output.note(f"demo: step {progress['done']} of {progress['total']}")
+    run = (await process.stdout.read()).decode().strip()
+    if await process.wait() != 0:
+        raise FailedError(f"demo: the run in virtual time failed: {' / '.join(said[-3:])}")
+    return run
+
+
+def _follow(hwd: Client, started: dict[str, Any], output: Output) -> None:
+    with hwd.events(after=started["after"], kinds=["run."]) as events:
+        for event in events:
+            data = event.document.data if event.document is not None else {}
+            if data.get("run") != started["run"]:
+                continue
+            if event.document is not None and event.document.kind == "run.ended":
+                output.note(f"demo: run {data['outcome']}{': ' if data['why'] else ''}{data['why']}")
+                return
+            if data.get("state") == "started":
+                output.note(f"demo: step {data['step']} of {data['total']}: {data['what']}")
+
+
+def _load(data: Path, run: str) -> tuple[RunReport, ...]:
+    with recorded(None, str(data)) as source:
+        return run_reports(source, [run])
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    process: asyncio.subprocess.Process
+    log: Path
+
+    def check(self) -> None:
+        """Raises FailedError with its last words when it has ended."""
+        if self.process.returncode is not None:
+            words = self.log.read_text(errors="replace").splitlines()[-5:]
+            raise FailedError(f"demo: a process ended with status {self.process.returncode}: {' / '.join(words)}")
+
+
+@contextlib.asynccontextmanager
+async def _process(log: Path, environment: dict[str, str], *arguments: str) -> AsyncIterator[_Process]:
+    """An `hwd` process, ended in order with the block."""
+    with log.open("wb") as file:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "hwd.cli", *arguments, stdout=file, stderr=file, env=environment
+        )
+    try:
+        yield _Process(process, log)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), END_WITHIN_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+
+
+async def _up(processes: list[_Process], environment: dict[str, str]) -> Client:
+    """Wait until switches answer and every agent is up with its clock aligned."""
+    try:
+        async with asyncio.timeout(UP_WITHIN_S):
+            while True:
+                for process in processes:
+                    process.check()
+                place = daemon_of("opus-testbed", environment)
+                if place is not None and rack_of("opus-testbed", environment) is not None:
+                    hwd = Client(place.http)
+                    status = hwd.status()
+                    if all(one["up"] for one in status["switches"]) and all(one["clock"] for one in status["hosts"]):
+                        return hwd
+                    hwd.close()
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        words = " / ".join(line for one in processes for line in one.log.read_text(errors="replace").splitlines()[-3:])
+        raise LinkError(f"demo: the rack was not up within {UP_WITHIN_S:g} s: {words}") from None
