@@ -22,6 +22,7 @@ from hwd.config.shipped import shipped
 from hwd.report import RunReport, html, stage_table, stage_text, waterfall
 from hwd.report.html import typical
 from hwd_drivers.kit.errors import FailedError, LinkError
+from hwd_drivers.kit.offload import ThreadOffload
 
 UP_WITHIN_S = 25.0
 """For daemon, twin rack and agents to be up and their clocks aligned; 4 s on two idle cores."""
@@ -88,7 +89,11 @@ async def _real(folder: Path, output: Output) -> tuple[str, str]:
                 parameters={"repeats": str(REAL_REPEATS)},
             )
             output.note(f"demo: {REAL_REPEATS * 2} reconfigurations of 8 links in real time")
-            await asyncio.to_thread(_follow, hwd, started, output)
+            threads = ThreadOffload(1)
+            try:
+                await threads(_follow, hwd, started, output)
+            finally:
+                threads.close()
             place = rack_of("opus-testbed", environment)
             kernel = place is not None and all(host["kernel"] for host in place.hosts.values())
     return started["run"], "real kernel interfaces" if kernel else "simulated: this machine gives no network namespaces"
@@ -103,7 +108,8 @@ async def _virtual(folder: Path, output: Output) -> str:
         sys.executable, "-m", "hwd.sim", str(testbed), str(playbook), "--records", str(records_path(folder / "virtual")),
         "-D", f"repeats={VIRTUAL_REPEATS}", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     said: list[str] = []
     async for line in process.stderr:
         said.append(line.decode(errors="replace").rstrip())

@@ -157,7 +157,9 @@ class Planner:
 def touched_ports(plan: Plan) -> frozenset[str]:
     """Ports that a lease must cover, or nobody else's may: moved switch ports, and NIC ports that are wanted or go dark."""
     moved = (
-        SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in plan.moves for one in (*move.remove, *move.add)
+        SwitchCrossconnect(switch=move.switch, crossconnect=one)
+        for move in plan.moves
+        for one in (*move.remove, *move.add)
     )
     links = [planned.routed.link for planned in plan.links if not planned.kept] + list(plan.dark)
     return crossconnect_ports(moved) | {str(end) for link in links for end in link.ends}

@@ -8,6 +8,8 @@ import json
 import sys
 from pathlib import Path
 
+import typer
+
 from hwd.daemon.installed import load
 from hwd.sim.world import World
 from hwd_drivers.kit.documents import Document
@@ -18,10 +20,11 @@ from hwd_drivers.kit.virtual import run_virtual
 def main() -> int:
     arguments = _arguments()
     try:
-        print(run_virtual(_run(arguments), seed=arguments.seed))
+        run = run_virtual(_run(arguments), seed=arguments.seed)
     except HwdError as error:
-        print(f"hwd.sim: {error.title}: {error}", file=sys.stderr)
+        typer.echo(f"hwd.sim: {error.title}: {error}", err=True)
         return error.exit_status
+    typer.echo(run)
     return 0
 
 
@@ -43,7 +46,7 @@ async def _run(arguments: argparse.Namespace) -> str:
 def _tell(document: Document) -> None:
     if document.kind == "run.step" and document.data["state"] == "done":
         progress = {key: document.data[key] for key in ("run", "done", "total")}
-        print(json.dumps(progress), file=sys.stderr, flush=True)
+        typer.echo(json.dumps(progress), err=True)
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,5 +1,6 @@
 """A small world: one twin switch, two twin hosts with two ports each, and the daemon."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,9 @@ STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2
 class Lab:
     """What a test does to the world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, changed: asyncio.Event) -> None:
         self.world = world
+        self._changed = changed
 
     @property
     def service(self) -> Service:
@@ -63,6 +65,16 @@ class Lab:
         mirror = self.world.rack.switches["ocs1"].mirror
         return "ocs1:" + ",".join(str(one.crossconnect) for one in mirror.readings(self.world.clock.monotonic_ns()))
 
+    async def until(self, kind: str, **fields: Any) -> None:
+        """Until such a document comes, from now on."""
+        since = len(self.world.documents)
+        while not any(
+            document.kind == kind and fields.items() <= document.data.items()
+            for document in self.world.documents[since:]
+        ):
+            self._changed.clear()
+            await self._changed.wait()
+
     def told(self, kind: str) -> list[dict[str, Any]]:
         return [dict(document.data) for document in self.world.documents if document.kind == kind]
 
@@ -79,9 +91,13 @@ def run_lab(tmp_path: Path) -> RunLab:
     assert testbed is not None
 
     async def main(test: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
-        async with World(testbed, TESTBED, seed=7, records_url=f"sqlite:///{tmp_path / 'records.db'}") as world:
+        changed = asyncio.Event()
+        records_url = f"sqlite:///{tmp_path / 'records.db'}"
+        async with World(
+            testbed, TESTBED, seed=7, records_url=records_url, sinks=[lambda document: changed.set()]
+        ) as world:
             await world.settled()
-            await test(Lab(world))
+            await test(Lab(world, changed))
 
     def run(test: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
         run_virtual(main(test), seed=7)

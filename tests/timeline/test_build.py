@@ -262,4 +262,5 @@ def test_notice_is_dated_by_its_stamp_and_not_by_the_middle_of_its_bounds(story:
     (link,) = story.tell().links
     stage = link.stage(StageName.CARRIER)
     assert stage.seconds == pytest.approx(0.001)
-    assert stage.error_s is not None and stage.error_s >= 0.003
+    assert stage.error_s is not None
+    assert stage.error_s >= 0.003
