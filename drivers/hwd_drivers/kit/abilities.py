@@ -6,7 +6,15 @@ Deadlines are times of `loop.time()` and come from the caller; an exchange that 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
-from hwd_drivers.kit.values import Capabilities, Crossconnect, CrossconnectReading, Exchange, Identity, PortSide, PowerReading
+from hwd_drivers.kit.values import (
+    Capabilities,
+    Crossconnect,
+    CrossconnectReading,
+    Exchange,
+    Identity,
+    PortSide,
+    PowerReading,
+)
 
 
 @runtime_checkable

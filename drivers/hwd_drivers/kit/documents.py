@@ -21,7 +21,9 @@ class Document:
     data: Mapping[str, Json]
 
     def __str__(self) -> str:
-        words = " ".join(f"{key}={value}" for key, value in self.data.items() if isinstance(value, str | int | float | bool))
+        words = " ".join(
+            f"{key}={value}" for key, value in self.data.items() if isinstance(value, str | int | float | bool)
+        )
         return f"{self.kind} {words}"
 
 
