@@ -106,7 +106,7 @@ async def _virtual(folder: Path, output: Output) -> str:
     output.note(f"demo: {VIRTUAL_REPEATS * 2} reconfigurations in virtual time")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "hwd.sim", str(testbed), str(playbook), "--records", str(records_path(folder / "virtual")),
-        "-D", f"repeats={VIRTUAL_REPEATS}", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        "-D", f"repeats={VIRTUAL_REPEATS}", "--today", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stderr is not None

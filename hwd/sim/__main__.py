@@ -6,12 +6,14 @@ Progress goes to stderr as JSON lines, `{"run", "done", "total"}`; the last line
 import argparse
 import json
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import typer
 
 from hwd.daemon.installed import load
-from hwd.sim.world import World
+from hwd.sim.world import START_WALL_NS, World
+from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import HwdError
 from hwd_drivers.kit.virtual import run_virtual
@@ -36,6 +38,8 @@ async def _run(arguments: argparse.Namespace) -> str:
         arguments.testbed.read_text(encoding="utf-8"),
         seed=arguments.seed,
         records_url=f"sqlite:///{arguments.records.absolute()}",
+        version=version("hwd-daemon"),
+        start_wall_ns=SystemClock().wall_ns() if arguments.today else START_WALL_NS,
         sinks=[_tell],
     )
     async with world:
@@ -55,6 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("playbook", type=Path)
     parser.add_argument("--records", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--today", action="store_true", help="begin at the present date, so that no two runs are alike")
     parser.add_argument("-D", dest="define", action="append", default=[], metavar="K=V")
     return parser.parse_args()
 

@@ -36,7 +36,7 @@ from hwd_drivers.kit.offload import InlineOffload
 from hwd_drivers.kit.virtual import Nodes, VirtualClock, VirtualLoop
 
 START_WALL_NS = 1_700_000_000_000_000_000
-"""Unix time at which every world begins."""
+"""Unix time at which a world begins, where nothing else is asked for."""
 DAEMON, RACK = "daemon", "rack"
 """Names of nodes; those of the agents come from `agent_node`."""
 BUS_LATENCY_S = (0.000_08, 0.000_3)
@@ -54,6 +54,7 @@ class World:
         seed: int,
         records_url: str = "sqlite://",
         version: str = "sim",
+        start_wall_ns: int = START_WALL_NS,
         sinks: Sequence[Sink] = (),
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -62,7 +63,7 @@ class World:
         self.testbed = testbed
         self.documents: list[Document] = []
         self.nodes = Nodes()
-        self.clock = VirtualClock(loop, wall_start_ns=START_WALL_NS)
+        self.clock = VirtualClock(loop, wall_start_ns=start_wall_ns)
         self.draws = Draws(seed)
         self.net = MemoryNet(nodes=self.nodes)
         latency = self.draws.stream("bus")
