@@ -88,17 +88,22 @@ def _stage(name: StageName, instants: Mapping[InstantName, Instant]) -> Stage:
         knowledge=Knowledge.SEEN,
         seconds=(end.at_ns - start.at_ns) / _NS_IN_S,
         error_s=(end.error_ns + start.error_ns) / _NS_IN_S,
-        origin=_origin(start, [*between, end]),
+        origin=_origin(name, start, [*between, end]),
         why=why,
     )
 
 
-def _origin(start: Instant, rest: list[Instant]) -> Origin:
-    """The weakest of all. A start drawn from a fitted model counts as drawn: what was fitted is the stage before it."""
-    origin: Origin = Origin.TWIN if start.origin is Origin.FITTED else start.origin
-    for instant in rest:
-        if instant.knowledge is Knowledge.SEEN:
-            origin = origin.weakest(instant.origin)
+def _origin(name: StageName, start: Instant, rest: list[Instant]) -> Origin:
+    """The weakest of what the length depends on. A start drawn from a fitted model counts as drawn: what was fitted is the stage before it.
+
+    The first transfer waits for nothing that a twin draws once its port is active, so the start of `ready` does not count.
+    """
+    origins = [instant.origin for instant in rest if instant.knowledge is Knowledge.SEEN]
+    if name is not StageName.READY:
+        origins.append(Origin.TWIN if start.origin is Origin.FITTED else start.origin)
+    origin = origins[0]
+    for other in origins[1:]:
+        origin = origin.weakest(other)
     return origin
 
 

@@ -264,3 +264,11 @@ def test_notice_is_dated_by_its_stamp_and_not_by_the_middle_of_its_bounds(story:
     assert stage.seconds == pytest.approx(0.001)
     assert stage.error_s is not None
     assert stage.error_s >= 0.003
+
+
+def test_first_transfer_on_a_kernel_host_is_a_kernel_figure_even_after_a_drawn_rdma(story: Story) -> None:
+    for event in story.events:
+        event["origin"] = "kernel" if event["type"] in ("carrier", "ready") else "fitted"
+    (link,) = story.tell().links
+    assert link.stage(StageName.READY).origin is Origin.KERNEL
+    assert link.stage(StageName.CARRIER).origin is Origin.TWIN
