@@ -63,6 +63,7 @@ class Agent:
         lost = wire.encode(wire.State(boot=self.boot, seq=0, state="lost"))
         self._bus = bus(Will(topic=self._topic("state"), payload=lost))
         self._greeted = False
+        self._described: tuple[dict[str, wire.PortNote], dict[str, Any]] = ({}, {})
         self._birth_due = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._outbox = Outbox(self._spool, is_up=self._is_up, publish=self._publish_events)
@@ -164,8 +165,8 @@ class Agent:
             await self._birth_due.wait()
             await asyncio.sleep(GATHER_S)
             self._birth_due.clear()
-            if not self._is_up():
-                continue  # the next connect brings one anyway
+            if not self._is_up() or self._describe() == self._described:
+                continue  # the next connect brings one anyway, and nobody needs the same twice
             try:
                 await self._publish_birth()
             except LinkError as error:
@@ -258,7 +259,12 @@ class Agent:
         message = wire.State(boot=self.boot, seq=self._next("state"), state=state)
         await self._bus.publish(self._topic("state"), wire.encode(message), qos=1, retain=True)
 
+    def _describe(self) -> tuple[dict[str, wire.PortNote], dict[str, Any]]:
+        """What of a birth is worth another one."""
+        return {port: self._watchers.note(port) for port in self._config.ports}, self._modules()
+
     async def _publish_birth(self) -> None:
+        self._described = self._describe()
         message = wire.Birth(
             boot=self.boot,
             seq=self._next("birth"),
@@ -266,7 +272,7 @@ class Agent:
             testbed=self._config.testbed,
             version=version("hwd-agents"),
             at_ns=self._clock.monotonic_ns(),
-            ports={port: self._watchers.note(port) for port in self._config.ports},
+            ports=self._described[0],
             inventory=self._inventory(),
             spool_oldest_seq=self._spool.oldest_seq,
             spool_next_seq=self._spool.next_seq,
@@ -274,7 +280,7 @@ class Agent:
         )
         await self._bus.publish(self._topic("birth"), wire.encode(message), qos=1, retain=True)
 
-    def _inventory(self) -> dict[str, Any]:
+    def _modules(self) -> dict[str, Any]:
         modules = {}
         for port in self._config.ports:
             module = None if self._watchers.optics is None else self._watchers.optics.module(port)
@@ -285,12 +291,15 @@ class Agent:
                     "revision": module.revision,
                     "serial": module.serial,
                 }
+        return modules
+
+    def _inventory(self) -> dict[str, Any]:
         system = os.uname()
         return {
             "kernel": f"{system.sysname} {system.release}",
             "machine": system.machine,
             "life": self._sources.life(),
-            "modules": modules,
+            "modules": self._modules(),
             "states": {port: self._watchers.states(port) for port in self._config.ports},
             "spool": {
                 "bytes": self._spool.size_bytes,

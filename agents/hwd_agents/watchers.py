@@ -55,9 +55,10 @@ class Watchers:
         modules, phy, files = sources.modules, sources.phy, sources.files
         self.optics = None if modules is None else OpticsWatcher(ports, modules, clock, outbox.emit, sampling=sampling)
         self.firmware = None if phy is None else FirmwareWatcher(ports, phy, clock, outbox.emit)
+        has_rdma = any(port.rdma is not None for port in ports.values())
         self.rdma = (
             None
-            if files is None
+            if files is None or not has_rdma
             else RdmaWatcher(ports, files, clock, outbox.emit, carrier=self.link.carrier, sampling=sampling)
         )
         self.probe = Probe(
@@ -135,7 +136,9 @@ class Watchers:
             if self.firmware is None
             else self.firmware.observation(port),
             "carrier": self.link.observation(port),
-            "rdma": _none("this host has no source of it") if self.rdma is None else self.rdma.observation(port),
+            "rdma": _none("this host has no source of it, or no RDMA device is configured")
+            if self.rdma is None
+            else self.rdma.observation(port),
             "ready": self.probe.observation(port),
         }
 
@@ -175,7 +178,9 @@ class Watchers:
             if sources.phy is None
             else self._note(firmware.SOURCE, ["firmware"], sources.phy.note, ""),
             rdma.SOURCE: none
-            if self.rdma is None or sources.files is None
+            if sources.files is None
+            else self._note(rdma.SOURCE, ["rdma"], sources.files.note, "no RDMA device is configured for it")
+            if self.rdma is None
             else self._note(rdma.SOURCE, ["rdma"], sources.files.note, self.rdma.why_not(port)),
             probe.SOURCE: self._note(probe.SOURCE, ["ready"], sources.datagrams_note(), self.probe.why_not(port)),
         }

@@ -1,6 +1,7 @@
 """Whole agents on twin hosts, on a memory bus, in virtual time: what the daemon hears of them."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -505,5 +506,27 @@ def test_probes_keep_to_their_rate() -> None:
             await asyncio.sleep(5)
             # As many requests as the rate allows, and as many replies: RDMA is down, so it never gets ready.
             assert 1900 <= one.hosts["h0"].datagrams_sent - sent <= 2010
+
+    run_virtual(main())
+
+
+def test_a_host_without_rdma_devices_says_so_once_and_gets_ready_by_udp_alone() -> None:
+    async def main() -> None:
+        ports = {"eth0": {"interface": "eth0", "ip": "10.0.0.0"}}
+        async with lab() as one:
+            one.lives["h0"].cancel()
+            await asyncio.gather(one.lives["h0"], return_exceptions=True)
+            one.start("h0", ports=ports)
+            one.each(lambda host: host.carrier("eth0", up=True))
+            one.each(lambda host: host.rdma("mlx5_0", active=True))
+            await asyncio.sleep(20)
+            births = [birth for birth in one.all("h0", Birth) if birth.boot == one.agents["h0"].boot]
+            assert births[-1].ports["eth0"].sources["sysfs"].why_not == "no RDMA device is configured for it"
+            described = [msgspec.json.encode(birth.ports) for birth in births]
+            assert all(a != b for a, b in itertools.pairwise(described))
+            await one.observe()
+            await asyncio.sleep(1)
+            assert one.event("h0", "ready").data["via"] == "udp, rdma unseen here"
+            assert one.event("h1", "ready").data["via"] == "udp, rdma unseen there"
 
     run_virtual(main())
