@@ -7,37 +7,16 @@ from typing import Any
 
 import pytest
 
-from hwd.config.testbed import load_testbed
+from hwd.daemon.installed import load
 from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.sim.world import World
 from hwd.web.service import Service
-from hwd_drivers.kit import registry
 from hwd_drivers.kit.virtual import run_virtual
 
-TESTBED = """
-testbed: two-hosts
-switches:
-  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: polatis-opus, seed: 7}}
-hosts:
-  h0:
-    twin: {kernel: false, timing: opus-cx6dx, seed: 1}
-    nics:
-      eth0: {rdma: mlx5_0, rail: 0, ip: 10.1.0.1/32, module: 100g-lr4}
-      eth1: {rdma: mlx5_1, rail: 0, ip: 10.1.0.2/32, module: 100g-lr4}
-  h1:
-    twin: {kernel: false, timing: opus-cx6dx, seed: 2, clock: {offset_s: -3, drift_ppm: -40}}
-    nics:
-      eth0: {rdma: mlx5_0, rail: 0, ip: 10.1.1.1/32, module: 100g-lr4}
-      eth1: {rdma: mlx5_1, rail: 0, ip: 10.1.1.2/32, module: 100g-lr4}
-fibres:
-  - h0.eth0 <-> ocs1.1
-  - h0.eth1 <-> ocs1.2
-  - h1.eth0 <-> ocs1.3
-  - h1.eth1 <-> ocs1.4
-"""
+EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
-"""Both ways to join the four ports in two links between the hosts."""
+"""Both ways to join its four ports in two links between the hosts."""
 
 
 class Lab:
@@ -85,16 +64,13 @@ RunLab = Callable[[Callable[[Lab], Coroutine[Any, Any, None]]], None]
 @pytest.fixture
 def run_lab(tmp_path: Path) -> RunLab:
     """Runs a coroutine function in a settled world, in virtual time."""
-    path = tmp_path / "testbed.yaml"
-    path.write_text(TESTBED)
-    testbed = load_testbed(path, {name: registry.find(name) for name in registry.names()}).testbed
-    assert testbed is not None
+    testbed = load(EXAMPLE).require()
 
     async def main(test: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
         changed = asyncio.Event()
         records_url = f"sqlite:///{tmp_path / 'records.db'}"
         async with World(
-            testbed, TESTBED, seed=7, records_url=records_url, sinks=[lambda document: changed.set()]
+            testbed, EXAMPLE.read_text(), seed=7, records_url=records_url, sinks=[lambda document: changed.set()]
         ) as world:
             await world.settled()
             await test(Lab(world, changed))

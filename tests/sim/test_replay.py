@@ -10,7 +10,8 @@ SCRIPT = """
 import json, sys
 from pathlib import Path
 sys.path.insert(0, {here!r})
-from conftest import CROSSED, STRAIGHT, TWO_HOSTS, load
+from conftest import CROSSED, EXAMPLE, STRAIGHT
+from hwd.daemon.installed import load
 from hwd.sim.world import World
 from hwd.web.service import document_data
 from hwd_drivers.kit.virtual import run_virtual
@@ -27,8 +28,7 @@ steps:
 ''' % (STRAIGHT, CROSSED)
 
 async def main():
-    testbed = load(TWO_HOSTS, Path({folder!r}))
-    async with World(testbed, TWO_HOSTS, seed=int(sys.argv[1])) as world:
+    async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=int(sys.argv[1])) as world:
         await world.run_playbook(PLAYBOOK, file="playbook.yaml")
     for document in world.documents:
         print(json.dumps(document_data(document), sort_keys=True))
@@ -37,8 +37,8 @@ run_virtual(main(), seed=int(sys.argv[1]))
 """
 
 
-def history(seed: int, folder: Path, hash_seed: str) -> bytes:
-    script = SCRIPT.format(here=str(Path(__file__).parent), folder=str(folder))
+def history(seed: int, hash_seed: str) -> bytes:
+    script = SCRIPT.format(here=str(Path(__file__).parent))
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(
         [sys.executable, "-c", script, str(seed)], capture_output=True, env=environment, check=False, timeout=50
@@ -47,8 +47,8 @@ def history(seed: int, folder: Path, hash_seed: str) -> bytes:
     return done.stdout
 
 
-def test_one_seed_gives_one_history_in_two_processes(tmp_path: Path) -> None:
-    first, second, other = history(7, tmp_path, "1"), history(7, tmp_path, "2"), history(8, tmp_path, "1")
+def test_one_seed_gives_one_history_in_two_processes() -> None:
+    first, second, other = history(7, "1"), history(7, "2"), history(8, "1")
     assert first.count(b'"kind": "timeline"') == 2
     assert b'"outcome": "succeeded"' in first
     assert hashlib.sha256(first).hexdigest() == hashlib.sha256(second).hexdigest()
