@@ -1,0 +1,107 @@
+"""A daemon and a switch twin as processes of their own, and the command line called as a program."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.cli.program import run
+
+HWD = (sys.executable, "-m", "hwd.cli")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one command said, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Hwd = Callable[..., Said]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run and state directories of the tests, for this process and its children."""
+    path = tmp_path_factory.mktemp("cli")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HWD_RUN_DIR", str(path / "run"))
+        patch.setenv("XDG_STATE_HOME", str(path / "state"))
+        patch.setenv("COLUMNS", "100")
+        patch.setenv("TERMINAL_WIDTH", "100")
+        for name in ("HWD_URL", "HWD_TOKEN", "HWD_TOKENS", "HWD_TOKENS_FILE"):
+            patch.delenv(name, raising=False)
+        yield path
+
+
+@pytest.fixture
+def hwd(places: Path, capsys: pytest.CaptureFixture[str]) -> Hwd:
+    def call(*arguments: str) -> Said:
+        capsys.readouterr()
+        status = run(arguments)
+        said = capsys.readouterr()
+        return Said(status, said.out, said.err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def twin(places: Path) -> Iterator[str]:
+    """Address of a switch twin."""
+    command = (*HWD, "twin", "serve", "polatis-6000", "--listen", "127.0.0.1:0", "--set", "size=8x8", "--json")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())["address"]
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=10)
+            assert process.returncode == 0
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def testbed(places: Path, twin: str) -> Path:
+    path = places / "desk.yaml"
+    path.write_text(
+        "testbed: desk\n"
+        "switches:\n"
+        f"  ocs1: {{driver: polatis-tl1, model: polatis-6000, size: 8x8, address: '{twin}',\n"
+        "         login: {user: admin, password: {env: DESK_PASSWORD}}}\n"
+        "hosts: {}\n"
+        "fibres: []\n"
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def daemon(places: Path, testbed: Path) -> Iterator[int]:
+    """Process id of a daemon that is ready and has its switch."""
+    command = (*HWD, "serve", str(testbed), "--http", "127.0.0.1:0")
+    environment = {**os.environ, "DESK_PASSWORD": "secret"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        try:
+            said = []
+            while "ocs1: up" not in "".join(said):
+                said.append(process.stderr.readline())
+                assert said[-1], f"ended: {said}"
+            yield process.pid
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=20)
+            assert process.returncode == 0
+        finally:
+            process.kill()

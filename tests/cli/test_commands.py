@@ -1,0 +1,175 @@
+"""The commands against a daemon and a switch twin that are processes of their own."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAIR = "ocs1:1A-2B"
+PLAYBOOK = """\
+playbook: to-and-fro
+shows: that it moves
+parameters: {times: 1}
+steps:
+  - repeat: {times: "{{ times }}"}
+    steps:
+      - apply: {pairs: "ocs1:1A-2B"}
+      - apply: {pairs: "ocs1:1A-3B"}
+"""
+
+pytestmark = pytest.mark.usefixtures("daemon")
+
+
+@pytest.fixture
+def playbook(tmp_path: Path) -> str:
+    (tmp_path / "fro.yaml").write_text(PLAYBOOK)
+    return str(tmp_path / "fro.yaml")
+
+
+def test_status_fits_a_screen(hwd: Any) -> None:
+    said = hwd("status")
+    assert said.status == 0
+    assert said.out.startswith("testbed desk, hwd ")
+    assert "ocs1    up     Polatis" in said.out
+    assert said.err == ""
+
+
+def test_json_leaves_stdout_to_the_program(hwd: Any) -> None:
+    said = hwd("status", "--json")
+    assert said.json["testbed"] == "desk"
+    assert "ocs1" in said.err
+
+
+def test_a_plan_is_printed_and_applied_by_its_hash(hwd: Any) -> None:
+    plan = hwd("plan", "ocs1:4A-4B", "--json")
+    assert "ocs1: +4A-4B (0 kept)" in plan.err
+    applied = hwd("apply", plan.json["hash"])
+    assert applied.status == 0
+    assert "confirmed" in applied.out
+    again = hwd("plan", "ocs1:4A-4B")
+    assert "nothing moves" in again.out
+
+
+def test_what_is_not_confirmed_goes_back(hwd: Any) -> None:
+    applied = hwd("apply", "ocs1:5A-5B", "--confirm-within", "60", "--json")
+    assert applied.json["state"] == "awaiting-confirm"
+    assert "unless: hwd confirm" in applied.err
+    back = hwd("rollback")
+    assert back.status == 0
+    assert "rolled-back: asked for" in back.out
+    assert hwd("confirm").status == 3
+
+
+def test_a_collision_is_refused_in_safe_mode(hwd: Any) -> None:
+    assert hwd("apply", "ocs1:6A-6B").status == 0
+    said = hwd("apply", "ocs1:6A-7B", "--mode", "safe")
+    assert said.status == 3
+    assert "6A already carries 6A-6B" in said.err
+
+
+def test_what_means_nothing_is_bad_input(hwd: Any) -> None:
+    said = hwd("plan", "rign", "rail=0")
+    assert said.status == 2
+    assert "ring" in said.err
+
+
+def test_a_topology_file_is_named_with_its_line(hwd: Any, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text("topology: t\nlinks:\n  - h0.eth0 <-> h1.eth0\n")
+    said = hwd("plan", str(tmp_path / "t.yaml"))
+    assert said.status == 2
+    assert f"{tmp_path}/t.yaml:3: links[0]" in said.err
+
+
+def test_leases_keep_others_out(hwd: Any) -> None:
+    lease = hwd("lease", "take", "ocs1.8", "--for", "60", "--holder", "night shift", "--json").json["lease"]
+    assert "night shift" in hwd("lease", "list").out
+    assert hwd("apply", "ocs1:8A-8B").status == 3
+    assert hwd("apply", "ocs1:8A-8B", "--lease", lease).status == 0
+    assert hwd("lease", "renew", lease, "--for", "600").status == 0
+    assert hwd("lease", "release", lease).status == 0
+    assert hwd("lease", "kick", lease).status == 3
+    assert hwd("lease", "list").out == "no leases\n"
+
+
+def test_a_run_is_followed_shown_and_reported(hwd: Any, playbook: str, tmp_path: Path) -> None:
+    ran = hwd("run", playbook, "-D", "times=2", "--json")
+    assert ran.status == 0
+    assert ran.json["outcome"] == "succeeded"
+    assert "step 4 of 4: apply ocs1:1A-3B" in ran.err
+    run = ran.json["run"]
+    assert run in hwd("runs").out
+    shown = hwd("show", run[:5])
+    assert shown.out.startswith(f"run {run} succeeded")
+    assert "parameters times=2" in shown.out
+    assert [step["state"] for step in hwd("show", run, "--json").json["steps"]] == ["done"] * 4
+    report = tmp_path / "report.html"
+    assert hwd("report", run, "-o", str(report)).status == 0
+    assert report.read_text().startswith("<!doctype html>")
+
+
+def test_records_are_read_without_the_daemon_too(hwd: Any, playbook: str, places: Path) -> None:
+    run = hwd("run", playbook, "--json").json["run"]
+    data = str(places / "state" / "hwd" / "desk")
+    assert run in hwd("runs", "--data", data).out
+    assert hwd("show", run, "--data", data).out == hwd("show", run).out
+
+
+def test_a_bad_playbook_starts_nothing(hwd: Any, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("playbook: bad\nshows: x\nsteps:\n  - jump: 1\n")
+    before = hwd("runs").out
+    said = hwd("run", str(tmp_path / "bad.yaml"))
+    assert said.status == 2
+    assert f"{tmp_path}/bad.yaml:4: " in said.err
+    assert hwd("runs").out == before
+
+
+def test_watch_shows_what_happened(hwd: Any) -> None:
+    hwd("apply", "ocs1:7A-7B")
+    said = hwd("watch", "--after", "0", "--kind", "daemon.", "--count", "1", "--json")
+    assert said.status == 0
+    assert said.json["kind"] == "daemon.started"
+    assert "switch.up switch=ocs1" in hwd("watch", "--after", "0", "--kind", "switch.up", "--count", "1").out
+
+
+def test_a_run_that_is_not_there_is_bad_input(hwd: Any) -> None:
+    for command in ("show", "report"):
+        said = hwd(command, "nosuch")
+        assert said.status == 2
+        assert "there is none" in said.err
+    assert hwd("abort", "nosuch").status == 3
+
+
+def test_a_second_daemon_is_refused_with_the_pid_of_the_first(testbed: Path, daemon: int) -> None:
+    command = [sys.executable, "-m", "hwd.cli", "serve", str(testbed)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 3
+    assert f"pid {daemon}" in ended.stderr
+
+
+def test_ctrl_c_aborts_the_run(hwd: Any, playbook: str) -> None:
+    command = [sys.executable, "-m", "hwd.cli", "run", playbook, "-D", "times=10000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "step 2 of" not in (line := process.stderr.readline()):
+            assert line, process.communicate()
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "aborted: by" in out
+    assert not hwd("status", "--json").json["runs"]
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m hwd.cli watch --after 0 --json | head -1"
+    ended = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command + "; exit 0"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ},
+    )
+    assert "Traceback" not in ended.stderr
