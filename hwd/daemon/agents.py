@@ -21,6 +21,10 @@ class GatewayAgents:
             return None
         return note.ip.partition("/")[0], note.probe_port
 
+    def boot(self, host: str) -> str | None:
+        view = self._gateway.hosts().get(host)
+        return view.boot if view is not None and view.up and view.alignment is not None else None
+
     async def command(
         self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
     ) -> Mapping[str, Json]:

@@ -65,6 +65,12 @@ class Reconfiguration:
     events: list[Mapping[str, Json]] = field(default_factory=list)
     sampled: dict[str, Mapping[str, Json]] = field(default_factory=dict)
     """What the agents say that they sampled, by NIC port."""
+    told: dict[str, tuple[str | None, list[Json]]] = field(default_factory=dict)
+    """Which boot of a host's agent watches, and for which peers."""
+    observed_late: set[str] = field(default_factory=set)
+    """Hosts whose agents did not watch from the start, or not all the time."""
+    agents_changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """An agent was born, came up or was aligned."""
     confirm_by_s: float | None = None
     """`loop.time()` at which it goes back by itself."""
     _ready: set[NicPortId] = field(default_factory=set)
@@ -77,6 +83,10 @@ class Reconfiguration:
     @property
     def ends(self) -> frozenset[NicPortId]:
         return frozenset(end for link in self.links for end in link.ends)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return tuple(sorted({end.host for end in self.ends}))
 
     @property
     def not_ready(self) -> tuple[Link, ...]:

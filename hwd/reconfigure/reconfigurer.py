@@ -55,6 +55,10 @@ class Agents(Protocol):
         """IP address and probe port of a NIC port, None where its agent has not said."""
         ...
 
+    def boot(self, host: str) -> str | None:
+        """The boot of an agent that can be asked now; None where it is down or its clock is not aligned."""
+        ...
+
     async def command(
         self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
     ) -> Mapping[str, Json]:
@@ -178,14 +182,18 @@ class Reconfigurer:
         """Until all links are ready. Raises NotReadyError, after the roll-back, when they are not in time."""
         self._to(reconfiguration, State.WAITING)
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(within_s), asyncio.TaskGroup() as group:
+                keeping = group.create_task(
+                    self._keep_observed(reconfiguration), name=f"hwd:reconfigure/observe-{reconfiguration.id}"
+                )
                 await reconfiguration.all_ready()
+                keeping.cancel()
         except TimeoutError:
             late = ", ".join(map(str, reconfiguration.not_ready))
             why = f"not ready within {within_s:g} s: {late}"
             await self.roll_back(reconfiguration, why)
             raise NotReadyError(
-                f"{reconfiguration.plan.what}: {why}. Outcome: {reconfiguration.outcome}. `hwd show` says which stage was not reached"
+                f"{reconfiguration.plan.what}: {why}. Outcome: {reconfiguration.outcome}. `hwd watch --after 0 --kind timeline` says which stage was not reached"
             ) from None
 
     async def await_confirm(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
@@ -243,10 +251,14 @@ class Reconfigurer:
 
     def __call__(self, document: Document) -> None:
         """Sink: takes the agents' events."""
-        if document.kind == "host.event":
-            for reconfiguration in self._under_way.values():
-                if _int(document.data["latest_ns"]) >= reconfiguration.started_ns - GRACE_NS:
-                    reconfiguration.see(document.data)
+        match document.kind:
+            case "host.event":
+                for reconfiguration in self._under_way.values():
+                    if _int(document.data["latest_ns"]) >= reconfiguration.started_ns - GRACE_NS:
+                        reconfiguration.see(document.data)
+            case "host.up" | "host.birth" | "clock.aligned":
+                for reconfiguration in self._under_way.values():
+                    reconfiguration.agents_changed.set()
 
     # --- steps
 
@@ -275,7 +287,7 @@ class Reconfigurer:
                 for move in plan.moves
             ],
         }
-        await self._observe(reconfiguration)
+        await self._observe(reconfiguration, reconfiguration.hosts)
         self._tell("reconfiguration.started", **reconfiguration.started)
         self._to(reconfiguration, State.DRIVING)
         _raise_first(await self._at_once(moving, lambda move: self._command(reconfiguration, move)))
@@ -297,11 +309,37 @@ class Reconfigurer:
         reconfiguration.commanded.append(data)
         self._tell("reconfiguration.commanded", **data)
 
-    async def _observe(self, reconfiguration: Reconfiguration) -> None:
+    async def _observe(self, reconfiguration: Reconfiguration, hosts: Iterable[str]) -> None:
         for_s = (reconfiguration.plan.ready_within_s or 0.0) + 60.0
+        told = {host: self._to_tell(reconfiguration, host) for host in hosts}
         await self._ask_hosts(
-            reconfiguration, "observe", lambda host: {"peers": self._peers(reconfiguration, host), "for_s": for_s}
+            reconfiguration,
+            "observe",
+            told,
+            lambda host: {"peers": told[host][1], "for_s": for_s},
+            lambda host, data: reconfiguration.told.update({host: told[host]}),
         )
+
+    async def _keep_observed(self, reconfiguration: Reconfiguration) -> None:
+        """Tell agents that started anew or could not be told at first, and those that probe them, as soon as they can be told.
+
+        They watch from then on only: that they saw nothing change says nothing of the time before.
+        """
+        while True:
+            reconfiguration.agents_changed.clear()
+            late = [
+                host
+                for host in sorted({end.host for link in reconfiguration.not_ready for end in link.ends})
+                if self._agents.boot(host) is not None
+                and reconfiguration.told.get(host) != self._to_tell(reconfiguration, host)
+            ]
+            reconfiguration.observed_late.update(late)
+            await self._observe(reconfiguration, late)
+            await reconfiguration.agents_changed.wait()
+
+    def _to_tell(self, reconfiguration: Reconfiguration, host: str) -> tuple[str | None, list[Json]]:
+        """For which boot of an agent it is, and its peers."""
+        return self._agents.boot(host), self._peers(reconfiguration, host)
 
     def _peers(self, reconfiguration: Reconfiguration, host: str) -> list[Json]:
         peers: list[Json] = []
@@ -323,19 +361,20 @@ class Reconfigurer:
     async def _settle(self, reconfiguration: Reconfiguration) -> None:
         def keep(host: str, data: Mapping[str, Json]) -> None:
             ports = data.get("ports")
-            if isinstance(ports, Mapping):
+            if isinstance(ports, Mapping) and host not in reconfiguration.observed_late:
                 for port, sampled in ports.items():
                     if isinstance(sampled, Mapping):
                         reconfiguration.sampled[f"{host}.{port}"] = sampled
 
-        await self._ask_hosts(reconfiguration, "settle", lambda _: {}, keep)
+        await self._ask_hosts(reconfiguration, "settle", reconfiguration.hosts, lambda _: {}, keep)
 
     async def _ask_hosts(
         self,
         reconfiguration: Reconfiguration,
         verb: str,
+        hosts: Iterable[str],
         arguments: Callable[[str], Mapping[str, Json]],
-        take: Callable[[str, Mapping[str, Json]], None] = lambda host, data: None,
+        take: Callable[[str, Mapping[str, Json]], None],
     ) -> None:
         async def ask(host: str) -> None:
             try:
@@ -350,7 +389,6 @@ class Reconfigurer:
                     error,
                 )
 
-        hosts = sorted({end.host for end in reconfiguration.ends})
         await asyncio.gather(*(ask(host) for host in hosts))
 
     async def _end(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> None:
