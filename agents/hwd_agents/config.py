@@ -1,5 +1,6 @@
 """The agent's configuration: one YAML file."""
 
+import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from hwd_drivers.kit.errors import ConfigError, LinkError
 
 
 class PortConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One NIC port. `rdma`: its RDMA device, `mlx5_0` or `mlx5_0/2` for another port of it than 1. `lanes`: how many optical lanes it has.
+    """One NIC port. `ip`: its address, with or without a prefix. `rdma`: its RDMA device, `mlx5_0` or `mlx5_0/2` for another port of it than 1. `lanes`: how
+    many optical lanes it has.
 
     `dark_dbm`: a lane below this is dark where a module does not say so itself.
     """
@@ -22,6 +24,11 @@ class PortConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     rdma: str | None = None
     lanes: int = 4
     dark_dbm: float = -30.0
+
+    @property
+    def ip_address(self) -> str | None:
+        """`ip` without its prefix."""
+        return None if self.ip is None else self.ip.partition("/")[0]
 
 
 class BrokerFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"path": "from"}):
@@ -157,6 +164,11 @@ def _problems(config: AgentConfig) -> list[str]:
         for name, port in config.ports.items()
         if not 1 <= port.lanes <= 4
     ]
+    problems += [
+        f"ports.{name}.ip: {port.ip!r} is no IP address; write 10.1.0.1 or 10.1.0.1/32"
+        for name, port in config.ports.items()
+        if port.ip is not None and not _is_address(port.ip)
+    ]
     if not config.ports:
         problems.append("ports: name at least one")
     for name in (config.testbed, config.host, *config.ports):
@@ -184,3 +196,11 @@ def _problems(config: AgentConfig) -> list[str]:
     if config.probe.growth < 1:
         problems.append(f"probe.growth: {config.probe.growth} is below 1: attempts would come ever faster")
     return problems
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_interface(text)
+    except ValueError:
+        return False
+    return True

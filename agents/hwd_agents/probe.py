@@ -97,8 +97,8 @@ class Probe:
         try:
             while True:
                 for name, port in self._ports.items():
-                    if port.ip is not None and name not in self._open:
-                        await self._try_open(name, port.interface, port.ip)
+                    if port.ip_address is not None and name not in self._open:
+                        await self._try_open(name, port.interface, port.ip_address)
                 await self._pace.wait(OPEN_AGAIN_S)
         finally:
             for name in list(self._watches):

@@ -133,4 +133,6 @@ def _host(host: dict[str, Any]) -> tuple[object, ...]:
     lit = sum(bool(port.get("carrier")) for port in ports.values())
     clock = host["clock"]
     aligned = "" if clock is None else f"{clock['offset_ns'] / 1e9:+.6f} s ± {clock['error_ns'] / 1e3:.0f} µs"
-    return host["host"], "up" if host["up"] else "down", aligned, f"{lit} of {len(ports)}" if ports else ""
+    if not host["up"]:
+        return host["host"], "down", "", ""  # what its agent said last is old
+    return host["host"], "up", aligned, f"{lit} of {len(ports)}"

@@ -38,6 +38,11 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     assert config.origin == "kernel"
 
 
+def test_an_address_may_have_a_prefix_as_in_the_testbed_file(tmp_path: Path) -> None:
+    port = load_config(written(tmp_path, GOOD.replace("10.1.0.1", "10.1.0.1/32"))).ports["eth0"]
+    assert port.ip_address == "10.1.0.1"
+
+
 @pytest.mark.parametrize(
     ("sources", "origin"),
     [({"kernel": {}}, "measured"), ({"twin": {"address": "mem:h0"}}, "twin")],
@@ -54,6 +59,7 @@ def test_the_origin_follows_from_the_sources(sources: dict[str, Any], origin: st
         ("host: h0", "host: h0/+", "not empty and has no"),
         ("limit_bytes: 1000000", "limit_bytes: 1", "1 is under the least, 16384 bytes"),
         ("ip: 10.1.0.1", "ip: 10", r"\$\.ports\[\.\.\.\]\.ip"),
+        ("ip: 10.1.0.1", "ip: h0", "'h0' is no IP address; write 10.1.0.1 or 10.1.0.1/32"),
         ("rdma: mlx5_0}", "rdma: mlx5_0}\n  eth1: {interface: eth0}", "eth0 and eth1 share the interface eth0"),
         (", namespace: h0", "", "keeper and namespace go together"),
         ("clock:", "probe: {first_s: 0}\nclock:", "first_s: 0.0 is not above 0"),
