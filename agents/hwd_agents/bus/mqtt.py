@@ -1,11 +1,12 @@
 """The bus over MQTT 3.1.1 (aiomqtt 2.x): any broker, by URL."""
 
 import asyncio
+import contextlib
 import logging
 import math
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote, urlsplit
@@ -131,12 +132,13 @@ class MqttBus:
             raise LinkError(f"{self.address}: cannot publish {topic}: not connected")
         try:
             # aiomqtt goes on waiting for PUBACK when the connection is lost: `_lost` ends this scope.
-            async with asyncio.timeout(None) as waiting:
-                self._waiting.add(waiting)
-                try:
-                    await self._client.publish(topic, payload, qos, retain, timeout=math.inf)
-                finally:
-                    self._waiting.discard(waiting)
+            with _heeding_cancel():
+                async with asyncio.timeout(None) as waiting:
+                    self._waiting.add(waiting)
+                    try:
+                        await self._client.publish(topic, payload, qos, retain, timeout=math.inf)
+                    finally:
+                        self._waiting.discard(waiting)
         except (TimeoutError, aiomqtt.MqttError) as error:
             why = "the connection was lost" if isinstance(error, TimeoutError) else str(error)
             raise LinkError(f"{self.address}: {topic} was not taken by the broker: {why}") from error
@@ -194,7 +196,8 @@ class MqttBus:
 
     async def _subscribe(self, client: aiomqtt.Client, filters: list[str]) -> None:
         try:
-            granted = await client.subscribe([(each, 1) for each in filters])
+            with _heeding_cancel():
+                granted = await client.subscribe([(each, 1) for each in filters])
         except aiomqtt.MqttError as error:
             raise _Lost(f"cannot subscribe: {error}") from error
         for topic_filter, code in zip(filters, granted, strict=True):
@@ -271,6 +274,16 @@ class MqttBus:
         for waiting in self._waiting:
             waiting.reschedule(asyncio.get_running_loop().time())
         self._waiting.clear()
+
+
+@contextlib.contextmanager
+def _heeding_cancel() -> Generator[None, None, None]:
+    """asyncio.wait_for of Python 3.11, with which aiomqtt waits, loses a cancellation that comes together with the answer."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    yield
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
 
 
 class _Lost(Exception):
