@@ -1,5 +1,6 @@
 """`hwd run`, `abort`, `runs`, `show`, `report`: experiments and their results."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from hwd_drivers.kit.errors import ConfigError
 if TYPE_CHECKING:
     from hwd.cli.progress import Progress
     from hwd.client import Client
+    from hwd.report.load import RunReport
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Its id, or the beginning of it.")]
 
@@ -115,7 +117,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     if steps:
         output.say()
         output.table(("step", "what", "state"), list(steps.values()))
-    rows = stage_table([loaded])
+    rows = stage_table([loaded], compare_with=_compared_with([loaded]))
     if rows:
         output.say()
         output.say(stage_text(rows).rstrip())
@@ -141,6 +143,12 @@ def report(
     file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write it.")] = Path(
         "report.html"
     ),
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="PARTS", help="Split by topology, run, testbed; commas between.")
+    ] = None,
+    compare_with: Annotated[
+        str | None, typer.Option("--compare-with", metavar="TESTBED", help="Published figures to stand beside.")
+    ] = None,
     url: Url = None,
     data: Data = None,
     json: Json = False,
@@ -151,13 +159,27 @@ def report(
     output = Output(json=json)
     with recorded(url, data) as source:
         loaded = run_reports(source, run)
-    text = html(loaded)
+    compare_with = compare_with or _compared_with(loaded)
+    text = html(loaded, by=by.split(",") if by else None, compare_with=compare_with)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
     output.say(f"{file}: {plural(len(loaded), 'run')}, {plural(sum(len(one.timelines) for one in loaded), 'timeline')}")
     output.data({"file": str(file.absolute()), "runs": [one.run.id for one in loaded]})
+
+
+def _compared_with(reports: "Sequence[RunReport]") -> str | None:
+    """What the playbooks of the runs ask to be compared with, where they agree."""
+    import yaml
+
+    asked = set()
+    for one in reports:
+        # The daemon has read it before it ran it, so it can be read.
+        playbook = yaml.safe_load(one.run.playbook_text)
+        section = playbook.get("report") if isinstance(playbook, dict) else None
+        asked.add(section.get("compare_with") if isinstance(section, dict) else None)
+    return asked.pop() if len(asked) == 1 else None
 
 
 def _follow(hwd: "Client", output: Output, started: dict[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def daemon(places: Path, testbed: Path) -> Iterator[int]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         try:
-            said = []
+            said: list[str] = []
             while "ocs1: up" not in "".join(said):
                 said.append(process.stderr.readline())
                 assert said[-1], f"ended: {said}"
