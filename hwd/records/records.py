@@ -222,7 +222,7 @@ class Records:
             case [run]:
                 return run
             case []:
-                raise ConfigError(f"run {id!r}: the records have none. `hwd runs` lists them")
+                raise ConfigError(f"run {id!r}: there is none in the records. `hwd runs` lists them")
             case several:
                 named = ", ".join(run.id for run in several[:5]) + (" ..." if len(several) > 5 else "")
                 raise ConfigError(f"run {id!r}: {len(several)} runs start so ({named}). Write more of it")
