@@ -1,6 +1,7 @@
 """Readiness probe: the first transfer between the two ends of a link, there and back, over the link itself."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +39,6 @@ class _Watch:
     failed_ns: int
     interval_s: float
     timer: asyncio.TimerHandle | None = None
-    nonce: int = 0
     sent: int = 0
     refused: str = ""
     ready_ns: int | None = None
@@ -84,6 +84,7 @@ class Probe:
             name: "not opened yet" if port.ip else "no ip is configured for it" for name, port in ports.items()
         }
         self._watches: dict[str, _Watch] = {}
+        self._nonces = itertools.count(1)  # never twice: a port may be begun anew with replies on their way
         self._pace = Pace()
         most = max(1.0, config.packets_per_s / BURST_PARTS)
         self._requests = Bucket(per_s=config.packets_per_s, most=most)
@@ -203,13 +204,13 @@ class Probe:
         if not self._requests.take():
             self._later(name, watch, self._requests.wait_s())
             return
-        watch.nonce += 1
+        nonce = next(self._nonces)
         request = probe_wire.Request(
-            reconfiguration=watch.reconfiguration, nonce=watch.nonce, port=watch.peer.port, rdma=self._rdma(name)
+            reconfiguration=watch.reconfiguration, nonce=nonce, port=watch.peer.port, rdma=self._rdma(name)
         )
         sent_ns = self._clock.monotonic_ns()
         if datagrams.send(probe_wire.encode(request), (watch.peer.peer_ip, watch.peer.peer_probe_port)):
-            watch.outstanding[watch.nonce] = (sent_ns, watch.failed_ns)
+            watch.outstanding[nonce] = (sent_ns, watch.failed_ns)
             if len(watch.outstanding) > OUTSTANDING_MOST:
                 del watch.outstanding[next(iter(watch.outstanding))]
         else:
