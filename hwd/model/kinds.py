@@ -30,7 +30,7 @@ KINDS: Mapping[str, frozenset[str]] = {
         "host.down": "host boot cause",
         "host.event": "host boot seq type port earliest_ns best_ns latest_ns agent_ns origin source data",
         "host.lost": "host boot count why",  # events that the spool could not hold, or flaps that nobody saw
-        "host.garbage": "host topic why",
+        "host.garbage": "host topic why count",  # count: since the last of these; topic and why are of the last
         "clock.aligned": "host boot offset_ns drift_ppm error_ns round_trip_ns agent_ns samples",
         # leases
         "lease.taken": "lease holder ports expires_wall_ns",

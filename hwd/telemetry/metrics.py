@@ -71,6 +71,7 @@ class Metrics(Collector):
         self._offset = Series("hwd_clock_offset_seconds", "Clock of a host minus ours", "host")
         self._error = Series("hwd_clock_error_seconds", "Bound of the error of that offset", "host")
         self._bus = Series("hwd_bus_connected", "1 while there is a broker")
+        self._garbage = Series("hwd_bus_garbage", "Messages that nobody could use", "host", counter=True)
         self._lease_count = Series("hwd_leases", "Leases in force")
         self._runs = Series("hwd_runs", "Runs that ended", "outcome", counter=True)
         self._lag = Series("hwd_event_loop_lag_seconds", "Longest that a timer of ours waited lately")
@@ -161,6 +162,8 @@ class Metrics(Collector):
                 self._take_event(host, text(data, "port"), text(data, "type"), mapping(data, "data"))
             case "host.lost":
                 self._lost.add(max(0.0, number(data, "count") or 0.0), host)
+            case "host.garbage":
+                self._garbage.add(number(data, "count") or 1.0, host)
             case "clock.aligned":
                 for series, key in ((self._offset, "offset_ns"), (self._error, "error_ns")):
                     if (value_ns := number(data, key)) is not None:

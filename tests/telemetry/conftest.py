@@ -71,6 +71,7 @@ def rack(tell: Tell, event: Tell) -> None:
     tell("host.up", host="h0", boot="b")
     event("h0", "eth0", "rdma", active=True)
     tell("host.lost", host="h0", boot="b", count=2, why="spool full")
+    tell("host.garbage", host="h0", topic="hwd/1/lab/h0/event", why="not JSON", count=3)
     tell(
         "clock.aligned",
         host="h0",

@@ -46,6 +46,7 @@ def test_rack_at_work_is_told_in_base_units(metrics: Metrics, rack: None) -> Non
     assert value(metrics, "hwd_nic_carrier_changes_total", host="h0", device="enp65s0f0") == 3
     assert value(metrics, "hwd_rdma_port_active", host="h0", device="enp65s0f0") == 1
     assert value(metrics, "hwd_agent_events_lost_total", host="h0") == 2
+    assert value(metrics, "hwd_bus_garbage_total", host="h0") == 3
     assert value(metrics, "hwd_clock_offset_seconds", host="h0") == 5
     assert value(metrics, "hwd_clock_error_seconds", host="h0") == 20e-6
     assert value(metrics, "hwd_stage_seconds_sum", stage="firmware") == 6.0
