@@ -1,0 +1,145 @@
+"""What operators and strangers get wrong: a stated exit status, a message that names it, and nothing touched."""
+
+import re
+import signal
+
+import pytest
+
+from hwd_agents.wire import topic
+
+from .conftest import CROSSED, DARK, STRAIGHT, Lab, Mosquitto
+
+pytestmark = pytest.mark.timeout(180)
+
+TWO_SWITCHES = """
+testbed: lab
+switches:
+  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 7}}
+  ocs2: {driver: polatis-tl1, model: polatis-6000, size: 8x8, address: "127.0.0.1:PORT",
+         login: {user: admin, password: {env: HWD_OCS2_PASSWORD}}}
+hosts: {}
+fibres: []
+"""
+
+
+async def test_second_daemon_is_refused_with_the_pid_of_the_first(lab: Lab) -> None:
+    first = await lab.up()
+    same = await lab.hwd("serve", str(lab.testbed), "--no-twin", "--data", str(lab.data), "--http", "127.0.0.1:0")
+    assert same.status == 3
+    assert f"pid {first.pid}" in same.err
+    other = lab.folder / "other.yaml"
+    other.write_text(lab.testbed.read_text().replace("testbed: lab", "testbed: other"))
+    same = await lab.hwd("serve", str(other), "--no-twin", "--data", str(lab.data), "--http", "127.0.0.1:0")
+    assert same.status == 3
+    assert f"pid {first.pid}" in same.err
+    assert str(lab.data) in same.err
+    assert (await lab.hwd("status")).status == 0
+
+
+async def test_malformed_files_are_bad_input_and_touch_nothing(lab: Lab) -> None:
+    await lab.up()
+    assert (await lab.run()).status == 0
+    bad = lab.folder / "bad.yaml"
+
+    bad.write_text(lab.testbed.read_text().replace("polatis-tl1", "polatis-tl2").replace("rail", "rial"))
+    for command in (
+        ("check", str(bad)),
+        ("serve", str(bad), "--data", str(lab.folder / "fresh")),
+        ("twin", "up", str(bad)),
+    ):
+        said = await lab.hwd(*command)
+        assert said.status == 2, said
+        assert re.search(r"bad\.yaml:4: .*polatis-tl2", said.out + said.err), said
+        assert "rail" in said.out + said.err
+    assert not (lab.folder / "fresh").exists()
+
+    bad.write_text("playbook: bad\nshows: nothing\nsteps:\n  - aply: {topology: ring}\n  - wait: {for: ready}\n")
+    said = await lab.hwd("run", str(bad))
+    assert said.status == 2, said
+    assert "bad.yaml:4" in said.err
+    assert "bad.yaml:5" in said.err
+
+    bad.write_text("topology: bad\nlinks:\n  - h0.eth0 <-> h1.eth7\n")
+    said = await lab.hwd("apply", str(bad))
+    assert said.status == 2, said
+    assert "bad.yaml:3" in said.err
+    said = await lab.hwd("apply", "ocs1:1A-99B")
+    assert said.status == 2, said
+
+    assert await lab.light() == CROSSED
+    assert len(await lab.documents("run.started")) == 1
+    assert len(await lab.documents("reconfiguration.started")) == 2
+
+
+async def test_switch_that_is_not_there_is_named_and_the_others_are_watched(lab: Lab) -> None:
+    with_nobody = "127.0.0.1:9"  # discard: nobody listens there, and nobody will
+    lab.testbed.write_text(TWO_SWITCHES.replace("127.0.0.1:PORT", with_nobody))
+    lab.environment["HWD_OCS2_PASSWORD"] = "secret"
+    await lab.hwd_process("rack", "twin", "up", str(lab.testbed))
+    await lab.serve()
+    now = await lab.until("ocs1 is up", lambda now: now["switches"][0]["up"])
+    assert not now["switches"][1]["up"]
+    said = await lab.hwd("apply", "ocs2:1A-2B", "--no-ready")
+    assert said.status == 4, said
+    assert "ocs2" in said.err
+    said = await lab.hwd("apply", "ocs1:1A-2B", "--no-ready")
+    assert said.status == 0, said
+    assert await lab.light() == {"1A-2B"}
+    ready = await lab.get("/readyz")
+    assert "ocs2" in str(ready)
+
+
+async def test_garbage_on_mqtt_is_counted_and_ignored(lab: Lab, mosquitto: Mosquitto) -> None:
+    await lab.up(mqtt=mosquitto.url)
+    run = lab.run(times=2)
+    payloads = (
+        b"\xff\xfe",
+        b"{}",
+        b"[1, 2",
+        b'{"v": 99}',
+        b'{"type": "events", "v": 1, "boot": "x", "seq": -1, "events": []}',
+    )
+    leaves = ("birth", "state", "event", "reply", "clock", "command", "ack")
+    await mosquitto.publish([topic("lab", host, leaf) for host in ("h0", "h1", "h7") for leaf in leaves], payloads)
+    said = await run
+    assert said.status == 0, said
+
+    async def counted() -> float | None:
+        text = await lab.get("/metrics")
+        counts = [float(found) for found in re.findall(r"^hwd_bus_garbage_total\{[^}]*\} (\S+)", text, re.M)]
+        return sum(counts) or None
+
+    assert await lab.found("garbage is counted", counted) > 0
+    await lab.nothing_lost()
+
+
+async def test_lease_of_another_is_refused_by_name(lab: Lab) -> None:
+    await lab.up()
+    taken = await lab.hwd("lease", "take", "ocs1.1", "--for", "60", "--json")
+    assert taken.status == 0, taken
+    said = await lab.run()
+    assert said.status == 3, said
+    assert taken.json["holder"] in said.json["why"]
+    assert await lab.light() == DARK
+
+
+async def test_apply_that_is_cut_off_by_ctrl_c_goes_back(lab: Lab) -> None:
+    await lab.up(nic="opus-cx6dx")
+    apply = await lab.hwd_process("apply", "apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--yes")
+    await lab.until(
+        "links are waited for", lambda now: [one for one in now["reconfigurations"] if one["state"] == "waiting"]
+    )
+    assert await apply.end(signal.SIGINT) == 130
+    assert await lab.lit(DARK) == DARK
+    await lab.nothing_lost()
+
+
+async def test_stuck_mirror_is_found_by_the_read_back(lab: Lab) -> None:
+    """The twin answers COMPLD and does not move: never a success."""
+    await lab.up()
+    await lab.fault("stick", ends=["3A", "1B"])
+    said = await lab.run(within_s=3.0)
+    assert said.status in (1, 5), said
+    assert said.json["outcome"] == "failed"
+    await lab.fault("clear")
+    await lab.nothing_lost()
