@@ -12,6 +12,7 @@ from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.twin import TwinSources
 from hwd_agents.spool import Mark
 from hwd_drivers.kit.dial import Listener, MemoryDialer
+from hwd_drivers.kit.errors import HwdError
 from hwd_drivers.kit.memory import MemoryNet
 from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop
 
@@ -113,8 +114,8 @@ class Stage:
         self.hosts[name].hang_up()
 
     def run(self, watcher: Any) -> "asyncio.Task[None]":
-        """Run a watcher until the end of the test, or until it is cancelled."""
-        return self._start(watcher.run())
+        """Run a watcher, again where its source fails, until the end of the test or until it is cancelled."""
+        return self._start(_keep(watcher))
 
     def now_ns(self) -> int:
         return self.clock.monotonic_ns()
@@ -134,6 +135,14 @@ class Stage:
 
     def _changed(self) -> None:
         self.changes += 1
+
+
+async def _keep(watcher: Any) -> None:
+    while True:
+        try:
+            await watcher.run()
+        except HwdError:  # as the agent does
+            await asyncio.sleep(0.05)
 
 
 def ip(host: str, port: int = 0) -> str:

@@ -1,0 +1,206 @@
+"""RDMA port state as polled from files: when it became active, and how often that is looked at."""
+
+import asyncio
+
+import pytest
+
+from hwd_agents.config import PortConfig, SamplingConfig
+from hwd_agents.rdma import RdmaWatcher
+from hwd_drivers.kit.virtual import run_virtual
+
+from .conftest import LATENCY_NS, MS, Ear, Stage, stage
+
+LOOK_NS = 4 * LATENCY_NS
+"""Two files, one after the other."""
+STATE = "class/infiniband/mlx5_0/ports/1/state"
+GID = "class/infiniband/mlx5_0/ports/1/gids/0"
+
+
+class Watched:
+    """An RDMA watcher on `h0`; the carrier is what the test says."""
+
+    def __init__(self, one: Stage, *, device: str | None = "mlx5_0", sampling: SamplingConfig | None = None) -> None:
+        files = one.sources["h0"].files
+        assert files is not None
+        self.ear = Ear()
+        self.carrier: bool | None = False
+        self.active: list[str] = []
+        self.rdma = RdmaWatcher(
+            {"eth0": PortConfig(interface="eth0", rdma=device)},
+            files,
+            one.clock,
+            self.ear,
+            carrier=lambda port: self.carrier,
+            sampling=sampling or SamplingConfig(),
+        )
+        self.rdma.on_active.append(self.active.append)
+        one.run(self.rdma)
+
+    def set_carrier(self, carrier: bool) -> None:
+        self.carrier = carrier
+        self.rdma.carrier_changed("eth0")
+
+
+def test_active_is_told_within_two_looks_of_the_truth_and_those_who_wait_are_called() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Watched(one)
+            await asyncio.sleep(2.5)
+            await seen.rdma.begin("eth0")
+            seen.set_carrier(True)
+            await asyncio.sleep(0.0533)
+            active_ns = one.now_ns()
+            one.hosts["h0"].rdma("mlx5_0", active=True)
+            await asyncio.sleep(0.1)
+            (told,) = seen.ear.told
+            assert (told.kind, told.source, told.data) == ("rdma", "sysfs", {"active": True})
+            assert told.earliest_ns <= active_ns <= told.at_ns <= told.earliest_ns + 2 * MS + 2 * LOOK_NS
+            assert told.sampling_ns == told.at_ns - told.earliest_ns
+            assert seen.active == ["eth0"]
+            assert seen.rdma.active("eth0") is True
+            kept = seen.rdma.observation("eth0")
+            assert (kept.at_begin, kept.now, kept.lost, kept.latched) == (False, True, 0, False)
+
+    run_virtual(main())
+
+
+def test_a_port_is_not_active_before_its_gid_is_there() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Watched(one)
+            await asyncio.sleep(2.5)
+            await seen.rdma.begin("eth0")
+            seen.set_carrier(True)
+            one.hosts["h0"].files[STATE] = "4: ACTIVE\n"
+            await asyncio.sleep(1)
+            assert (seen.ear.told, seen.rdma.active("eth0")) == ([], False)
+            one.hosts["h0"].files[GID] = "fe80:0000:0000:0000:0a00:00ff:fe00:0001\n"
+            await asyncio.sleep(0.1)
+            assert seen.ear.kinds() == ["rdma"]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("state", ["1: DOWN\n", "2: INIT\n", "3: ARMED\n", "5: ACTIVE_DEFER\n", ""])
+def test_only_active_is_active(state: str) -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].rdma("mlx5_0", active=True)
+            one.hosts["h0"].files[STATE] = state
+            seen = Watched(one)
+            await asyncio.sleep(2.5)
+            assert seen.rdma.active("eth0") is False
+
+    run_virtual(main())
+
+
+def test_a_port_that_falls_while_observed_has_lost_it_once() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].rdma("mlx5_0", active=True)
+            seen = Watched(one)
+            seen.carrier = True
+            await asyncio.sleep(2.5)
+            assert seen.ear.told == []  # where it stands at first is no event
+            await seen.rdma.begin("eth0")
+            one.hosts["h0"].rdma("mlx5_0", active=False)
+            seen.set_carrier(False)
+            await asyncio.sleep(0.5)
+            kept = seen.rdma.observation("eth0")
+            assert (kept.at_begin, kept.now, kept.lost) == (True, False, 1)
+            assert [told.data for told in seen.ear.told] == [{"active": False}]
+
+    run_virtual(main())
+
+
+def test_polling_is_fast_only_while_carrier_and_rdma_differ_and_slower_with_time() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Watched(one)
+            await asyncio.sleep(2.5)
+            files = one.sources["h0"].files
+            assert files is not None
+            looks: list[int] = []
+            await seen.rdma.begin("eth0")
+            for carrier, for_s in ((False, 10.0), (True, 0.1), (True, 9.9)):
+                if carrier != seen.carrier:
+                    seen.set_carrier(carrier)
+                before = seen.rdma.observation("eth0").looks
+                await asyncio.sleep(for_s)
+                looks.append(seen.rdma.observation("eth0").looks - before)
+            assert 9 <= looks[0] <= 11  # as slow as ever: neither is there
+            assert 48 <= looks[1] <= 51  # each 2 ms
+            assert 200 <= looks[2] <= 280  # 2 % of the time since: ln(10 / 0.1) / ln(1.02)
+
+    run_virtual(main())
+
+
+def test_active_after_a_long_wait_is_told_within_2_percent_of_it() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Watched(one)
+            await asyncio.sleep(2.5)
+            await seen.rdma.begin("eth0")
+            seen.set_carrier(True)
+            await asyncio.sleep(7.777)
+            active_ns = one.now_ns()
+            one.hosts["h0"].rdma("mlx5_0", active=True)
+            await asyncio.sleep(1)
+            (told,) = seen.ear.told
+            assert told.earliest_ns <= active_ns <= told.at_ns
+            assert told.at_ns - told.earliest_ns <= 0.0205 * 8e9 + 2 * LOOK_NS
+
+    run_virtual(main())
+
+
+def test_a_device_that_is_missing_is_said_and_told_when_it_comes() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Watched(one, device="mlx5_7/2")
+            await asyncio.sleep(2.5)
+            await seen.rdma.begin("eth0")
+            words = "there is no class/infiniband/mlx5_7/ports/2/state"
+            kept = seen.rdma.observation("eth0")
+            assert (kept.seen, kept.why_not, seen.rdma.active("eth0")) == (False, words, None)
+            folder = "class/infiniband/mlx5_7/ports/2"
+            one.hosts["h0"].files |= {f"{folder}/state": "4: ACTIVE\n", f"{folder}/gids/0": "fe80::1\n"}
+            await asyncio.sleep(1.5)
+            assert (seen.rdma.active("eth0"), seen.rdma.why_not("eth0")) == (True, "")
+            assert seen.rdma.observation("eth0").now is True
+
+    run_virtual(main())
+
+
+def test_a_change_while_the_rack_was_away_is_bounded_by_the_looks_around_it() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Watched(one)
+            await asyncio.sleep(2.5)
+            await seen.rdma.begin("eth0")
+            await one.rack_down("h0")
+            await asyncio.sleep(2)
+            assert seen.rdma.active("eth0") is None
+            active_ns = one.now_ns()
+            one.hosts["h0"].rdma("mlx5_0", active=True)
+            await asyncio.sleep(1)
+            await one.rack_up("h0")
+            await asyncio.sleep(3)
+            (told,) = seen.ear.told
+            assert told.earliest_ns <= active_ns <= told.at_ns
+            assert seen.active == ["eth0"]
+
+    run_virtual(main())
+
+
+def test_a_port_without_a_device_is_not_looked_at() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Watched(one, device=None)
+            await seen.rdma.begin("eth0")
+            seen.rdma.carrier_changed("eth0")
+            seen.rdma.end("eth0")
+            kept = seen.rdma.observation("eth0")
+            assert (kept.seen, kept.why_not) == (False, "no RDMA device is configured for it")
+            assert seen.rdma.active("eth0") is None
+
+    run_virtual(main())
