@@ -5,8 +5,9 @@ import hmac
 import ipaddress
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from amqtt.adapters import StreamReaderAdapter, StreamWriterAdapter
 from amqtt.broker import Broker
@@ -17,6 +18,9 @@ from amqtt.session import Session
 from typing_extensions import override
 
 from hwd_drivers.kit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from _collections_abc import dict_items
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +69,7 @@ class EmbeddedBroker:
             listeners={LISTENER: ListenerConfig(type=ListenerType.EXTERNAL)}, plugins={plugin: {"users": self._users}}
         )
         broker = Broker(config)
+        broker._subscriptions = Subscriptions()
         try:
             server = await asyncio.start_server(self._accept, self._host, self._port)
         except OSError as error:
@@ -105,6 +110,21 @@ class EmbeddedBroker:
             log.warning("broker: client %s: %s", writer.get_extra_info("peername"), error)
         finally:
             writer.close()
+
+
+class Subscriptions(dict[str, list[tuple[Session, int]]]):
+    """Sessions by topic filter. amqtt 0.12 walks over them with awaits between, while other clients come and go: it gets copies to walk over.
+
+    Without, a client that connects while another subscribes is dropped (RuntimeError), and a broadcast skips whom it comes to next.
+    """
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter([*super().keys()])
+
+    @override
+    def items(self) -> "dict_items[str, list[tuple[Session, int]]]":
+        return {topic_filter: [*sessions] for topic_filter, sessions in super().items()}.items()
 
 
 class Door(BaseAuthPlugin):
