@@ -36,11 +36,15 @@ class Door:
     def _why_not(self, headers: Headers) -> str:
         if not self._tokens:
             host = headers.get("host", "")
-            return "" if is_loopback(_without_port(host)) else f"host {host!r} is not this machine"
+            if is_loopback(_without_port(host)):
+                return ""
+            return f"host {host!r} is not this machine. Ask by 127.0.0.1, or set HWD_TOKENS for the daemon"
         scheme, _, given = headers.get("authorization", "").partition(" ")
         # Every token is compared, so that the time tells nothing.
         known = [hmac.compare_digest(given.strip().encode(), token.encode()) for token in sorted(self._tokens)]
-        return "" if scheme.lower() == "bearer" and any(known) else "no valid token"
+        if scheme.lower() == "bearer" and any(known):
+            return ""
+        return "no valid token. Set HWD_TOKEN, or send `Authorization: Bearer TOKEN`"
 
 
 def check_listen(host: str, tokens: frozenset[str]) -> None:
@@ -85,7 +89,7 @@ def _refusal(why: str) -> JSONResponse:
         "type": type_of(RefusedError.title),
         "title": RefusedError.title,
         "status": 401,
-        "detail": f"{why}. Send `Authorization: Bearer TOKEN`, or ask from the daemon's own machine by 127.0.0.1",
+        "detail": why,
         "exit_status": RefusedError.exit_status,
     }
     return JSONResponse(data, 401, {"WWW-Authenticate": "Bearer"}, MEDIA_TYPE)
