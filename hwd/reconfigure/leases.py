@@ -66,7 +66,7 @@ class Leases:
             if other.id != lease and (taken := sorted(wanted & other.ports)):
                 left_s = (other.expires_wall_ns - self._clock.wall_ns()) / 1e9
                 raise RefusedError(
-                    f"{', '.join(taken)}: leased to {other.holder} ({other.id}) for another {left_s:.0f} s. Wait, or ask {other.holder} to release it"
+                    f"{', '.join(taken)}: leased to {other.holder} ({other.id}) for another {left_s:.0f} s. Wait, ask {other.holder} to release it, or act under it with --lease {other.id} if it is yours"
                 )
 
     async def take(self, *, holder: str, ports: Iterable[str], for_s: float, lasting: bool = True) -> Lease:
