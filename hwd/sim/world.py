@@ -82,9 +82,6 @@ class World:
         self.rack = TwinRack(
             testbed, dialer=self._dialer(RACK), clock=self.clock, ids=self._ids(RACK), places=lambda name: f"mem:{name}"
         )
-        self.rack = TwinRack(
-            testbed, dialer=self._dialer(RACK), clock=self.clock, ids=self._ids(RACK), places=lambda name: f"mem:{name}"
-        )
 
     async def __aenter__(self) -> Self:
         with self.nodes.node(RACK):
@@ -158,10 +155,11 @@ class World:
                 return service
 
     async def run_playbook(self, text: str, *, file: str, parameters: Mapping[str, str] | None = None) -> str:
-        """One run from start to end; returns its id."""
+        """One run from start to end; returns its id. Raises NodeDied when the daemon is killed meanwhile: the run dies with it."""
         service = await self.settled()
-        run = str((await service.start_run(text=text, file=file, parameters=parameters or {}))["run"])
-        await service.wait_run(run)
+        starting = service.start_run(text=text, file=file, parameters=parameters or {})
+        run = str((await self.nodes.run_in_node(DAEMON, starting))["run"])
+        await self.nodes.run_in_node(DAEMON, service.wait_run(run))
         return run
 
     # --- parts

@@ -1,0 +1,280 @@
+"""Whole worlds in virtual time, where a part dies or is cut off at every point of a run: what must hold after it came back."""
+
+import asyncio
+import functools
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.config.testbed import load_testbed
+from hwd.records.records import Records
+from hwd.records.run import RunOutcome
+from hwd.sim.world import DAEMON, World, agent_node
+from hwd_drivers.kit import registry
+from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.kit.virtual import NodeDied, run_virtual
+
+from .conftest import CROSSED, STRAIGHT, TESTBED
+
+POINTS = 30
+"""At which the daemon dies, evenly over the callbacks of a run."""
+MOMENTS = 12
+"""At which something else happens, evenly over the time of a run."""
+QUICK = 6
+"""Every so many points is tested always, those between only with the slow tests."""
+AWAY_S = 2.0
+RESTED_S = 15.0
+"""After this in virtual time all that was spooled has come, and all roll-backs are done."""
+
+
+def playbook(crossconnects: frozenset[str]) -> str:
+    pairs = ",".join(sorted(crossconnects))
+    return f"""
+playbook: once
+shows: one apply
+steps:
+  - lease: {{ports: all, for_s: 300}}
+  - apply: {{pairs: "ocs1:{pairs}"}}
+  - wait: {{for: ready, within_s: 20}}
+"""
+
+
+class Scene:
+    """A world whose links are straight, and in which a run is to cross them."""
+
+    def __init__(self, world: World, records_url: str) -> None:
+        self.world = world
+        self._records_url = records_url
+
+    async def cross(self) -> str:
+        return await self.world.run_playbook(playbook(CROSSED), file="playbook.yaml")
+
+    def light(self) -> frozenset[str]:
+        readings = self.world.rack.switches["ocs1"].mirror.readings(self.world.clock.monotonic_ns())
+        ends = [str(end) for one in readings for end in one.crossconnect.ends]
+        assert len(ends) == len(set(ends)), f"an end is in two crossconnects: {ends}"
+        return frozenset(str(one.crossconnect) for one in readings)
+
+    async def rest(self) -> None:
+        await self.world.settled()
+        await asyncio.sleep(RESTED_S)
+        await self.world.settled()
+
+    async def outcomes(self) -> list[RunOutcome | None]:
+        """Of the runs, oldest first."""
+        return [run.outcome for run in reversed(await self._ask(lambda records: records.runs()))]
+
+    async def recorded(self, *kinds: str) -> list[dict[str, Any]]:
+        stored = await self._ask(lambda records: records.documents(kinds=kinds))
+        return [dict(one.document.data) for one in stored]
+
+    async def check(self) -> None:
+        """What holds in any case: the light is one of both, as the documents have it; nothing is open; no event is lost."""
+        light = self.light()
+        assert light in (STRAIGHT, CROSSED), light
+        *_, read = await self.recorded("switch.read")
+        assert frozenset(one["id"] for one in read["crossconnects"]) == light
+        ended = await self.recorded("reconfiguration.ended", "daemon.recovered")
+        if ended[-1]["outcome"] == "rolled-back":
+            assert light == STRAIGHT
+        await self._check_events()
+        assert self.world.daemon is not None
+        service = self.world.daemon.service
+        now = service.status()
+        assert (now["runs"], now["reconfigurations"], now["leases"]) == ([], [], [])
+        run = await self.world.run_playbook(
+            playbook(CROSSED), file="playbook.yaml"
+        )  # refused where the journal is open
+        assert (await self.outcomes())[-1] is RunOutcome.SUCCEEDED, await self._ask(lambda records: records.run(run))
+        assert self.light() == CROSSED
+
+    async def _check_events(self) -> None:
+        numbers: dict[tuple[str, str], list[int]] = {}
+        changes: dict[str, int] = {}
+        carrier: dict[str, bool] = {}
+        counted: dict[str, int] = {}
+        for event in await self.recorded("host.event"):
+            numbers.setdefault((event["host"], event["boot"]), []).append(event["seq"])
+            if event["type"] == "carrier":
+                port, now = f"{event['host']}.{event['port']}", event["data"]["carrier"]
+                changes[port] = changes.get(port, 0) + event["data"]["unseen"] + (now != carrier.get(port, False))
+                carrier[port], counted[port] = now, event["data"]["carrier_changes"]
+        for boot, seqs in numbers.items():
+            assert seqs == list(range(1, len(seqs) + 1)), f"events of {boot}: {seqs}"
+        assert changes == counted
+        assert len(changes) == 4
+
+    async def _ask(self, question: Callable[[Records], Awaitable[Any]]) -> Any:
+        records = Records(self._records_url, InlineOffload())
+        await records.open()
+        try:
+            return await question(records)
+        finally:
+            records.close()
+
+
+Test = Callable[[Scene], Coroutine[Any, Any, None]]
+
+
+def play(folder: Path, test: Test) -> None:
+    """Play a scene once, from the same seed."""
+    file = folder / "testbed.yaml"
+    text = TESTBED.format(nic="opus-cx6dx", switch="polatis-opus").replace("kernel: true", "kernel: false")
+    file.write_text(text)
+    testbed = load_testbed(file, {name: registry.find(name) for name in registry.names()}).require()
+    records_url = f"sqlite:///{folder / 'records.db'}"
+
+    async def main() -> None:
+        async with World(testbed, text, seed=7, records_url=records_url) as world:
+            await world.run_playbook(playbook(STRAIGHT), file="playbook.yaml")
+            scene = Scene(world, records_url)
+            assert scene.light() == STRAIGHT
+            await test(scene)
+
+    run_virtual(main(), seed=7)
+
+
+@pytest.fixture(scope="module")
+def span(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
+    """How many callbacks of each node, and how many seconds, a run takes that nothing befalls."""
+    found: dict[str, float] = {}
+
+    async def measure(scene: Scene) -> None:
+        nodes = (DAEMON, agent_node("h0"))
+        since_s, before = asyncio.get_running_loop().time(), [scene.world.nodes.callbacks(node) for node in nodes]
+        await scene.cross()
+        found["seconds"] = asyncio.get_running_loop().time() - since_s
+        for node, count in zip(nodes, before, strict=True):
+            found[node] = scene.world.nodes.callbacks(node) - count
+        assert await scene.outcomes() == [RunOutcome.SUCCEEDED, RunOutcome.SUCCEEDED]
+        await scene.rest()
+        await scene.check()
+
+    play(tmp_path_factory.mktemp("span"), measure)
+    return found
+
+
+def points(count: int) -> Sequence[Any]:
+    """Fractions of a run."""
+    every = max(2, count // QUICK)
+    return [
+        pytest.param((point + 0.5) / count, marks=[] if point % every == every // 2 else pytest.mark.slow)
+        for point in range(count)
+    ]
+
+
+@pytest.mark.parametrize("fraction", points(POINTS))
+def test_daemon_that_dies_at_any_point_finishes_or_undoes(
+    tmp_path: Path, span: dict[str, float], fraction: float
+) -> None:
+    async def test(scene: Scene) -> None:
+        nodes = scene.world.nodes
+        nodes.kill_at(DAEMON, nodes.callbacks(DAEMON) + 1 + round(span[DAEMON] * fraction))
+        with pytest.raises(NodeDied):
+            await scene.cross()
+        scene.world.kill(DAEMON)
+        await asyncio.sleep(AWAY_S)
+        scene.world.start_daemon()
+        await scene.rest()
+        first, *others = await scene.outcomes()
+        assert first is RunOutcome.SUCCEEDED
+        assert others in ([], [RunOutcome.CRASHED], [RunOutcome.SUCCEEDED])
+        if others == [RunOutcome.SUCCEEDED]:
+            assert scene.light() == CROSSED
+        await scene.check()
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize("fraction", points(MOMENTS))
+def test_agent_that_dies_at_any_point_is_replaced_in_the_run(
+    tmp_path: Path, span: dict[str, float], fraction: float
+) -> None:
+    async def test(scene: Scene) -> None:
+        node = agent_node("h0")
+        nodes = scene.world.nodes
+        nodes.kill_at(node, nodes.callbacks(node) + 1 + round(span[node] * fraction))
+
+        async def replace() -> None:
+            while nodes.alive(node):  # noqa: ASYNC110 - virtual time, and the dead tell nothing
+                await asyncio.sleep(0.001)
+            scene.world.kill(node)
+            await asyncio.sleep(1.0)
+            scene.world.start_agent("h0")
+
+        replacing = asyncio.create_task(replace())
+        await scene.cross()
+        await replacing
+        assert (await scene.outcomes())[-1] is RunOutcome.SUCCEEDED
+        assert scene.light() == CROSSED
+        await scene.rest()
+        await scene.check()
+
+    play(tmp_path, test)
+
+
+async def stop_broker(scene: Scene) -> None:
+    scene.world.broker.stop()
+    await asyncio.sleep(AWAY_S)
+    scene.world.broker.start()
+
+
+async def cut_client(scene: Scene, *, client: str) -> None:
+    assert client in scene.world.broker.clients()
+    scene.world.broker.cut(client)
+
+
+@pytest.mark.parametrize("fraction", points(MOMENTS))
+@pytest.mark.parametrize(
+    "befall",
+    [
+        pytest.param(stop_broker, id="broker"),
+        pytest.param(functools.partial(cut_client, client=DAEMON), id="daemon-of-broker"),
+        pytest.param(functools.partial(cut_client, client=agent_node("h1")), id="agent-of-broker"),
+    ],
+)
+def test_broker_that_is_lost_at_any_moment_loses_no_event_and_no_run(
+    tmp_path: Path, span: dict[str, float], befall: Callable[[Scene], Awaitable[None]], fraction: float
+) -> None:
+    async def test(scene: Scene) -> None:
+        async def later() -> None:
+            await asyncio.sleep(span["seconds"] * fraction)
+            await befall(scene)
+
+        befalling = asyncio.create_task(later())
+        await scene.cross()
+        await befalling
+        assert (await scene.outcomes())[-1] is RunOutcome.SUCCEEDED, await scene.recorded("run.ended")
+        await scene.rest()
+        await scene.check()
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize("fraction", points(MOMENTS))
+def test_switch_that_is_cut_in_a_command_is_where_the_outcome_says(tmp_path: Path, fraction: float) -> None:
+    """The twin answers after 0.2 s; the fraction is of 0.3 s from the first byte's way on."""
+
+    async def test(scene: Scene) -> None:
+        async def later() -> None:
+            while not any(document.data.get("state") == "driving" for document in scene.world.documents[told:]):  # noqa: ASYNC110 - virtual time
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.3 * fraction)
+            scene.world.rack.switches["ocs1"].faults.reset()
+
+        told = len(scene.world.documents)
+        befalling = asyncio.create_task(later())
+        await scene.cross()
+        await befalling
+        outcome = (await scene.outcomes())[-1]
+        ended = (await scene.recorded("run.ended"))[-1]
+        if outcome is RunOutcome.FAILED:
+            assert ended["exit_status"] == 4, json.dumps(ended)
+        await scene.rest()
+        assert scene.light() == (CROSSED if outcome is RunOutcome.SUCCEEDED else STRAIGHT)
+        await scene.check()
+
+    play(tmp_path, test)
