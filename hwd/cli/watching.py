@@ -124,7 +124,10 @@ def _switch(switch: dict[str, Any]) -> tuple[object, ...]:
     states: dict[str, int] = {}
     for crossconnect in switch["crossconnects"] or ():
         states[crossconnect["state"]] = states.get(crossconnect["state"], 0) + 1
-    counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
+    counted = (
+        ", ".join(f"{count}" if state == "unstated" else f"{count} {state}" for state, count in sorted(states.items()))
+        or "none"
+    )
     return switch["switch"], "up", f"{switch['vendor']} {switch['model']} {switch['serial']}", counted
 
 

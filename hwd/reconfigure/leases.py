@@ -33,10 +33,12 @@ class Leases:
         self._ids = ids
         self._sink = sink
         self._leases: dict[str, Lease] = {}
+        self._lasting: set[str] = set()
         self._changed = asyncio.Event()
 
     async def load(self) -> None:
         self._leases = {lease.id: lease for lease in await self._store.leases()}
+        self._lasting = set(self._leases)
 
     def all(self) -> tuple[Lease, ...]:
         """Those that have not expired, oldest first."""
@@ -89,6 +91,7 @@ class Leases:
         )
         self._leases[lease.id] = lease
         if lasting:
+            self._lasting.add(lease.id)
             await self._store.save_lease(lease)
         self._tell("lease.taken", lease)
         return lease
@@ -105,7 +108,8 @@ class Leases:
             expires_wall_ns=self._clock.wall_ns() + round(for_s * 1e9),
         )
         self._leases[id] = lease
-        await self._store.save_lease(lease)
+        if id in self._lasting:
+            await self._store.save_lease(lease)
         self._tell("lease.renewed", lease)
         return lease
 
@@ -113,7 +117,9 @@ class Leases:
         """Give it back; one that is not there any more is no error."""
         lease = self._leases.pop(id, None)
         if lease is not None:
-            await self._store.delete_lease(id)
+            if id in self._lasting:
+                self._lasting.remove(id)
+                await self._store.delete_lease(id)
             self._tell("lease.released", lease, why=why)
 
     async def run(self) -> None:

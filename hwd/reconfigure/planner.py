@@ -10,7 +10,7 @@ from hwd.model.plan import ApplyMode, CrashRule, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectState
+from hwd_drivers.kit.values import Crossconnect, CrossconnectState, PortSide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,20 @@ class Request:
     confirm_within_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routed:
+    """A request with the ways of its links found: what must be on each switch, whatever is there now."""
+
+    request: Request
+    links: tuple[RoutedLink, ...]
+    crossconnects: Mapping[str, frozenset[Crossconnect]]
+
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """Names of the switches that must be read before planning."""
+        return tuple(sorted(self.crossconnects))
+
+
 Expectation = Callable[[Iterable[str]], tuple[float, str]]
 """From the names of the switches that move to (seconds from command to ready, where that figure comes from)."""
 
@@ -38,43 +52,10 @@ class Planner:
         self._testbed = testbed
         self._fabric = fabric
         self._expect = expect
+        self._ends = {name: frozenset(switch.capabilities.ends) for name, switch in testbed.switches.items()}
 
-    def switches(self, request: Request) -> tuple[str, ...]:
-        """Names of the switches that must be read before `plan`; raises ConfigError where the request cannot be routed."""
-        return tuple(sorted(self._wanted(request)[1]))
-
-    def plan(self, request: Request, observed: Observed) -> Plan:
-        """Raises ConfigError (no path, no such port), RefusedError (in use under `safe`, owned by a host), LinkError (a switch was not read)."""
-        routed, wanted = self._wanted(request)
-        moves = tuple(self._moves(name, wanted[name], observed, request.mode) for name in sorted(wanted))
-        kept = frozenset(
-            SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect)
-            for move in moves
-            for crossconnect in move.keep
-        )
-        before, after = self._lit(moves, observed, after=False), self._lit(moves, observed, after=True)
-        if not routed:
-            touched = frozenset(request.crossconnects)
-            routed = tuple(link for link in self._routed(after, observed, moves) if link.crossconnects & touched)
-        links = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in routed)
-        moving = [move.switch for move in moves if move.remove or move.add]
-        expected_s, expected_from = self._expect(moving) if moving else (0.0, "nothing moves")
-        return Plan(
-            what=request.what,
-            mode=request.mode,
-            moves=moves,
-            links=links,
-            dark=tuple(sorted(before - after, key=str)),
-            expected_s=expected_s,
-            expected_from=expected_from,
-            warnings=self._warnings(observed, wanted),
-            lease=request.lease,
-            crash_rule=request.crash_rule,
-            ready_within_s=request.ready_within_s,
-            confirm_within_s=request.confirm_within_s,
-        )
-
-    def _wanted(self, request: Request) -> tuple[tuple[RoutedLink, ...], Mapping[str, frozenset[Crossconnect]]]:
+    def route(self, request: Request) -> Routed:
+        """Raises ConfigError (no path, no such switch or port, nothing asked for), RefusedError (a host's own switch)."""
         routed = tuple(self._fabric.routes(request.links))
         wanted: dict[str, set[Crossconnect]] = {}
         for crossconnect in [*(one for link in routed for one in link.crossconnects), *request.crossconnects]:
@@ -87,10 +68,44 @@ class Planner:
                 )
             if switch.owner is not None:
                 raise RefusedError(f"{name}: it belongs to host {switch.owner}, which alone drives it")
-            _check_ends(name, crossconnects, frozenset(switch.capabilities.ends))
+            _check_ends(name, crossconnects, self._ends[name])
         if not wanted:
             raise ConfigError(f"{request.what}: asks for no crossconnect")
-        return routed, {name: frozenset(crossconnects) for name, crossconnects in wanted.items()}
+        return Routed(
+            request=request,
+            links=routed,
+            crossconnects={name: frozenset(crossconnects) for name, crossconnects in wanted.items()},
+        )
+
+    def plan(self, wanted: Routed, observed: Observed) -> Plan:
+        """Raises ConfigError (the switches light no whole link of it), RefusedError (in use under `safe`), LinkError (a switch was not read)."""
+        request, links = wanted.request, wanted.links
+        moves = tuple(self._moves(name, wanted.crossconnects[name], observed, request.mode) for name in wanted.switches)
+        kept = frozenset(
+            SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect)
+            for move in moves
+            for crossconnect in move.keep
+        )
+        before, after = self._lit(moves, observed, after=False), self._lit(moves, observed, after=True)
+        if not links:
+            touched = frozenset(request.crossconnects)
+            links = tuple(link for link in self._routed(after, observed, moves) if link.crossconnects & touched)
+        moving = [move.switch for move in moves if move.remove or move.add]
+        expected_s, expected_from = self._expect(moving) if moving else (0.0, "nothing moves")
+        return Plan(
+            what=request.what,
+            mode=request.mode,
+            moves=moves,
+            links=tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links),
+            dark=tuple(sorted(before - after, key=str)),
+            expected_s=expected_s,
+            expected_from=expected_from,
+            warnings=self._warnings(observed, wanted.crossconnects),
+            lease=request.lease,
+            crash_rule=request.crash_rule,
+            ready_within_s=request.ready_within_s,
+            confirm_within_s=request.confirm_within_s,
+        )
 
     def _moves(self, name: str, wanted: frozenset[Crossconnect], observed: Observed, mode: ApplyMode) -> SwitchMoves:
         if name not in observed:
@@ -113,7 +128,7 @@ class Planner:
             )
             end = next(end for end in wants.ends if end in first.ends)
             raise RefusedError(
-                f"{name}: cannot connect {wants}: {end} already carries {first}. Disconnect it first, or use --mode update"
+                f"{name}: cannot connect {wants}: {end} already carries {first}. Replace it with --mode update, or choose another port"
             )
         remove = (
             [crossconnect for crossconnect in before if crossconnect not in keep]
@@ -165,8 +180,8 @@ def touched_ports(plan: Plan) -> frozenset[str]:
     return crossconnect_ports(moved) | {str(end) for link in links for end in link.ends}
 
 
-def _check_ends(name: str, crossconnects: Iterable[Crossconnect], ends: frozenset[object]) -> None:
-    used: dict[object, Crossconnect] = {}
+def _check_ends(name: str, crossconnects: Iterable[Crossconnect], ends: frozenset[PortSide]) -> None:
+    used: dict[PortSide, Crossconnect] = {}
     for crossconnect in sorted(crossconnects, key=Crossconnect.sort_key):
         for end in crossconnect.ends:
             if end not in ends:

@@ -123,7 +123,8 @@ class Reconfigurer:
 
     async def plan(self, request: Request) -> Plan:
         """Read the switches and plan; emits `plan.made`."""
-        plan = self._planner.plan(request, await self._read(self._planner.switches(request)))
+        routed = self._planner.route(request)
+        plan = self._planner.plan(routed, await self._read(routed.switches))
         self._leases.check(touched_ports(plan), lease=plan.lease)
         self._tell("plan.made", plan=plan.to_data(), what=plan.what, hash=plan.hash)
         return plan
@@ -138,20 +139,21 @@ class Reconfigurer:
         Raises RefusedError (lease, under way elsewhere, `expect_hash` differs), LinkError, ConfigError before anything moved; FailedError or LinkError
         after the switches were rolled back.
         """
-        names = self._planner.switches(request)
+        routed = self._planner.route(request)
         id = id or self._ids.token(length=8)
-        self._claim(names, id)
+        self._claim(routed.switches, id)
         try:
-            plan = self._planner.plan(request, await self._read(names))
+            plan = self._planner.plan(routed, await self._read(routed.switches))
             if expect_hash not in (None, plan.hash):
                 raise RefusedError(
                     f"plan {expect_hash}: the switches differ from what it was made for; the plan now is {plan.hash}. Look at it and apply that"
                 )
-            self._leases.check(touched_ports(plan), lease=plan.lease)
+            ports = touched_ports(plan)
+            self._leases.check(ports, lease=plan.lease)
             reconfiguration = Reconfiguration(
                 id=id, plan=plan, run=run, started_ns=self._clock.monotonic_ns(), lease=plan.lease
             )
-            if plan.lease is None and (ports := touched_ports(plan)):
+            if plan.lease is None and ports:
                 own = await self._leases.take(holder=f"apply {id}", ports=ports, for_s=OWN_LEASE_S, lasting=False)
                 reconfiguration.lease, reconfiguration.own_lease = own.id, True
         except BaseException:

@@ -224,7 +224,7 @@ class Supervisor:
 
     def _note_down(self, cause: Exception) -> None:
         """The first failure is told; those that follow it only in the log of retries."""
-        self.cause = str(cause) or type(cause).__name__
+        self.cause = str(cause).removeprefix(f"{self.name}: ") or type(cause).__name__
         if self._down_since_s is None:
             self._down_since_s = asyncio.get_running_loop().time()
             log.warning("%s: down: %s", self.name, self.cause)

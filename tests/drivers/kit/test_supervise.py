@@ -207,7 +207,7 @@ def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(cap
         await asyncio.sleep(0.01)
         assert world.supervisor.device is None
         assert "Connection reset" in str(world.supervisor.cause)
-        with pytest.raises(LinkError, match="ocs1: the switch is down: ocs1: connection lost"):
+        with pytest.raises(LinkError, match="ocs1: the switch is down: connection lost"):
             await world.supervisor.read()
         with pytest.raises(LinkError, match="down"):
             await world.change(add="4A-4B")
@@ -227,7 +227,7 @@ def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(cap
     ours = [record for record in caplog.records if record.name == "hwd_drivers.kit.supervise"]
     texts = [f"{record.levelname} {record.message}" for record in ours]
     assert texts[0].startswith("INFO ocs1: up: Polatis")
-    assert texts[1].startswith("WARNING ocs1: down: ocs1: connection lost")
+    assert texts[1].startswith("WARNING ocs1: down: connection lost")
     assert texts[2].startswith("INFO ocs1: up again after 2")
     assert texts[3] == "WARNING ocs1: changed behind our back: -1A-2B"
     assert len(texts) == 4
