@@ -2,53 +2,68 @@
 
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """What one line of the table says. `value` must not be over `limit`; `spread` is what the reader needs to judge it."""
+    """What one line of the table says. `value` must not be over `limit`, or under it where `at_least`; without a limit it is only shown.
+
+    `spread` is what the reader needs to judge it; `detail` goes into the file.
+    """
 
     name: str
     value: float
-    limit: float
+    limit: float | None
     unit: str
     spread: str
-    detail: dict[str, float]
+    n: int
+    at_least: bool = False
+    detail: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def met(self) -> bool:
-        return self.value <= self.limit
+        if self.limit is None:
+            return True
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
 
 
-def summary(values: Sequence[float]) -> dict[str, float]:
-    """Median, quartiles and p99 of some values."""
-    ordered = sorted(values)
-    first, median, third = statistics.quantiles(ordered, n=4)
-    return {
-        "n": len(ordered),
-        "p25": first,
-        "median": median,
-        "p75": third,
-        "p99": ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))],
-        "max": ordered[-1],
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Of some values: how many, quartiles, 99th percentile, largest."""
+
+    n: int
+    p25: float
+    median: float
+    p75: float
+    p99: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Summary":
+        ordered = sorted(values)
+        first, median, third = statistics.quantiles(ordered, n=4, method="inclusive")
+        p99 = statistics.quantiles(ordered, n=100, method="inclusive")[98]
+        return cls(n=len(ordered), p25=first, median=median, p75=third, p99=p99, max=ordered[-1])
+
+    def to_data(self) -> dict[str, float]:
+        return {"n": self.n, "p25": self.p25, "median": self.median, "p75": self.p75, "p99": self.p99, "max": self.max}
 
 
 async def alternate(rounds: int, *works: Callable[[], Awaitable[None]]) -> list[list[float]]:
-    """Seconds of each work, done in turns `rounds` times; the first tenth warms up and is left out."""
+    """Seconds of each work, done in turns `rounds` times after a tenth as many to warm up."""
     seconds: list[list[float]] = [[] for _ in works]
-    for number in range(rounds):
+    for number in range(-(rounds // 10) - 1, rounds):
         for index, work in enumerate(works):
             start = time.perf_counter()
             await work()
             taken = time.perf_counter() - start
-            if number >= rounds // 10:
+            if number >= 0:
                 seconds[index].append(taken)
     return seconds
 
 
-def ratios(ours: Sequence[float], floor: Sequence[float]) -> dict[str, float]:
-    """Spread of ours over the floor of the same turn."""
-    return summary([one / other for one, other in zip(ours, floor, strict=True)])
+def ratios(ours: Sequence[float], floor: Sequence[float]) -> Summary:
+    """Ours over the floor of the same turn."""
+    return Summary.of([one / other for one, other in zip(ours, floor, strict=True)])

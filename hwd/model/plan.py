@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -79,11 +79,12 @@ class Plan:
     crash_rule: CrashRule
     ready_within_s: float | None
     confirm_within_s: float | None
+    hash: str = field(init=False, compare=False)
+    """12 hexadecimal digits, the same on every machine for the same moves from the same state."""
 
-    @property
-    def hash(self) -> str:
-        """12 hexadecimal digits, the same on every machine for the same moves from the same state."""
-        return hashlib.sha256(json.dumps(self._hashed(), sort_keys=True).encode()).hexdigest()[:12]
+    def __post_init__(self) -> None:
+        digest = hashlib.sha256(json.dumps(self._hashed(), sort_keys=True).encode()).hexdigest()
+        object.__setattr__(self, "hash", digest[:12])
 
     @property
     def empty(self) -> bool:

@@ -3,9 +3,10 @@
 One line of text for each, shared by logs, command line, tests and errors: `ocs1.3A`, `h0.eth1/2.tx`, `3A-17B`.
 """
 
+import functools
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
@@ -32,6 +33,7 @@ class Side(StrEnum):
 _NATURAL = re.compile(r"(\d+)")
 
 
+@functools.lru_cache(maxsize=65_536)
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key that puts `ocs1.9A` before `ocs1.10A`."""
     return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in _NATURAL.split(text) if part)
@@ -43,9 +45,16 @@ class PortSide:
 
     port: str
     side: Side = Side.NONE
+    _text: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_text", f"{self.port}{self.side}")  # said and hashed thousands of times in an apply
 
     def __str__(self) -> str:
-        return f"{self.port}{self.side}"
+        return self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -116,9 +125,16 @@ class Crossconnect:
 
     a: PortSide
     b: PortSide
+    _text: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_text", f"{self.a}-{self.b}")
 
     def __str__(self) -> str:
-        return f"{self.a}-{self.b}"
+        return self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
     @classmethod
     def parse(cls, text: str) -> Self:

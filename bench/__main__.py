@@ -1,0 +1,54 @@
+"""`python -m bench`: run the measurements, write `bench/results.json`, print the table."""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from bench import apply
+from bench.measure import Bar
+from bench.progress import Progress
+from bench.table import machine, table, write
+
+RESULTS = Path(__file__).with_name("results.json")
+
+
+MEASURE_WITHIN_S = 300.0
+
+
+class Measure(Protocol):
+    """One group of lines of the table."""
+
+    def __call__(self, folder: Path, progress: Progress, *, quick: bool) -> Awaitable[list[Bar]]: ...
+
+
+MEASURES: Mapping[str, Measure] = {"apply": apply.measure}
+
+
+def main() -> int:
+    """Exit status 1 where a bar is not met."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure each path against its floor.")
+    parser.add_argument("--only", choices=[*MEASURES], action="append", help="this one alone; may be given again")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the turns: to see that it works")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="default: bench/results.json")
+    options = parser.parse_args()
+    progress, bars = Progress(), list[Bar]()
+    for name in options.only or MEASURES:
+        with tempfile.TemporaryDirectory(prefix="hwd-bench-") as folder:
+            bars += asyncio.run(_run(MEASURES[name], Path(folder), progress, quick=options.quick))
+    here = machine()
+    write(options.output, bars, here)
+    print(table(bars, here))
+    return 0 if all(bar.met for bar in bars) else 1
+
+
+async def _run(measure: Measure, folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
+    async with asyncio.timeout(MEASURE_WITHIN_S):
+        return await measure(folder, progress, quick=quick)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""An apply of 16 pairs on a zero-delay TL1 twin, against the bare exchange of the same bytes."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+from bench.child import child
+from bench.exchange import BareExchange, Tap, Turn
+from bench.measure import Bar, Summary, alternate, ratios
+from bench.progress import Progress
+from hwd.config.testbed import load_testbed
+from hwd.config.wanted import parse_pairs
+from hwd.fabric.fabric import Fabric
+from hwd.model.instant import Origin
+from hwd.model.testbed import NicPortId, Testbed
+from hwd.reconfigure.history import History
+from hwd.reconfigure.journal import Journal
+from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.planner import Planner, Request
+from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.records.records import Records
+from hwd_drivers.kit import registry
+from hwd_drivers.kit.abilities import Device
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.dial import TcpDialer
+from hwd_drivers.kit.disk import FileDisk
+from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.kit.ids import Draws, RandomIds
+from hwd_drivers.kit.offload import ThreadOffload
+from hwd_drivers.kit.supervise import Supervisor
+
+PAIRS = 16
+LIMIT = 3.0
+TESTBED = "testbed: bench\nswitches:\n  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 32x32, twin: {timing: ideal}}\n"
+STRAIGHT = "ocs1:" + ",".join(f"{port}A-{port}B" for port in range(1, PAIRS + 1))
+TURNED = "ocs1:" + ",".join(f"{port}A-{port % PAIRS + 1}B" for port in range(1, PAIRS + 1))
+"""Two sets of pairs over the same ports: each apply moves all of them."""
+
+
+class SilentAgents:
+    """The agents of a testbed that has no hosts."""
+
+    def address(self, port: NicPortId) -> tuple[str, int] | None:
+        return None
+
+    async def command(
+        self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
+    ) -> Mapping[str, Json]:
+        return {}
+
+
+class Applier:
+    """Everything between a request and a switch, as the daemon puts it together; documents are kept in a list."""
+
+    def __init__(self, reconfigurer: Reconfigurer, testbed: Testbed) -> None:
+        self._reconfigurer = reconfigurer
+        self._requests = itertools.cycle(
+            [Request(what=text, crossconnects=parse_pairs(text, testbed)) for text in (STRAIGHT, TURNED)]
+        )
+
+    async def apply(self) -> None:
+        """The other set of pairs: read, plan, journal, command, read back, confirm."""
+        reconfiguration = await self._reconfigurer.begin(next(self._requests))
+        await self._reconfigurer.confirm(reconfiguration)
+
+
+@contextlib.asynccontextmanager
+async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) -> AsyncIterator[Applier]:
+    folder.mkdir()
+    clock, ids, draws, documents = SystemClock(), RandomIds(), Draws(None), list[Document]()
+    spec = registry.find("polatis-tl1")
+
+    async def open_switch() -> Device:
+        return await spec.open(
+            registry.OpenContext(
+                name="ocs1",
+                address=address,
+                dialer=TcpDialer(),
+                clock=clock,
+                sink=documents.append,
+                user="bench",
+                password="bench",
+                options=spec.options(),
+                capabilities=testbed.switches["ocs1"].capabilities,
+            )
+        )
+
+    supervisor = Supervisor(
+        name="ocs1", open=open_switch, clock=clock, sink=documents.append, draws=draws, poll_s=600.0
+    )
+    disk = FileDisk(folder / "journal")
+    offload = ThreadOffload(1)
+    records = Records(f"sqlite:///{folder / 'records.db'}", offload)
+    await records.open()
+    history = History(testbed)
+    reconfigurer = Reconfigurer(
+        planner=Planner(testbed, Fabric(testbed), history.expect),
+        switches={"ocs1": supervisor},
+        agents=SilentAgents(),
+        journal=Journal(disk, sync=sync),
+        leases=Leases(store=records, clock=clock, ids=ids, sink=documents.append),
+        clock=clock,
+        ids=ids,
+        sink=documents.append,
+        switch_origins={"ocs1": Origin.TWIN},
+    )
+    run = asyncio.create_task(supervisor.run(), name="bench:supervisor")
+    try:
+        await asyncio.wait_for(supervisor.wait_up(), 10.0)
+        yield Applier(reconfigurer, testbed)
+    finally:
+        run.cancel()
+        await asyncio.wait([run])
+        records.close()
+        offload.close()
+        disk.close()
+
+
+async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
+    (folder / "testbed.yaml").write_text(TESTBED)
+    testbed = load_testbed(folder / "testbed.yaml", {name: registry.find(name) for name in registry.names()}).require()
+    rounds = 60 if quick else 600
+    async with child("bench.processes.twins", "32x32", "4") as twins, contextlib.AsyncExitStack() as stack:
+        first, second, third, fourth = (await twins.hear()).split()
+        recorded = await _record(testbed, first, folder / "recorded")
+        plain = await stack.enter_async_context(applying(testbed, second, folder / "plain", sync=False))
+        synced = await stack.enter_async_context(applying(testbed, third, folder / "synced", sync=True))
+        bare = await stack.enter_async_context(BareExchange.open(fourth))
+        _, command, read_back = recorded[1]
+        await bare.exchange([command, read_back])  # the state that the first set was recorded from
+        sets = itertools.cycle(recorded)
+        progress.say(f"apply: {rounds} turns")
+        without_s, with_s, floor_s = await alternate(
+            rounds, plain.apply, synced.apply, lambda: bare.exchange(next(sets))
+        )
+    return [
+        _bar("apply of 16 pairs, journal not synced", without_s, floor_s, LIMIT),
+        _bar("apply of 16 pairs, journal synced", with_s, floor_s, None),
+    ]
+
+
+async def _record(testbed: Testbed, address: str, folder: Path) -> tuple[list[Turn], list[Turn]]:
+    """What goes over the wire in an apply of each set, where the other one is there."""
+    async with Tap.open(address) as (tap, tapped), applying(testbed, tapped, folder, sync=False) as recorded:
+        await recorded.apply()
+        await recorded.apply()
+        turns = []
+        for _ in range(2):
+            tap.turns.clear()
+            await recorded.apply()
+            turns.append(list(tap.turns))
+    return turns[0], turns[1]
+
+
+def _bar(name: str, ours_s: list[float], floor_s: list[float], limit: float | None) -> Bar:
+    ours, floor, ratio = Summary.of(ours_s), Summary.of(floor_s), ratios(ours_s, floor_s)
+    return Bar(
+        name=name,
+        value=ours.median / floor.median,
+        limit=limit,
+        unit="x",
+        spread=f"quartiles {ratio.p25:.2f}-{ratio.p75:.2f}; {ours.median * 1e3:.2f} ms over {floor.median * 1e3:.2f} ms",
+        n=ours.n,
+        detail={"ours_s": ours.to_data(), "floor_s": floor.to_data(), "ratio": ratio.to_data()},
+    )

@@ -1,0 +1,53 @@
+"""A process beside the measurement: `python -m MODULE ...`, lines in, lines out, ended with its block."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+END_WITHIN_S = 5.0
+LINE_LIMIT_BYTES = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """Talks in lines; what it writes to stderr goes to ours."""
+
+    process: asyncio.subprocess.Process
+
+    def say(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n".encode())
+
+    async def hear(self) -> str:
+        """Its next line. Raises EOFError when it has ended."""
+        assert self.process.stdout is not None
+        line = await self.process.stdout.readline()
+        if not line:
+            raise EOFError(f"process {self.process.pid} of the bench ended")
+        return line.decode().rstrip("\n")
+
+
+@contextlib.asynccontextmanager
+async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
+    """Run `module`; it is asked to end by SIGTERM, then killed."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        module,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=LINE_LIMIT_BYTES,
+    )
+    try:
+        yield Child(process)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), END_WITHIN_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
