@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,11 +122,13 @@ class Lab:
 
     # --- processes
 
-    async def up(self, *, nic: str = "ideal", switch: str = "polatis-opus", mqtt: str = "embedded") -> Program:
-        """Rack and daemon, both hosts aligned; returns the daemon."""
-        self.testbed.write_text(TESTBED.format(nic=nic, switch=switch))
+    async def up(
+        self, *rack: str, nic: str = "ideal", switch: str = "polatis-opus", mqtt: str = "embedded", text: str = ""
+    ) -> Program:
+        """Rack and daemon, all hosts aligned; returns the daemon. `rack`: options of `hwd twin up`; `text`: another testbed, named `lab` too."""
+        self.testbed.write_text(text or TESTBED.format(nic=nic, switch=switch))
         self.playbook.write_text(PLAYBOOK)
-        await self.hwd_process("rack", "twin", "up", str(self.testbed))
+        await self.hwd_process("rack", "twin", "up", str(self.testbed), *rack)
         daemon = await self.serve(mqtt=mqtt)
         await self.settled()
         return daemon
@@ -248,6 +251,18 @@ class Lab:
             ),
         )
 
+    async def on_its_way(self, *, done: int) -> Data:
+        """Wait until the run has so many steps behind it."""
+        return await self.until(
+            f"{done} steps are done", lambda now: [one for one in now["runs"] if one["done"] >= done]
+        )
+
+    async def waited_for(self) -> Data:
+        """Wait until links are waited for."""
+        return await self.until(
+            "links are waited for", lambda now: [one for one in now["reconfigurations"] if one["state"] == "waiting"]
+        )
+
     def said(self, who: str) -> Data | None:
         """What `daemon` or `rack` says of itself."""
         try:
@@ -263,20 +278,30 @@ class Lab:
         return said
 
     async def light(self) -> frozenset[str]:
-        """The crossconnects that the switch tells a client who knows nothing of hwd, over a plain socket."""
+        """The crossconnects that the switch tells a client who knows nothing of hwd."""
+        pairs = re.findall(rb'"(\d+),(\d+)"', await self._type(b"RTRV-PATCH:::2:;\n"))
+        return frozenset(f"{int(one)}A-{int(other) - SIZE}B" for one, other in pairs)
+
+    async def patch(self, crossconnects: frozenset[str]) -> None:
+        """Move the light behind the daemon's back, as somebody at the switch's own terminal."""
+        pairs = [re.fullmatch(r"(\d+)A-(\d+)B", one) for one in sorted(crossconnects)]
+        ins = "&".join(pair[1] for pair in pairs if pair)
+        outs = "&".join(str(int(pair[2]) + SIZE) for pair in pairs if pair)
+        await self._type(f"ENT-PATCH::{ins},{outs}:2:;\n".encode())
+
+    async def _type(self, command: bytes) -> bytes:
+        """The answer of the switch to a command with the CTAG 2, over a plain socket."""
         host, _, port = self.rack["addresses"]["ocs1"].rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         try:
             async with asyncio.timeout(5.0):
                 writer.write(b"ACT-USER::other:1::secret;\n")
                 await reader.readuntil(b"M  1 COMPLD\r\n;")
-                writer.write(b"RTRV-PATCH:::2:;\n")
-                answer = (await reader.readuntil(b"M  2 COMPLD\r\n")) + await reader.readuntil(b";")
+                writer.write(command)
+                return (await reader.readuntil(b"M  2 COMPLD\r\n")) + await reader.readuntil(b";")
         finally:
             writer.close()
             await writer.wait_closed()
-        pairs = re.findall(rb'"(\d+),(\d+)"', answer)
-        return frozenset(f"{int(one)}A-{int(other) - SIZE}B" for one, other in pairs)
 
     async def lit(self, *wanted: frozenset[str]) -> frozenset[str]:
         """Wait until the light is one of these."""
@@ -300,11 +325,8 @@ class Lab:
 
     def carrier_changes(self) -> dict[str, int]:
         """By port, what the twins really did."""
-        changes = dict.fromkeys((f"h{host}.eth{port}" for host in range(2) for port in range(2)), 0)
-        for line in Path(self.rack["truth"]).read_text().splitlines():
-            truth = json.loads(line)
-            changes[truth["port"]] += truth["what"] == "carrier"
-        return changes
+        lines = map(json.loads, Path(self.rack["truth"]).read_text().splitlines())
+        return dict(Counter(truth["port"] for truth in lines if truth["what"] == "carrier"))
 
     async def documents(self, *kinds: str, run: str | None = None) -> list[Data]:
         """The data of those that are in the records, oldest first."""
@@ -344,14 +366,14 @@ class Lab:
         assert unseen or not lost, lost
 
     async def _carrier_recorded(self) -> dict[str, int]:
-        changes = dict.fromkeys(self.carrier_changes(), 0)
-        carrier = dict.fromkeys(changes, False)
+        changes: Counter[str] = Counter()
+        carrier: dict[str, bool] = {}
         for event in await self.documents("host.event"):
             if event["type"] == "carrier":
                 port, now = f"{event['host']}.{event['port'].rpartition('.')[2]}", event["data"]["carrier"]
-                changes[port] += event["data"]["unseen"] + (now != carrier[port])
+                changes[port] += event["data"]["unseen"] + (now != carrier.get(port, False))
                 carrier[port] = now
-        return changes
+        return dict(changes)
 
     async def _documents(self, kinds: tuple[str, ...], run: str | None) -> list[Document]:
         records = Records(f"sqlite:///{self.data / 'records.db'}", InlineOffload())

@@ -126,9 +126,7 @@ async def test_lease_of_another_is_refused_by_name(lab: Lab) -> None:
 async def test_apply_that_is_cut_off_by_ctrl_c_goes_back(lab: Lab) -> None:
     await lab.up(nic="opus-cx6dx")
     apply = await lab.hwd_process("apply", "apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--yes")
-    await lab.until(
-        "links are waited for", lambda now: [one for one in now["reconfigurations"] if one["state"] == "waiting"]
-    )
+    await lab.waited_for()
     assert await apply.end(signal.SIGINT) == 130
     assert await lab.lit(DARK) == DARK
     await lab.nothing_lost()

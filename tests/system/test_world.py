@@ -210,6 +210,9 @@ def test_agent_that_dies_at_any_point_is_replaced_in_the_run(
         await replacing
         assert (await scene.outcomes())[-1] is RunOutcome.SUCCEEDED
         assert scene.light() == CROSSED
+        *_, timeline = await scene.recorded("timeline")
+        told = {stage["knowledge"] for link in timeline["links"] for stage in link["stages"]}
+        assert told <= {"seen", "unknown"}  # never that a link that moved was never dark
         await scene.rest()
         await scene.check()
 
