@@ -45,6 +45,9 @@ class SilentAgents:
     def address(self, port: NicPortId) -> tuple[str, int] | None:
         return None
 
+    def boot(self, host: str) -> str | None:
+        return None
+
     async def command(
         self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
     ) -> Mapping[str, Json]:

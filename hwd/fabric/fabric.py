@@ -5,7 +5,7 @@ routed = fabric.routes([Link.parse("h0.eth0<->h1.eth0")])
 wanted = desired(routed)
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hwd.fabric.budget import fits
@@ -21,6 +21,9 @@ from hwd_drivers.kit.values import FibreEnd, Side
 
 REORDERINGS_MAX = 8
 """How often links are routed anew with the one that found no way put first; real racks need none."""
+
+Ways = dict[tuple[NicPortId, NicPortId], dict[int, Trace]]
+"""Light from NIC port to NIC port, by lane."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +77,7 @@ class Fabric:
 
     def lit(self, state: State) -> LitLinks:
         """What these crossconnects light, with all mirrors settled."""
-        ways = self._ways(state)
-        pairs = {Link.of(source, target) for source, target in ways}
-        whole = {link for link in pairs if self._is_whole(link, ways)}
-        return LitLinks(links=_in_order(whole), half=_in_order(pairs - whole))
+        return self._lit_by(self._ways(state))
 
     def links_of(self, state: State) -> tuple[Link, ...]:
         """The links that these crossconnects make, both ways and on every lane."""
@@ -90,12 +90,12 @@ class Fabric:
             raise ConfigError(
                 f"{link}: the crossconnects do not make this link; light must pass both ways, on every lane"
             )
-        circuits = [
-            self._circuit(trace.legs, trace.crossconnects)
-            for source in link.ends
-            for trace in sorted(ways[source, link.other(source)].values(), key=lambda trace: trace.source.lane)
-        ]
-        return RoutedLink(link=link, circuits=tuple(circuits))
+        return self._routed_by(link, ways)
+
+    def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
+        """The links that these crossconnects make, with the circuits that they give them."""
+        ways = self._ways(state)
+        return tuple(self._routed_by(link, ways) for link in self._lit_by(ways).links)
 
     def _check_ports(self, links: tuple[Link, ...]) -> None:
         used: dict[NicPortId, Link] = {}
@@ -163,7 +163,20 @@ class Fabric:
             overload_db=sender.tx_max_dbm - typical - receiver.rx_max_dbm,
         )
 
-    def _ways(self, state: State) -> dict[tuple[NicPortId, NicPortId], dict[int, Trace]]:
+    def _lit_by(self, ways: Ways) -> LitLinks:
+        pairs = {Link.of(source, target) for source, target in ways}
+        whole = {link for link in pairs if self._is_whole(link, ways)}
+        return LitLinks(links=_in_order(whole), half=_in_order(pairs - whole))
+
+    def _routed_by(self, link: Link, ways: Ways) -> RoutedLink:
+        circuits = [
+            self._circuit(trace.legs, trace.crossconnects)
+            for source in link.ends
+            for trace in sorted(ways[source, link.other(source)].values(), key=lambda trace: trace.source.lane)
+        ]
+        return RoutedLink(link=link, circuits=tuple(circuits))
+
+    def _ways(self, state: State) -> Ways:
         """Light from NIC port to NIC port, by lane; a receiver that gets light of two transmitters has none that counts."""
         typical = {name: switch.capabilities.loss_db_typical for name, switch in self.testbed.switches.items()}
         passing = {one: typical[one.switch] for one in lighting(state) if one.switch in typical}
@@ -171,7 +184,7 @@ class Fabric:
         for trace in self._light.traces(passing):
             if trace.end in self._owners:
                 at.setdefault(trace.end, []).append(trace)
-        ways: dict[tuple[NicPortId, NicPortId], dict[int, Trace]] = {}
+        ways: Ways = {}
         for end, traces in at.items():
             source = self._owners.get(traces[0].source)
             if (
@@ -183,7 +196,7 @@ class Fabric:
                 ways.setdefault((source, self._owners[end]), {})[end.lane] = traces[0]
         return ways
 
-    def _is_whole(self, link: Link, ways: Mapping[tuple[NicPortId, NicPortId], Mapping[int, Trace]]) -> bool:
+    def _is_whole(self, link: Link, ways: Ways) -> bool:
         a, b = (self._port(end) for end in link.ends)
         return fits(a.module, b.module) and all(
             len(ways.get((source, link.other(source)), {})) == len(a.module.fibre_lanes) for source in link.ends

@@ -83,6 +83,7 @@ class LightMap:
     def __init__(self, testbed: Testbed, graph: Graph | None = None) -> None:
         self._testbed = testbed
         self._graph = graph or Graph(testbed)
+        self._crossings: dict[SwitchCrossconnect, tuple[tuple[FibreEnd, FibreEnd], ...]] = {}
 
     def light(self, passing: Mapping[SwitchCrossconnect, float]) -> Light:
         """`passing`: crossconnects that let light through now, with their loss in dB. What is tuning or blocked is not among them."""
@@ -135,16 +136,20 @@ class LightMap:
     def _joined(
         self, passing: Mapping[SwitchCrossconnect, float]
     ) -> dict[FibreEnd, tuple[FibreEnd, SwitchCrossconnect, float]]:
-        joined = {}
+        joined: dict[FibreEnd, tuple[FibreEnd, SwitchCrossconnect, float]] = {}
         for crossconnect, loss in passing.items():
-            switch = self._testbed.switches[crossconnect.switch]
-            a, b = crossconnect.crossconnect.ends
-            end_a, end_b = at_switch(switch.name, a), at_switch(switch.name, b)
-            if takes(switch, a) and gives(switch, b):
-                joined[end_a] = end_b, crossconnect, loss
-            if takes(switch, b) and gives(switch, a):
-                joined[end_b] = end_a, crossconnect, loss
+            if (crossings := self._crossings.get(crossconnect)) is None:
+                crossings = self._crossings[crossconnect] = tuple(self._crossings_of(crossconnect))
+            for into, out in crossings:
+                joined[into] = out, crossconnect, loss
         return joined
+
+    def _crossings_of(self, crossconnect: SwitchCrossconnect) -> Iterator[tuple[FibreEnd, FibreEnd]]:
+        """Where light may enter the switch, and leaves it then."""
+        switch = self._testbed.switches[crossconnect.switch]
+        for into, out in (crossconnect.crossconnect.ends, crossconnect.crossconnect.ends[::-1]):
+            if takes(switch, into) and gives(switch, out):
+                yield at_switch(switch.name, into), at_switch(switch.name, out)
 
 
 def light_paths(testbed: Testbed, passing: Mapping[SwitchCrossconnect, float]) -> tuple[Lit, ...]:

@@ -86,10 +86,14 @@ class Planner:
             for move in moves
             for crossconnect in move.keep
         )
-        before, after = self._lit(moves, observed, after=False), self._lit(moves, observed, after=True)
-        if not links:
-            touched = frozenset(request.crossconnects)
-            links = tuple(link for link in self._routed(after, observed, moves) if link.crossconnects & touched)
+        now, then = self._state(moves, observed, after=False), self._state(moves, observed, after=True)
+        before = frozenset(self._fabric.links_of(now))
+        if links:
+            after = frozenset(self._fabric.links_of(then))
+        else:
+            made, touched = self._fabric.routed_of(then), frozenset(request.crossconnects)
+            after = frozenset(one.link for one in made)
+            links = tuple(sorted((one for one in made if one.crossconnects & touched), key=str))
         moving = [move.switch for move in moves if move.remove or move.add]
         expected_s, expected_from = self._expect(moving) if moving else (0.0, "nothing moves")
         return Plan(
@@ -150,15 +154,6 @@ class Planner:
         if after:
             state |= {move.switch: move.after for move in moves}
         return state
-
-    def _lit(self, moves: tuple[SwitchMoves, ...], observed: Observed, *, after: bool) -> frozenset[Link]:
-        return frozenset(self._fabric.links_of(self._state(moves, observed, after=after)))
-
-    def _routed(
-        self, links: Iterable[Link], observed: Observed, moves: tuple[SwitchMoves, ...]
-    ) -> tuple[RoutedLink, ...]:
-        state = self._state(moves, observed, after=True)
-        return tuple(self._fabric.routed_in(link, state) for link in sorted(links, key=str))
 
     def _warnings(self, observed: Observed, wanted: Mapping[str, frozenset[Crossconnect]]) -> tuple[str, ...]:
         return tuple(

@@ -21,26 +21,20 @@ def breaches(subject: str, instants: Mapping[InstantName, Instant]) -> tuple[str
 
     Times in the texts count from `commanded` where it is seen.
     """
+    seen = {name: instant for name, instant in instants.items() if instant.knowledge is Knowledge.SEEN}
     found: list[tuple[InstantName, InstantName]] = []
-    for chain in CHAINS:
+    for whole in CHAINS:
+        chain = [name for name in whole if name in seen]
         for distance in range(1, len(chain)):
             for index in range(len(chain) - distance):
                 pair = chain[index], chain[index + distance]
-                if pair in found or not _is_broken(pair, instants):
+                if seen[pair[0]].earliest_ns <= seen[pair[1]].latest_ns or pair in found:
                     continue
                 inside = chain[index : index + distance + 1]
                 if any(first in inside and second in inside for first, second in found):
                     continue
                 found.append(pair)
-    return tuple(_text(subject, instants[first], instants[second], _zero_ns(instants)) for first, second in found)
-
-
-def _is_broken(pair: tuple[InstantName, InstantName], instants: Mapping[InstantName, Instant]) -> bool:
-    first, second = (instants.get(name) for name in pair)
-    if first is None or second is None:
-        return False
-    seen = first.knowledge is Knowledge.SEEN and second.knowledge is Knowledge.SEEN
-    return seen and first.earliest_ns > second.latest_ns
+    return tuple(_text(subject, seen[first], seen[second], _zero_ns(instants)) for first, second in found)
 
 
 def _zero_ns(instants: Mapping[InstantName, Instant]) -> int:
