@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class SilentAgents:
 
 
 class Applier:
-    """Everything between a request and a switch, as the daemon puts it together; documents are kept in a list."""
+    """Everything between a request and a switch, as the daemon puts it together; the last documents are kept."""
 
     def __init__(self, reconfigurer: Reconfigurer, testbed: Testbed) -> None:
         self._reconfigurer = reconfigurer
@@ -72,7 +73,7 @@ class Applier:
 @contextlib.asynccontextmanager
 async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) -> AsyncIterator[Applier]:
     folder.mkdir()
-    clock, ids, draws, documents = SystemClock(), RandomIds(), Draws(None), list[Document]()
+    clock, ids, draws, documents = SystemClock(), RandomIds(), Draws(None), deque[Document](maxlen=1000)
     spec = registry.find("polatis-tl1")
 
     async def open_switch() -> Device:

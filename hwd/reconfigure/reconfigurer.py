@@ -455,6 +455,13 @@ class Reconfigurer:
     async def _at_once(
         self, moves: Iterable[SwitchMoves], work: Callable[[SwitchMoves], Awaitable[None]]
     ) -> list[BaseException]:
+        moves = list(moves)
+        if len(moves) == 1:  # most racks have one switch, and it needs no task of its own
+            try:
+                await work(moves[0])
+            except HwdError as only:
+                return [only]
+            return []
         results = await asyncio.gather(*(work(move) for move in moves), return_exceptions=True)
         errors = [result for result in results if isinstance(result, BaseException)]
         for error in errors:
@@ -464,7 +471,8 @@ class Reconfigurer:
 
     async def _read(self, names: Iterable[str]) -> Observed:
         wanted = list(names)
-        readings = await asyncio.gather(*(self._switches[name].read() for name in wanted))
+        reads = [self._switches[name].read() for name in wanted]
+        readings = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
         others = {name: driver.latest for name, driver in self._switches.items() if name not in wanted}
         return dict(zip(wanted, readings, strict=True)) | {
             name: latest for name, latest in others.items() if latest is not None
