@@ -20,6 +20,7 @@ from hwd.reconfigure.history import History
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import Planner
+from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
@@ -42,6 +43,8 @@ LAG_PERIOD_S = 0.25
 """Between two looks at how late the event loop is."""
 LAG_TELL_S = 10.0
 """Between two documents that say so."""
+RECOVER_AGAIN_S = 5.0
+"""After a way back that failed although its switches are there: they were silent for a while, or said no."""
 
 log = logging.getLogger(__name__)
 
@@ -183,15 +186,26 @@ class Daemon:
         return Supervisor(name=switch.name, open=open_device, clock=self._clock, sink=self._sink, draws=self._draws)
 
     def _recover_when_up(self, document: Document) -> None:
-        if document.kind == "switch.up" and self._journal.open:
+        failed = document.kind == "reconfiguration.ended" and document.data["outcome"] == Outcome.FAILED
+        if failed or (document.kind == "switch.up" and self._journal.open):
             self._recover.set()
 
     async def _recover_journal(self) -> None:
-        self._recover.set()
         while True:
-            await self._recover.wait()
             self._recover.clear()
             await self.reconfigurer.recover()
+            try:
+                async with asyncio.timeout(RECOVER_AGAIN_S if self._is_recoverable() else None):
+                    await self._recover.wait()
+            except TimeoutError:
+                continue
+
+    def _is_recoverable(self) -> bool:
+        """Whether all switches of something that is open are there: none of them will tell of itself that it can be driven again."""
+        return any(
+            all(self._supervisors[move.switch].device is not None for move in entry.moves)
+            for entry in self._journal.open
+        )
 
     async def _watch_lag(self) -> None:
         loop = asyncio.get_running_loop()

@@ -87,6 +87,8 @@ class Runner:
     async def go(self) -> RunEnd:
         """Do all steps, then leave the switches in a named state; never raises HwdError."""
         self._task = asyncio.create_task(self._steps(), name=f"hwd:run/{self.id}")
+        if self._aborted_by is not None:
+            self._task.cancel()
         fault: HwdError | None = None
         outcome, why = RunOutcome.SUCCEEDED, ""
         try:
@@ -103,6 +105,8 @@ class Runner:
 
     def abort(self, by: str) -> None:
         """Stop after the current command; `go` returns within 5 s: `ROLL_BACK_WITHIN_S` and the time that agents are waited for."""
+        if self._aborted_by is not None:
+            return  # it is on its way back already, and that must not be cut off
         self._aborted_by = by
         if self._task is not None:
             self._task.cancel()

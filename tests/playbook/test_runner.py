@@ -1,0 +1,323 @@
+"""Runs of playbooks: each ends in a named state of the switches, whatever stops it and whenever."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.kit.server import Denial
+
+from .conftest import CROSSED, STRAIGHT, Lab, RunLab, ends
+
+LEASE = "lease: {ports: all, for_s: 600}"
+HALF = "ocs1:1A-3B"
+ABORT_WITHIN_S = 5.0
+
+
+def apply(what: str, ready_within_s: float | None = None) -> str:
+    ready = "" if ready_within_s is None else f", ready_within_s: {ready_within_s}"
+    return f'apply: {{pairs: "{what}"{ready}}}'
+
+
+def wait(within_s: float = 20) -> str:
+    return f"wait: {{for: ready, within_s: {within_s}}}"
+
+
+def repeat(times: int, *steps: str) -> str:
+    return f"{{repeat: {{times: {times}}}, steps: [{', '.join('{' + step + '}' for step in steps)}]}}"
+
+
+def left_nothing(lab: Lab) -> bool:
+    """No lease, no reconfiguration, no run."""
+    status = lab.service.status()
+    return not (status["leases"] or status["reconfigurations"] or status["runs"])
+
+
+async def abort(lab: Lab, run: str) -> dict[str, Any]:
+    """Abort and check that it took no longer than it may."""
+    began_s = lab.now_s()
+    end = await lab.service.abort_run(run, by="ada")
+    assert lab.now_s() - began_s <= ABORT_WITHIN_S
+    return end
+
+
+def test_a_run_does_its_steps_and_ends_as_applied(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.do(LEASE, apply(STRAIGHT), wait(), apply(CROSSED), wait())
+        assert (run["outcome"], run["why"], run["safe_state"]) == ("succeeded", "", "as-applied")
+        assert lab.light() == ends(CROSSED)
+        assert left_nothing(lab)
+        steps = lab.told("run.step")
+        assert [(step["step"], step["state"]) for step in steps] == [
+            (number, state) for number in range(1, 6) for state in ("started", "done")
+        ]
+        assert [one["outcome"] for one in lab.told("reconfiguration.ended")] == ["confirmed", "confirmed"]
+
+    run_lab(test)
+
+
+def test_repeats_are_written_out_in_order(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        inner = repeat(2, apply(STRAIGHT), apply(CROSSED))
+        run = await lab.do(LEASE, f"{{repeat: {{times: 2}}, steps: [{inner}, {{{apply(HALF)}}}]}}")
+        assert run["outcome"] == "succeeded"
+        done = [step["what"] for step in lab.told("run.step", state="done")]
+        once = [f"apply {STRAIGHT}", f"apply {CROSSED}"] * 2 + [f"apply {HALF}"]
+        assert done == ["lease all for 600 s", *once, *once]
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize(
+    ("state", "silent"),
+    [
+        *((state, False) for state in ("journaled", "driving", "read-back", "driven", "waiting")),
+        *((state, True) for state in ("driving", "read-back", "waiting")),
+    ],
+)
+def test_abort_at_any_stage_ends_in_a_named_state(run_lab: RunLab, state: str, silent: bool) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        run = await lab.start(LEASE, apply(CROSSED), wait())
+        await lab.until("reconfiguration.state", state=state)
+        lab.faults().silent = silent
+        end = await abort(lab, run)
+        assert (end["outcome"], end["why"]) == ("aborted", "by ada")
+        assert left_nothing(lab)
+        record = await lab.service.run(run)
+        assert (record["outcome"], record["safe_state"]) == ("aborted", end["safe_state"])
+        if not silent:
+            assert end["safe_state"] == "before-apply"
+            assert lab.light() == ends(STRAIGHT)
+        else:
+            assert end["safe_state"] == "unknown"
+            lab.faults().clear()
+            await lab.until("daemon.recovered")
+            assert lab.light() == ends(STRAIGHT)
+        assert (await lab.do(LEASE, apply(CROSSED)))["outcome"] == "succeeded"
+
+    run_lab(test)
+
+
+def test_abort_with_the_broker_gone_and_the_switch_silent_keeps_its_time(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        run = await lab.start(LEASE, apply(CROSSED), wait())
+        await lab.until("reconfiguration.state", state="driving")
+        lab.world.broker.stop()
+        lab.faults().silent = True
+        assert (await abort(lab, run))["safe_state"] == "unknown"
+
+    run_lab(test)
+
+
+def test_abort_between_two_links_that_are_kept_ends_as_applied(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(LEASE, apply(STRAIGHT), wait())
+        run = await lab.start(LEASE, repeat(1000, apply(STRAIGHT), wait()))
+        await asyncio.sleep(0.02)
+        end = await abort(lab, run)
+        assert end["outcome"] == "aborted"
+        assert lab.light() == ends(STRAIGHT)
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_abort_at_once_after_the_start_moves_nothing(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        end = await abort(lab, await lab.start(LEASE, apply(CROSSED), wait()))
+        assert (end["outcome"], end["safe_state"]) == ("aborted", "as-applied")
+        assert lab.light() == []
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_abort_asked_for_twice_waits_for_the_one_way_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        run = await lab.start(LEASE, apply(CROSSED), wait())
+        await lab.until("reconfiguration.state", state="driving")
+        first = asyncio.create_task(abort(lab, run))
+        await lab.until("reconfiguration.state", state="rolling-back")
+        second = await lab.service.abort_run(run, by="bob")
+        assert await first == second
+        assert (second["why"], second["safe_state"]) == ("by ada", "before-apply")
+        assert lab.light() == ends(STRAIGHT)
+
+    run_lab(test)
+
+
+def test_the_end_of_the_daemon_aborts_into_the_state_before(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        run = await lab.start(LEASE, apply(CROSSED), wait())
+        await lab.until("reconfiguration.state", state="waiting")
+        await lab.world.stop("daemon")
+        lab.world.start_daemon()
+        await lab.world.settled()
+        record = await lab.service.run(run)
+        assert (record["outcome"], record["safe_state"]) == ("aborted", "before-apply")
+        assert "end of the daemon" in str(record["why"])
+        assert lab.light() == ends(STRAIGHT)
+
+    run_lab(test)
+
+
+def test_not_ready_in_time_goes_back_and_says_which_link(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        run = await lab.do(LEASE, apply(CROSSED), wait(within_s=0.5))
+        assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
+        assert run["why"].startswith("not ready in time: ")
+        assert "h0.eth0<->h1.eth1" in run["why"]
+        assert lab.told("run.ended")[-1]["exit_status"] == 5
+        assert lab.light() == ends(STRAIGHT)
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_a_denial_goes_back_with_the_words_of_the_switch(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        lab.faults().deny_next = Denial(code="SROF", text="Mirror controller fault")
+        run = await lab.do(LEASE, apply(CROSSED), wait())
+        assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
+        assert run["why"].startswith("device error: ")
+        assert "Mirror controller fault" in run["why"]
+        assert [step["state"] for step in lab.told("run.step")][-2:] == ["started", "failed"]
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_a_switch_that_is_away_stops_the_run_before_anything_moves(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.faults().refusing = True
+        lab.faults().reset()
+        await asyncio.sleep(1)
+        run = await lab.do(LEASE, apply(CROSSED), wait())
+        assert (run["outcome"], run["safe_state"]) == ("failed", "as-applied")
+        assert run["why"].startswith("unreachable: ")
+        assert lab.told("run.ended")[-1]["exit_status"] == 4
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_ports_of_somebody_else_refuse_the_run(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
+        for steps in ((LEASE,), (apply(CROSSED),)):
+            run = await lab.do(*steps)
+            assert (run["outcome"], run["safe_state"]) == ("failed", "as-applied")
+            assert run["why"].startswith("refused: ocs1.3: leased to ada")
+        assert lab.told("run.ended")[-1]["exit_status"] == 3
+        assert [lease["holder"] for lease in lab.service.leases()] == ["ada"]
+        assert lab.light() == []
+
+    run_lab(test)
+
+
+def test_a_wait_with_nothing_applied_fails_by_name(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.do(wait())
+        assert run["outcome"] == "failed"
+        assert "put an apply step before it" in run["why"]
+
+    run_lab(test)
+
+
+def test_a_playbook_that_means_nothing_here_starts_no_run(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        with pytest.raises(ConfigError, match="9A"):
+            await lab.start(apply("ocs1:9A-1B"))
+        assert (await lab.service.runs(), lab.told("run.started")) == ([], [])
+
+    run_lab(test)
+
+
+def test_a_lease_that_ends_during_a_wait_does_not_end_the_wait(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait())
+        assert (run["outcome"], run["safe_state"]) == ("succeeded", "as-applied")
+        assert lab.told("lease.released")[-1]["why"] == "expired"
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_a_lease_that_ended_refuses_the_next_apply_and_what_was_confirmed_stands(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait(), apply(STRAIGHT), wait())
+        assert (run["outcome"], run["safe_state"]) == ("failed", "as-applied")
+        assert run["why"].startswith("refused: lease ")
+        assert "expired" in run["why"]
+        assert lab.light() == ends(CROSSED)
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_a_second_lease_step_takes_the_place_of_the_first(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        steps = "lease: {ports: all, for_s: 4}", apply(CROSSED), wait(), LEASE, apply(STRAIGHT), wait()
+        assert (await lab.do(*steps))["outcome"] == "succeeded"
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_progress_counts_steps_and_expects_what_is_left(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(LEASE, apply(STRAIGHT), wait())
+        await lab.do(LEASE, repeat(2, apply(CROSSED), wait(), apply(STRAIGHT), wait()))
+        steps = [step for step in lab.told("run.step") if step["total"] == 9]
+        assert [step["done"] for step in steps if step["state"] == "done"] == list(range(1, 10))
+        expected_s = [step["expected_s"] for step in steps]
+        assert 4 * 2 < expected_s[0] < 4 * 12  # a link takes some seconds to come up
+        assert expected_s[-1] == 0
+        waits = [step["expected_s"] for step in steps if step["what"].startswith("wait") and step["state"] == "done"]
+        assert waits == sorted(waits, reverse=True)
+
+    run_lab(test)
+
+
+def test_status_shows_a_run_under_way_and_no_run_that_is_over(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start(LEASE, apply(CROSSED), wait())
+        await lab.until("reconfiguration.state", state="waiting")
+        shown = lab.service.status()["runs"]
+        assert isinstance(shown, list)
+        assert [(one["run"], one["done"], one["total"]) for one in shown if isinstance(one, dict)] == [(run, 2, 3)]
+        await lab.service.wait_run(run)
+        with pytest.raises(RefusedError, match="not under way"):
+            await lab.service.abort_run(run, by="ada")
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("kind", ["timeline", "reconfiguration.commanded", "lease.taken", "reconfiguration.started"])
+def test_every_reconfiguration_that_started_is_told_to_have_ended(run_lab: RunLab, kind: str) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        aborts: list[asyncio.Task[dict[str, Any]]] = []
+        run = await lab.start(apply(CROSSED), wait())
+
+        def stop(document: Document) -> None:
+            if document.kind == kind and not aborts:
+                aborts.append(asyncio.get_running_loop().create_task(lab.service.abort_run(run, by="ada")))
+
+        lab.watchers.append(stop)
+        await lab.service.wait_run(run)
+        await asyncio.gather(*aborts, return_exceptions=True)
+        started = [one["reconfiguration"] for one in lab.told("reconfiguration.started")]
+        ended = [one["reconfiguration"] for one in lab.told("reconfiguration.ended")]
+        assert [one for one in ended if one in started] == started
+        assert left_nothing(lab)
+
+    run_lab(test)
