@@ -31,15 +31,16 @@ class Child:
 
 @contextlib.asynccontextmanager
 async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
-    """Run `module`; it is asked to end by SIGTERM, then killed."""
+    """Run a module of ours; it is asked to end by SIGTERM, then killed."""
+    async with program(sys.executable, "-m", module, *arguments) as running:
+        yield running
+
+
+@contextlib.asynccontextmanager
+async def program(*command: str) -> AsyncIterator[Child]:
+    """Run a program, ended as `child` is."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        module,
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=LINE_LIMIT_BYTES,
+        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_LIMIT_BYTES
     )
     try:
         yield Child(process)

@@ -1,0 +1,205 @@
+"""A kernel carrier event until it is a document in the daemon's sink, against a raw netlink listener and one way through the broker."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiomqtt
+
+from bench.broker import mosquitto
+from bench.carriers import EVENT_WITHIN_S, IFF_LOWER_UP, Daemon, Ports
+from bench.child import Child, child, program
+from bench.measure import Bar, Summary
+from bench.progress import Progress
+from hwd.bus.broker import EmbeddedBroker
+from hwd_agents.wire import Event, Events, encode
+
+HOST = "h0"
+RATIO_LIMIT, CAPTURE_LIMIT_US = 1.5, 200.0
+SPACING_S = 0.02
+"""Between two measurements: acknowledgements and what the kernel tells besides are over by then."""
+PROBE_TOPIC = "bench/probe"
+HWD_AGENT = Path(sys.executable).with_name("hwd-agent")
+
+
+@dataclass(slots=True)
+class Flaps:
+    """Times in ns, one entry a flap; `floor_broker` has one for each probe in between."""
+
+    before: list[int] = field(default_factory=list)
+    sunk: list[int] = field(default_factory=list)
+    stamped: list[int] = field(default_factory=list)
+    listened: list[int] = field(default_factory=list)
+    broker: list[int] = field(default_factory=list)
+
+
+async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
+    rounds = 60 if quick else 400
+    async with contextlib.AsyncExitStack() as stack:
+        ports = await stack.enter_async_context(Ports.open([HOST], folder))
+        listener = await stack.enter_async_context(child("bench.processes.listener", str(ports.keeper.path), HOST))
+        await listener.hear()
+        bars = []
+        for name, broker in (("Mosquitto", mosquitto(folder)), ("embedded broker", _embedded())):
+            async with broker as port:
+                progress.say(f"event: {rounds} flaps over {name}")
+                flaps = await _flap(ports, listener, port, folder, name, rounds)
+            bars += _bars(name, flaps, met=name == "Mosquitto")
+    return bars
+
+
+async def _flap(ports: Ports, listener: Child, port: int, folder: Path, name: str, rounds: int) -> Flaps:
+    url = f"mqtt://127.0.0.1:{port}"
+    place = folder / name.partition(" ")[0]
+    place.mkdir()
+    config = ports.config(HOST, broker=url, folder=place)
+    flaps, marks = Flaps(), list[tuple[int, bool]]()
+    async with (
+        Daemon.run(url, [HOST]) as daemon,
+        program(str(HWD_AGENT), "--config", str(config), "--log", "warning"),
+        Probe.open(port) as probe,
+    ):
+        await daemon.aligned()
+        for number in range(-(rounds // 10), rounds):
+            await asyncio.sleep(SPACING_S)
+            broker_ns = await probe.once()
+            await asyncio.sleep(SPACING_S)
+            expected = daemon.expect(ports.upcoming)
+            interface, up, bracket = ports.flap()
+            sunk_ns, document = await asyncio.wait_for(expected, EVENT_WITHIN_S)
+            if number >= 0:
+                flaps.before.append(bracket.before_ns)
+                flaps.sunk.append(sunk_ns)
+                flaps.stamped.append(int(str(document.data["agent_ns"])))
+                flaps.broker.append(broker_ns)
+                marks.append((ports.ifindex[interface], up))
+    flaps.listened = await _heard(listener, flaps.before, marks)
+    return flaps
+
+
+async def _heard(listener: Child, before_ns: list[int], marks: list[tuple[int, bool]]) -> list[int]:
+    """When the raw listener had each flap."""
+    listener.say("all")
+    notes = json.loads(await listener.hear())
+    return [
+        next(
+            at_ns
+            for at_ns, ifindex, flags in notes
+            if at_ns >= start_ns and ifindex == mark[0] and bool(flags & IFF_LOWER_UP) is mark[1]
+        )
+        for start_ns, mark in zip(before_ns, marks, strict=True)
+    ]
+
+
+class Probe:
+    """Messages of a bare client in a process of its own to a bare client in this one, as long as one event."""
+
+    def __init__(self, publisher: Child) -> None:
+        self._publisher = publisher
+        self._arrived: asyncio.Future[int] | None = None
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, port: int) -> "AsyncIterator[Probe]":
+        size = str(len(_typical_message()))
+        nodelay = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        async with (
+            aiomqtt.Client("127.0.0.1", port, socket_options=[nodelay]) as client,
+            child("bench.processes.publisher", "127.0.0.1", str(port), PROBE_TOPIC, size) as publisher,
+        ):
+            await client.subscribe(PROBE_TOPIC, qos=1)
+            await publisher.hear()
+            probe = cls(publisher)
+            reading = asyncio.create_task(probe._read(client))
+            try:
+                yield probe
+            finally:
+                reading.cancel()
+                await asyncio.wait([reading])
+
+    async def once(self) -> int:
+        """Nanoseconds from before the publish to here."""
+        self._arrived = asyncio.get_running_loop().create_future()
+        self._publisher.say("go")
+        return await asyncio.wait_for(self._arrived, EVENT_WITHIN_S)
+
+    async def _read(self, client: aiomqtt.Client) -> None:
+        async for message in client.messages:
+            at_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+            assert isinstance(message.payload, bytes)
+            if self._arrived is not None:
+                self._arrived.set_result(at_ns - int(message.payload))
+
+
+@contextlib.asynccontextmanager
+async def _embedded() -> AsyncIterator[int]:
+    """The broker that the daemon has inside, in this process as there."""
+    broker = EmbeddedBroker()
+    url = await broker.start()
+    try:
+        yield int(url.rpartition(":")[2])
+    finally:
+        await broker.close()
+
+
+def _typical_message() -> bytes:
+    """What the agent publishes for one carrier event."""
+    boot = "00000000-0000-4000-8000-000000000000"
+    data = {"carrier": True, "carrier_changes": 100, "unseen": 0}
+    at_ns = 10**13
+    event = Event(
+        seq=100,
+        at_ns=at_ns,
+        earliest_ns=at_ns,
+        kind="carrier",
+        port="eth0",
+        source="link",
+        origin="measured",
+        data=data,
+    )
+    return encode(Events(boot=boot, seq=100, events=[event]))
+
+
+def _bars(name: str, flaps: Flaps, *, met: bool) -> list[Bar]:
+    ours = Summary.of(_us(flaps.before, flaps.sunk))
+    raw = Summary.of(_us(flaps.before, flaps.listened))
+    broker = Summary.of([ns / 1e3 for ns in flaps.broker])
+    capture = Summary.of(_us(flaps.listened, flaps.stamped))
+    after = Summary.of(_us(flaps.stamped, flaps.sunk))
+    floor_us = raw.median + broker.median
+    detail = {
+        "event_us": ours.to_data(),
+        "raw_us": raw.to_data(),
+        "broker_us": broker.to_data(),
+        "capture_us": capture.to_data(),
+        "stamp_to_sink_us": after.to_data(),
+    }
+    ratio = Bar(
+        name=f"carrier event to document, {name}",
+        value=ours.median / floor_us,
+        limit=RATIO_LIMIT if met else None,
+        unit="x",
+        spread=f"{ours.median:.0f} us ({ours.p25:.0f}-{ours.p75:.0f}) over raw {raw.median:.0f} + broker {broker.median:.0f} us",
+        n=ours.n,
+        detail=detail,
+    )
+    delay = Bar(
+        name=f"added capture delay p99, {name}",
+        value=capture.p99,
+        limit=CAPTURE_LIMIT_US if met else None,
+        unit="us",
+        spread=f"median {capture.median:.0f}, quartiles {capture.p25:.0f}-{capture.p75:.0f}, max {capture.max:.0f} us",
+        n=capture.n,
+        detail={"capture_us": capture.to_data()},
+    )
+    return [ratio, delay]
+
+
+def _us(starts_ns: list[int], ends_ns: list[int]) -> list[float]:
+    return [(end - start) / 1e3 for start, end in zip(starts_ns, ends_ns, strict=True)]

@@ -1,0 +1,42 @@
+"""An agent whose clock is moved by a known amount: `python -m bench.processes.agent CONFIG OFFSET_S DRIFT_PPM`.
+
+Says one line: a time of its clock and the machine's CLOCK_MONOTONIC_RAW at that moment, from which the truth of all its stamps follows.
+"""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+from hwd_agents.agent import Agent
+from hwd_agents.bus.mqtt import MqttBus
+from hwd_agents.cli import open_sources
+from hwd_agents.config import broker_url, load_config
+from hwd_drivers.kit.clock import ShiftedClock, SystemClock
+from hwd_drivers.kit.disk import FileDisk
+from hwd_drivers.kit.ids import Draws, RandomIds
+
+
+async def main(path: str, offset_s: str, drift_ppm: str) -> None:
+    config = load_config(Path(path))
+    clock = ShiftedClock(SystemClock(), offset_s=float(offset_s), drift_ppm=float(drift_ppm))
+    at_ns = clock.monotonic_ns()
+    print(at_ns, clock.to_inner_ns(at_ns), flush=True)
+    draws, folder = Draws(None), Path(config.spool.directory)
+    folder.mkdir()
+    agent = Agent(
+        config,
+        clock=clock,
+        ids=RandomIds(),
+        draws=draws,
+        bus=lambda will: MqttBus(broker_url(config), f"bench-{config.host}", clock, draws, will),
+        sources=open_sources(config, clock),
+        disk=FileDisk(folder / "events"),
+    )
+    life = asyncio.create_task(agent.run())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, life.cancel)
+    await asyncio.wait([life])
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
