@@ -33,6 +33,7 @@ class Leases:
         self._ids = ids
         self._sink = sink
         self._leases: dict[str, Lease] = {}
+        self._holds: dict[str, frozenset[str]] = {}
         self._lasting: set[str] = set()
         self._changed = asyncio.Event()
 
@@ -59,8 +60,15 @@ class Leases:
             f"lease {id}: not in force; it expired or was released. Take a new one with `hwd lease take`"
         )
 
+    def hold(self, reconfiguration: str, ports: Iterable[str]) -> None:
+        """From now on the ports cannot be leased: what a reconfiguration touches stays its own until it has ended, whatever becomes of its lease."""
+        self._holds[reconfiguration] = frozenset(ports)
+
+    def let_go(self, reconfiguration: str) -> None:
+        self._holds.pop(reconfiguration, None)
+
     def check(self, ports: Iterable[str], *, lease: str | None) -> None:
-        """Raises RefusedError naming every port of `ports` that someone else holds."""
+        """Raises RefusedError naming every port of `ports` that someone else leases, or that a reconfiguration holds."""
         wanted = frozenset(ports)
         if lease is not None:
             self.get(lease)
@@ -69,6 +77,12 @@ class Leases:
                 left_s = (other.expires_wall_ns - self._clock.wall_ns()) / 1e9
                 raise RefusedError(
                     f"{', '.join(taken)}: leased to {other.holder} ({other.id}) for another {left_s:.0f} s. Wait, ask {other.holder} to release it, or act under it with --lease {other.id} if it is yours"
+                )
+
+        for reconfiguration, held in self._holds.items():
+            if taken := sorted(wanted & held):
+                raise RefusedError(
+                    f"{', '.join(taken)}: reconfiguration {reconfiguration} has not ended yet. See `hwd status`"
                 )
 
     async def take(self, *, holder: str, ports: Iterable[str], for_s: float, lasting: bool = True) -> Lease:
@@ -92,7 +106,12 @@ class Leases:
         self._leases[lease.id] = lease
         if lasting:
             self._lasting.add(lease.id)
-            await self._store.save_lease(lease)
+            try:
+                await self._store.save_lease(lease)
+            except BaseException:  # nobody was given it, so nobody could release it
+                del self._leases[lease.id]
+                self._lasting.remove(lease.id)
+                raise
         self._tell("lease.taken", lease)
         return lease
 
@@ -130,10 +149,9 @@ class Leases:
                 await self.release(lease.id, why="expired")
             due_ns = min((lease.expires_wall_ns for lease in self._leases.values()), default=None)
             self._changed.clear()
-            try:
-                await asyncio.wait_for(
-                    self._changed.wait(), None if due_ns is None else max(0.001, (due_ns - now) / 1e9)
-                )
+            try:  # not wait_for, which in Python 3.11 loses a cancellation that comes with the change
+                async with asyncio.timeout(None if due_ns is None else max(0.001, (due_ns - now) / 1e9)):
+                    await self._changed.wait()
             except TimeoutError:
                 continue
 

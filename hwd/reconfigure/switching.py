@@ -59,7 +59,8 @@ async def read_back(driver: SwitchDriver, move: SwitchMoves, mode: ApplyMode = A
             break
         await asyncio.sleep(REREAD_S)
     missing = sorted(wanted - states.keys(), key=Crossconnect.sort_key)
-    unwanted = states.keys() - wanted if mode is ApplyMode.OVERWRITE else frozenset(move.remove) & states.keys()
+    going = states.keys() if mode is ApplyMode.OVERWRITE else frozenset(move.remove) & states.keys()
+    unwanted = going - wanted  # one that had failed is removed and made anew
     differences = [f"{one} is not there" for one in missing]
     differences += [f"{one} is still there" for one in sorted(unwanted, key=Crossconnect.sort_key)]
     differences += [
@@ -86,11 +87,13 @@ def way_back(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMov
 
 def way_on(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves:
     """The moves from what is reported now to what `move` wanted."""
-    there = frozenset(reading.crossconnect for reading in now)
+    there = {reading.crossconnect: reading.state for reading in now}
+    missing = tuple(one for one in move.add if there.get(one, CrossconnectState.FAILED) is CrossconnectState.FAILED)
+    going = frozenset(move.remove) - frozenset(move.add) | frozenset(missing)
     return SwitchMoves(
         switch=move.switch,
-        remove=tuple(one for one in move.remove if one in there),
-        add=tuple(one for one in move.add if one not in there),
+        remove=tuple(one for one in there if one in going),
+        add=missing,
         keep=move.keep,
         before=tuple(sorted(there, key=Crossconnect.sort_key)),
     )

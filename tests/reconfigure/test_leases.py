@@ -1,0 +1,201 @@
+"""Leases: one holder a port, until a time, over the death of the daemon where they shall last."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from hwd.model.lease import Lease
+from hwd.reconfigure.leases import LONGEST_S, Leases
+from hwd.records.records import Records
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import ConfigError, FailedError, RefusedError
+from hwd_drivers.kit.ids import SeededIds
+from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+
+
+class FullStore:
+    """A `LeaseStore` on a disk that is full."""
+
+    async def leases(self) -> tuple[Lease, ...]:
+        return ()
+
+    async def save_lease(self, lease: Lease) -> None:
+        raise FailedError(f"records: cannot save {lease}: the disk is full")
+
+    async def delete_lease(self, id: str) -> None:
+        raise FailedError(f"records: cannot delete lease {id}: the disk is full")
+
+
+class Desk:
+    """Leases over records in memory; `restart` is the daemon's next life."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.clock = VirtualClock(loop, wall_start_ns=1_800_000_000 * 10**9)
+        self.records = Records("sqlite://", InlineOffload())
+        self.told: list[Document] = []
+        self._ids = SeededIds(3)
+        self._running: asyncio.Task[None] | None = None
+
+    async def restart(self) -> Leases:
+        await self.stop()
+        leases = Leases(store=self.records, clock=self.clock, ids=self._ids, sink=self.told.append)
+        await leases.load()
+        self._running = asyncio.create_task(leases.run())
+        return leases
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    def kinds(self) -> list[tuple[str, object]]:
+        return [(one.kind, one.data.get("why", "")) for one in self.told]
+
+
+@asynccontextmanager
+async def desk() -> AsyncIterator[Desk]:
+    one = Desk()
+    await one.records.open()
+    yield one
+    await one.stop()
+    one.records.close()
+
+
+def test_a_port_that_is_leased_refuses_all_but_its_lease() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = await one.restart()
+            mine = await leases.take(holder="ada", ports=["ocs1.1", "ocs1.2"], for_s=60)
+            with pytest.raises(RefusedError, match=rf"ocs1\.2: leased to ada \({mine.id}\) for another 60 s"):
+                await leases.take(holder="bob", ports=["ocs1.2", "ocs1.3"], for_s=60)
+            with pytest.raises(RefusedError):
+                leases.check(["ocs1.1"], lease=None)
+            leases.check(["ocs1.1", "ocs1.9"], lease=mine.id)
+            leases.check(["ocs1.3"], lease=None)
+            await leases.take(holder="bob", ports=["ocs1.3"], for_s=60)
+            assert [lease.holder for lease in leases.all()] == ["ada", "bob"]
+
+    run_virtual(main())
+
+
+def test_a_lease_ends_at_its_time_and_its_ports_are_free() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = await one.restart()
+            mine = await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
+            await asyncio.sleep(59.9)
+            assert leases.get(mine.id) == mine
+            await asyncio.sleep(0.2)
+            with pytest.raises(RefusedError, match="it expired or was released"):
+                leases.get(mine.id)
+            with pytest.raises(RefusedError):
+                leases.check(["ocs1.1"], lease=mine.id)
+            await leases.take(holder="bob", ports=["ocs1.1"], for_s=60)
+            assert one.kinds() == [("lease.taken", ""), ("lease.released", "expired"), ("lease.taken", "")]
+            assert await one.records.leases() == leases.all()
+
+    run_virtual(main())
+
+
+def test_the_shorter_of_two_ends_first_whichever_was_taken_first() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = await one.restart()
+            await leases.take(holder="ada", ports=["ocs1.1"], for_s=600)
+            await asyncio.sleep(1)
+            await leases.take(holder="bob", ports=["ocs1.2"], for_s=5)
+            await asyncio.sleep(5.1)
+            assert [one.data["holder"] for one in one.told if one.kind == "lease.released"] == ["bob"]
+
+    run_virtual(main())
+
+
+def test_a_renewed_lease_lasts_from_now() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = await one.restart()
+            mine = await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
+            await asyncio.sleep(30)
+            renewed = await leases.renew(mine.id, for_s=60)
+            assert (renewed.id, renewed.taken_wall_ns) == (mine.id, mine.taken_wall_ns)
+            await asyncio.sleep(59)
+            assert leases.all() == (renewed,)
+            await asyncio.sleep(2)
+            with pytest.raises(RefusedError):
+                await leases.renew(mine.id, for_s=60)
+
+    run_virtual(main())
+
+
+def test_leases_outlive_the_daemon_and_those_of_runs_do_not_even_when_renewed() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = await one.restart()
+            mine = await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
+            runs = await leases.take(holder="run 1", ports=["ocs1.2"], for_s=60, lasting=False)
+            await leases.renew(runs.id, for_s=600)
+            leases = await one.restart()
+            assert leases.all() == (mine,)
+            await asyncio.sleep(61)
+            assert leases.all() == ()
+            assert await one.records.leases() == ()
+
+    run_virtual(main())
+
+
+def test_one_that_expired_while_no_daemon_ran_is_told_at_the_next_start() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = await one.restart()
+            await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
+            await one.stop()
+            await asyncio.sleep(100)
+            leases = await one.restart()
+            leases.check(["ocs1.1"], lease=None)  # free at once, told or not
+            await asyncio.sleep(0.1)
+            assert one.kinds()[-1] == ("lease.released", "expired")
+
+    run_virtual(main())
+
+
+def test_released_twice_is_told_once() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = await one.restart()
+            mine = await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
+            await leases.release(mine.id, why="kicked")
+            await leases.release(mine.id)
+            assert one.kinds() == [("lease.taken", ""), ("lease.released", "kicked")]
+
+    run_virtual(main())
+
+
+def test_a_lease_that_the_records_did_not_take_blocks_nobody() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = Leases(store=FullStore(), clock=one.clock, ids=SeededIds(4), sink=one.told.append)
+            with pytest.raises(FailedError, match="disk"):
+                await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
+            leases.check(["ocs1.1"], lease=None)
+            assert leases.all() == ()
+            assert one.told == []
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("for_s", [0, -1, LONGEST_S + 1, float("nan"), float("inf")])
+def test_a_length_that_makes_no_sense_is_refused(for_s: float) -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = await one.restart()
+            with pytest.raises(ConfigError, match=r"is not between 0 and 604800 s"):
+                await leases.take(holder="ada", ports=["ocs1.1"], for_s=for_s)
+            with pytest.raises(ConfigError, match="no port named"):
+                await leases.take(holder="ada", ports=[], for_s=60)
+
+    run_virtual(main())

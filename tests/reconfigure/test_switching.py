@@ -1,0 +1,227 @@
+"""Driving one switch: what its read-back must say, and the ways back and on from wherever it stands."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd.model.plan import ApplyMode, SwitchMoves
+from hwd.reconfigure import switching
+from hwd_drivers.kit.errors import DeviceError, FailedError, LinkError
+from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.mirror import Mirror
+from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.kit.values import (
+    Capabilities,
+    Crossconnect,
+    CrossconnectReading,
+    CrossconnectState,
+    Exchange,
+    PortSide,
+    Side,
+)
+from hwd_drivers.kit.virtual import VirtualLoop, run_virtual
+
+ENDS = tuple(PortSide(port=str(port), side=side) for side in (Side.A, Side.B) for port in range(1, 9))
+CAPABILITIES = Capabilities(
+    ends=ENDS,
+    two_sided=True,
+    reciprocal=False,
+    latching=True,
+    atomic_batches=True,
+    moves_in_use=True,
+    settle_s=0.05,
+    loss_db_typical=1.0,
+    loss_db_max=2.0,
+)
+
+
+def pairs(text: str) -> tuple[Crossconnect, ...]:
+    return tuple(map(Crossconnect.parse, text.split()))
+
+
+def readings(text: str, state: CrossconnectState = CrossconnectState.TUNED) -> tuple[CrossconnectReading, ...]:
+    return tuple(CrossconnectReading(crossconnect=one, state=state) for one in pairs(text))
+
+
+def moves(*, remove: str = "", add: str = "", keep: str = "", before: str = "") -> SwitchMoves:
+    return SwitchMoves(switch="ocs1", remove=pairs(remove), add=pairs(add), keep=pairs(keep), before=pairs(before))
+
+
+class Switch:
+    """A switch on the mirrors that all twins share; what stands in `failed` it reports so until it is made anew."""
+
+    def __init__(self, text: str = "", timing: str = "ideal") -> None:
+        self.mirror = Mirror(name="ocs1", capabilities=CAPABILITIES, timing=find_timing(timing), draws=Draws(1))
+        self.mirror.connect(pairs(text), self._now_ns(), move=False)
+        self.failed: set[Crossconnect] = set()
+        self.changes = 0
+        self.reads = 0
+
+    @property
+    def latest(self) -> tuple[CrossconnectReading, ...]:
+        return tuple(
+            CrossconnectReading(crossconnect=one.crossconnect, state=CrossconnectState.FAILED)
+            if one.crossconnect in self.failed
+            else one
+            for one in self.mirror.readings(self._now_ns())
+        )
+
+    async def read(self) -> tuple[CrossconnectReading, ...]:
+        self.reads += 1
+        return self.latest
+
+    async def change(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None,
+    ) -> Exchange:
+        self.changes += 1
+        self.mirror.disconnect(remove, self._now_ns())
+        self.failed.difference_update(remove)
+        self.mirror.connect(add, self._now_ns(), move=True)
+        return Exchange(commanded_ns=self._now_ns(), acknowledged_ns=self._now_ns(), commands=1)
+
+    def _now_ns(self) -> int:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        return loop.time_ns()
+
+
+def test_what_is_as_asked_for_is_read_back() -> None:
+    async def main() -> None:
+        switch = Switch("1A-2B 7A-8B")
+        move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
+        await switching.change(switch, move)
+        await switching.read_back(switch, move)
+        assert switch.reads == 1
+
+    run_virtual(main())
+
+
+def test_every_difference_is_named_at_once() -> None:
+    async def main() -> None:
+        switch = Switch("1A-2B 4A-4B")
+        switch.failed = set(pairs("4A-4B"))
+        with pytest.raises(FailedError) as raised:
+            await switching.read_back(switch, moves(remove="1A-2B", add="10A-9B 3A-3B", keep="4A-4B"))
+        said = "3A-3B is not there; 10A-9B is not there; 1A-2B is still there; 4A-4B is reported as failed"
+        assert str(raised.value) == f"ocs1: it answered, but does not report what was asked for: {said}"
+
+    run_virtual(main())
+
+
+def test_tuning_is_waited_for() -> None:
+    async def main() -> None:
+        switch = Switch(timing="polatis-opus")
+        move = moves(add="1A-2B 2A-1B")
+        await switching.change(switch, move)
+        await switching.read_back(switch, move)
+        assert all(one.state is CrossconnectState.TUNED for one in switch.latest)
+        assert 0.005 < asyncio.get_running_loop().time() < 1
+
+    run_virtual(main())
+
+
+def test_others_on_the_switch_are_a_difference_under_overwrite_only() -> None:
+    async def main() -> None:
+        switch = Switch("1A-2B 7A-8B")
+        move = moves(add="1A-2B")
+        await switching.read_back(switch, move)
+        with pytest.raises(FailedError, match="7A-8B is still there"):
+            await switching.read_back(switch, move, ApplyMode.OVERWRITE)
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("mode", list(ApplyMode))
+def test_one_that_had_failed_is_made_anew_and_read_back(mode: ApplyMode) -> None:
+    async def main() -> None:
+        switch = Switch("1A-2B")
+        switch.failed = set(pairs("1A-2B"))
+        move = moves(remove="1A-2B", add="1A-2B", before="1A-2B")
+        await switching.change(switch, move)
+        await switching.read_back(switch, move, mode)
+
+    run_virtual(main())
+
+
+def test_the_way_on_makes_one_that_failed_anew_and_does_not_remove_it() -> None:
+    async def main() -> None:
+        switch = Switch("1A-2B")
+        switch.failed = set(pairs("1A-2B"))
+        move = moves(remove="1A-2B", add="1A-2B", before="1A-2B")
+        await switching.bring(switch, move, switching.way_on)
+        assert switch.latest == readings("1A-2B")
+        await switching.bring(switch, move, switching.way_on)
+        assert switch.changes == 1
+
+    run_virtual(main())
+
+
+def test_the_way_back_touches_only_what_the_moves_touched() -> None:
+    move = moves(remove="1A-2B", add="1A-3B 3A-1B", keep="7A-8B", before="1A-2B 7A-8B")
+    back = switching.way_back(move, readings("1A-3B 7A-8B 5A-6B"))
+    assert (back.remove, back.add) == (pairs("1A-3B"), pairs("1A-2B"))
+
+
+def test_bring_sends_nothing_where_nothing_is_to_do() -> None:
+    async def main() -> None:
+        switch = Switch("1A-2B 7A-8B")
+        move = moves(remove="1A-2B", add="1A-3B", before="1A-2B 7A-8B")
+        await switching.bring(switch, move, switching.way_back)
+        assert switch.changes == 0
+
+    run_virtual(main())
+
+
+def test_bring_leaves_what_is_not_ours_alone_and_says_so() -> None:
+    async def main() -> None:
+        switch = Switch("1A-3B 5A-2B")  # somebody took 2B by hand
+        move = moves(remove="1A-2B", add="1A-3B", before="1A-2B")
+        with pytest.raises(FailedError, match=r"cannot restore 1A-2B: 2B meanwhile carries 5A-2B, which is not ours"):
+            await switching.bring(switch, move, switching.way_back)
+        assert switch.changes == 0
+
+    run_virtual(main())
+
+
+def _states() -> st.SearchStrategy[str]:
+    """Crossconnects on eight ports, no end twice."""
+    return st.permutations(range(1, 9)).flatmap(
+        lambda order: st.sets(st.integers(0, 7)).map(lambda at: " ".join(f"{i + 1}A-{order[i]}B" for i in sorted(at)))
+    )
+
+
+@given(_states(), _states(), st.booleans())
+def test_back_from_any_point_of_a_change_is_the_state_before(before: str, wanted: str, done: bool) -> None:
+    async def main() -> None:
+        switch = Switch(before)
+        keep = set(pairs(before)) & set(pairs(wanted))
+        add = [one for one in pairs(wanted) if one not in keep]
+        used = {end for one in add for end in one.ends}
+        remove = [one for one in pairs(before) if one not in keep and used & set(one.ends)]
+        move = SwitchMoves(switch="ocs1", remove=tuple(remove), add=tuple(add), keep=tuple(keep), before=pairs(before))
+        if done:
+            await switching.change(switch, move)
+            await switching.read_back(switch, move)
+            assert {one.crossconnect for one in switch.latest} == move.after
+        else:
+            switch.mirror.disconnect(remove, 0)  # the first half only
+        await switching.bring(switch, move, switching.way_back)
+        assert {one.crossconnect for one in switch.latest} == set(pairs(before))
+
+    run_virtual(main())
+
+
+def test_failures_of_several_switches_are_one_line() -> None:
+    denied = DeviceError("ocs2: SROF", device="ocs2", command="ENT-PATCH", code="SROF", text="")
+    assert (
+        switching.joined([LinkError("ocs1: is down"), denied, KeyError("x")])
+        == "ocs1: is down; ocs2: SROF; KeyError: 'x'"
+    )
