@@ -1,0 +1,205 @@
+"""What the daemon may ask of an agent: checked before it is done, done once, ended by itself."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hwd_agents.commands import REMEMBERED, Commands, Outcome
+from hwd_agents.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
+from hwd_agents.outbox import Outbox
+from hwd_agents.spool import Spool
+from hwd_agents.watchers import Watchers
+from hwd_agents.wire import Command, Event
+from hwd_drivers.kit.disk import MemoryDisk
+from hwd_drivers.kit.virtual import run_virtual
+
+from .conftest import Stage, ip, stage
+
+PEER = {"peer": "h1.eth0", "peer_ip": ip("h1"), "peer_probe_port": 49152, "kept": False}
+
+
+class Asked:
+    """The commands of `h0`, with watchers of two ports on its played twin."""
+
+    def __init__(self, one: Stage) -> None:
+        self._stage = one
+        self._count = 0
+        config = AgentConfig(
+            testbed="tb",
+            host="h0",
+            broker="memory:",
+            ports={f"eth{number}": PortConfig(interface=f"eth{number}", ip=ip("h0", number)) for number in range(2)},
+            sources=SourcesConfig(twin=TwinConfig(address="mem:h0")),
+        )
+        self.spool = Spool(MemoryDisk(), boot="b1", clock=one.clock, limit_bytes=1 << 20)
+        self.outbox = Outbox(self.spool, is_up=lambda: True, publish=self._publish)
+        self.watchers = Watchers(config, one.sources["h0"], one.clock, self.outbox, self.spool, on_change=lambda: None)
+        self.commands = Commands(config, "b1", one.clock, self.watchers, self.outbox, self.spool)
+        one.run(self.outbox)
+        for watcher in (self.watchers.link, self.watchers.optics, self.watchers.firmware, self.watchers.probe):
+            one.run(watcher)
+
+    async def do(
+        self, verb: str, *, id: str = "", boot: str = "b1", expires_in_s: float = 1, **arguments: Any
+    ) -> Outcome:
+        self._count += 1
+        return await self.commands.do(
+            Command(
+                boot=boot,
+                seq=self._count,
+                id=id or f"c{self._count}",
+                reply_to="hwd/1/tb/h0/reply",
+                expires_at_ns=self._stage.now_ns() + round(expires_in_s * 1e9),
+                verb=verb,
+                arguments=arguments,
+            )
+        )
+
+    async def observe(self, reconfiguration: str, *ports: str, for_s: float = 10) -> Outcome:
+        peers = [{"port": f"h0.{port}", **PEER} for port in ports]
+        return await self.do("observe", reconfiguration=reconfiguration, peers=peers, for_s=for_s)
+
+    async def settle(self, reconfiguration: str) -> dict[str, Any]:
+        found = (await self.do("settle", reconfiguration=reconfiguration)).data["ports"]
+        assert isinstance(found, dict)
+        return found
+
+    async def _publish(self, boot: str, events: list[Event]) -> None:
+        assert boot == "b1"
+
+
+async def asked(one: Stage) -> Asked:
+    found = Asked(one)
+    await asyncio.sleep(2.5)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"for_s": 0}, "for_s 0.0 is not above 0 and up to 3600 s"),
+        ({"for_s": 3601}, "up to 3600 s"),
+        ({"peers": [{"port": "h9.eth0", **PEER}]}, "h9.eth0 is no port of this host; there are h0.eth0, h0.eth1"),
+        ({"peers": [{"port": "h0.eth7", **PEER}]}, "h0.eth7 is no port of this host"),
+        ({"peers": [{"port": "h0.eth0", **PEER}] * 2}, "a port stands twice"),
+        ({"peers": [{"port": "h0.eth0"}]}, "peer"),
+        ({"reconfiguration": 7}, "reconfiguration"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_observes_nothing(arguments: dict[str, Any], why: str) -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = await asked(one)
+            good: dict[str, Any] = {"reconfiguration": "r1", "peers": [], "for_s": 10.0}
+            outcome = await agent.do("observe", **{**good, **arguments})
+            assert outcome.outcome == "refused"
+            assert why in outcome.why
+            assert await agent.settle("r1") == {}
+            agent.commands.close()
+
+    run_virtual(main())
+
+
+def test_a_command_that_came_late_or_for_another_boot_does_nothing() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = await asked(one)
+            late = await agent.do("observe", expires_in_s=-0.25, reconfiguration="r1", peers=[], for_s=1)
+            assert (late.outcome, late.why) == ("expired", "it came 0.250 s after its expiry")
+            other = await agent.do("settle", boot="b0", reconfiguration="r1")
+            assert (other.outcome, other.why) == ("expired", "it is for boot b0, this is boot b1")
+
+    run_virtual(main())
+
+
+def test_delivered_again_while_it_is_done_and_after_it_gets_the_one_outcome() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = await asked(one)
+            arguments: dict[str, Any] = {"reconfiguration": "r1", "peers": [{"port": "h0.eth0", **PEER}], "for_s": 10}
+            both = await asyncio.gather(*(agent.do("observe", id="same", **arguments) for _ in range(2)))
+            await asyncio.sleep(1)
+            again = await agent.do("observe", id="same", **arguments)
+            assert both[0] is both[1] is again
+            for number in range(REMEMBERED):
+                await agent.do("refresh", id=f"r{number}")
+            anew = await agent.do("observe", id="same", **arguments)  # forgotten: nobody delivers that late
+            assert anew is not again
+            agent.commands.close()
+
+    run_virtual(main())
+
+
+def test_an_observation_ends_by_itself_and_is_still_told() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = await asked(one)
+            await agent.observe("r1", "eth0", for_s=2)
+            await asyncio.sleep(10)
+            read = one.hosts["h0"].modules_read
+            await asyncio.sleep(10)
+            assert one.hosts["h0"].modules_read - read <= 22  # two ports, once a second: nobody observes any more
+            light = (await agent.settle("r1"))["eth0"]["light"]
+            assert light["upto_ns"] - light["from_ns"] == pytest.approx(2e9, abs=1e6)
+            assert await agent.settle("r1") == {}
+
+    run_virtual(main())
+
+
+def test_a_later_reconfiguration_takes_a_port_over_and_the_end_of_the_first_does_not_end_it() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = await asked(one)
+            await agent.observe("r1", "eth0", "eth1", for_s=3)
+            await asyncio.sleep(1)
+            await agent.observe("r2", "eth0", for_s=30)
+            await asyncio.sleep(5)  # the time of r1 is over
+            assert list(await agent.settle("r1")) == ["eth1"]
+            await asyncio.sleep(5)
+            kept = await agent.settle("r2")
+            assert list(kept) == ["eth0"]
+            light = kept["eth0"]["light"]
+            assert light["upto_ns"] - light["from_ns"] == pytest.approx(10e9, abs=2e7)
+            assert light["looks"] >= 990
+
+    run_virtual(main())
+
+
+def test_settle_of_what_was_never_observed_tells_nothing() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = await asked(one)
+            outcome = await agent.do("settle", reconfiguration="never")
+            assert (outcome.outcome, outcome.data["ports"]) == ("done", {})
+
+    run_virtual(main())
+
+
+def test_refresh_reads_what_the_kernel_did_not_tell() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = await asked(one)
+            one.hosts["h0"].carrier("eth0", up=True, flaps=2, told=False)
+            fresh = await agent.do("refresh")
+            assert fresh.data["ports"]["eth0"]["carrier_changes"] == 3
+            assert fresh.data["states"]["eth0"] == {"light": False, "firmware": False, "carrier": True, "rdma": None}
+
+    run_virtual(main())
+
+
+def test_an_observation_with_the_rack_away_is_answered_in_time_and_says_why() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = await asked(one)
+            await one.rack_down("h0")
+            await asyncio.sleep(0.5)
+            began_s = asyncio.get_running_loop().time()
+            outcome = await agent.observe("r1", "eth0")
+            assert asyncio.get_running_loop().time() - began_s <= 0.6
+            seen = outcome.data["ports"]["eth0"]
+            assert [seen[kind]["seen"] for kind in ("light", "firmware")] == [False, False]
+            assert "is away" in seen["light"]["why_not"]
+            agent.commands.close()
+
+    run_virtual(main())

@@ -1,0 +1,55 @@
+"""What reconfigurations took so far, as a plan is told."""
+
+from pathlib import Path
+
+import pytest
+
+from hwd.daemon.installed import load
+from hwd.reconfigure.history import REMEMBERED, History
+from hwd_drivers.kit.documents import Document, Json
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
+
+
+@pytest.fixture
+def history() -> History:
+    return History(load(EXAMPLE).require())
+
+
+def timeline(*seconds: float | None) -> Document:
+    links: list[Json] = [
+        {
+            "link": f"link {number}",
+            "stages": [{"name": "optical", "seconds": 99.0}, {"name": "turnaround", "seconds": one}],
+        }
+        for number, one in enumerate(seconds)
+    ]
+    return Document(kind="timeline", at_ns=0, wall_ns=0, data={"links": links})
+
+
+def test_before_any_link_was_timed_the_slowest_switch_that_moves_counts(history: History) -> None:
+    seconds, source = history.expect(["ocs1"])
+    assert 0 < seconds < 1
+    assert "no link has been timed yet" in source
+    assert history.expect([]) == (0.0, source)
+
+
+def test_afterwards_it_is_the_median_of_what_was_seen(history: History) -> None:
+    history(timeline(3.0, 5.0))
+    history(timeline(4.0, None))  # one link was not seen to turn around
+    assert history.expect(["ocs1"]) == (4.0, "median of the last 3 turnarounds")
+
+
+def test_old_turnarounds_are_forgotten(history: History) -> None:
+    history(timeline(*[100.0] * REMEMBERED))
+    history(timeline(*[1.0] * REMEMBERED))
+    assert history.expect([])[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"links": None}, {"links": [None, 3, {}]}, {"links": [{"stages": [None, {"name": "turnaround"}]}]}]
+)
+def test_documents_that_say_nothing_of_it_are_passed_over(history: History, data: dict[str, Json]) -> None:
+    history(Document(kind="timeline", at_ns=0, wall_ns=0, data=data))
+    history(Document(kind="run.step", at_ns=0, wall_ns=0, data=timeline(7.0).data))
+    assert "no link has been timed yet" in history.expect([])[1]

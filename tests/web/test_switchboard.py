@@ -1,0 +1,69 @@
+"""What switches last said, as the status screen shows it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from hwd.daemon.installed import load
+from hwd.web.switchboard import Switchboard
+from hwd_drivers.kit.documents import Document, Json
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
+UP: dict[str, Json] = {"switch": "ocs1", "vendor": "Polatis", "model": "6000", "serial": "7", "firmware": "6.6"}
+
+
+def board(**owners: str) -> Switchboard:
+    """Of `ocs2` and `ocs1`, in this order; `owners` are the hosts that drive them."""
+    (like,) = load(EXAMPLE).require().switches.values()
+    return Switchboard({name: replace(like, name=name, owner=owners.get(name)) for name in ("ocs2", "ocs1")})
+
+
+def tell(switchboard: Switchboard, kind: str, data: dict[str, Json]) -> dict[str, Json]:
+    """What is shown of ocs1 after it."""
+    switchboard(Document(kind=kind, at_ns=0, wall_ns=0, data=data))
+    return switchboard.to_data()[1]
+
+
+def test_at_first_every_switch_is_down_in_the_order_of_the_file() -> None:
+    shown = board().to_data()
+    assert [one["switch"] for one in shown] == ["ocs2", "ocs1"]
+    assert {(one["up"], one["cause"]) for one in shown} == {(False, "no session yet")}
+
+
+def test_a_switch_that_a_host_drives_is_neither_up_nor_down() -> None:
+    shown = board(ocs1="h0").to_data()[1]
+    assert (shown["up"], shown["owner"], shown["cause"]) == (None, "h0", "driven by host h0")
+
+
+def test_one_that_went_down_keeps_what_it_said_and_its_cause() -> None:
+    switches = board()
+    tell(switches, "switch.up", UP)
+    crossconnects: list[Json] = [{"id": "1A-2B", "state": "tuned"}]
+    shown = tell(switches, "switch.read", {"switch": "ocs1", "crossconnects": crossconnects})
+    assert (shown["up"], shown["cause"], shown["serial"], shown["crossconnects"]) == (True, "", "7", crossconnects)
+    shown = tell(switches, "switch.down", {"switch": "ocs1", "cause": "reset by peer"})
+    assert (shown["up"], shown["cause"], shown["crossconnects"]) == (False, "reset by peer", crossconnects)
+    shown = tell(switches, "switch.up", {**UP, "firmware": "6.7"})
+    assert (shown["up"], shown["cause"], shown["firmware"]) == (True, "", "6.7")
+    assert switches.to_data()[0]["up"] is False
+
+
+def test_powers_are_told_in_parts_and_kept_together() -> None:
+    switches = board()
+    tell(switches, "switch.power", {"switch": "ocs1", "power_dbm": {"1A": -2.0, "2A": None}})
+    shown = tell(switches, "switch.power", {"switch": "ocs1", "power_dbm": {"2A": -3.5}})
+    assert shown["power_dbm"] == {"1A": -2.0, "2A": -3.5}
+
+
+def test_documents_of_others_change_nothing() -> None:
+    switches = board()
+    before = switches.to_data()
+    tell(switches, "switch.up", {**UP, "switch": "ocs9"})
+    tell(switches, "host.up", {"host": "ocs1"})
+    tell(switches, "switch.command", {"switch": "ocs1", "verb": "connect"})
+    assert switches.to_data() == before
+
+
+def test_what_is_shown_is_a_copy() -> None:
+    switches = board()
+    switches.to_data()[1]["up"] = True
+    assert switches.to_data()[1]["up"] is False
