@@ -9,7 +9,7 @@ from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import ConfigError, RefusedError
 from hwd_drivers.kit.server import Denial
 
-from .conftest import CROSSED, STRAIGHT, Lab, RunLab, ends
+from .conftest import CROSSED, OTHER, STRAIGHT, Lab, RunLab, ends
 
 LEASE = "lease: {ports: all, for_s: 600}"
 HALF = "ocs1:1A-3B"
@@ -319,5 +319,40 @@ def test_every_reconfiguration_that_started_is_told_to_have_ended(run_lab: RunLa
         ended = [one["reconfiguration"] for one in lab.told("reconfiguration.ended")]
         assert [one for one in ended if one in started] == started
         assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_abort_of_one_run_leaves_another_on_another_switch_alone(run_wide_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        one = await lab.start(apply(CROSSED), wait())
+        await lab.until("reconfiguration.state", state="waiting")
+        other = await lab.start(apply(OTHER), wait())
+        await lab.until("reconfiguration.state", state="waiting")
+        end = await abort(lab, one)
+        assert end["safe_state"] == "before-apply"
+        assert lab.light() == ends(STRAIGHT)
+        await lab.service.wait_run(other)
+        assert (await lab.service.run(other))["outcome"] == "succeeded"
+        assert lab.light("ocs2") == ends(OTHER)
+        assert left_nothing(lab)
+
+    run_wide_lab(test)
+
+
+@pytest.mark.parametrize("cause", ["not ready", "denied"])
+def test_abort_during_a_way_back_waits_for_it(run_lab: RunLab, cause: str) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        if cause == "denied":
+            lab.faults().deny_next = Denial(code="SROF", text="Mirror controller fault")
+        run = await lab.start(LEASE, apply(CROSSED), wait(within_s=0.5))
+        await lab.until("reconfiguration.state", state="rolling-back")
+        end = await abort(lab, run)
+        assert end["safe_state"] == "before-apply"
+        assert lab.light() == ends(STRAIGHT)
+        assert left_nothing(lab)
+        assert (await lab.do(LEASE, apply(CROSSED)))["outcome"] == "succeeded"
 
     run_lab(test)
