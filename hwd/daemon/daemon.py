@@ -35,12 +35,15 @@ from hwd_drivers.kit.abilities import Device
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.disk import Disk
 from hwd_drivers.kit.documents import Document, Json, Sink
+from hwd_drivers.kit.errors import HwdError
 from hwd_drivers.kit.ids import Draws, Ids
 from hwd_drivers.kit.supervise import Supervisor
 from hwd_drivers.kit.timing import find_timing
 
 LAG_PERIOD_S = 0.25
 """Between two looks at how late the event loop is."""
+CLOSE_WITHIN_S = 10.0
+"""For runs and applies to reach their safe states when the daemon ends; each is bounded to 5 s by itself, and all go at once."""
 LAG_TELL_S = 10.0
 """Between two documents that say so."""
 RECOVER_AGAIN_S = 5.0
@@ -171,13 +174,24 @@ class Daemon:
                 try:
                     await asyncio.Event().wait()
                 finally:
-                    await asyncio.shield(asyncio.wait_for(self.service.close(), 10.0))
+                    await asyncio.shield(self._close())
         finally:
             self._tell("daemon.stopped", reason="asked to end")
-            await asyncio.shield(self._recorder.flush())
+            try:
+                await asyncio.shield(self._recorder.flush())
+            except HwdError as error:
+                log.error("the last documents could not be written: %s", error)
             self._records.close()
 
     # --- parts
+
+    async def _close(self) -> None:
+        try:
+            async with asyncio.timeout(CLOSE_WITHIN_S):
+                await self.service.close()
+        except TimeoutError:
+            left = ", ".join(map(str, self.reconfigurer.under_way)) or "nothing"
+            log.error("not all was brought back within %g s; the next start goes on with: %s", CLOSE_WITHIN_S, left)
 
     def _supervise(self, switch: Switch) -> Supervisor:
         async def open_device() -> Device:
@@ -193,7 +207,12 @@ class Daemon:
     async def _recover_journal(self) -> None:
         while True:
             self._recover.clear()
-            await self.reconfigurer.recover()
+            try:
+                await self.reconfigurer.recover()
+            except (
+                Exception
+            ):  # the supervisor of the journal: what is open stays open, and the switches go on being watched
+                log.exception("journal: cannot recover")
             try:
                 async with asyncio.timeout(RECOVER_AGAIN_S if self._is_recoverable() else None):
                     await self._recover.wait()
@@ -202,10 +221,8 @@ class Daemon:
 
     def _is_recoverable(self) -> bool:
         """Whether all switches of something that is open are there: none of them will tell of itself that it can be driven again."""
-        return any(
-            all(self._supervisors[move.switch].device is not None for move in entry.moves)
-            for entry in self._journal.open
-        )
+        up = {name for name, supervisor in self._supervisors.items() if supervisor.device is not None}
+        return any(up.issuperset(move.switch for move in entry.moves) for entry in self._journal.open)
 
     async def _watch_lag(self) -> None:
         loop = asyncio.get_running_loop()

@@ -4,6 +4,7 @@ A run ends as succeeded, failed (with the class of its fault) or aborted; a run 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +19,9 @@ from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.run import RunOutcome
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import FailedError, HwdError
+from hwd_drivers.kit.errors import BugError, FailedError, HwdError
+
+log = logging.getLogger(__name__)
 
 
 class SafeState(StrEnum):
@@ -85,7 +88,7 @@ class Runner:
         return {"done": self._done, "total": self._total, "expected_s": self._expected_s()}
 
     async def go(self) -> RunEnd:
-        """Do all steps, then leave the switches in a named state; never raises HwdError."""
+        """Do all steps, then leave the switches in a named state. What stops it, a fault of ours too, is in its end, and never raised."""
         self._task = asyncio.create_task(self._steps(), name=f"hwd:run/{self.id}")
         if self._aborted_by is not None:
             self._task.cancel()
@@ -99,6 +102,10 @@ class Runner:
             if self._aborted_by is None and not self._task.cancelled():
                 self._task.cancel()
             outcome, why = RunOutcome.ABORTED, f"by {self._aborted_by or 'the end of the daemon'}"
+        except Exception as error:  # the supervisor of runs: the switches come first
+            log.exception("run %s", self.id)
+            fault = BugError(repr(error))
+            outcome, why = RunOutcome.FAILED, f"{fault.title}: {fault}"
         safe = await self._to_safe_state(why)
         self.end = RunEnd(outcome=outcome, why=why, safe_state=safe, fault=fault)
         return self.end
@@ -157,6 +164,7 @@ class Runner:
             await self._reconfigurer.roll_back(last, why)
         if self._lease is not None:
             await self._leases.release(self._lease.id)
+        self._reconfigurer.forget(self.id)
         match last.outcome if last is not None else Outcome.CONFIRMED:
             case Outcome.CONFIRMED:
                 return SafeState.AS_APPLIED

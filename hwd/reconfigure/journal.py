@@ -4,6 +4,7 @@ Append-only frames on a `Disk`; each payload is one JSON object with `entry`: `b
 """
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,9 @@ from hwd_drivers.kit.values import Crossconnect
 
 COMPACT_BYTES = 1 << 20
 """With nothing open and more than this on disk, the journal is begun anew."""
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +68,10 @@ class Journal:
         self._append({"entry": "end", "reconfiguration": reconfiguration, "outcome": outcome})
         self._open.pop(reconfiguration, None)
         if not self._open and self._disk.size() > COMPACT_BYTES:
-            self._disk.replace(b"")
+            try:
+                self._disk.replace(b"")
+            except OSError as error:
+                log.warning("journal: cannot begin anew, it goes on growing: %s", error)
 
     def _append(self, entry: dict[str, Any]) -> None:
         before = self._disk.size()

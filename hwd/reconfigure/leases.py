@@ -1,17 +1,23 @@
 """Leases: who may change which ports, until when. Kept in the records, so that they outlive the daemon."""
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from typing import Protocol
 
 from hwd.model.lease import Lease
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Sink
-from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.kit.errors import ConfigError, HwdError, RefusedError
 from hwd_drivers.kit.ids import Ids
 
+DELETE_AGAIN_S = 5.0
+"""Between attempts while the records cannot be written."""
 LONGEST_S = 7 * 24 * 3600.0
 """A lease that nobody renews for a week was forgotten."""
+
+
+log = logging.getLogger(__name__)
 
 
 class LeaseStore(Protocol):
@@ -33,6 +39,7 @@ class Leases:
         self._ids = ids
         self._sink = sink
         self._leases: dict[str, Lease] = {}
+        self._to_delete: set[str] = set()
         self._holds: dict[str, frozenset[str]] = {}
         self._lasting: set[str] = set()
         self._changed = asyncio.Event()
@@ -78,7 +85,6 @@ class Leases:
                 raise RefusedError(
                     f"{', '.join(taken)}: leased to {other.holder} ({other.id}) for another {left_s:.0f} s. Wait, ask {other.holder} to release it, or act under it with --lease {other.id} if it is yours"
                 )
-
         for reconfiguration, held in self._holds.items():
             if taken := sorted(wanted & held):
                 raise RefusedError(
@@ -135,25 +141,40 @@ class Leases:
     async def release(self, id: str, *, why: str = "released") -> None:
         """Give it back; one that is not there any more is no error."""
         lease = self._leases.pop(id, None)
-        if lease is not None:
-            if id in self._lasting:
-                self._lasting.remove(id)
-                await self._store.delete_lease(id)
-            self._tell("lease.released", lease, why=why)
+        if lease is None:
+            return
+        self._tell("lease.released", lease, why=why)
+        if id in self._lasting:
+            self._lasting.remove(id)
+            self._to_delete.add(id)
+            await self._delete()
 
     async def run(self) -> None:
         """Drop leases as they expire, until cancelled."""
         while True:
+            await self._delete()
             now = self._clock.wall_ns()
             for lease in [lease for lease in self._leases.values() if lease.expires_wall_ns <= now]:
                 await self.release(lease.id, why="expired")
             due_ns = min((lease.expires_wall_ns for lease in self._leases.values()), default=None)
+            waits_s = [] if due_ns is None else [max(0.001, (due_ns - now) / 1e9)]
+            waits_s += [DELETE_AGAIN_S] if self._to_delete else []
             self._changed.clear()
             try:  # not wait_for, which in Python 3.11 loses a cancellation that comes with the change
-                async with asyncio.timeout(None if due_ns is None else max(0.001, (due_ns - now) / 1e9)):
+                async with asyncio.timeout(min(waits_s, default=None)):
                     await self._changed.wait()
             except TimeoutError:
                 continue
+
+    async def _delete(self) -> None:
+        """What is over in memory is over, whether the records can be written now or later; a restart before that brings it back until it expires."""
+        for id in sorted(self._to_delete):
+            try:
+                await self._store.delete_lease(id)
+            except HwdError as error:
+                log.warning("lease %s is over, but the records still have it: %s", id, error)
+                return
+            self._to_delete.discard(id)
 
     def _check_length(self, for_s: float) -> None:
         if not 0 < for_s <= LONGEST_S:

@@ -29,6 +29,8 @@ class State(StrEnum):
     """For links to be ready."""
     AWAITING_CONFIRM = "awaiting-confirm"
     """It goes back by itself unless somebody confirms in time."""
+    CONFIRMING = "confirming"
+    """It stays; what is left is to end the watch and to write it down."""
     ROLLING_BACK = "rolling-back"
     """On the way to the state before it."""
     ENDED = "ended"
@@ -57,8 +59,6 @@ class Reconfiguration:
     state: State = State.PLANNED
     outcome: Outcome | None = None
     why: str = ""
-    lease: str | None = None
-    own_lease: bool = False
     journaled: bool = False
     started: dict[str, Json] = field(default_factory=dict)
     commanded: list[dict[str, Json]] = field(default_factory=list)
@@ -69,6 +69,12 @@ class Reconfiguration:
     """Which boot of a host's agent watches, and for which peers."""
     observed_late: set[str] = field(default_factory=set)
     """Hosts whose agents did not watch from the start, or not all the time."""
+    remarks: list[str] = field(default_factory=list)
+    """What was found at read-back beside what was asked for."""
+    ending: asyncio.Task[None] | None = None
+    """Confirms it, or rolls it back. There is one, and it is never cancelled: whoever wants the end waits for it."""
+    back_since_ns: int | None = None
+    """When the way back began; what is seen from then on is not of the reconfiguration."""
     agents_changed: asyncio.Event = field(default_factory=asyncio.Event)
     """An agent was born, came up or was aligned."""
     confirm_by_s: float | None = None
@@ -94,6 +100,8 @@ class Reconfiguration:
 
     def see(self, event: Mapping[str, Any]) -> None:
         """Take one `host.event` that concerns an end of one of the links."""
+        if self.back_since_ns is not None and event["latest_ns"] >= self.back_since_ns:
+            return
         if event["port"] is None:  # of the host as a whole: events that its spool lost
             if any(end.host == event["host"] for end in self.ends):
                 self.events.append(event)

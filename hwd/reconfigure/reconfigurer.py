@@ -7,17 +7,16 @@ await reconfigurer.confirm(reconfiguration)
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
 from hwd.model.instant import Origin
 from hwd.model.plan import CrashRule, Plan, SwitchMoves
 from hwd.model.state import Observed
-from hwd.model.testbed import NicPortId
 from hwd.reconfigure import switching
 from hwd.reconfigure.journal import Journal, OpenEntry
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.planner import Planner, Request, touched_ports
+from hwd.reconfigure.observing import Agents, Observing
+from hwd.reconfigure.planner import Planner, Request, moved_ports, touched_ports
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.switching import SwitchDriver
 from hwd.timeline.build import build_timeline
@@ -36,34 +35,14 @@ from hwd_drivers.kit.errors import (
 from hwd_drivers.kit.ids import Ids
 from hwd_drivers.kit.values import CrossconnectReading
 
-OBSERVE_WITHIN_S = 1.0
-"""For agents to say that they watch; one that does not answer is not waited for, its instants stay unknown."""
-OWN_LEASE_S = 600.0
-"""Length of the lease that an apply without a lease takes for itself; it is released when the apply ends."""
 ROLL_BACK_WITHIN_S = 3.5
-"""For the switches to be back; after it the journal keeps the reconfiguration open. With `OBSERVE_WITHIN_S` an abort ends within 5 s."""
+"""For the switches to be back; after it the journal keeps the reconfiguration open. With the time that agents are waited for an abort ends within 5 s."""
+RECOVER_WITHIN_S = 30.0
+"""For the switches to be back when nobody waits; then it is tried again."""
 GRACE_NS = 1_000_000
 """Events that ended this long before `started` still belong to it: the agents' stamps carry an alignment error."""
 
 log = logging.getLogger(__name__)
-
-
-class Agents(Protocol):
-    """What the reconfiguration asks of the agents."""
-
-    def address(self, port: NicPortId) -> tuple[str, int] | None:
-        """IP address and probe port of a NIC port, None where its agent has not said."""
-        ...
-
-    def boot(self, host: str) -> str | None:
-        """The boot of an agent that can be asked now; None where it is down or its clock is not aligned."""
-        ...
-
-    async def command(
-        self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
-    ) -> Mapping[str, Json]:
-        """The data of the agent's answer; raises LinkError or DeadlineError."""
-        ...
 
 
 class Reconfigurer:
@@ -84,7 +63,7 @@ class Reconfigurer:
     ) -> None:
         self._planner = planner
         self._switches = switches
-        self._agents = agents
+        self._observing = Observing(agents)
         self._journal = journal
         self._leases = leases
         self._clock = clock
@@ -95,8 +74,12 @@ class Reconfigurer:
         self._under_way: dict[str, Reconfiguration] = {}
         self._last_of_run: dict[str, Reconfiguration] = {}
         self._claimed: dict[str, str] = {}
+        self._unwritten: dict[str, Outcome] = {}
+        self._left_open: dict[str, str] = {}
         self._recovering = asyncio.Lock()
         self._confirm_timers: dict[str, asyncio.Task[None]] = {}
+        for entry in journal.open:
+            leases.hold(entry.reconfiguration, moved_ports(entry.moves))
 
     # --- reading and planning: nothing is touched
 
@@ -107,6 +90,10 @@ class Reconfigurer:
     def last_of(self, run: str) -> Reconfiguration | None:
         """The last one that this run began, ended or not."""
         return self._last_of_run.get(run)
+
+    def forget(self, run: str) -> None:
+        """The run has ended."""
+        self._last_of_run.pop(run, None)
 
     def get(self, id: str | None) -> Reconfiguration:
         """The one with this id, or the only one under way; raises RefusedError where there is none."""
@@ -148,48 +135,39 @@ class Reconfigurer:
                 raise RefusedError(
                     f"plan {expect_hash}: the switches differ from what it was made for; the plan now is {plan.hash}. Look at it and apply that"
                 )
-            ports = touched_ports(plan)
-            self._leases.check(ports, lease=plan.lease)
-            reconfiguration = Reconfiguration(
-                id=id, plan=plan, run=run, started_ns=self._clock.monotonic_ns(), lease=plan.lease
-            )
-            if plan.lease is None and ports:
-                own = await self._leases.take(holder=f"apply {id}", ports=ports, for_s=OWN_LEASE_S, lasting=False)
-                reconfiguration.lease, reconfiguration.own_lease = own.id, True
+            self._leases.check(touched_ports(plan), lease=plan.lease)
         except BaseException:
             self._release(id)
             raise
+        self._leases.hold(id, touched_ports(plan))
+        reconfiguration = Reconfiguration(id=id, plan=plan, run=run, started_ns=self._clock.monotonic_ns())
         self._under_way[id] = reconfiguration
         if run is not None:
-            self._last_of_run = {run: reconfiguration}
+            self._last_of_run[run] = reconfiguration
         try:
             await self._drive(reconfiguration)
-        except asyncio.CancelledError:
-            await asyncio.shield(self.roll_back(reconfiguration, "aborted"))
-            raise
         except HwdError as error:
             await self.roll_back(reconfiguration, str(error))
             after = reconfiguration.outcome or Outcome.FAILED
             raise _same_fault(
                 error, f"{error}. Outcome: {after}{'' if after is Outcome.ROLLED_BACK else f' ({reconfiguration.why})'}"
             ) from error
-        except OSError as error:
-            await self.roll_back(reconfiguration, f"journal: {error}")
-            raise FailedError(
-                f"journal: cannot write the plan: {error}. Nothing was sent; free the disk of the data directory"
-            ) from error
+        except BaseException as error:
+            await self.roll_back(
+                reconfiguration, "aborted" if isinstance(error, asyncio.CancelledError) else repr(error)
+            )
+            raise
         return reconfiguration
 
     async def wait_ready(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
         """Until all links are ready. Raises NotReadyError, after the roll-back, when they are not in time."""
         self._to(reconfiguration, State.WAITING)
+        keeping = asyncio.create_task(
+            self._observing.keep(reconfiguration), name=f"hwd:reconfigure/observe-{reconfiguration.id}"
+        )
         try:
-            async with asyncio.timeout(within_s), asyncio.TaskGroup() as group:
-                keeping = group.create_task(
-                    self._keep_observed(reconfiguration), name=f"hwd:reconfigure/observe-{reconfiguration.id}"
-                )
+            async with asyncio.timeout(within_s):
                 await reconfiguration.all_ready()
-                keeping.cancel()
         except TimeoutError:
             late = ", ".join(map(str, reconfiguration.not_ready))
             why = f"not ready within {within_s:g} s: {late}"
@@ -197,13 +175,15 @@ class Reconfigurer:
             raise NotReadyError(
                 f"{reconfiguration.plan.what}: {why}. Outcome: {reconfiguration.outcome}. `hwd watch --after 0 --kind timeline` says which stage was not reached"
             ) from None
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
 
     async def await_confirm(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
         """From here it goes back by itself after `within_s` seconds, unless `confirm` comes first; returns at once."""
 
         async def expire() -> None:
             await asyncio.sleep(within_s)
-            self._confirm_timers.pop(reconfiguration.id, None)
             await self.roll_back(reconfiguration, f"not confirmed within {within_s:g} s")
 
         reconfiguration.confirm_by_s = asyncio.get_running_loop().time() + within_s
@@ -213,43 +193,37 @@ class Reconfigurer:
         )
 
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
-        """The wanted state stays."""
-        self._stop_timer(reconfiguration)
-        if reconfiguration.state is State.ROLLING_BACK:
+        """The wanted state stays. Raises RefusedError where it is on its way back already."""
+        if reconfiguration.ending is None:
+            self._begin_end(reconfiguration, State.CONFIRMING, self._end(reconfiguration, Outcome.CONFIRMED, ""))
+        elif reconfiguration.back_since_ns is not None:
             raise RefusedError(f"reconfiguration {reconfiguration.id}: too late, it is being rolled back")
-        await self._end(reconfiguration, Outcome.CONFIRMED, "")
+        await self._ended(reconfiguration)
 
     async def roll_back(self, reconfiguration: Reconfiguration, why: str) -> None:
-        """Back to the state read at the start. Does not raise for switches that cannot be driven: then the outcome is `failed`, and the journal keeps it."""
-        self._stop_timer(reconfiguration)
-        if reconfiguration.state in (State.ENDED, State.ROLLING_BACK):
-            return
-        self._to(reconfiguration, State.ROLLING_BACK)
-        errors: list[BaseException] = []
-        if reconfiguration.journaled:
-            try:
-                async with asyncio.timeout(ROLL_BACK_WITHIN_S):
-                    errors = await self._bring(reconfiguration.plan.moves, switching.way_back)
-            except TimeoutError:
-                errors = [DeadlineError(f"the switches were not back within {ROLL_BACK_WITHIN_S:g} s")]
-        if errors:
-            await self._end(reconfiguration, Outcome.FAILED, f"{why}; roll-back failed: {switching.joined(errors)}")
-        else:
-            await self._end(reconfiguration, Outcome.ROLLED_BACK, why)
+        """Back to the state read at the start; where it is being confirmed already, that stands.
+
+        Does not raise for switches that cannot be driven: then the outcome is `failed`, and the journal keeps it. Who is cancelled here only waits no more.
+        """
+        if reconfiguration.ending is None:
+            reconfiguration.back_since_ns = self._clock.monotonic_ns()
+            self._begin_end(reconfiguration, State.ROLLING_BACK, self._go_back(reconfiguration, why))
+        await self._ended(reconfiguration)
 
     # --- after a crash, or when a switch comes back
 
     async def recover(self) -> None:
         """Finish or undo, by its rule, what the journal holds open and nobody is at work on. What cannot be reached stays open."""
         async with self._recovering:
+            for id, outcome in list(self._unwritten.items()):
+                self._write_end(id, outcome)
             for entry in self._journal.open:
-                if entry.reconfiguration not in self._under_way:
+                if self._is_left_open(entry):
                     await self._recover(entry)
 
     async def close(self) -> None:
-        """Roll back what is under way; for an orderly end of the daemon."""
-        for reconfiguration in self.under_way:
-            await self.roll_back(reconfiguration, "the daemon ends")
+        """Roll back what is under way, all at once; for an orderly end of the daemon."""
+        await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in self.under_way))
 
     def __call__(self, document: Document) -> None:
         """Sink: takes the agents' events."""
@@ -267,153 +241,123 @@ class Reconfigurer:
     async def _drive(self, reconfiguration: Reconfiguration) -> None:
         plan = reconfiguration.plan
         moving = [move for move in plan.moves if move.remove or move.add]
+        reconfiguration.started = _started(reconfiguration)
+        if reconfiguration.hosts:
+            await self._observing.begin(reconfiguration)
+            await self._check_unchanged(moving)  # that took its time
         if moving:
-            self._journal.begin(plan, reconfiguration=reconfiguration.id, run=reconfiguration.run)
+            try:
+                self._journal.begin(plan, reconfiguration=reconfiguration.id, run=reconfiguration.run)
+            except OSError as error:
+                raise FailedError(
+                    f"journal: cannot write the plan: {error}. Nothing was sent; free the disk of the data directory, then start the daemon anew"
+                ) from error
             reconfiguration.journaled = True
             self._to(reconfiguration, State.JOURNALED)
-        reconfiguration.started = {
-            "reconfiguration": reconfiguration.id,
-            "run": reconfiguration.run,
-            "hash": plan.hash,
-            "what": plan.what,
-            "links": [
-                {
-                    "link": str(planned.routed.link),
-                    "kept": planned.kept,
-                    "switches": sorted({one.switch for one in planned.routed.crossconnects}),
-                }
-                for planned in plan.links
-            ],
-            "moves": [
-                {"switch": move.switch, "remove": [*map(str, move.remove)], "add": [*map(str, move.add)]}
-                for move in plan.moves
-            ],
-        }
-        await self._observe(reconfiguration, reconfiguration.hosts)
         self._tell("reconfiguration.started", **reconfiguration.started)
         self._to(reconfiguration, State.DRIVING)
         _raise_first(await self._at_once(moving, lambda move: self._command(reconfiguration, move)))
         self._to(reconfiguration, State.READ_BACK)
-        _raise_first(
-            await self._at_once(moving, lambda move: switching.read_back(self._switches[move.switch], move, plan.mode))
-        )
+        _raise_first(await self._at_once(moving, lambda move: self._read_back(reconfiguration, move)))
         self._to(reconfiguration, State.DRIVEN)
 
+    async def _check_unchanged(self, moving: Sequence[SwitchMoves]) -> None:
+        if not moving:
+            return
+        observed = await self._read([move.switch for move in moving])
+        for move in moving:
+            there = {reading.crossconnect for reading in observed[move.switch]}
+            if there != set(move.before):
+                other = ", ".join(sorted(map(str, there.symmetric_difference(move.before))))
+                raise RefusedError(
+                    f"{move.switch}: changed meanwhile by somebody else ({other}); nothing was sent. Plan again"
+                )
+
     async def _command(self, reconfiguration: Reconfiguration, move: SwitchMoves) -> None:
-        exchange = await switching.change(self._switches[move.switch], move)
         data: dict[str, Json] = {
             "reconfiguration": reconfiguration.id,
             "switch": move.switch,
-            "commanded_ns": exchange.commanded_ns,
-            "acknowledged_ns": exchange.acknowledged_ns,
-            "commands": exchange.commands,
+            "commanded_ns": None,
+            "acknowledged_ns": None,
+            "commands": 1,
         }
-        reconfiguration.commanded.append(data)
-        self._tell("reconfiguration.commanded", **data)
+        try:
+            exchange = await switching.change(
+                self._switch(move.switch), move, lambda commanded_ns: data.update(commanded_ns=commanded_ns)
+            )
+            data |= {
+                "commanded_ns": exchange.commanded_ns,
+                "acknowledged_ns": exchange.acknowledged_ns,
+                "commands": exchange.commands,
+            }
+        finally:
+            if data["commanded_ns"] is not None:
+                reconfiguration.commanded.append(data)
+                self._tell("reconfiguration.commanded", **data)
 
-    async def _observe(self, reconfiguration: Reconfiguration, hosts: Iterable[str]) -> None:
-        for_s = (reconfiguration.plan.ready_within_s or 0.0) + 60.0
-        told = {host: self._to_tell(reconfiguration, host) for host in hosts}
-        await self._ask_hosts(
-            reconfiguration,
-            "observe",
-            told,
-            lambda host: {"peers": told[host][1], "for_s": for_s},
-            lambda host, data: reconfiguration.told.update({host: told[host]}),
-        )
+    async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves) -> None:
+        reconfiguration.remarks += await switching.read_back(self._switch(move.switch), move, reconfiguration.plan.mode)
 
-    async def _keep_observed(self, reconfiguration: Reconfiguration) -> None:
-        """Tell agents that started anew or could not be told at first, and those that probe them, as soon as they can be told.
+    def _begin_end(self, reconfiguration: Reconfiguration, state: State, end: Coroutine[None, None, None]) -> None:
+        """From here there is one end, and nobody's cancelling reaches it."""
+        timer = self._confirm_timers.pop(reconfiguration.id, None)
+        if timer is not None and timer is not asyncio.current_task():
+            timer.cancel()
+        self._to(reconfiguration, state)
+        reconfiguration.ending = asyncio.create_task(end, name=f"hwd:reconfigure/end-{reconfiguration.id}")
 
-        They watch from then on only: that they saw nothing change says nothing of the time before.
-        """
-        while True:
-            reconfiguration.agents_changed.clear()
-            late = [
-                host
-                for host in sorted({end.host for link in reconfiguration.not_ready for end in link.ends})
-                if self._agents.boot(host) is not None
-                and reconfiguration.told.get(host) != self._to_tell(reconfiguration, host)
-            ]
-            reconfiguration.observed_late.update(late)
-            await self._observe(reconfiguration, late)
-            await reconfiguration.agents_changed.wait()
+    async def _ended(self, reconfiguration: Reconfiguration) -> None:
+        if reconfiguration.ending is not None:
+            await asyncio.shield(reconfiguration.ending)
 
-    def _to_tell(self, reconfiguration: Reconfiguration, host: str) -> tuple[str | None, list[Json]]:
-        """For which boot of an agent it is, and its peers."""
-        return self._agents.boot(host), self._peers(reconfiguration, host)
-
-    def _peers(self, reconfiguration: Reconfiguration, host: str) -> list[Json]:
-        peers: list[Json] = []
-        for planned in reconfiguration.plan.links:
-            for end in planned.routed.link.ends:
-                peer = planned.routed.link.other(end)
-                if end.host == host and (address := self._agents.address(peer)) is not None:
-                    peers.append(
-                        {
-                            "port": str(end),
-                            "peer": str(peer),
-                            "peer_ip": address[0],
-                            "peer_probe_port": address[1],
-                            "kept": planned.kept,
-                        }
-                    )
-        return peers
-
-    async def _settle(self, reconfiguration: Reconfiguration) -> None:
-        def keep(host: str, data: Mapping[str, Json]) -> None:
-            ports = data.get("ports")
-            if isinstance(ports, Mapping) and host not in reconfiguration.observed_late:
-                for port, sampled in ports.items():
-                    if isinstance(sampled, Mapping):
-                        reconfiguration.sampled[f"{host}.{port}"] = sampled
-
-        await self._ask_hosts(reconfiguration, "settle", reconfiguration.hosts, lambda _: {}, keep)
-
-    async def _ask_hosts(
-        self,
-        reconfiguration: Reconfiguration,
-        verb: str,
-        hosts: Iterable[str],
-        arguments: Callable[[str], Mapping[str, Json]],
-        take: Callable[[str, Mapping[str, Json]], None],
-    ) -> None:
-        async def ask(host: str) -> None:
-            try:
-                asked = {"reconfiguration": reconfiguration.id, **arguments(host)}
-                take(host, await self._agents.command(host, verb, asked, within_s=OBSERVE_WITHIN_S))
-            except HwdError as error:
-                log.warning(
-                    "%s: agent of %s did not %s: %s. Its instants may stay unknown",
-                    reconfiguration.id,
-                    host,
-                    verb,
-                    error,
-                )
-
-        await asyncio.gather(*(ask(host) for host in hosts))
+    async def _go_back(self, reconfiguration: Reconfiguration, why: str) -> None:
+        outcome, said = Outcome.FAILED, f"{why}; the roll-back broke off"
+        try:
+            errors: list[BaseException] = []
+            if reconfiguration.journaled:
+                errors = await self._bring(reconfiguration.plan.moves, switching.way_back, within_s=ROLL_BACK_WITHIN_S)
+            if errors:
+                said = f"{why}; roll-back failed: {switching.joined(errors)}"
+            else:
+                outcome, said = Outcome.ROLLED_BACK, why
+        finally:
+            await self._end(reconfiguration, outcome, said)
 
     async def _end(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> None:
-        await self._settle(reconfiguration)
-        reconfiguration.outcome, reconfiguration.why = outcome, why
-        if reconfiguration.commanded or reconfiguration.events:
-            self._tell("timeline", **self._timeline(reconfiguration).to_data())
-        if reconfiguration.journaled and outcome is not Outcome.FAILED:
-            self._journal.end(reconfiguration.id, outcome=outcome)
-        reconfiguration.state = State.ENDED
-        self._under_way.pop(reconfiguration.id, None)
-        self._release(reconfiguration.id)
-        if reconfiguration.own_lease and reconfiguration.lease is not None:
-            await self._leases.release(reconfiguration.lease)
-        seconds = (self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9
-        self._tell(
-            "reconfiguration.ended",
-            reconfiguration=reconfiguration.id,
-            run=reconfiguration.run,
-            outcome=outcome,
-            why=why,
-            seconds=seconds,
-        )
+        try:
+            await self._observing.settle(reconfiguration)
+            if reconfiguration.commanded or reconfiguration.events:
+                self._tell("timeline", **self._timeline(reconfiguration).to_data())
+        finally:
+            reconfiguration.outcome, reconfiguration.why = outcome, why
+            stays_open = reconfiguration.journaled and outcome is Outcome.FAILED
+            if reconfiguration.journaled and not stays_open:
+                self._write_end(reconfiguration.id, outcome)
+            if not stays_open:
+                self._leases.let_go(reconfiguration.id)
+            reconfiguration.state = State.ENDED
+            self._under_way.pop(reconfiguration.id, None)
+            self._release(reconfiguration.id)
+            self._tell(
+                "reconfiguration.ended",
+                reconfiguration=reconfiguration.id,
+                run=reconfiguration.run,
+                outcome=outcome,
+                why=why,
+                seconds=(self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9,
+                remarks=[*reconfiguration.remarks],
+            )
+
+    def _write_end(self, id: str, outcome: Outcome) -> None:
+        """What cannot be written now is tried again by `recover`, and until then nobody takes it for left open."""
+        try:
+            self._journal.end(id, outcome=outcome)
+            self._unwritten.pop(id, None)
+        except OSError as error:
+            self._unwritten[id] = outcome
+            log.warning(
+                "journal: %s is %s, and that cannot be written: %s. A crash now would roll it back", id, outcome, error
+            )
 
     def _timeline(self, reconfiguration: Reconfiguration) -> Timeline:
         moved = [str(planned.routed.link) for planned in reconfiguration.plan.links if not planned.kept]
@@ -432,25 +376,53 @@ class Reconfigurer:
         self._moved_ns |= dict.fromkeys(moved, reconfiguration.started_ns)
         return timeline
 
+    def _is_left_open(self, entry: OpenEntry) -> bool:
+        return (
+            entry in self._journal.open
+            and entry.reconfiguration not in self._under_way
+            and entry.reconfiguration not in self._unwritten
+        )
+
     async def _recover(self, entry: OpenEntry) -> None:
         finish = entry.crash_rule is CrashRule.FINISH
-        errors = await self._bring(entry.moves, switching.way_on if finish else switching.way_back)
+        way = switching.way_on if finish else switching.way_back
+        errors = await self._bring(entry.moves, way, within_s=RECOVER_WITHIN_S)
         if errors:
-            log.warning("journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, switching.joined(errors))
+            why = switching.joined(errors)
+            if self._left_open.get(entry.reconfiguration) != why:
+                log.warning("journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
+            self._left_open[entry.reconfiguration] = why
             return
+        self._left_open.pop(entry.reconfiguration, None)
         outcome = Outcome.CONFIRMED if finish else Outcome.ROLLED_BACK
-        self._journal.end(entry.reconfiguration, outcome=outcome)
-        why = "the daemon ended before it did, or a switch could not be reached"
+        self._write_end(entry.reconfiguration, outcome)
+        self._leases.let_go(entry.reconfiguration)
+        why = "the daemon ended before it did, or a switch could not be driven"
         self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, outcome=outcome, why=why)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
 
     async def _bring(
-        self, moves: Iterable[SwitchMoves], way: Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
+        self,
+        moves: Iterable[SwitchMoves],
+        way: Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves],
+        *,
+        within_s: float,
     ) -> list[BaseException]:
-        return await self._at_once(
-            [move for move in moves if move.remove or move.add],
-            lambda move: switching.bring(self._switches[move.switch], move, way),
-        )
+        async def bring(move: SwitchMoves) -> None:
+            try:
+                async with asyncio.timeout(within_s):
+                    await switching.bring(self._switch(move.switch), move, way)
+            except TimeoutError:
+                raise DeadlineError(f"{move.switch}: not where it shall be within {within_s:g} s") from None
+
+        return await self._at_once([move for move in moves if move.remove or move.add], bring)
+
+    def _switch(self, name: str) -> SwitchDriver:
+        if (switch := self._switches.get(name)) is None:
+            raise FailedError(
+                f"{name}: no switch of this testbed file that the daemon drives. Put it back into the file, or bring its light in order by hand and move the journal away"
+            )
+        return switch
 
     async def _at_once(
         self, moves: Iterable[SwitchMoves], work: Callable[[SwitchMoves], Awaitable[None]]
@@ -486,9 +458,10 @@ class Reconfigurer:
                     f"{name}: reconfiguration {other} is under way on it. `hwd confirm {other}` or `hwd rollback {other}` ends it"
                 )
             for entry in self._journal.open:
-                if any(move.switch == name for move in entry.moves):
+                if self._is_left_open(entry) and any(move.switch == name for move in entry.moves):
+                    why = self._left_open.get(entry.reconfiguration, "not tried yet")
                     raise RefusedError(
-                        f"{name}: reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet; it is as soon as all its switches answer"
+                        f"{name}: reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: {why}. It is tried again and again"
                     )
         for name in wanted:
             self._claimed[name] = id
@@ -496,17 +469,34 @@ class Reconfigurer:
     def _release(self, id: str) -> None:
         self._claimed = {name: holder for name, holder in self._claimed.items() if holder != id}
 
-    def _stop_timer(self, reconfiguration: Reconfiguration) -> None:
-        timer = self._confirm_timers.pop(reconfiguration.id, None)
-        if timer is not None and timer is not asyncio.current_task():
-            timer.cancel()
-
     def _to(self, reconfiguration: Reconfiguration, state: State) -> None:
         reconfiguration.state = state
         self._tell("reconfiguration.state", reconfiguration=reconfiguration.id, state=state)
 
     def _tell(self, kind: str, **data: Json) -> None:
         self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
+
+
+def _started(reconfiguration: Reconfiguration) -> dict[str, Json]:
+    plan = reconfiguration.plan
+    return {
+        "reconfiguration": reconfiguration.id,
+        "run": reconfiguration.run,
+        "hash": plan.hash,
+        "what": plan.what,
+        "links": [
+            {
+                "link": str(planned.routed.link),
+                "kept": planned.kept,
+                "switches": sorted({one.switch for one in planned.routed.crossconnects}),
+            }
+            for planned in plan.links
+        ],
+        "moves": [
+            {"switch": move.switch, "remove": [*map(str, move.remove)], "add": [*map(str, move.add)]}
+            for move in plan.moves
+        ],
+    }
 
 
 def _raise_first(errors: list[BaseException]) -> None:

@@ -75,7 +75,7 @@ class World:
         self._version = version
         self._sinks = (self.documents.append, *sinks)
         self._addresses: Mapping[str, str] = {}
-        self._journal_disk = MemoryDisk()
+        self.journal_disk = MemoryDisk()
         self._spools = {name: MemoryDisk() for name in testbed.hosts}
         self._lives: dict[str, int] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -129,7 +129,7 @@ class World:
         self.nodes.kill(node)
         self._tasks.pop(node).cancel()
         if node == DAEMON:
-            self._journal_disk.crash()
+            self.journal_disk.crash()
         else:
             self._spools[node.removeprefix("agent ")].crash()
 
@@ -176,7 +176,7 @@ class World:
                 dialer=self._dialer(DAEMON), clock=self.clock, twin_address=self._addresses.get, environment={}
             ),
             records=Records(self._records_url, InlineOffload()),
-            journal_disk=self._journal_disk,
+            journal_disk=self.journal_disk,
             clock=self.clock,
             ids=self._ids(DAEMON),
             draws=self.draws,
