@@ -16,6 +16,7 @@ import typer
 from hwd_agents.agent import Agent
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.config import AgentConfig, broker_url, load_config
+from hwd_agents.priority import ask_for_real_time
 from hwd_agents.sources.rtnetlink import RtnetlinkLinks
 from hwd_agents.sources.sockets import HostSockets, NamespaceSockets, Sockets
 from hwd_agents.sources.sources import Sources
@@ -51,6 +52,8 @@ def run(
     try:
         loaded = load_config(config)
         with _spool_folder(loaded) as folder:
+            if loaded.realtime:
+                ask_for_real_time()
             asyncio.run(_live(loaded, folder))
     except HwdError as error:
         typer.echo(f"hwd-agent: {error.title}: {error}", err=True)

@@ -97,7 +97,10 @@ class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of it. `ports` are by their names in the testbed file; `origin` is what carrier and packets of this host are worth."""
+    """All of it. `ports` are by their names in the testbed file; `origin` is what carrier and packets of this host are worth.
+
+    `realtime`: ask for real-time priority, so that a busy host does not hold stamps up; without the right to it the agent runs all the same.
+    """
 
     testbed: str
     host: str
@@ -108,6 +111,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     clock: ClockConfig | None = None
     probe: ProbeConfig = ProbeConfig()
     sampling: SamplingConfig = SamplingConfig()
+    realtime: bool = True
 
     @property
     def origin(self) -> str:
