@@ -13,6 +13,7 @@ from hwd.fabric.graph import Graph, Leg, at_switch
 from hwd.fabric.light import LightMap, Trace
 from hwd.fabric.obstacle import explain
 from hwd.fabric.path import Path, Taken, find_path
+from hwd.fabric.reach import reached
 from hwd.fabric.state import State, lighting
 from hwd.model.link import Circuit, Link, RoutedLink, SwitchCrossconnect
 from hwd.model.testbed import NicPort, NicPortId, PortState, Testbed
@@ -96,6 +97,11 @@ class Fabric:
         """The links that these crossconnects make, with the circuits that they give them."""
         ways = self._ways(state)
         return tuple(self._routed_by(link, ways) for link in self._lit_by(ways).links)
+
+    def ports_reached(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[NicPortId]:
+        """NIC ports whose light these crossconnects may carry while all else is as in `state`; a switch that is not in it may pass light anywhere."""
+        ends = reached(self._graph, crossconnects, state)
+        return frozenset(self._owners[end] for end in ends if end in self._owners)
 
     def _check_ports(self, links: tuple[Link, ...]) -> None:
         used: dict[NicPortId, Link] = {}

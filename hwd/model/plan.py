@@ -63,8 +63,10 @@ class PlannedLink:
 class Plan:
     """All that is known before the first command. `hash` covers moves, state before, links and rules.
 
-    `dark`: links that lose their light and are not wanted. `expected_s`: from command to ready, from what the records say, else from what
-    the devices state (`expected_from` says which). `ready_within_s` None: ready is not asked for. `confirm_within_s` None: confirmed as soon as ready.
+    `dark`: links that lose their light and are not wanted. `touches`: ports, such as `ocs1.3` and `h0.eth0`, whose light it moves or may move; it
+    follows from the rest and from what is known of other switches, and is not in `hash`. `expected_s`: from command to ready, from what the records
+    say, else from what the devices state (`expected_from` says which). `ready_within_s` None: ready is not asked for. `confirm_within_s` None:
+    confirmed as soon as ready.
     """
 
     what: str
@@ -72,6 +74,7 @@ class Plan:
     moves: tuple[SwitchMoves, ...]
     links: tuple[PlannedLink, ...]
     dark: tuple[Link, ...]
+    touches: frozenset[str]
     expected_s: float
     expected_from: str
     warnings: tuple[str, ...]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from hwd.fabric.fabric import Fabric
-from hwd.fabric.state import crossconnect_ports
+from hwd.fabric.state import State, crossconnect_ports
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
 from hwd.model.plan import ApplyMode, CrashRule, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
@@ -94,14 +94,17 @@ class Planner:
             made, touched = self._fabric.routed_of(then), frozenset(request.crossconnects)
             after = frozenset(one.link for one in made)
             links = tuple(sorted((one for one in made if one.crossconnects & touched), key=str))
+        dark = tuple(sorted(before - after, key=str))
+        planned = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links)
         moving = [move.switch for move in moves if move.remove or move.add]
         expected_s, expected_from = self._expect(moving) if moving else (0.0, "nothing moves")
         return Plan(
             what=request.what,
             mode=request.mode,
             moves=moves,
-            links=tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links),
-            dark=tuple(sorted(before - after, key=str)),
+            links=planned,
+            dark=dark,
+            touches=self._touches(moves, planned, dark, now, then),
             expected_s=expected_s,
             expected_from=expected_from,
             warnings=self._warnings(observed, wanted.crossconnects),
@@ -147,6 +150,25 @@ class Planner:
             before=before,
         )
 
+    def _touches(
+        self,
+        moves: tuple[SwitchMoves, ...],
+        planned: tuple[PlannedLink, ...],
+        dark: tuple[Link, ...],
+        now: State,
+        then: State,
+    ) -> frozenset[str]:
+        """Moved switch ports, NIC ports of links that are wanted or go dark, and NIC ports whose light a moved crossconnect carries, or will carry.
+
+        The last do not follow from the links: light of one way only makes no link, nor does light through a switch that was not read.
+        """
+        removed = _moved(moves, lambda move: move.remove)
+        added = _moved(moves, lambda move: move.add)
+        links = [*(one.routed.link for one in planned if not one.kept), *dark]
+        ports = {end for link in links for end in link.ends}
+        ports |= self._fabric.ports_reached(removed, now) | self._fabric.ports_reached(added, then)
+        return crossconnect_ports([*removed, *added]) | {str(port) for port in ports}
+
     def _state(
         self, moves: tuple[SwitchMoves, ...], observed: Observed, *, after: bool
     ) -> dict[str, frozenset[Crossconnect]]:
@@ -164,15 +186,22 @@ class Planner:
         )
 
 
-def touched_ports(plan: Plan) -> frozenset[str]:
-    """Ports that a lease must cover, or nobody else's may: moved switch ports, and NIC ports that are wanted or go dark."""
-    moved = (
-        SwitchCrossconnect(switch=move.switch, crossconnect=one)
-        for move in plan.moves
-        for one in (*move.remove, *move.add)
+def moved_ports(moves: Iterable[SwitchMoves]) -> frozenset[str]:
+    """Switch ports that some moves are about."""
+    return crossconnect_ports(
+        SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in (*move.remove, *move.add)
     )
-    links = [planned.routed.link for planned in plan.links if not planned.kept] + list(plan.dark)
-    return crossconnect_ports(moved) | {str(end) for link in links for end in link.ends}
+
+
+def touched_ports(plan: Plan) -> frozenset[str]:
+    """Ports that a lease must cover, or nobody else's may."""
+    return plan.touches
+
+
+def _moved(
+    moves: Iterable[SwitchMoves], which: Callable[[SwitchMoves], Iterable[Crossconnect]]
+) -> list[SwitchCrossconnect]:
+    return [SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in which(move)]
 
 
 def _check_ends(name: str, crossconnects: Iterable[Crossconnect], ends: frozenset[PortSide]) -> None:

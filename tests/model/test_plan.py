@@ -11,6 +11,7 @@ PLAN = Plan(
     moves=(MOVES,),
     links=(),
     dark=(),
+    touches=frozenset(),
     expected_s=3.0,
     expected_from="records",
     warnings=(),
@@ -33,7 +34,7 @@ def test_plan_without_moves_is_empty() -> None:
 
 def test_hash_stands_for_moves_state_and_rules_and_not_for_what_is_expected() -> None:
     assert len(PLAN.hash) == 12
-    assert replace(PLAN, expected_s=9.0, warnings=("x",)).hash == PLAN.hash
+    assert replace(PLAN, expected_s=9.0, warnings=("x",), touches=frozenset({"ocs1.1"})).hash == PLAN.hash
     others = [
         replace(PLAN, moves=(replace(MOVES, before=(ONE,)),)),
         replace(PLAN, moves=(replace(MOVES, add=()),)),

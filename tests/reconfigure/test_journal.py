@@ -29,6 +29,7 @@ def plan(rule: CrashRule = CrashRule.ROLL_BACK) -> Plan:
         moves=(MOVES,),
         links=(),
         dark=(),
+        touches=frozenset(),
         expected_s=0.0,
         expected_from="nothing",
         warnings=(),

@@ -1,0 +1,67 @@
+"""What a crossconnect has to do with: the devices whose light may come to it, and those that its light may get to."""
+
+from collections.abc import Iterable
+
+from hwd.fabric.graph import Graph, at_switch, gives, joinable, takes
+from hwd.fabric.state import State
+from hwd.model.link import SwitchCrossconnect
+from hwd.model.testbed import Switch
+from hwd_drivers.kit.values import Crossconnect, FibreEnd, PortSide
+
+
+def reached(graph: Graph, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[FibreEnd]:
+    """Transmitters from which light may come to these crossconnects, and receivers that it may get to behind them.
+
+    Every crossconnect of `state` counts as passing light, whatever its mirrors do. Of a switch that is not in `state` nobody knows what it joins:
+    it may pass light from any end to any other.
+    """
+    passage = _Passage(graph, state)
+    ends = {at_switch(one.switch, end) for one in crossconnects for end in one.crossconnect.ends}
+    return passage.follow(ends, onward=True) | passage.follow(ends, onward=False)
+
+
+class _Passage:
+    def __init__(self, graph: Graph, state: State) -> None:
+        self._graph = graph
+        self._switches = graph.testbed.switches
+        self._state = state
+        self._joined: dict[str, dict[PortSide, PortSide]] = {}
+
+    def follow(self, ends: Iterable[FibreEnd], *, onward: bool) -> frozenset[FibreEnd]:
+        """The devices behind these ends of switches: with the light (`onward`), or against it."""
+        may_begin = gives if onward else takes
+        pending = [end for end in ends if may_begin(self._switches[end.owner], end.port_side)]
+        seen = set(pending)
+        found: set[FibreEnd] = set()
+        while pending:
+            end = pending.pop()
+            legs = self._graph.legs.get(end, ()) if onward else self._graph.into.get(end, ())
+            for far in (leg.end if onward else leg.start for leg in legs):
+                switch = self._switches.get(far.owner)
+                if switch is None:
+                    found.add(far)
+                    continue
+                new = [end for end in self._through(switch, far.port_side, onward=onward) if end not in seen]
+                seen.update(new)
+                pending += new
+        return frozenset(found)
+
+    def _through(self, switch: Switch, at: PortSide, *, onward: bool) -> list[FibreEnd]:
+        """Ends that light may go on by, or may have come in by."""
+        others: Iterable[PortSide] = switch.capabilities.ends
+        if switch.name in self._state:
+            joined = self._joined_in(switch.name)
+            others = (joined[at],) if at in joined else ()
+        return [
+            at_switch(switch.name, other)
+            for other in others
+            if (joinable(switch, at, other) if onward else joinable(switch, other, at))
+        ]
+
+    def _joined_in(self, switch: str) -> dict[PortSide, PortSide]:
+        if (joined := self._joined.get(switch)) is None:
+            joined = self._joined[switch] = {}
+            for each in self._state[switch]:
+                a, b = (each if isinstance(each, Crossconnect) else each.crossconnect).ends
+                joined[a], joined[b] = b, a
+        return joined

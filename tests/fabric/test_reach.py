@@ -1,0 +1,71 @@
+from collections.abc import Callable
+
+import pytest
+
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.state import State
+from hwd.model.link import SwitchCrossconnect
+from hwd.model.testbed import Testbed
+from hwd_drivers.kit.values import Crossconnect
+
+Make = Callable[[str], Testbed]
+
+TWO_SWITCHES = """switches:
+  ocs1: {driver: oxc, model: one-way, size: 8, address: '10.0.0.5'}
+  ocs2: {driver: oxc, model: one-way, size: 8, address: '10.0.0.6'}
+hosts:
+  h0: {nics: {eth0: {module: 100g-lr4}, eth1: {module: 100g-lr4}}}
+  h1: {nics: {eth0: {module: 100g-lr4}, eth1: {module: 100g-lr4}}}
+fibres:
+  - h0.eth0 <-> ocs1.1
+  - h0.eth1 <-> ocs1.2
+  - h1.eth0 <-> ocs2.1
+  - h1.eth1 <-> ocs2.2
+  - ocs1.8B -> ocs2.8A
+  - ocs2.8B -> ocs1.8A
+"""
+
+
+def state(**crossconnects: str) -> State:
+    return {switch: frozenset(map(Crossconnect.parse, texts.split())) for switch, texts in crossconnects.items()}
+
+
+def reached(testbed: Testbed, crossconnect: str, there: State) -> set[str]:
+    return set(map(str, Fabric(testbed).ports_reached([SwitchCrossconnect.parse(crossconnect)], there)))
+
+
+def test_one_way_of_light_reaches_its_sender_and_its_receiver(star: Callable[..., Testbed]) -> None:
+    testbed = star(hosts=2, ports=2)
+    assert reached(testbed, "ocs1:1A-3B", state(ocs1="1A-3B 2A-4B")) == {"h0.eth0", "h1.eth0"}
+    assert reached(testbed, "ocs1:1A-9B", state(ocs1="")) == {"h0.eth0"}
+    assert reached(testbed, "ocs1:9A-10B", state(ocs1="")) == set()
+
+
+@pytest.mark.parametrize(
+    ("there", "found"),
+    [
+        (state(ocs1="1A-8B", ocs2="8A-1B"), {"h0.eth0", "h1.eth0"}),
+        (state(ocs1="1A-8B", ocs2=""), {"h0.eth0"}),
+        (state(ocs1="1A-8B"), {"h0.eth0", "h1.eth0", "h1.eth1"}),
+    ],
+    ids=["through the next switch", "not where that passes nothing", "anywhere where that was not read"],
+)
+def test_light_is_followed_with_its_direction(make: Make, there: State, found: set[str]) -> None:
+    assert reached(make(TWO_SWITCHES), "ocs1:1A-8B", there) == found
+
+
+def test_light_is_followed_back_to_where_it_comes_from(make: Make) -> None:
+    testbed = make(TWO_SWITCHES)
+    assert reached(testbed, "ocs2:8A-1B", state(ocs1="2A-8B", ocs2="8A-1B")) == {"h0.eth1", "h1.eth0"}
+    assert reached(testbed, "ocs2:8A-1B", state(ocs2="8A-1B")) == {"h0.eth0", "h0.eth1", "h1.eth0"}
+
+
+def test_a_ring_of_fibres_ends(make: Make) -> None:
+    testbed = make(TWO_SWITCHES)
+    assert reached(testbed, "ocs1:8A-8B", state(ocs1="8A-8B", ocs2="8A-8B")) == set()
+    assert reached(testbed, "ocs1:8A-8B", {}) == {"h0.eth0", "h0.eth1", "h1.eth0", "h1.eth1"}
+
+
+def test_what_stands_and_is_dark_now_counts_as_passing(make: Make) -> None:
+    testbed = make(TWO_SWITCHES.replace("model: one-way", "model: both-ways"))
+    assert reached(testbed, "ocs1:1A-8B", state(ocs1="1A-8B", ocs2="8A-2B")) == {"h0.eth0", "h1.eth1"}
