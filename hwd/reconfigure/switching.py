@@ -44,10 +44,13 @@ async def change(
     return await driver.change(remove=move.remove, add=move.add, deadline_s=deadline_s, on_commanded=on_commanded)
 
 
-async def read_back(driver: SwitchDriver, move: SwitchMoves, mode: ApplyMode = ApplyMode.UPDATE) -> None:
+async def read_back(
+    driver: SwitchDriver, move: SwitchMoves, mode: ApplyMode = ApplyMode.UPDATE, *, lit: bool = True
+) -> tuple[str, ...]:
     """Compare what the switch reports with what it was asked for; waits while it is tuning.
 
-    Raises FailedError naming every difference.
+    Raises FailedError naming every difference, with `lit` also where something new is held dark. Returns a remark for each thing that we did not ask
+    for and that is not as it was: crossconnects of others that are gone, and those that were to stay and are held dark.
     """
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + TUNED_WITHIN_S
@@ -66,21 +69,38 @@ async def read_back(driver: SwitchDriver, move: SwitchMoves, mode: ApplyMode = A
     differences += [
         f"{one} is still tuning after {TUNED_WITHIN_S:.0f} s" for one in sorted(tuning, key=Crossconnect.sort_key)
     ]
-    differences += [f"{one} is reported as failed" for one in wanted if states.get(one) is CrossconnectState.FAILED]
+    failed = [one for one in wanted if states.get(one) is CrossconnectState.FAILED]
+    differences += [f"{one} is reported as failed" for one in sorted(failed, key=Crossconnect.sort_key)]
+    blocked = [one for one in move.add if lit and states.get(one) is CrossconnectState.BLOCKED]
+    differences += [f"{one} is set, and held dark by a shutter or an override" for one in blocked]
     if differences:
         raise FailedError(
             f"{move.switch}: it answered, but does not report what was asked for: {'; '.join(differences)}"
         )
+    gone = move.after - wanted - states.keys() if mode is not ApplyMode.OVERWRITE else frozenset[Crossconnect]()
+    remarks = [
+        f"{move.switch}: {one} was there before and is gone; it was not to be touched"
+        for one in sorted(gone, key=Crossconnect.sort_key)
+    ]
+    remarks += [
+        f"{move.switch}: {one} stayed, and is held dark by a shutter or an override"
+        for one in move.keep
+        if states.get(one) is CrossconnectState.BLOCKED
+    ]
+    return tuple(remarks)
 
 
 def way_back(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves:
-    """The moves from what is reported now to what was there before `move`, touching nothing that `move` did not touch."""
+    """The moves from what is reported now to what was there before `move`, touching nothing that `move` did not touch.
+
+    What was to stay and is gone was taken by somebody else, who had a reason: it does not hold up the way back.
+    """
     there = frozenset(reading.crossconnect for reading in now)
     return SwitchMoves(
         switch=move.switch,
         remove=tuple(one for one in move.add if one in there and one not in move.before),
         add=tuple(one for one in move.remove if one not in there),
-        keep=move.keep,
+        keep=tuple(one for one in move.keep if one in there),
         before=tuple(sorted(there, key=Crossconnect.sort_key)),
     )
 
@@ -104,6 +124,7 @@ async def bring(
 ) -> None:
     """Read a switch, send it `way` (back or on), and read it back.
 
+    Whether it was lit before is not known, so that a crossconnect that is held dark is taken for brought.
     Raises what the driver raises, and FailedError where an end is taken by a crossconnect that is not ours, or the read-back differs.
     """
     now = await driver.read()
@@ -123,7 +144,7 @@ async def bring(
                 )
     if moves.remove or moves.add:
         await change(driver, moves)
-    await read_back(driver, moves)
+    await read_back(driver, moves, lit=False)
 
 
 def joined(errors: Sequence[BaseException]) -> str:

@@ -51,12 +51,13 @@ def moves(*, remove: str = "", add: str = "", keep: str = "", before: str = "") 
 
 
 class Switch:
-    """A switch on the mirrors that all twins share; what stands in `failed` it reports so until it is made anew."""
+    """A switch on the mirrors that all twins share; what stands in `failed` it reports so until it is made anew, what is in `blocked` always."""
 
     def __init__(self, text: str = "", timing: str = "ideal") -> None:
         self.mirror = Mirror(name="ocs1", capabilities=CAPABILITIES, timing=find_timing(timing), draws=Draws(1))
         self.mirror.connect(pairs(text), self._now_ns(), move=False)
         self.failed: set[Crossconnect] = set()
+        self.blocked: set[Crossconnect] = set()
         self.changes = 0
         self.reads = 0
 
@@ -65,6 +66,8 @@ class Switch:
         return tuple(
             CrossconnectReading(crossconnect=one.crossconnect, state=CrossconnectState.FAILED)
             if one.crossconnect in self.failed
+            else CrossconnectReading(crossconnect=one.crossconnect, state=CrossconnectState.BLOCKED)
+            if one.crossconnect in self.blocked
             else one
             for one in self.mirror.readings(self._now_ns())
         )
@@ -98,7 +101,7 @@ def test_what_is_as_asked_for_is_read_back() -> None:
         switch = Switch("1A-2B 7A-8B")
         move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
         await switching.change(switch, move)
-        await switching.read_back(switch, move)
+        assert await switching.read_back(switch, move) == ()
         assert switch.reads == 1
 
     run_virtual(main())
@@ -215,6 +218,59 @@ def test_back_from_any_point_of_a_change_is_the_state_before(before: str, wanted
             switch.mirror.disconnect(remove, 0)  # the first half only
         await switching.bring(switch, move, switching.way_back)
         assert {one.crossconnect for one in switch.latest} == set(pairs(before))
+
+    run_virtual(main())
+
+
+def test_what_others_had_and_is_gone_is_remarked() -> None:
+    async def main() -> None:
+        switch = Switch("7A-8B")
+        move = moves(add="1A-2B", keep="7A-8B", before="5A-6B 7A-8B")
+        await switching.change(switch, move)
+        said = ("ocs1: 5A-6B was there before and is gone; it was not to be touched",)
+        assert await switching.read_back(switch, move) == said
+
+    run_virtual(main())
+
+
+def test_one_that_is_held_dark_is_no_success() -> None:
+    async def main() -> None:
+        switch = Switch()
+        switch.blocked = set(pairs("1A-2B"))
+        move = moves(add="1A-2B")
+        await switching.change(switch, move)
+        with pytest.raises(FailedError, match="1A-2B is set, and held dark by a shutter or an override"):
+            await switching.read_back(switch, move)
+
+    run_virtual(main())
+
+
+def test_one_that_stays_and_is_held_dark_is_remarked() -> None:
+    async def main() -> None:
+        switch = Switch("1A-2B")
+        switch.blocked = set(pairs("1A-2B"))
+        (said,) = await switching.read_back(switch, moves(keep="1A-2B", before="1A-2B"))
+        assert said == "ocs1: 1A-2B stayed, and is held dark by a shutter or an override"
+
+    run_virtual(main())
+
+
+def test_what_was_held_dark_before_is_brought_back_as_it_was() -> None:
+    async def main() -> None:
+        switch = Switch("1A-3B")
+        switch.blocked = set(pairs("1A-2B"))
+        await switching.bring(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), switching.way_back)
+        assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
+
+    run_virtual(main())
+
+
+def test_what_was_to_stay_and_is_gone_does_not_hold_up_the_way_back() -> None:
+    async def main() -> None:
+        switch = Switch("1A-3B")  # somebody removed 7A-8B by hand
+        move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
+        await switching.bring(switch, move, switching.way_back)
+        assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
 
     run_virtual(main())
 
