@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, NoReturn
 
 from hwd_drivers.kit.abilities import CrossConnects, Device, PowerReadings
@@ -19,7 +20,15 @@ from hwd_drivers.kit.errors import (
     ProtocolError,
 )
 from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.values import Capabilities, Crossconnect, CrossconnectReading, Exchange, Identity, PowerReading
+from hwd_drivers.kit.values import (
+    Capabilities,
+    Crossconnect,
+    CrossconnectReading,
+    Exchange,
+    Identity,
+    PortSide,
+    PowerReading,
+)
 
 FIRST_RETRY_S: Final = 0.5
 """The first pause is drawn from 0 to this; the bound doubles with each failure."""
@@ -172,22 +181,38 @@ class Supervisor:
         self._up.set()
 
     async def _attend(self, device: Device) -> NoReturn:
-        """Look at the switch each `poll_s` until it is lost; raises the cause. A look that fails ends the session: the next one starts clean."""
+        """Look at the switch each `poll_s` until it is lost; raises the cause. A look that fails ends the session: the next one starts clean.
+
+        Not so while a change is under way: it may take all of the time that it was given, and a unit that answers in order has none for us.
+        """
         monitored = self.capabilities.monitored if self.capabilities is not None else ()
         powers = device if monitored and isinstance(device, PowerReadings) else None
         lost = asyncio.create_task(device.lost(), name=f"hwd:{self.name}/lost")
         try:
             while True:
                 if powers is not None:
-                    self._note_power(await powers.read_power(monitored, deadline_s=self._deadline_s()))
+                    await self._look(partial(self._read_power, powers, monitored))
                 await asyncio.wait((lost,), timeout=self.poll_s)
                 if lost.done():
                     raise lost.result()
-                if not self._changing:
-                    await self.read()
+                await self._look(self.read)
         finally:
             lost.cancel()
             await asyncio.wait((lost,))
+
+    async def _look(self, look: Callable[[], Awaitable[object]]) -> None:
+        if self._changing:
+            return
+        changes = self._changes
+        try:
+            await look()
+        except (DeadlineError, DeviceError) as error:
+            if changes == self._changes:
+                raise
+            log.debug("%s: a look failed while a change was under way: %s", self.name, error)
+
+    async def _read_power(self, powers: PowerReadings, ends: Sequence[PortSide]) -> None:
+        self._note_power(await powers.read_power(ends, deadline_s=self._deadline_s()))
 
     def _connected(self) -> CrossConnects:
         if self._switch is None:

@@ -340,6 +340,32 @@ async def test_a_reading_that_a_change_overlapped_is_given_and_not_told(world: W
 
 
 @in_world
+async def test_a_slow_change_is_not_cut_off_by_looks(world: World) -> None:
+    await world.start()
+    await asyncio.sleep(0.3)
+    world.twin.faults.slow_s = 3.0
+    await world.change(add="1A-2B", within_s=5)
+    world.twin.faults.slow_s = 0.0
+    await asyncio.sleep(3)
+    assert world.told("switch.down") == []
+    assert [each["outcome"] for each in world.told("switch.command")] == ["done"]
+    assert world.told("switch.read")[-1]["added"] == ["1A-2B"]
+
+
+@in_world
+async def test_a_look_that_a_change_overtook_may_fail(world: World) -> None:
+    await world.start()
+    await asyncio.sleep(0.9)
+    world.twin.faults.slow_s = 1.0
+    await asyncio.sleep(0.2)  # a look is under way, and its answer will be late
+    await world.change(add="1A-2B", within_s=5)
+    world.twin.faults.slow_s = 0.0
+    await asyncio.sleep(3)
+    assert world.told("switch.down") == []
+    assert len(world.opened_s) == 1
+
+
+@in_world
 async def test_power_is_told_when_it_moved(world: World) -> None:
     await world.start()
     await world.change(add="1A-2B")
