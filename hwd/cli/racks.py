@@ -79,7 +79,12 @@ def serve(
         ),
     ] = None,
     mqtt: Annotated[
-        str, typer.Option("--mqtt", metavar="embedded|URL", help="A broker inside, or mqtt://host:port.")
+        str,
+        typer.Option(
+            "--mqtt",
+            metavar="BROKER",
+            help="`embedded`, `embedded:HOST:PORT` for agents elsewhere, or mqtt://host:port.",
+        ),
     ] = "embedded",
     no_twin: Annotated[
         bool, typer.Option("--no-twin", help="Do not start the twin rack; somebody runs `hwd twin up`.")

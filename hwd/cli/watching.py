@@ -31,7 +31,7 @@ def status(url: Url = None, json: Json = False) -> None:
     bus = "connected" if now["bus"]["connected"] else "not connected"
     output.say(f"testbed {now['testbed']}, hwd {now['version']}, broker {now['bus']['address']} {coloured(bus)}")
     output.say()
-    output.table(("switch", "state", "what", "crossconnects"), [_switch(switch) for switch in now["switches"]])
+    output.table(("switch", "state", "what", "crossconnects"), [switch_row(switch) for switch in now["switches"]])
     output.say()
     output.table(("host", "state", "clock", "ports with carrier"), [_host(host) for host in now["hosts"]])
     output.say()
@@ -118,7 +118,10 @@ def _stage(stage: dict[str, Any] | None) -> str:
     return str(stage["knowledge"]) if stage["seconds"] is None else seconds(stage["seconds"])
 
 
-def _switch(switch: dict[str, Any]) -> tuple[object, ...]:
+def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
+    """A switch in the table of `hwd status`."""
+    if switch["up"] is None:
+        return switch["switch"], f"owned by {switch['owner']}", "", ""
     if not switch["up"]:
         return switch["switch"], "down", switch["cause"], ""
     states: dict[str, int] = {}

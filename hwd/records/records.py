@@ -15,7 +15,7 @@ from hwd.records.run import Run, RunOutcome
 from hwd.records.schema import alignments, documents, leases, runs, seen
 from hwd.records.store import Store
 from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.errors import BugError, ConfigError
+from hwd_drivers.kit.errors import BugError, ConfigError, UnknownError
 from hwd_drivers.kit.offload import Offload
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ class Records:
         return await self._read(self._runs, limit)
 
     async def run(self, id: str) -> Run:
-        """By its id or the start of it; raises ConfigError where that fits none or several."""
+        """By its id or the start of it; raises UnknownError where that fits none, ConfigError where it fits several."""
         return await self._read(self._run, id)
 
     # --- documents
@@ -222,7 +222,7 @@ class Records:
             case [run]:
                 return run
             case []:
-                raise ConfigError(f"run {id!r}: there is none in the records. `hwd runs` lists them")
+                raise UnknownError(f"run {id!r}: there is none in the records. `hwd runs` lists them")
             case several:
                 named = ", ".join(run.id for run in several[:5]) + (" ..." if len(several) > 5 else "")
                 raise ConfigError(f"run {id!r}: {len(several)} runs start so ({named}). Write more of it")

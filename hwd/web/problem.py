@@ -22,11 +22,13 @@ from hwd_drivers.kit.errors import (
     NotReadyError,
     ProtocolError,
     RefusedError,
+    UnknownError,
 )
 
 MEDIA_TYPE = "application/problem+json"
 
 _STATUS: tuple[tuple[type[HwdError], int], ...] = (
+    (UnknownError, 404),
     (ConfigError, 422),
     (RefusedError, 409),
     (DeadlineError, 504),

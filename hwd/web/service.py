@@ -12,7 +12,7 @@ from hwd.fabric.claims import all_ports
 from hwd.model.lease import Lease
 from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Testbed
-from hwd.playbook.runner import Runner
+from hwd.playbook.runner import Runner, SafeState
 from hwd.reconfigure.history import History
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import Request
@@ -20,13 +20,16 @@ from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
-from hwd.records.run import Run
+from hwd.records.run import Run, RunOutcome
 from hwd.web.hub import Hub
 from hwd.web.linkboard import Linkboard
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, RefusedError
 from hwd_drivers.kit.ids import Ids
+
+PLANS_KEPT = 256
+"""Plans that can be applied by their hash; nobody comes back to older ones."""
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +77,7 @@ class Service:
         self._virtual_time = virtual_time
         self._planned: dict[str, Request] = {}
         self._runs: dict[str, tuple[Runner, asyncio.Task[None]]] = {}
+        self._starting = asyncio.Lock()
         self._applies: dict[str, asyncio.Task[dict[str, Json]]] = {}
         self._closing = False
 
@@ -95,16 +99,18 @@ class Service:
         }
 
     def ready(self) -> dict[str, Json]:
-        """`ready` is true when every switch answers and the broker is there; `why` lists what is not."""
+        """`ready` is true when every switch that is ours answers and the broker is there; `why` lists what is not."""
         address, connected = self._bus_address()
         why = [] if connected else [f"broker {address} is not connected"]
         why += [
-            f"switch {switch['switch']} is down: {switch['cause']}" for switch in self.switches() if not switch["up"]
+            f"switch {switch['switch']} is down: {switch['cause']}"
+            for switch in self.switches()
+            if switch["up"] is False
         ]
         return {"ready": not why, "why": list[Json](why)}
 
     def switches(self) -> list[dict[str, Json]]:
-        """[{switch, up, cause, vendor, model, serial, firmware, crossconnects: [{id, state}], power_dbm: {end: dBm or None}}]"""
+        """[{switch, owner, up, cause, vendor, model, serial, firmware, crossconnects: [{id, state}], power_dbm: {end: dBm or None}}]"""
         return self._switches()
 
     def hosts(self) -> list[dict[str, Json]]:
@@ -140,7 +146,10 @@ class Service:
 
     async def plan(self, request: Request) -> dict[str, Json]:
         plan = await self._reconfigurer.plan(request)
+        self._planned.pop(plan.hash, None)
         self._planned[plan.hash] = request
+        if len(self._planned) > PLANS_KEPT:
+            del self._planned[next(iter(self._planned))]
         return plan.to_data()
 
     async def apply(self, request: Request, *, expect_hash: str | None = None) -> dict[str, Json]:
@@ -159,11 +168,11 @@ class Service:
         return task.result()
 
     async def apply_hash(self, hash: str) -> dict[str, Json]:
-        """Apply a plan that `plan` made since the daemon started; refused when the switches differ by now."""
+        """Apply a plan that `plan` made, one of the last `PLANS_KEPT`; refused when the switches differ by now."""
         request = self._planned.get(hash)
         if request is None:
             raise RefusedError(
-                f"plan {hash}: not known to this daemon since its start. Make it again with `hwd plan`, and apply its hash"
+                f"plan {hash}: not known to this daemon, which keeps the last {PLANS_KEPT} since its start. Make it again with `hwd plan`, and apply its hash"
             )
         return await self.apply(request, expect_hash=hash)
 
@@ -209,7 +218,11 @@ class Service:
 
     async def start_run(self, *, text: str, file: str, parameters: Mapping[str, str]) -> dict[str, Json]:
         """Check the playbook, start it, and return {run, steps}; raises ConfigError with every problem, before anything moves."""
-        self._check_open()
+        async with self._starting:  # `close` waits for it
+            self._check_open()
+            return await self._start_run(text, file, parameters)
+
+    async def _start_run(self, text: str, file: str, parameters: Mapping[str, str]) -> dict[str, Json]:
         playbook = load_playbook_text(text, file=file, overrides=parameters, testbed=self.testbed)
         run = Runner(
             self._ids.token(length=8),
@@ -236,6 +249,16 @@ class Service:
                 started_wall_ns=self._clock.wall_ns(),
             )
         )
+        if self._closing:
+            why = "the daemon ended before its first step"
+            await self._records.end_run(
+                run.id,
+                outcome=RunOutcome.ABORTED,
+                why=why,
+                safe_state=SafeState.AS_APPLIED,
+                ended_wall_ns=self._clock.wall_ns(),
+            )
+            raise RefusedError(f"run {run.id}: {why}; nothing was moved")
         self._tell(
             "run.started",
             run=run.id,
@@ -253,13 +276,18 @@ class Service:
             await asyncio.shield(self._runs[id][1])
 
     async def abort_run(self, id: str, *, by: str) -> dict[str, Json]:
-        """End a run in its safe state; returns {run, outcome, why, safe_state} within 5 s."""
-        for run, task in [both for name, both in self._runs.items() if name.startswith(id)]:
-            run.abort(by)
-            await asyncio.shield(task)
-            assert run.end is not None
-            return {"run": run.id, "outcome": run.end.outcome, "why": run.end.why, "safe_state": run.end.safe_state}
-        raise RefusedError(f"run {id}: not under way. Under way: {', '.join(self._runs) or 'none'}")
+        """End a run, named by its id or the beginning of it, in its safe state; returns {run, outcome, why, safe_state} within 5 s."""
+        match [id] if id in self._runs else [name for name in self._runs if name.startswith(id)]:
+            case [name]:
+                run, task = self._runs[name]
+            case []:
+                raise RefusedError(f"run {id}: not under way. Under way: {', '.join(self._runs) or 'none'}")
+            case several:
+                raise RefusedError(f"run {id}: several under way start so ({', '.join(several)}). Write more of it")
+        run.abort(by)
+        await asyncio.shield(task)
+        assert run.end is not None
+        return {"run": run.id, "outcome": run.end.outcome, "why": run.end.why, "safe_state": run.end.safe_state}
 
     async def runs(self) -> list[dict[str, Json]]:
         """Newest first."""
@@ -286,6 +314,8 @@ class Service:
             apply.cancel()
         await asyncio.gather(*applies, return_exceptions=True)
         await self._reconfigurer.close()
+        async with self._starting:
+            pass  # one that was about to begin has ended its record
 
     # --- inside
 

@@ -1,19 +1,21 @@
 """What the switches last said, kept from documents: the status screen's view of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
+from hwd.model.testbed import Switch
 from hwd_drivers.kit.documents import Document, Json
 
 
 class Switchboard:
-    """A `Sink`. A switch that is down keeps what it last reported; `up` says that it may be old."""
+    """A `Sink`. A switch that is down keeps what it last reported; `up` says that it may be old, and is None where a host drives the switch."""
 
-    def __init__(self, switches: Iterable[str]) -> None:
+    def __init__(self, switches: Mapping[str, Switch]) -> None:
         self._switches: dict[str, dict[str, Json]] = {
             name: {
                 "switch": name,
-                "up": False,
-                "cause": "no session yet",
+                "owner": switch.owner,
+                "up": False if switch.owner is None else None,
+                "cause": "no session yet" if switch.owner is None else f"driven by host {switch.owner}",
                 "vendor": None,
                 "model": None,
                 "serial": None,
@@ -21,7 +23,7 @@ class Switchboard:
                 "crossconnects": [],
                 "power_dbm": {},
             }
-            for name in switches
+            for name, switch in switches.items()
         }
 
     def __call__(self, document: Document) -> None:

@@ -151,6 +151,9 @@ async def test_a_bad_playbook_starts_nothing(desk: Any, client: Client) -> None:
 async def test_a_run_that_is_not_there_is_bad_input(desk: Any, client: Client) -> None:
     with pytest.raises(ConfigError, match="there is none"):
         await desk.call(client.run, "nowhere")
+    for path in ("nowhere", "nowhere/documents"):
+        answer = await desk.call(httpx.get, f"{desk.url}/api/v1/runs/{path}")
+        assert (answer.status_code, answer.json()["status"], answer.json()["exit_status"]) == (404, 404, 2)
 
 
 async def test_an_aborted_run_says_by_whom(desk: Any, client: Client) -> None:

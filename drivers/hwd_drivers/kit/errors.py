@@ -2,6 +2,7 @@
 
     HwdError
     ├── ConfigError      the input is wrong; nothing was touched                    exit 2
+    │   └── UnknownError     it names something that is not there                   exit 2
     ├── RefusedError     a lease, an interlock or a rule says no                    exit 3
     ├── DeviceError      the device answered no                                     exit 1
     │   └── LoginError       it does not take our credentials                       exit 1
@@ -30,6 +31,10 @@ class ConfigError(HwdError):
 
     exit_status = 2
     title = "bad input"
+
+
+class UnknownError(ConfigError):
+    """A name of something that is not there, and may have been."""
 
 
 class RefusedError(HwdError):

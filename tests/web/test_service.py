@@ -1,0 +1,103 @@
+"""What the service promises beyond its HTTP calls, in virtual time."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.daemon.installed import load
+from hwd.records.run import RunOutcome
+from hwd.sim.world import World
+from hwd.web.service import PLANS_KEPT, Service
+from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.kit.virtual import run_virtual
+
+TESTBED = """\
+testbed: two
+switches:
+  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: polatis-opus, seed: 7}}
+  ocs2: {driver: polatis-tl1, model: polatis-6000, size: 8x8, owner: h0, twin: {timing: polatis-opus, seed: 8}}
+hosts:
+  h0:
+    twin: {timing: opus-cx6dx, seed: 1, clock: {offset_s: 5, drift_ppm: 50}}
+    nics: {eth0: {rdma: mlx5_0, rail: 0, ip: 10.1.0.1/32, module: 100g-lr4}}
+  h1:
+    twin: {timing: opus-cx6dx, seed: 2, clock: {offset_s: -3, drift_ppm: -40}}
+    nics: {eth0: {rdma: mlx5_0, rail: 0, ip: 10.1.1.1/32, module: 100g-lr4}}
+fibres:
+  - h0.eth0 <-> ocs1.1
+  - h1.eth0 <-> ocs1.3
+"""
+PLAYBOOK = "playbook: p\nshows: x\nsteps:\n  - apply: {pairs: 'ocs1:1A-3B'}\n  - wait: {for: ready, within_s: 600}\n"
+
+Test = Callable[[Service, World], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def in_world(tmp_path: Path) -> Callable[[Test], None]:
+    path = tmp_path / "two.yaml"
+    path.write_text(TESTBED)
+    testbed = load(path).require()
+
+    async def main(test: Test) -> None:
+        async with World(testbed, TESTBED, seed=7, records_url=f"sqlite:///{tmp_path / 'records.db'}") as world:
+            await test(await world.settled(), world)
+
+    return lambda test: run_virtual(main(test), seed=7)
+
+
+async def start(service: Service) -> str:
+    return str((await service.start_run(text=PLAYBOOK, file="p.yaml", parameters={}))["run"])
+
+
+def test_a_switch_that_a_host_drives_is_not_waited_for(in_world: Callable[[Test], None]) -> None:
+    async def test(service: Service, world: World) -> None:
+        assert service.ready() == {"ready": True, "why": []}
+        assert [(one["switch"], one["up"]) for one in service.switches()] == [("ocs1", True), ("ocs2", None)]
+
+    in_world(test)
+
+
+def test_the_oldest_plans_are_forgotten(in_world: Callable[[Test], None]) -> None:
+    async def test(service: Service, world: World) -> None:
+        requests = [service.request("ocs1:1A-3B", ready_within_s=60.0 + n) for n in range(PLANS_KEPT + 1)]
+        first, second, *_ = [str((await service.plan(request))["hash"]) for request in requests[:-1]]
+        await service.plan(requests[0])  # planned again: the second is the oldest now
+        await service.plan(requests[-1])
+        with pytest.raises(RefusedError, match=f"plan {second}: not known to this daemon"):
+            await service.apply_hash(second)
+        assert (await service.apply_hash(first))["outcome"] == "confirmed"
+
+    in_world(test)
+
+
+def test_an_abort_that_could_mean_several_runs_ends_none(in_world: Callable[[Test], None]) -> None:
+    async def test(service: Service, world: World) -> None:
+        run = await start(service)
+        other = await start(service)
+        with pytest.raises(RefusedError, match=rf"several under way start so \({run}, {other}\)"):
+            await service.abort_run("", by="a test")
+        assert (await service.abort_run(run, by="a test"))["run"] == run
+        with pytest.raises(RefusedError, match="not under way"):
+            await service.abort_run(run, by="a test")
+
+    in_world(test)
+
+
+def test_a_run_that_begins_while_the_daemon_ends_drives_nothing(in_world: Callable[[Test], None]) -> None:
+    async def test(service: Service, world: World) -> None:
+        starting = asyncio.create_task(start(service))
+        await asyncio.sleep(0)
+        await service.close()
+        with pytest.raises(RefusedError, match="the daemon ended before its first step; nothing was moved"):
+            await starting
+        await asyncio.sleep(5)
+        assert not [one for one in world.documents if one.kind in ("switch.command", "run.started")]
+        (run,) = await service.runs()
+        assert (run["outcome"], run["safe_state"]) == (RunOutcome.ABORTED, "as-applied")
+        with pytest.raises(RefusedError, match="nothing new begins"):
+            await start(service)
+
+    in_world(test)
