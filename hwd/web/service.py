@@ -306,14 +306,15 @@ class Service:
     async def close(self) -> None:
         """Abort the runs and roll back what is under way, each into its safe state. Nothing new begins from here on."""
         self._closing = True
-        for run, task in list(self._runs.values()):
+        under_way = [task for _, task in self._runs.values()] + [*self._applies.values()]
+        for run, _ in self._runs.values():
             run.abort("the end of the daemon")
-            await asyncio.gather(task, return_exceptions=True)
-        applies = list(self._applies.values())
-        for apply in applies:
+        for apply in self._applies.values():
             apply.cancel()
-        await asyncio.gather(*applies, return_exceptions=True)
-        await self._reconfigurer.close()
+        ended = await asyncio.gather(*under_way, self._reconfigurer.close(), return_exceptions=True)
+        for error in ended:
+            if isinstance(error, Exception):
+                log.error("on the way to the end: %s", error)
         async with self._starting:
             pass  # one that was about to begin has ended its record
 
