@@ -166,16 +166,23 @@ class MqttBus:
         client = self._new_client()
         await self._enter(client)
         self._client = client
-        try:
-            self._filters_changed.set()
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._watch(client), name=f"hwd:{self._client_id}/mqtt-watch")
-                tasks.create_task(self._keep_subscribed(client), name=f"hwd:{self._client_id}/mqtt-subscribe")
-        except* _Lost as group:
-            raise group.exceptions[0] from None
+        self._filters_changed.set()
+        tasks = (
+            asyncio.create_task(self._watch(client), name=f"hwd:{self._client_id}/mqtt-watch"),
+            asyncio.create_task(self._keep_subscribed(client), name=f"hwd:{self._client_id}/mqtt-subscribe"),
+        )
+        try:  # no TaskGroup: that of Python 3.11 loses a cancellation that comes together with the failure of a task
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # neither ends but by what it raises
         finally:
             self._client = None
-            await _leave(client)
+            for task in tasks:
+                task.cancel()
+            try:
+                await asyncio.gather(*tasks, return_exceptions=True)
+            finally:
+                await _leave(client)
 
     async def _watch(self, client: aiomqtt.Client) -> None:
         try:
@@ -278,12 +285,14 @@ class MqttBus:
 
 @contextlib.contextmanager
 def _heeding_cancel() -> Generator[None, None, None]:
-    """asyncio.wait_for of Python 3.11, with which aiomqtt waits, loses a cancellation that comes together with the answer."""
+    """asyncio.wait_for of Python 3.11, with which aiomqtt waits, loses a cancellation that comes together with the answer, or with its failure."""
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
-    yield
-    if task is not None and task.cancelling() > before:
-        raise asyncio.CancelledError
+    try:
+        yield
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 class _Lost(Exception):
@@ -306,6 +315,8 @@ async def _leave(client: aiomqtt.Client) -> None:
 
 def _abandon(client: aiomqtt.Client) -> None:
     """Close the socket of a connection that failed: aiomqtt 2.5.1 leaves it open where CONNACK is negative or never comes."""
+    if client._disconnected.done() and not client._disconnected.cancelled():
+        client._disconnected.exception()  # seen: a loss that comes together with our end has nobody else who looks
     client._client.disconnect()
     if isinstance(
         left := client._client.socket(), socket.socket

@@ -150,3 +150,27 @@ async def test_refused_connection_is_tried_again_until_somebody_listens(run_buse
     run.cancel()
     await asyncio.gather(run, return_exceptions=True)
     await again.close()
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_stop_together_with_the_broker_ends_and_leaves_no_error(turns: int) -> None:
+    """In any order: a loss that nobody saw is logged by asyncio, a cancel that came with it would be lost."""
+    broker = EmbeddedBroker()
+    bus = new_bus(await broker.start())
+    up = asyncio.Event()
+    bus.on_up(up.set)
+    run = asyncio.create_task(bus.run())
+    async with asyncio.timeout(PATIENCE_S):
+        await up.wait()
+        closing = asyncio.create_task(broker.close())
+        for _ in range(turns):
+            await _a_turn()
+        run.cancel()
+        await asyncio.wait([run, closing])
+    assert run.cancelled()
+
+
+async def _a_turn() -> None:
+    turn = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(turn.set_result, None)
+    await turn
