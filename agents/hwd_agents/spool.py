@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from hwd_agents.ranges import Ranges
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.disk import Disk, decode_frames, encode_frame
@@ -47,10 +48,20 @@ class _Stored:
 
 @dataclass(slots=True, kw_only=True)
 class _Loss:
-    """What had to be dropped and was not told yet."""
+    """What had to be dropped and was not told yet. `ranges` may know of fewer than `count`: it is bounded."""
 
     count: int = 0
-    boots: list[str] = field(default_factory=list)
+    ranges: Ranges = field(default_factory=Ranges)
+
+    def add(self, boot: str, stored: _Stored) -> None:
+        """One more; a `lost` event stands for those that it counted, too."""
+        self.count += 1
+        self.ranges.add(boot, stored.seq, stored.seq)
+        if stored.kind == "lost":
+            told = msgspec.json.decode(stored.raw, type=Event).data
+            self.count += int(told["count"])
+            for each, first, last in told.get("ranges", ()):
+                self.ranges.add(each, first, last)
 
 
 class Spool:
@@ -289,9 +300,7 @@ class Spool:
             while held and self._live_bytes > target:
                 stored = held.popleft()
                 self._live_bytes -= len(stored.raw) + 1
-                loss.count += _lost_in(stored)
-                if boot not in loss.boots:
-                    loss.boots.append(boot)
+                loss.add(boot, stored)
             if not held and boot != self._boot:
                 del self._boots[boot]
         if not loss.count:
@@ -308,16 +317,9 @@ class Spool:
             port=None,
             source="spool",
             origin="measured",
-            data={"count": loss.count, "why": why, "boots": loss.boots},
+            data={"count": loss.count, "why": why, "ranges": [list(each) for each in loss.ranges]},
         )
         self.add(event)
-
-
-def _lost_in(stored: _Stored) -> int:
-    """How many events are lost with this one: a `lost` event stands for those that it counted."""
-    if stored.kind != "lost":
-        return 1
-    return int(msgspec.json.decode(stored.raw, type=Event).data["count"])
 
 
 def _frame(frame: _Batch | _Acked) -> bytes:

@@ -85,7 +85,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | rdma | active |
     | ready | reconfiguration, peer (h1.eth0), via (udp), sent, failed |
     | wrong-peer | reconfiguration, expected, found |
-    | lost | count, why: events that the spool had to drop |
+    | lost | count, why: events that the spool had to drop; ranges: their [boot, first seq, last seq], the newest 256 of each of 256 boots |
     """
 
     seq: int

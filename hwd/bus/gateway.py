@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from hwd.bus.commands import Commands
+from hwd.bus.event import event_data
 from hwd.bus.garbage import Garbage
 from hwd.bus.host import Host, HostView
-from hwd.bus.intake import Intake, check_events
+from hwd.bus.intake import Intake, check_events, whole
 from hwd.bus.timekeeper import Timekeeper
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming
@@ -39,17 +40,20 @@ PAYLOAD_MOST_BYTES = 1 << 20
 """256 events and their data take some 100 kB."""
 UNALIGNED_S = 10.0
 """Events of a boot that is not the present one, and whose clock nobody knows, wait so long for its birth, or for the records."""
+UNALIGNED_KEPT_S = 60.0
+"""So long is known that they were let go: twice the patience of an agent that was not told."""
+UNALIGNED_BOOTS_MOST = 4
+"""A host's boots, other than the present one, whose clock nobody knows. Events of more are garbage; an agent sends them again until there is room."""
 RESEND_TRIES, RESEND_WITHIN_S, RESEND_PAUSE_S = 3, 5.0, 1.0
 RETRY_S = 1.0
-POLLED = frozenset({"light", "dark", "rdma"})
-"""Events found by looking: they lie anywhere between two looks. All others are notices, which come just after what they tell."""
 
 
 class Gateway:
     """Runs the bus and everything that goes over it.
 
     `known` (by boot) and `seen` (by host and boot) are what the records hold of earlier lives of the daemon: alignments, and how far the events
-    were taken. An acknowledgement goes out after the sink took the events and after `durable`, where that is given.
+    were taken. An acknowledgement goes out after the sink took the events and after `durable`, where that is given. While `full`, the sink gets no
+    events: they wait here and in the spools of the agents.
 
     ```
     gateway = Gateway(bus=bus, testbed="lab", hosts=("h0", "h1"), clock=clock, ids=ids, sink=sink)
@@ -71,6 +75,7 @@ class Gateway:
         known: Mapping[str, Alignment] | None = None,
         seen: Mapping[tuple[str, str], int] | None = None,
         durable: Callable[[], Awaitable[None]] | None = None,
+        full: Callable[[], bool] = lambda: False,
     ) -> None:
         self._bus = bus
         self._testbed = testbed
@@ -80,6 +85,7 @@ class Gateway:
         self._known = dict(known or {})
         self._seen = dict(seen or {})
         self._durable = durable
+        self._full = full
         self._hosts = {name: self._new_host(name) for name in hosts}
         self._garbage = Garbage(self._tell_garbage)
         self._commands = Commands()
@@ -109,7 +115,7 @@ class Gateway:
                 self._tasks = tasks
                 tasks.create_task(self._bus.run(), name="hwd:bus/client")
                 tasks.create_task(self._send_acks(), name="hwd:bus/acks")
-                tasks.create_task(self._tick(), name="hwd:bus/garbage")
+                tasks.create_task(self._tick(), name="hwd:bus/tick")
                 for name, timekeeper in self._timekeepers.items():
                     tasks.create_task(timekeeper.run(), name=f"hwd:{name}/clock")
         finally:
@@ -187,7 +193,7 @@ class Gateway:
             raise ProtocolError(f"the birth of {message.host} of testbed {message.testbed}")
         if host.take_birth(message, self._now_s()):
             self._intake(host, message.boot).begin(message.spool_oldest_seq)
-            self._pass_on_all(host)
+            self._pass_on(host, message.boot)
         self._timekeepers[host.name].wake()
 
     def _take_events(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
@@ -219,6 +225,9 @@ class Gateway:
 
     def _intake(self, host: Host, boot: str) -> Intake:
         if boot not in host.intakes:
+            strangers = [each for each in (*host.intakes, boot) if each != host.boot and each not in self._known]
+            if boot in strangers and len(strangers) > UNALIGNED_BOOTS_MOST:
+                raise ProtocolError(f"events of more than {UNALIGNED_BOOTS_MOST} boots whose clock was never aligned")
             host.intakes[boot] = Intake(self._now_s())
             if (held := self._seen.get((host.name, boot))) is not None:
                 host.intakes[boot].begin(held + 1)
@@ -226,47 +235,42 @@ class Gateway:
 
     def _pass_on(self, host: Host, boot: str) -> None:
         """Give the sink what is in order and can be put on our clock, then acknowledge it; ask again for what is missing."""
+        if self._full():
+            return
         intake = host.intakes[boot]
         alignment = self._known.get(boot)
-        if alignment is None:
-            foreign = host.boot is not None and boot != host.boot  # or not born yet, for a moment
-            if not foreign or self._now_s() - intake.since_s < UNALIGNED_S:
-                return  # held until the clock is aligned
-            if count := intake.drop():
-                self._tell_lost(host, boot, count, "they come from a boot whose clock was never aligned")
-        else:
-            for event in intake.ready():
+        if alignment is not None and (events := intake.ready()):
+            host.losses.passed(boot, events[0].seq, events[-1].seq)
+            for event in events:
                 self._tell_event(host, boot, event, alignment)
-        if intake.upto:
-            self._acks[host.name, boot] = intake.upto
+        if (upto := intake.owed()) is not None:
+            self._acks[host.name, boot] = upto
             self._acks_due.set()
-        if intake.gap is not None and (host.name, boot) not in self._filling and self._tasks is not None:
+        if intake.gap is not None and host.up and (host.name, boot) not in self._filling and self._tasks is not None:
             self._filling.add((host.name, boot))
             self._tasks.create_task(self._fill_gap(host, boot), name=f"hwd:{host.name}/resend")
 
+    def _let_go(self, host: Host, boot: str) -> None:
+        """Of a past boot: give up what nobody will ever put on our clock; forget it when all is in and acknowledged."""
+        intake = host.intakes[boot]
+        age_s = self._now_s() - intake.since_s
+        aligned = boot in self._known
+        if not aligned and age_s >= UNALIGNED_S and not self._full() and (gone := intake.drop()) is not None:
+            why = "they come from a boot whose clock was never aligned"
+            self._tell_lost(host, boot, host.losses.missed(boot, *gone), why)
+            self._pass_on(host, boot)
+        busy = intake.held or (host.name, boot) in self._acks or (host.name, boot) in self._filling
+        if not busy and (aligned or age_s >= UNALIGNED_KEPT_S):
+            if aligned:
+                self._seen[host.name, boot] = intake.upto
+            host.forget(boot)
+
     def _tell_event(self, host: Host, boot: str, event: Event, alignment: Alignment) -> None:
-        earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
-        latest_ns, latest_error_ns = alignment.to_daemon(event.at_ns)
-        self._tell(
-            "host.event",
-            host=host.name,
-            boot=boot,
-            seq=event.seq,
-            type=event.kind,
-            port=event.port,
-            earliest_ns=earliest_ns - earliest_error_ns,
-            latest_ns=latest_ns + latest_error_ns,
-            best_ns=(earliest_ns + latest_ns) // 2 if event.kind in POLLED else latest_ns,
-            agent_ns=event.at_ns,
-            origin=event.origin,
-            source=event.source,
-            sampling_ns=event.sampling_ns,
-            data=event.data,
-        )
+        self._tell("host.event", host=host.name, **event_data(boot, event, alignment))
         if event.kind == "lost":
-            if news := host.losses.told(_count(event.data.get("count"), at_least=1)):
-                self._tell_lost(host, boot, news, str(event.data.get("why", "the spool was full")))
-        elif unseen := _count(event.data.get("unseen"), at_least=0):
+            self._tell_lost(host, boot, host.losses.told(event.data), str(event.data.get("why", "the spool was full")))
+        else:
+            unseen = whole(event.data.get("unseen"), at_least=0)
             self._tell_lost(host, boot, unseen, "flaps that the kernel counted and nobody saw one by one")
 
     async def _fill_gap(self, host: Host, boot: str) -> None:
@@ -291,8 +295,8 @@ class Gateway:
                 await asyncio.sleep(RESEND_PAUSE_S)
         finally:
             self._filling.discard((host.name, boot))
-        if news := host.losses.missed(intake.skip_gap()):
-            self._tell_lost(host, boot, news, "asked for again, and they did not come")
+        if not self._full() and (gap := intake.skip_gap()) is not None:
+            self._tell_lost(host, boot, host.losses.missed(boot, *gap), "asked for again, and they did not come")
         self._pass_on(host, boot)
 
     async def _send_acks(self) -> None:
@@ -319,7 +323,8 @@ class Gateway:
     def _new_timekeeper(self, host: Host) -> Timekeeper:
         def aligned(alignment: Alignment) -> None:
             self._known[alignment.boot] = alignment
-            self._pass_on_all(host)
+            if alignment.boot in host.intakes:
+                self._pass_on(host, alignment.boot)
 
         return Timekeeper(
             host,
@@ -329,10 +334,6 @@ class Gateway:
             aligned=aligned,
             tell=self._tell,
         )
-
-    def _pass_on_all(self, host: Host) -> None:
-        for boot in list(host.intakes):
-            self._pass_on(host, boot)
 
     # --- the rest
 
@@ -362,9 +363,15 @@ class Gateway:
         while True:
             await asyncio.sleep(1.0)
             self._garbage.flush(self._clock.monotonic_ns())
+            for host in self._hosts.values():
+                for boot in list(host.intakes):
+                    self._pass_on(host, boot)
+                    if host.past(boot):
+                        self._let_go(host, boot)
 
     def _tell_lost(self, host: Host, boot: str, count: int, why: str) -> None:
-        self._tell("host.lost", host=host.name, boot=boot, count=count, why=why)
+        if count:
+            self._tell("host.lost", host=host.name, boot=boot, count=count, why=why)
 
     def _tell_garbage(self, host: str, garbage_topic: str, why: str, count: int) -> None:
         self._tell("host.garbage", host=host, topic=garbage_topic, why=why, count=count)
@@ -378,7 +385,3 @@ class Gateway:
 
 def _misplaced(message: AnyMessage) -> ProtocolError:
     return ProtocolError(f"a {type(message).__name__} does not belong on this topic")
-
-
-def _count(value: object, *, at_least: int) -> int:
-    return max(at_least, value) if isinstance(value, int) and not isinstance(value, bool) else at_least

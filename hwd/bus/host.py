@@ -67,6 +67,15 @@ class Host:
         self._sent[boot, type] = number = self._sent.get((boot, type), 0) + 1
         return number
 
+    def past(self, boot: str) -> bool:
+        """Whether another lives now."""
+        return self.boot is not None and boot != self.boot
+
+    def forget(self, boot: str) -> None:
+        """Its events are in, or given up."""
+        del self.intakes[boot]
+        self._sent.pop((boot, "ack"), None)
+
     def take_birth(self, birth: Birth, now_s: float) -> bool:
         """Return whether a new boot began."""
         if birth.boot in self._past:

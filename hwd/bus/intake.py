@@ -1,8 +1,12 @@
 """Intake: the events of one boot of an agent, each once and in order, whatever the bus repeated, lost or overtook."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
 
 from hwd.model.instant import Origin
+from hwd_agents.ranges import Ranges
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.kit.errors import ProtocolError
 
@@ -18,6 +22,8 @@ class Intake:
         self.since_s = since_s
         self._next_seq: int | None = None
         self._held: dict[int, Event] = {}
+        self._owed_upto = 0
+        self._again = False
 
     def begin(self, next_seq: int) -> None:
         """`next_seq` is the first event that is wanted; only the first call counts."""
@@ -44,6 +50,7 @@ class Intake:
         """Hold what is new. `events` are ascending without gaps."""
         for event in events:
             if event.seq <= self.upto:
+                self._again = True
                 continue
             if len(self._held) >= HELD_MOST:  # the earlier ones are what the others wait for
                 if event.seq >= (last := max(self._held)):
@@ -63,20 +70,28 @@ class Intake:
             self._next_seq += 1
         return events
 
-    def skip_gap(self) -> int:
-        """Give up what is missing; return how many events that is."""
-        if (gap := self.gap) is None:
-            return 0
-        self._next_seq = gap[1] + 1
-        return gap[1] - gap[0] + 1
+    def skip_gap(self) -> tuple[int, int] | None:
+        """Give up what is missing; return the first and the last of it."""
+        if (gap := self.gap) is not None:
+            self._next_seq = gap[1] + 1
+        return gap
 
-    def drop(self) -> int:
-        """Give up all that waits, up to the last; return how many events that is."""
-        count = len(self._held)
-        if self._held:
-            self._next_seq = max(self._held) + 1
+    def drop(self) -> tuple[int, int] | None:
+        """Give up all that waits, and what it waits for; return the first and the last of it."""
+        if not self._held:
+            return None
+        last = max(self._held)
+        first = min(self._held) if self._next_seq is None else self._next_seq
+        self._next_seq = last + 1
         self._held.clear()
-        return count
+        return first, last
+
+    def owed(self) -> int | None:
+        """Up to where to acknowledge, each once: None where it was asked before, unless the agent sent again what it need not keep."""
+        if not self.upto or (self.upto == self._owed_upto and not self._again):
+            return None
+        self._owed_upto, self._again = self.upto, False
+        return self.upto
 
 
 def check_times(*numbers: int) -> None:
@@ -102,24 +117,43 @@ def check_events(events: list[Event]) -> None:
 
 
 class Losses:
-    """Events of one host that are gone: the agent tells of those that its spool dropped, and the same are missing here. Each counts once."""
+    """Which events of one host are gone. The agent tells of those that its spool dropped, and the same are missing here: by its number, each counts once.
+
+    What an earlier life of the daemon was given or missed is not known here: where the agent tells of it, it counts.
+    """
 
     def __init__(self) -> None:
-        self._told = 0
-        self._missed = 0
-        self._reported = 0
+        self._accounted = Ranges()
 
-    def told(self, count: int) -> int:
-        """The agent says so. Returns how many of them are news."""
-        self._told += count
-        return self._news()
+    def passed(self, boot: str, first: int, last: int) -> None:
+        """These are here, whatever the agent tells of them: it could not know."""
+        self._accounted.add(boot, first, last)
 
-    def missed(self, count: int) -> int:
-        """They were asked for and did not come. Returns how many of them are news."""
-        self._missed += count
-        return self._news()
+    def missed(self, boot: str, first: int, last: int) -> int:
+        """They did not come and will not. Returns how many of them are news."""
+        return self._accounted.add(boot, first, last)
 
-    def _news(self) -> int:
-        news = max(self._told, self._missed) - self._reported
-        self._reported += news
-        return news
+    def told(self, data: Mapping[str, Any]) -> int:
+        """The agent says so, in a `lost` event. Returns how many are news, those included that it counts and does not name."""
+        named = news = 0
+        for boot, first, last in _ranges(data.get("ranges")):
+            named += last - first + 1
+            news += self._accounted.add(boot, first, last)
+        return news + max(0, whole(data.get("count"), at_least=1) - named)
+
+
+def whole(value: object, *, at_least: int) -> int:
+    """A count as somebody else wrote it; `at_least` where it is none."""
+    return max(at_least, value) if isinstance(value, int) and not isinstance(value, bool) else at_least
+
+
+_Seq = Annotated[int, msgspec.Meta(ge=1, le=NUMBER_MOST)]
+
+
+def _ranges(value: object) -> list[tuple[str, int, int]]:
+    """None where they cannot be read: then the count stands alone."""
+    try:
+        ranges = msgspec.convert(value, list[tuple[str, _Seq, _Seq]])
+    except msgspec.ValidationError:
+        return []
+    return [(boot, first, last) for boot, first, last in ranges if first <= last]

@@ -121,6 +121,7 @@ class Daemon:
             known={boot: Alignment.from_data(data) for (_, boot), data in (await self._records.alignments()).items()},
             seen=await self._records.seen(),
             durable=self._recorder.flush,
+            full=lambda: self._recorder.full,
         )
         self._leases = Leases(store=self._records, clock=self._clock, ids=self._ids, sink=self._sink)
         await self._leases.load()

@@ -15,6 +15,8 @@ BUFFERED_MAX = 100_000
 """Documents held while the database cannot be written (about 50 MB); those that come after are counted and lost."""
 BATCH = 1000
 """Documents in one transaction: some 10 ms of the disk's time."""
+NEVER_DROPPED = frozenset({"host.event", "host.lost"})
+"""An agent forgets its events when they are acknowledged: the gateway gives none while the sink is `full`, and what it gave is held."""
 GATHER_S = 0.05
 """How long the first document of a batch waits for others."""
 RETRY_S = 1.0
@@ -27,7 +29,7 @@ class RecordingSink:
     """A `Sink`. A document belongs to the run that it names, else to the run of its reconfiguration, else to the one run that goes on.
 
     While several runs go on, what names none of them belongs to none. `run()` writes; `flush()` returns when all that came before it is on the disk,
-    and raises what keeps it from there. Nothing is dropped but beyond `buffered_max`; what was dropped fails its run.
+    and raises what keeps it from there. Nothing is dropped but beyond `buffered_max`, and of that no event of an agent; what was dropped fails its run.
     """
 
     def __init__(self, records: Records, *, buffered_max: int = BUFFERED_MAX) -> None:
@@ -48,9 +50,14 @@ class RecordingSink:
         """Documents lost since the start, because the buffer was full or their data was no JSON."""
         return sum(self._dropped.values())
 
+    @property
+    def full(self) -> bool:
+        """Documents are dropped now, but those of `NEVER_DROPPED`: whoever can hold them back shall."""
+        return len(self._buffer) >= self._buffered_max
+
     def __call__(self, document: Document) -> None:
         run = self._owner(document)
-        if len(self._buffer) >= self._buffered_max:
+        if self.full and document.kind not in NEVER_DROPPED:
             self._drop(run, f"{self._buffered_max} documents wait for {self._records.name}, and it cannot be written")
             return
         try:
@@ -73,7 +80,7 @@ class RecordingSink:
                 log.error("%s: %d documents could not be written", self._records.name, len(self._buffer))
 
     async def flush(self) -> None:
-        """Raises FailedError where the disk is full or documents were dropped, LinkError where the database cannot be reached."""
+        """Raises FailedError where the disk is full, LinkError where the database cannot be reached. Of dropped documents `end_run` tells."""
         async with self._flushing:
             await to_its_end(self._write_all(), name="hwd:records/flush")
 

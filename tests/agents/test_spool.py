@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hwd_agents.ranges import Ranges
 from hwd_agents.spool import LIMIT_LEAST_BYTES, Spool
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.kit.clock import SystemClock
@@ -126,9 +127,11 @@ def test_beyond_the_limit_the_oldest_are_dropped_counted_and_told() -> None:
     losses = [each for each in all_events(one) if each.kind == "lost"]
     assert losses
     # Every number was an event, and each is here, or told by a loss that is here.
-    told = sum(each.data["count"] for each in losses)
-    dropped_losses = one.next_seq - 1 - 3000 - len(losses)
-    assert told + dropped_losses == held[0] - 1
+    assert sum(each.data["count"] for each in losses) == held[0] - 1
+    named = Ranges()
+    for loss in losses:
+        assert sum(named.add(*each) for each in loss.data["ranges"]) == loss.data["count"]
+    assert list(named) == [("b1", 1, held[0] - 1)]
     assert "limit is 65536 bytes" in losses[0].data["why"]
 
 

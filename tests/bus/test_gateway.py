@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.bus.broker import EmbeddedBroker
-from hwd.bus.gateway import Gateway
+from hwd.bus.gateway import UNALIGNED_BOOTS_MOST, Gateway
 from hwd.model.kinds import check
+from hwd.records import RecordingSink, Records
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.mqtt import MqttBus
@@ -37,6 +38,7 @@ from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import ConfigError, DeadlineError, FailedError, LinkError
 from hwd_drivers.kit.ids import Draws, SeededIds
+from hwd_drivers.kit.offload import InlineOffload
 from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
 
 T = TypeVar("T")
@@ -374,8 +376,8 @@ def test_gap_that_nobody_can_fill_is_counted_and_passed_over() -> None:
         }
         assert [told["seq"] for told in world.of("host.event")] == [1, 5]
         await world.agreed(peer, "boot-1", 5)
-        await peer.send(peer.event("lost", count=3, why="the spool was full"))
-        await peer.send(peer.event("lost", count=2, why="the spool was full"))
+        await peer.send(peer.event("lost", count=3, why="the spool was full", ranges=[["boot-1", 2, 4]]))
+        await peer.send(peer.event("lost", count=2, why="the spool was full", ranges=[["boot-0", 2, 3]]))
         assert [lost["count"] for lost in await world.until("host.lost", 2)] == [3, 2]
 
     play(scenario)
@@ -546,6 +548,106 @@ def test_acknowledgement_waits_until_the_events_are_durable() -> None:
         assert asked == [1, 1]
 
     play(scenario, start=False)
+
+
+def test_events_wait_in_the_spool_while_the_records_are_full() -> None:
+    async def scenario(world: World) -> None:
+        records = Records("sqlite://", InlineOffload())
+        await records.open()
+        recorder = RecordingSink(records, buffered_max=4)
+
+        def take(document: Document) -> None:
+            world.take(document)
+            recorder(document)
+
+        bus = MemoryBus(world.broker, "daemon", world.clock)
+        world.start(
+            Gateway(
+                bus=bus,
+                testbed=LAB,
+                hosts=("h0",),
+                clock=world.clock,
+                ids=SeededIds(1),
+                sink=take,
+                durable=recorder.flush,
+                full=lambda: recorder.full,
+            )
+        )
+        peer = await world.aligned_peer()
+        assert recorder.full
+        events = [peer.event() for _ in range(11)]
+        await peer.send(*events[:4])
+        await peer.send(events[10])  # a gap, which nobody gives up meanwhile
+        await asyncio.sleep(60)
+        assert (peer.acks, world.of("host.event"), world.of("host.lost")) == ([], [], [])
+        await recorder.flush()
+        await world.agreed(peer, "boot-1", 11)
+        kept = [stored.document.data["seq"] for stored in await records.documents(kinds=("host.event",))]
+        assert kept == list(range(1, 12))
+        assert await records.seen() == {("h0", "boot-1"): 11}
+        records.close()
+
+    play(scenario, start=False)
+
+
+def test_acknowledgement_goes_out_once_and_again_when_the_agent_did_not_hear_it() -> None:
+    async def scenario(world: World) -> None:
+        durable_calls: list[None] = []
+
+        async def durable() -> None:
+            durable_calls.append(None)
+
+        world.start(world.new_gateway(durable=durable))
+        acked = []
+        for number in range(20):
+            peer = await world.aligned_peer(boot=f"boot-{number}")
+            event = peer.event()
+            await peer.send(event)
+            await world.agreed(peer, peer.boot, 1)
+            acked.append((peer, event))
+            await peer.stop()
+        peer, event = acked[-1]
+        before = len(durable_calls)
+        peer = await world.aligned_peer(boot="boot-20")
+        await asyncio.sleep(60)
+        assert (peer.acks, len(durable_calls)) == ([], before)
+        assert list(world.gateway._hosts["h0"].intakes) == ["boot-20"]
+        await peer.send(event, boot="boot-19")
+        await world.agreed(peer, "boot-19", 1)
+        assert len(world.of("host.event")) == 20
+
+    play(scenario, start=False)
+
+
+def test_events_of_made_up_boots_are_garbage_beyond_a_few_and_leave_nothing() -> None:
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        for number in range(200):
+            made_up = [peer.event(boot=f"made-up-{number}") for _ in range(10)]
+            await peer.send(*made_up, boot=f"made-up-{number}")
+        await asyncio.sleep(80)
+        assert list(world.gateway._hosts["h0"].intakes) == ["boot-1"]
+        assert sum(lost["count"] for lost in world.of("host.lost")) == 10 * UNALIGNED_BOOTS_MOST
+        assert sum(told["count"] for told in world.of("host.garbage")) == 200 - UNALIGNED_BOOTS_MOST
+        assert len(peer.acks) == UNALIGNED_BOOTS_MOST
+        await peer.send(peer.event())
+        await world.agreed(peer, "boot-1", 1)
+
+    play(scenario)
+
+
+def test_events_that_were_let_go_and_come_again_are_acknowledged_and_not_counted_again() -> None:
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        event = peer.event(boot="boot-0")
+        await peer.send(event, boot="boot-0")
+        await world.agreed(peer, "boot-0", 1)
+        peer.acks.clear()
+        await peer.send(event, boot="boot-0")
+        await world.agreed(peer, "boot-0", 1)
+        assert [lost["count"] for lost in world.of("host.lost")] == [1]
+
+    play(scenario)
 
 
 def test_command_carries_an_expiry_on_the_agents_clock_and_returns_the_reply() -> None:

@@ -42,9 +42,9 @@ def test_gap_is_named_and_can_be_given_up() -> None:
     intake.begin(1)
     intake.take([event(4), event(5)])
     assert intake.gap == (1, 3)
-    assert intake.skip_gap() == 3
+    assert intake.skip_gap() == (1, 3)
     assert seqs(intake.ready()) == [4, 5]
-    assert intake.skip_gap() == 0
+    assert intake.skip_gap() is None
 
 
 def test_what_waits_is_bounded_and_the_earliest_is_kept() -> None:
@@ -67,20 +67,63 @@ def test_late_filling_of_a_gap_is_taken_though_it_is_full() -> None:
 def test_what_cannot_be_used_is_let_go_to_the_last() -> None:
     intake = Intake(0.0)
     intake.take([event(3), event(9)])
-    assert intake.drop() == 2
+    assert intake.drop() == (3, 9)
     assert intake.upto == 9
+    intake.take([event(12)])
+    assert intake.drop() == (10, 12)
+    assert intake.drop() is None
+
+
+def test_acknowledgement_is_owed_once_and_again_when_the_agent_sends_again() -> None:
+    intake = Intake(0.0)
+    assert intake.owed() is None
+    intake.take([event(1), event(2)])
+    assert intake.owed() is None
+    intake.ready()
+    assert [intake.owed(), intake.owed()] == [2, None]
+    intake.take([event(2)])
+    assert [intake.owed(), intake.owed()] == [2, None]
+
+
+Story = list[tuple[str, str, int, int]]
 
 
 @pytest.mark.parametrize(
     ("story", "news"),
     [
-        ([("told", 5)], [5]),
-        ([("missed", 5), ("told", 5)], [5, 0]),
-        ([("told", 5), ("missed", 3), ("missed", 4)], [5, 0, 2]),
-        ([("missed", 0)], [0]),
+        ([("told", "b1", 1, 5)], [5]),
+        ([("missed", "b1", 1, 5), ("told", "b1", 1, 5)], [5, 0]),
+        ([("told", "b1", 1, 5), ("missed", "b1", 4, 7)], [5, 2]),
+        ([("told", "b1", 1, 10), ("missed", "b1", 20, 26)], [10, 7]),
+        ([("told", "b1", 1, 10), ("missed", "b2", 1, 7)], [10, 7]),
+        ([("passed", "b1", 1, 8), ("told", "b1", 1, 10)], [2]),
     ],
 )
-def test_loss_that_both_sides_tell_of_counts_once(story: list[tuple[str, int]], news: list[int]) -> None:
+def test_each_lost_event_counts_once_whoever_tells_of_it(story: Story, news: list[int]) -> None:
     losses = Losses()
-    found = [losses.told(count) if who == "told" else losses.missed(count) for who, count in story]
+    found: list[int] = []
+    for who, boot, first, last in story:
+        match who:
+            case "told":
+                found.append(losses.told({"count": last - first + 1, "ranges": [[boot, first, last]]}))
+            case "missed":
+                found.append(losses.missed(boot, first, last))
+            case _:
+                losses.passed(boot, first, last)
     assert found == news
+
+
+@pytest.mark.parametrize(
+    ("data", "news"),
+    [
+        ({"count": 3}, 3),
+        ({"count": 9, "ranges": [["b1", 1, 4]]}, 9),
+        ({"count": "x"}, 1),
+        ({"count": 2, "ranges": "x"}, 2),
+        ({"count": 2, "ranges": [["b1", 0, 4]]}, 2),
+        ({"count": 2, "ranges": [["b1", 4, 1]]}, 2),
+        ({"count": 2, "ranges": [["b1", 1, 1 << 70]]}, 2),
+    ],
+)
+def test_loss_that_is_not_named_counts_as_told(data: dict[str, object], news: int) -> None:
+    assert Losses().told(data) == news

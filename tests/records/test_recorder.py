@@ -161,6 +161,19 @@ async def test_beyond_the_buffer_documents_are_counted_and_fail_their_run(memory
     assert (await memory.run(started.id)).outcome is RunOutcome.FAILED
 
 
+async def test_event_of_an_agent_is_held_however_full_it_is(memory: Records) -> None:
+    sink = RecordingSink(memory, buffered_max=3)
+    for seq in range(1, 12):
+        sink(document("host.event", host="h0", boot="b1", seq=seq))
+        assert sink.full == (seq >= 3)
+    sink(document("switch.power"))
+    assert sink.dropped == 1
+    await sink.flush()
+    assert not sink.full
+    assert [stored.document.data["seq"] for stored in await memory.documents()] == list(range(1, 12))
+    assert await memory.seen() == {("h0", "b1"): 11}
+
+
 async def test_document_that_is_no_json_does_not_stop_the_others(memory: Records) -> None:
     sink = RecordingSink(memory)
     sink(document("switch.power", n=object()))  # type: ignore[arg-type]
