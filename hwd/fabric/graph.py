@@ -42,6 +42,11 @@ class Graph:
             for name, switch in testbed.switches.items()
         }
         """Ends of each switch from which light goes on to anything."""
+        self.fibred: Mapping[str, frozenset[PortSide]] = {
+            name: frozenset(end.port_side for end in (*self.legs, *self.into) if end.owner == name)
+            for name in testbed.switches
+        }
+        """Ends of each switch that light comes to or goes on from."""
         self.trunks: Mapping[str, tuple[FibreEnd, ...]] = {
             name: tuple(end for end in outs if any(leg.end.owner in testbed.switches for leg in self.legs[end]))
             for name, outs in self.outs.items()

@@ -16,7 +16,12 @@ def reached(graph: Graph, crossconnects: Iterable[SwitchCrossconnect], state: St
     it may pass light from any end to any other.
     """
     passage = _Passage(graph, state)
-    ends = {at_switch(one.switch, end) for one in crossconnects for end in one.crossconnect.ends}
+    ends = [
+        at_switch(one.switch, end)
+        for one in crossconnects
+        for end in one.crossconnect.ends
+        if end in graph.fibred[one.switch]
+    ]
     return passage.follow(ends, onward=True) | passage.follow(ends, onward=False)
 
 
