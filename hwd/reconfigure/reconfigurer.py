@@ -194,6 +194,12 @@ class Reconfigurer:
 
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
         """The wanted state stays. Raises RefusedError where it is on its way back already."""
+        if reconfiguration.outcome is not None:
+            raise RefusedError(f"reconfiguration {reconfiguration.id}: has ended already, {reconfiguration.outcome}")
+        if reconfiguration.ending is None and not reconfiguration.hosts:
+            self._stop_timer(reconfiguration)
+            self._finish(reconfiguration, Outcome.CONFIRMED, "")  # nobody is to be asked: nothing can come between
+            return
         if reconfiguration.ending is None:
             self._begin_end(reconfiguration, State.CONFIRMING, self._end(reconfiguration, Outcome.CONFIRMED, ""))
         elif reconfiguration.back_since_ns is not None:
@@ -205,7 +211,7 @@ class Reconfigurer:
 
         Does not raise for switches that cannot be driven: then the outcome is `failed`, and the journal keeps it. Who is cancelled here only waits no more.
         """
-        if reconfiguration.ending is None:
+        if reconfiguration.ending is None and reconfiguration.state is not State.ENDED:
             reconfiguration.back_since_ns = self._clock.monotonic_ns()
             self._begin_end(reconfiguration, State.ROLLING_BACK, self._go_back(reconfiguration, why))
         await self._ended(reconfiguration)
@@ -300,11 +306,14 @@ class Reconfigurer:
 
     def _begin_end(self, reconfiguration: Reconfiguration, state: State, end: Coroutine[None, None, None]) -> None:
         """From here there is one end, and nobody's cancelling reaches it."""
+        self._stop_timer(reconfiguration)
+        self._to(reconfiguration, state)
+        reconfiguration.ending = asyncio.create_task(end, name=f"hwd:reconfigure/end-{reconfiguration.id}")
+
+    def _stop_timer(self, reconfiguration: Reconfiguration) -> None:
         timer = self._confirm_timers.pop(reconfiguration.id, None)
         if timer is not None and timer is not asyncio.current_task():
             timer.cancel()
-        self._to(reconfiguration, state)
-        reconfiguration.ending = asyncio.create_task(end, name=f"hwd:reconfigure/end-{reconfiguration.id}")
 
     async def _ended(self, reconfiguration: Reconfiguration) -> None:
         if reconfiguration.ending is not None:
@@ -326,6 +335,11 @@ class Reconfigurer:
     async def _end(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> None:
         try:
             await self._observing.settle(reconfiguration)
+        finally:
+            self._finish(reconfiguration, outcome, why)
+
+    def _finish(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> None:
+        try:
             if reconfiguration.commanded or reconfiguration.events:
                 self._tell("timeline", **self._timeline(reconfiguration).to_data())
         finally:
