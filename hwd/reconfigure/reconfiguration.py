@@ -98,6 +98,27 @@ class Reconfiguration:
     def not_ready(self) -> tuple[Link, ...]:
         return tuple(link for link in self.links if not self._ready.issuperset(link.ends))
 
+    def to_data(self) -> dict[str, Json]:
+        """Data of `reconfiguration.started`."""
+        return {
+            "reconfiguration": self.id,
+            "run": self.run,
+            "hash": self.plan.hash,
+            "what": self.plan.what,
+            "links": [
+                {
+                    "link": str(planned.routed.link),
+                    "kept": planned.kept,
+                    "switches": sorted({one.switch for one in planned.routed.crossconnects}),
+                }
+                for planned in self.plan.links
+            ],
+            "moves": [
+                {"switch": move.switch, "remove": [*map(str, move.remove)], "add": [*map(str, move.add)]}
+                for move in self.plan.moves
+            ],
+        }
+
     def see(self, event: Mapping[str, Any]) -> None:
         """Take one `host.event` that concerns an end of one of the links."""
         if self.back_since_ns is not None and event["latest_ns"] >= self.back_since_ns:

@@ -7,38 +7,33 @@ await reconfigurer.confirm(reconfiguration)
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
 from hwd.model.instant import Origin
-from hwd.model.plan import CrashRule, Plan, SwitchMoves
-from hwd.model.state import Observed
+from hwd.model.plan import Plan, SwitchMoves
 from hwd.reconfigure import switching
-from hwd.reconfigure.journal import Journal, OpenEntry
+from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.observing import Agents, Observing
-from hwd.reconfigure.planner import Planner, Request, moved_ports, touched_ports
+from hwd.reconfigure.planner import Planner, Request, touched_ports
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
+from hwd.reconfigure.recovery import Recovery
+from hwd.reconfigure.switches import Switches, same_fault
 from hwd.reconfigure.switching import SwitchDriver
 from hwd.timeline.build import build_timeline
 from hwd.timeline.timeline import Timeline
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import (
-    DeadlineError,
-    DeviceError,
     FailedError,
     HwdError,
-    LinkError,
     NotReadyError,
     RefusedError,
 )
 from hwd_drivers.kit.ids import Ids
-from hwd_drivers.kit.values import CrossconnectReading
 
 ROLL_BACK_WITHIN_S = 3.5
 """For the switches to be back; after it the journal keeps the reconfiguration open. With the time that agents are waited for an abort ends within 5 s."""
-RECOVER_WITHIN_S = 30.0
-"""For the switches to be back when nobody waits; then it is tried again."""
 GRACE_NS = 1_000_000
 """Events that ended this long before `started` still belong to it: the agents' stamps carry an alignment error."""
 
@@ -62,7 +57,8 @@ class Reconfigurer:
         switch_origins: Mapping[str, Origin],
     ) -> None:
         self._planner = planner
-        self._switches = switches
+        self._switches = Switches(switches)
+        self._recovery = Recovery(journal=journal, switches=self._switches, leases=leases, tell=self._tell)
         self._observing = Observing(agents)
         self._journal = journal
         self._leases = leases
@@ -74,12 +70,7 @@ class Reconfigurer:
         self._under_way: dict[str, Reconfiguration] = {}
         self._last_of_run: dict[str, Reconfiguration] = {}
         self._claimed: dict[str, str] = {}
-        self._unwritten: dict[str, Outcome] = {}
-        self._left_open: dict[str, str] = {}
-        self._recovering = asyncio.Lock()
         self._confirm_timers: dict[str, asyncio.Task[None]] = {}
-        for entry in journal.open:
-            leases.hold(entry.reconfiguration, moved_ports(entry.moves))
 
     # --- reading and planning: nothing is touched
 
@@ -111,7 +102,7 @@ class Reconfigurer:
     async def plan(self, request: Request) -> Plan:
         """Read the switches and plan; emits `plan.made`."""
         routed = self._planner.route(request)
-        plan = self._planner.plan(routed, await self._read(routed.switches))
+        plan = self._planner.plan(routed, await self._switches.read(routed.switches))
         self._leases.check(touched_ports(plan), lease=plan.lease)
         self._tell("plan.made", plan=plan.to_data(), what=plan.what, hash=plan.hash)
         return plan
@@ -130,7 +121,7 @@ class Reconfigurer:
         id = id or self._ids.token(length=8)
         self._claim(routed.switches, id)
         try:
-            plan = self._planner.plan(routed, await self._read(routed.switches))
+            plan = self._planner.plan(routed, await self._switches.read(routed.switches))
             if expect_hash not in (None, plan.hash):
                 raise RefusedError(
                     f"plan {expect_hash}: the switches differ from what it was made for; the plan now is {plan.hash}. Look at it and apply that"
@@ -149,7 +140,7 @@ class Reconfigurer:
         except HwdError as error:
             await self.roll_back(reconfiguration, str(error))
             after = reconfiguration.outcome or Outcome.FAILED
-            raise _same_fault(
+            raise same_fault(
                 error, f"{error}. Outcome: {after}{'' if after is Outcome.ROLLED_BACK else f' ({reconfiguration.why})'}"
             ) from error
         except BaseException as error:
@@ -220,12 +211,7 @@ class Reconfigurer:
 
     async def recover(self) -> None:
         """Finish or undo, by its rule, what the journal holds open and nobody is at work on. What cannot be reached stays open."""
-        async with self._recovering:
-            for id, outcome in list(self._unwritten.items()):
-                self._write_end(id, outcome)
-            for entry in self._journal.open:
-                if self._is_left_open(entry):
-                    await self._recover(entry)
+        await self._recovery.recover(self._under_way)
 
     async def close(self) -> None:
         """Roll back what is under way, all at once; for an orderly end of the daemon."""
@@ -247,7 +233,7 @@ class Reconfigurer:
     async def _drive(self, reconfiguration: Reconfiguration) -> None:
         plan = reconfiguration.plan
         moving = [move for move in plan.moves if move.remove or move.add]
-        reconfiguration.started = _started(reconfiguration)
+        reconfiguration.started = reconfiguration.to_data()
         if reconfiguration.hosts:
             await self._observing.begin(reconfiguration)
             await self._check_unchanged(moving)  # that took its time
@@ -262,15 +248,15 @@ class Reconfigurer:
             self._to(reconfiguration, State.JOURNALED)
         self._tell("reconfiguration.started", **reconfiguration.started)
         self._to(reconfiguration, State.DRIVING)
-        _raise_first(await self._at_once(moving, lambda move: self._command(reconfiguration, move)))
+        await self._switches.all(moving, lambda move: self._command(reconfiguration, move))
         self._to(reconfiguration, State.READ_BACK)
-        _raise_first(await self._at_once(moving, lambda move: self._read_back(reconfiguration, move)))
+        await self._switches.all(moving, lambda move: self._read_back(reconfiguration, move))
         self._to(reconfiguration, State.DRIVEN)
 
     async def _check_unchanged(self, moving: Sequence[SwitchMoves]) -> None:
         if not moving:
             return
-        observed = await self._read([move.switch for move in moving])
+        observed = await self._switches.read([move.switch for move in moving])
         for move in moving:
             there = {reading.crossconnect for reading in observed[move.switch]}
             if there != set(move.before):
@@ -289,7 +275,7 @@ class Reconfigurer:
         }
         try:
             exchange = await switching.change(
-                self._switch(move.switch), move, lambda commanded_ns: data.update(commanded_ns=commanded_ns)
+                self._switches.driver(move.switch), move, lambda commanded_ns: data.update(commanded_ns=commanded_ns)
             )
             data |= {
                 "commanded_ns": exchange.commanded_ns,
@@ -302,7 +288,9 @@ class Reconfigurer:
                 self._tell("reconfiguration.commanded", **data)
 
     async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves) -> None:
-        reconfiguration.remarks += await switching.read_back(self._switch(move.switch), move, reconfiguration.plan.mode)
+        reconfiguration.remarks += await switching.read_back(
+            self._switches.driver(move.switch), move, reconfiguration.plan.mode
+        )
 
     def _begin_end(self, reconfiguration: Reconfiguration, state: State, end: Coroutine[None, None, None]) -> None:
         """From here there is one end, and nobody's cancelling reaches it."""
@@ -324,7 +312,9 @@ class Reconfigurer:
         try:
             errors: list[BaseException] = []
             if reconfiguration.journaled:
-                errors = await self._bring(reconfiguration.plan.moves, switching.way_back, within_s=ROLL_BACK_WITHIN_S)
+                errors = await self._switches.bring(
+                    reconfiguration.plan.moves, switching.way_back, within_s=ROLL_BACK_WITHIN_S
+                )
             if errors:
                 said = f"{why}; roll-back failed: {switching.joined(errors)}"
             else:
@@ -346,7 +336,7 @@ class Reconfigurer:
             reconfiguration.outcome, reconfiguration.why = outcome, why
             stays_open = reconfiguration.journaled and outcome is Outcome.FAILED
             if reconfiguration.journaled and not stays_open:
-                self._write_end(reconfiguration.id, outcome)
+                self._recovery.write_end(reconfiguration.id, outcome)
             if not stays_open:
                 self._leases.let_go(reconfiguration.id)
             reconfiguration.state = State.ENDED
@@ -360,17 +350,6 @@ class Reconfigurer:
                 why=why,
                 seconds=(self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9,
                 remarks=[*reconfiguration.remarks],
-            )
-
-    def _write_end(self, id: str, outcome: Outcome) -> None:
-        """What cannot be written now is tried again by `recover`, and until then nobody takes it for left open."""
-        try:
-            self._journal.end(id, outcome=outcome)
-            self._unwritten.pop(id, None)
-        except OSError as error:
-            self._unwritten[id] = outcome
-            log.warning(
-                "journal: %s is %s, and that cannot be written: %s. A crash now would roll it back", id, outcome, error
             )
 
     def _timeline(self, reconfiguration: Reconfiguration) -> Timeline:
@@ -390,80 +369,6 @@ class Reconfigurer:
         self._moved_ns |= dict.fromkeys(moved, reconfiguration.started_ns)
         return timeline
 
-    def _is_left_open(self, entry: OpenEntry) -> bool:
-        return (
-            entry in self._journal.open
-            and entry.reconfiguration not in self._under_way
-            and entry.reconfiguration not in self._unwritten
-        )
-
-    async def _recover(self, entry: OpenEntry) -> None:
-        finish = entry.crash_rule is CrashRule.FINISH
-        way = switching.way_on if finish else switching.way_back
-        errors = await self._bring(entry.moves, way, within_s=RECOVER_WITHIN_S)
-        if errors:
-            why = switching.joined(errors)
-            if self._left_open.get(entry.reconfiguration) != why:
-                log.warning("journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
-            self._left_open[entry.reconfiguration] = why
-            return
-        self._left_open.pop(entry.reconfiguration, None)
-        outcome = Outcome.CONFIRMED if finish else Outcome.ROLLED_BACK
-        self._write_end(entry.reconfiguration, outcome)
-        self._leases.let_go(entry.reconfiguration)
-        why = "the daemon ended before it did, or a switch could not be driven"
-        self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, outcome=outcome, why=why)
-        log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
-
-    async def _bring(
-        self,
-        moves: Iterable[SwitchMoves],
-        way: Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves],
-        *,
-        within_s: float,
-    ) -> list[BaseException]:
-        async def bring(move: SwitchMoves) -> None:
-            try:
-                async with asyncio.timeout(within_s):
-                    await switching.bring(self._switch(move.switch), move, way)
-            except TimeoutError:
-                raise DeadlineError(f"{move.switch}: not where it shall be within {within_s:g} s") from None
-
-        return await self._at_once([move for move in moves if move.remove or move.add], bring)
-
-    def _switch(self, name: str) -> SwitchDriver:
-        if (switch := self._switches.get(name)) is None:
-            raise FailedError(
-                f"{name}: no switch of this testbed file that the daemon drives. Put it back into the file, or bring its light in order by hand and move the journal away"
-            )
-        return switch
-
-    async def _at_once(
-        self, moves: Iterable[SwitchMoves], work: Callable[[SwitchMoves], Awaitable[None]]
-    ) -> list[BaseException]:
-        moves = list(moves)
-        if len(moves) == 1:  # most racks have one switch, and it needs no task of its own
-            try:
-                await work(moves[0])
-            except HwdError as only:
-                return [only]
-            return []
-        results = await asyncio.gather(*(work(move) for move in moves), return_exceptions=True)
-        errors = [result for result in results if isinstance(result, BaseException)]
-        for error in errors:
-            if not isinstance(error, HwdError):
-                raise error
-        return errors
-
-    async def _read(self, names: Iterable[str]) -> Observed:
-        wanted = list(names)
-        reads = [self._switches[name].read() for name in wanted]
-        readings = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
-        others = {name: driver.latest for name, driver in self._switches.items() if name not in wanted}
-        return dict(zip(wanted, readings, strict=True)) | {
-            name: latest for name, latest in others.items() if latest is not None
-        }
-
     def _claim(self, names: Iterable[str], id: str) -> None:
         wanted = list(names)
         for name in wanted:
@@ -471,12 +376,8 @@ class Reconfigurer:
                 raise RefusedError(
                     f"{name}: reconfiguration {other} is under way on it. `hwd confirm {other}` or `hwd rollback {other}` ends it"
                 )
-            for entry in self._journal.open:
-                if self._is_left_open(entry) and any(move.switch == name for move in entry.moves):
-                    why = self._left_open.get(entry.reconfiguration, "not tried yet")
-                    raise RefusedError(
-                        f"{name}: reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: {why}. It is tried again and again"
-                    )
+            if (left := self._recovery.left_open(name, self._under_way)) is not None:
+                raise RefusedError(f"{name}: {left}")
         for name in wanted:
             self._claimed[name] = id
 
@@ -489,47 +390,6 @@ class Reconfigurer:
 
     def _tell(self, kind: str, **data: Json) -> None:
         self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
-
-
-def _started(reconfiguration: Reconfiguration) -> dict[str, Json]:
-    plan = reconfiguration.plan
-    return {
-        "reconfiguration": reconfiguration.id,
-        "run": reconfiguration.run,
-        "hash": plan.hash,
-        "what": plan.what,
-        "links": [
-            {
-                "link": str(planned.routed.link),
-                "kept": planned.kept,
-                "switches": sorted({one.switch for one in planned.routed.crossconnects}),
-            }
-            for planned in plan.links
-        ],
-        "moves": [
-            {"switch": move.switch, "remove": [*map(str, move.remove)], "add": [*map(str, move.add)]}
-            for move in plan.moves
-        ],
-    }
-
-
-def _raise_first(errors: list[BaseException]) -> None:
-    if not errors:
-        return
-    first = errors[0]
-    if len(errors) == 1 or not isinstance(first, HwdError):
-        raise first
-    raise _same_fault(first, switching.joined(errors))
-
-
-def _same_fault(error: HwdError, message: str) -> HwdError:
-    match error:
-        case DeviceError():
-            return DeviceError(message, device=error.device, command=error.command, code=error.code, text=error.text)
-        case LinkError() | RefusedError() | NotReadyError():
-            return type(error)(message)
-        case _:
-            return FailedError(message)
 
 
 def _int(value: Json) -> int:

@@ -1,0 +1,84 @@
+"""What the journal holds open and nobody is at work on: brought back, or on, by its rule, as often as it takes."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Container
+
+from hwd.model.plan import CrashRule
+from hwd.reconfigure import switching
+from hwd.reconfigure.journal import Journal, OpenEntry
+from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.planner import moved_ports
+from hwd.reconfigure.reconfiguration import Outcome
+from hwd.reconfigure.switches import Switches
+
+WITHIN_S = 30.0
+"""For the switches to be back when nobody waits; then it is tried again."""
+
+log = logging.getLogger(__name__)
+
+
+class Recovery:
+    """Owns what is left open. Its ports are held until it is closed. `tell(kind, **data)` emits a document."""
+
+    def __init__(self, *, journal: Journal, switches: Switches, leases: Leases, tell: Callable[..., None]) -> None:
+        self._journal = journal
+        self._switches = switches
+        self._leases = leases
+        self._tell = tell
+        self._unwritten: dict[str, Outcome] = {}
+        self._why: dict[str, str] = {}
+        self._recovering = asyncio.Lock()
+        for entry in journal.open:
+            leases.hold(entry.reconfiguration, moved_ports(entry.moves))
+
+    async def recover(self, under_way: Container[str]) -> None:
+        """Try everything once. What cannot be brought where it shall be stays open."""
+        async with self._recovering:
+            for id, outcome in list(self._unwritten.items()):
+                self.write_end(id, outcome)
+            for entry in self._journal.open:
+                if self._is_left(entry, under_way):
+                    await self._bring(entry)
+
+    def left_open(self, switch: str, under_way: Container[str]) -> str | None:
+        """Why a switch cannot be driven for anything else, None where it can."""
+        for entry in self._journal.open:
+            if self._is_left(entry, under_way) and any(move.switch == switch for move in entry.moves):
+                why = self._why.get(entry.reconfiguration, "not tried yet")
+                return f"reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: {why}. It is tried again and again"
+        return None
+
+    def write_end(self, id: str, outcome: Outcome) -> None:
+        """What cannot be written now is tried again by `recover`, and until then nobody takes it for left open."""
+        try:
+            self._journal.end(id, outcome=outcome)
+            self._unwritten.pop(id, None)
+        except OSError as error:
+            self._unwritten[id] = outcome
+            log.warning(
+                "journal: %s is %s, and that cannot be written: %s. A crash now would roll it back", id, outcome, error
+            )
+
+    def _is_left(self, entry: OpenEntry, under_way: Container[str]) -> bool:
+        """Asked again before each entry: while one is brought back, another may have been confirmed."""
+        there = entry in self._journal.open
+        return there and entry.reconfiguration not in under_way and entry.reconfiguration not in self._unwritten
+
+    async def _bring(self, entry: OpenEntry) -> None:
+        finish = entry.crash_rule is CrashRule.FINISH
+        way = switching.way_on if finish else switching.way_back
+        errors = await self._switches.bring(entry.moves, way, within_s=WITHIN_S)
+        if errors:
+            why = switching.joined(errors)
+            if self._why.get(entry.reconfiguration) != why:
+                log.warning("journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
+            self._why[entry.reconfiguration] = why
+            return
+        self._why.pop(entry.reconfiguration, None)
+        outcome = Outcome.CONFIRMED if finish else Outcome.ROLLED_BACK
+        self.write_end(entry.reconfiguration, outcome)
+        self._leases.let_go(entry.reconfiguration)
+        why = "the daemon ended before it did, or a switch could not be driven"
+        self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, outcome=outcome, why=why)
+        log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)

@@ -1,0 +1,99 @@
+"""The switches of a testbed together: read at once, driven at once, brought back at once, each fault with the name of its switch."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+from hwd.model.plan import SwitchMoves
+from hwd.model.state import Observed
+from hwd.reconfigure import switching
+from hwd.reconfigure.switching import SwitchDriver
+from hwd_drivers.kit.errors import (
+    DeadlineError,
+    DeviceError,
+    FailedError,
+    HwdError,
+    LinkError,
+    NotReadyError,
+    RefusedError,
+)
+from hwd_drivers.kit.values import CrossconnectReading
+
+Way = Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
+"""From some moves and what is reported now to the moves that lead back, or on."""
+
+
+class Switches:
+    """Those that the daemon drives, by name."""
+
+    def __init__(self, drivers: Mapping[str, SwitchDriver]) -> None:
+        self._drivers = drivers
+
+    def driver(self, name: str) -> SwitchDriver:
+        """Raises FailedError where there is none of this name."""
+        if (driver := self._drivers.get(name)) is None:
+            raise FailedError(
+                f"{name}: no switch of this testbed file that the daemon drives. Put it back into the file, or bring its light in order by hand and move the journal away"
+            )
+        return driver
+
+    async def read(self, names: Iterable[str]) -> Observed:
+        """What these report now, and what the others reported last."""
+        wanted = list(names)
+        reads = [self.driver(name).read() for name in wanted]
+        readings = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
+        others = {name: driver.latest for name, driver in self._drivers.items() if name not in wanted}
+        return dict(zip(wanted, readings, strict=True)) | {
+            name: latest for name, latest in others.items() if latest is not None
+        }
+
+    async def all(self, moves: Iterable[SwitchMoves], work: Callable[[SwitchMoves], Awaitable[None]]) -> None:
+        """Do `work` for every switch at once; when all are through, raises what went wrong."""
+        _raise(await self._at_once(moves, work))
+
+    async def bring(self, moves: Iterable[SwitchMoves], way: Way, *, within_s: float) -> list[BaseException]:
+        """Bring every switch where `way` leads, all at once; returns what went wrong."""
+
+        async def bring(move: SwitchMoves) -> None:
+            try:
+                async with asyncio.timeout(within_s):
+                    await switching.bring(self.driver(move.switch), move, way)
+            except TimeoutError:
+                raise DeadlineError(f"{move.switch}: not where it shall be within {within_s:g} s") from None
+
+        return await self._at_once([move for move in moves if move.remove or move.add], bring)
+
+    async def _at_once(
+        self, moves: Iterable[SwitchMoves], work: Callable[[SwitchMoves], Awaitable[None]]
+    ) -> list[BaseException]:
+        moves = list(moves)
+        if len(moves) == 1:  # most racks have one switch, and it needs no task of its own
+            try:
+                await work(moves[0])
+            except HwdError as only:
+                return [only]
+            return []
+        results = await asyncio.gather(*(work(move) for move in moves), return_exceptions=True)
+        errors = [result for result in results if isinstance(result, BaseException)]
+        for error in errors:
+            if not isinstance(error, HwdError):
+                raise error
+        return errors
+
+
+def _raise(errors: Sequence[BaseException]) -> None:
+    if not errors:
+        return
+    first = errors[0]
+    if len(errors) == 1 or not isinstance(first, HwdError):
+        raise first
+    raise same_fault(first, switching.joined(errors))
+
+
+def same_fault(error: HwdError, message: str) -> HwdError:
+    match error:
+        case DeviceError():
+            return DeviceError(message, device=error.device, command=error.command, code=error.code, text=error.text)
+        case LinkError() | RefusedError() | NotReadyError():
+            return type(error)(message)
+        case _:
+            return FailedError(message)
