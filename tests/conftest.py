@@ -6,6 +6,7 @@ import gc
 import inspect
 import logging
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -21,6 +22,12 @@ LOST = ("never retrieved", "was destroyed but it is pending")
 
 settings.register_profile("hwd", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hwd")
+
+
+def pytest_configure() -> None:
+    """A shell starts what it puts in the background with Ctrl-C ignored, and children inherit that; the tests of Ctrl-C need it heard."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
