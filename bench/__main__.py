@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from bench import apply, clock, event
+from bench import apply, clock, event, memory
 from bench.measure import Bar
 from bench.progress import Progress
 from bench.table import machine, table, write
@@ -25,7 +25,12 @@ class Measure(Protocol):
     def __call__(self, folder: Path, progress: Progress, *, quick: bool) -> Awaitable[list[Bar]]: ...
 
 
-MEASURES: Mapping[str, Measure] = {"apply": apply.measure, "event": event.measure, "clock": clock.measure}
+MEASURES: Mapping[str, Measure] = {
+    "apply": apply.measure,
+    "event": event.measure,
+    "clock": clock.measure,
+    "memory": memory.measure,
+}
 
 
 def main() -> int:

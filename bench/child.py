@@ -3,16 +3,17 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-END_WITHIN_S = 5.0
+END_WITHIN_S = 10.0
 LINE_LIMIT_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """Talks in lines; what it writes to stderr goes to ours."""
+    """Talks in lines; its end is awaited with the block that it runs in."""
 
     process: asyncio.subprocess.Process
 
@@ -37,11 +38,19 @@ async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
 
 
 @contextlib.asynccontextmanager
-async def program(*command: str) -> AsyncIterator[Child]:
-    """Run a program, ended as `child` is."""
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_LIMIT_BYTES
-    )
+async def program(
+    *command: str, environment: Mapping[str, str] | None = None, log: Path | None = None
+) -> AsyncIterator[Child]:
+    """Run a program, ended as `child` is; its stderr is ours, or goes to the file `log`."""
+    with log.open("wb") if log is not None else contextlib.nullcontext() as stderr:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=stderr,
+            env=environment,
+            limit=LINE_LIMIT_BYTES,
+        )
     try:
         yield Child(process)
     finally:

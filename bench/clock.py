@@ -37,9 +37,11 @@ class Found:
     delays: list[float] = field(default_factory=list)
     bounds: list[float] = field(default_factory=list)
     early: list[bool] = field(default_factory=list)
-    """The event may have come before the stated interval began."""
+    """The call that set the carrier had returned before the stated interval began."""
+    partly: list[bool] = field(default_factory=list)
+    """That call had begun before the stated interval began: the carrier may have changed before it, or in it."""
     late: list[bool] = field(default_factory=list)
-    """The agent's stamp comes after the stated interval ended."""
+    """The agent's stamp, which comes after the change, comes after the stated interval ended."""
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
@@ -69,7 +71,8 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             found.errors.append((data["best_ns"] - stamped_ns) / 1e3)
             found.delays.append((stamped_ns - bracket.before_ns) / 1e3)
             found.bounds.append((data["latest_ns"] - data["best_ns"]) / 1e3)
-            found.early.append(bracket.before_ns < data["earliest_ns"])
+            found.early.append(bracket.after_ns < data["earliest_ns"])
+            found.partly.append(bracket.before_ns < data["earliest_ns"] <= bracket.after_ns)
             found.late.append(stamped_ns > data["latest_ns"])
     return _bars(found)
 
@@ -99,7 +102,7 @@ def _bars(found: Found) -> list[Bar]:
             value=100 * (1 - outside / error.n),
             limit=WITHIN_LIMIT_PERCENT,
             unit="%",
-            spread=f"{sum(found.early)} may lie before it, {sum(found.late)} stamps after it; from the set call to the agent's stamp",
+            spread=f"{sum(found.early)} before it, {sum(found.late)} after it, {sum(found.partly)} set on its edge",
             n=error.n,
             at_least=True,
         ),

@@ -1,4 +1,4 @@
-"""An agent whose clock is moved by a known amount: `python -m bench.processes.agent CONFIG OFFSET_S DRIFT_PPM`.
+"""A twin host's agent, whose clock is moved by a known amount: `python -m bench.processes.agent CONFIG OFFSET_S DRIFT_PPM`.
 
 Says one line: a time of its clock and the machine's CLOCK_MONOTONIC_RAW at that moment, from which the truth of all its stamps follows.
 """
@@ -12,7 +12,6 @@ from hwd_agents.agent import Agent
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.cli import open_sources
 from hwd_agents.config import broker_url, load_config
-from hwd_agents.priority import ask_for_real_time
 from hwd_drivers.kit.clock import ShiftedClock, SystemClock
 from hwd_drivers.kit.disk import FileDisk
 from hwd_drivers.kit.ids import Draws, RandomIds
@@ -21,8 +20,6 @@ from hwd_drivers.kit.ids import Draws, RandomIds
 async def main(path: str, offset_s: str, drift_ppm: str) -> None:
     config = load_config(Path(path))
     clock = ShiftedClock(SystemClock(), offset_s=float(offset_s), drift_ppm=float(drift_ppm))
-    if config.realtime:
-        ask_for_real_time()
     at_ns = clock.monotonic_ns()
     print(at_ns, clock.to_inner_ns(at_ns), flush=True)
     draws, folder = Draws(None), Path(config.spool.directory)

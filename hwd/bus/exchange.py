@@ -1,6 +1,7 @@
 """ClockExchange: the questions that align the clock of one boot of an agent, and their answers."""
 
 import asyncio
+from collections import deque
 
 from hwd.bus.intake import check_times
 from hwd.timeline.alignment import Aligner, Alignment, Sample
@@ -10,6 +11,10 @@ from hwd_drivers.kit.errors import ProtocolError
 SAMPLES_LEAST = 5
 """Before the first alignment: one exchange alone could have been delayed."""
 FORGET_AFTER_NS = 5_000_000_000
+QUICK = 1.1
+"""A burst whose quickest ways, there and back, are together at most so much longer than those of the best one tells as much."""
+BURSTS_REMEMBERED = 20
+"""A minute of them."""
 
 
 class ClockExchange:
@@ -22,10 +27,19 @@ class ClockExchange:
         self._asked: dict[int, int] = {}
         self._next_id = 1
         self._samples = 0
+        self._bursts = deque([_Burst()], maxlen=BURSTS_REMEMBERED)
 
     @property
     def alignment(self) -> Alignment | None:
         return self._aligner.alignment() if self._samples >= SAMPLES_LEAST else None
+
+    @property
+    def quick(self) -> bool:
+        """Whether this burst was about as quick as the best ones, once each way, so that more of it would tell little."""
+        widths_ns = [burst.width_ns for burst in self._bursts]
+        return widths_ns[-1] is not None and widths_ns[-1] <= QUICK * min(
+            width for width in widths_ns if width is not None
+        )
 
     @property
     def steps(self) -> int:
@@ -36,6 +50,10 @@ class ClockExchange:
     def asked(self) -> int:
         """How many requests were sent."""
         return self._next_id - 1
+
+    def begin_burst(self) -> None:
+        """What comes from now on is measured for `quick`."""
+        self._bursts.append(_Burst())
 
     def ask(self, t1_ns: int) -> int:
         """Return the id of a request that is sent now."""
@@ -59,5 +77,24 @@ class ClockExchange:
         if not sample.possible:
             raise ProtocolError(f"clock reply {reply.id}: time runs backwards in {sample}")
         self._aligner.add(sample)
+        self._bursts[-1].take(sample)
         self._samples += 1
         return True
+
+
+class _Burst:
+    """The quickest way there and the quickest way back, though of two exchanges: load slows one way now and the other then."""
+
+    def __init__(self) -> None:
+        self._there_ns: int | None = None
+        self._back_ns: int | None = None
+
+    @property
+    def width_ns(self) -> int | None:
+        """The clocks' offset is left out of their sum; None before the first answer."""
+        return None if self._there_ns is None or self._back_ns is None else self._there_ns + self._back_ns
+
+    def take(self, sample: Sample) -> None:
+        there_ns, back_ns = sample.t2_ns - sample.t1_ns, sample.t4_ns - sample.t3_ns
+        self._there_ns = there_ns if self._there_ns is None else min(self._there_ns, there_ns)
+        self._back_ns = back_ns if self._back_ns is None else min(self._back_ns, back_ns)

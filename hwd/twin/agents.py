@@ -36,4 +36,5 @@ def agent_config(
         sources=sources,
         spool=spool or SpoolConfig(),
         clock=shifted if shift_clock else None,
+        realtime=False,  # broker and daemon share its processors: kept waiting, they answer late, and the clocks seem off by that
     )
