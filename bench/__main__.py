@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 from bench import apply, clock, event, memory
+from bench.broker import MosquittoMissingError
 from bench.measure import Bar
 from bench.progress import Progress
 from bench.table import machine, table, write
+from hwd.twin.kernel import NamespacesUnavailableError
 
 RESULTS = Path(__file__).with_name("results.json")
 
@@ -43,7 +45,10 @@ def main() -> int:
     progress, bars = Progress(), list[Bar]()
     for name in options.only or MEASURES:
         with tempfile.TemporaryDirectory(prefix="hwd-bench-") as folder:
-            bars += asyncio.run(_run(MEASURES[name], Path(folder), progress, quick=options.quick))
+            try:
+                bars += asyncio.run(_run(MEASURES[name], Path(folder), progress, quick=options.quick))
+            except (NamespacesUnavailableError, MosquittoMissingError) as error:
+                progress.say(f"{name}: left out: {error}")
     here = machine()
     write(options.output, bars, here)
     print(table(bars, here))

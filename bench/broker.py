@@ -11,17 +11,16 @@ PATHS = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"
 TRIES = 5
 
 
-def find_mosquitto() -> str | None:
-    """Its program; None where it is not installed."""
-    return shutil.which("mosquitto", path=PATHS)
+class MosquittoMissingError(Exception):
+    """This machine has none."""
 
 
 @contextlib.asynccontextmanager
 async def mosquitto(folder: Path) -> AsyncIterator[int]:
-    """Its port on loopback. Raises FileNotFoundError where it is not installed."""
-    program = find_mosquitto()
+    """Its port on loopback. Raises MosquittoMissingError where it is not installed."""
+    program = shutil.which("mosquitto", path=PATHS)
     if program is None:
-        raise FileNotFoundError("mosquitto: not installed; apt-get install mosquitto")
+        raise MosquittoMissingError("mosquitto is not installed; apt-get install mosquitto")
     process, port = await _start(program, folder / "mosquitto.conf")
     try:
         yield port

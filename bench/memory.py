@@ -26,10 +26,13 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
     applies = 4 if quick else 20
     environment = {**os.environ, "HWD_RUN_DIR": str(folder / "run")}
     (folder / "run").mkdir(mode=0o700)
-    arguments = ["serve", str(TESTBED), "--data", str(folder / "data"), "--http", "127.0.0.1:0"]
-    log = folder / "daemon.log"
+    hwd = (sys.executable, "-m", "hwd.cli")
+    serve = ("serve", str(TESTBED), "--no-twin", "--data", str(folder / "data"), "--http", "127.0.0.1:0")
     progress.say(f"memory: the demo's rack, {applies} applies")
-    async with program(sys.executable, "-m", "hwd.cli", *arguments, environment=environment, log=log):
+    async with (
+        program(*hwd, "twin", "up", str(TESTBED), environment=environment, log=folder / "rack.log"),
+        program(*hwd, *serve, environment=environment, log=folder / "daemon.log"),
+    ):
         async with asyncio.timeout(UP_WITHIN_S):
             place = await _up(environment)
         fresh_mb, _ = _memory_mb(place.pid)

@@ -1,0 +1,54 @@
+"""When a burst of clock requests has told all that it can."""
+
+from hwd.bus.exchange import ClockExchange
+from hwd_agents.wire import ClockReply
+
+US, MS = 1_000, 1_000_000
+OFFSET_NS = 5_000 * MS
+
+
+class Asker:
+    """Asks and is answered, with given ways there and back."""
+
+    def __init__(self) -> None:
+        self.exchange = ClockExchange("boot")
+        self._now_ns = 0
+
+    def burst(self, *ways_us: tuple[int, int]) -> bool:
+        """Whether it was quick, after these."""
+        self._now_ns += 3_000 * MS
+        self.exchange.begin_burst()
+        for there_us, back_us in ways_us:
+            t1_ns, self._now_ns = self._now_ns, self._now_ns + 7 * MS
+            t2_ns = t1_ns + there_us * US + OFFSET_NS
+            id = self.exchange.ask(t1_ns)
+            reply = ClockReply(boot="boot", seq=id, id=id, t1_ns=t1_ns, t2_ns=t2_ns, t3_ns=t2_ns + 30 * US)
+            assert self.exchange.take(reply, t2_ns + 30 * US - OFFSET_NS + back_us * US)
+        return self.exchange.quick
+
+
+def test_one_way_may_be_quick_in_another_exchange_than_the_other() -> None:
+    asker = Asker()
+    assert asker.burst((150, 160))
+    assert asker.burst((155, 900), (800, 165))
+
+
+def test_a_burst_that_was_slow_one_way_throughout_is_not_quick() -> None:
+    asker = Asker()
+    asker.burst((150, 160))
+    assert not asker.burst((150, 270), (150, 265), (400, 268))
+
+
+def test_a_burst_without_an_answer_is_not_quick() -> None:
+    asker = Asker()
+    assert not asker.exchange.quick
+    asker.burst((150, 160))
+    assert not asker.burst()
+
+
+def test_a_network_that_became_slower_is_quick_again_when_the_quicker_bursts_are_forgotten() -> None:
+    asker = Asker()
+    asker.burst((150, 160))
+    slower = [asker.burst((300, 310)) for _ in range(20)]
+    assert not any(slower[:19])
+    assert slower[19]
