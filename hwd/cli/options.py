@@ -12,6 +12,7 @@ Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help="The daemon. Default: HWD_URL, else the one of this user here."),
 ]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Its id, or the beginning of it.")]
 Data = Annotated[
     str | None,
     typer.Option("--data", metavar="DIR", help="Read the records of this data directory, without a daemon."),

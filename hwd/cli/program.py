@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hwd.cli import changing, experiments, leasing, racks, watching
+from hwd.cli import changing, experiments, leasing, racks, results, watching
 from hwd.cli.output import Output
 from hwd_drivers.kit.errors import BugError, ConfigError, DeviceError, HwdError
 
@@ -44,6 +44,7 @@ racks.add_to(program)
 watching.add_to(program)
 changing.add_to(program)
 experiments.add_to(program)
+results.add_to(program)
 leasing.add_to(program)
 
 

@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from hwd.cli.output import seconds
 from hwd.config.places import records_path
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import ConfigError
@@ -73,6 +75,23 @@ async def _run_reports(found: list[tuple[dict[str, Any], list[Document]]]) -> "t
         return await load(records, [data["id"] for data, _ in found])
     finally:
         records.close()
+
+
+def short(run: dict[str, Any]) -> dict[str, Any]:
+    """Without the files as they were."""
+    return {key: value for key, value in run.items() if key not in ("playbook_text", "testbed_text", "inventory")}
+
+
+def started_at(wall_ns: int) -> str:
+    """In the time zone of this machine."""
+    return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def took(run: dict[str, Any]) -> str:
+    """Empty while it goes on."""
+    if run["ended_wall_ns"] is None:
+        return ""
+    return seconds((run["ended_wall_ns"] - run["started_wall_ns"]) / 1e9)
 
 
 class _Directory:
