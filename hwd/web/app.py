@@ -218,6 +218,14 @@ def _events(events: EventStream) -> APIRouter:
         start = events.after(last_event_id or after)
         return EventResponse(events.follow(start, tuple(kind or ())))
 
+    @router.get("/documents")
+    async def documents(
+        after: Annotated[str | None, Query(description="an event id; without one, only `last` is told")] = None,
+        kind: Annotated[list[str] | None, Query(description="only these; `run.` is all that begin so")] = None,
+    ) -> Response:
+        """What the event stream keeps, at once: {last, missed, documents}. `last` is the id to go on after."""
+        return JSONResponse(events.kept(events.after(after), tuple(kind or ())))
+
     return router
 
 

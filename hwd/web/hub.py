@@ -32,6 +32,10 @@ class Hub:
             if queue.qsize() < WAITING:
                 queue.put_nowait(item)
 
+    def kept(self, after: int) -> list[tuple[int, Document]]:
+        """The documents that are kept, from `after` (exclusive) on."""
+        return [item for item in self._kept if item[0] > after]
+
     async def follow(self, after: int | None = None) -> AsyncGenerator[tuple[int, Document], None]:
         """Documents with their numbers, from `after` (exclusive; None: from now on) for ever.
 
@@ -41,7 +45,7 @@ class Hub:
         self._listeners.add(queue)
         try:
             if after is not None:
-                for item in [item for item in self._kept if item[0] > after]:
+                for item in self.kept(after):
                     yield item
             while True:
                 yield await queue.get()

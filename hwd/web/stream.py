@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 
 from hwd.web.hub import Hub
 from hwd.web.service import document_data
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.errors import ConfigError
 
 HEARTBEAT_S = 10.0
@@ -46,6 +46,14 @@ class EventStream:
         if not boot or not number.isascii() or not number.isdigit():
             raise ConfigError(f"Last-Event-ID {last_event_id!r}: not an id of this stream, such as {self.last_id}")
         return int(number) if boot == self._boot else 0
+
+    def kept(self, after: int | None, kinds: tuple[str, ...] = ()) -> dict[str, Json]:
+        """What is kept now, at once: {last, missed, documents}. `last` is the id to go on after; `after` None asks for that alone."""
+        last = self._hub.last
+        found = [] if after is None else self._hub.kept(after)
+        missed = 0 if after is None else (found[0][0] if found else last + 1) - after - 1
+        documents = [document_data(document) for _, document in found if not kinds or _is_one_of(document, kinds)]
+        return {"last": self.id_of(last), "missed": max(0, missed), "documents": documents}
 
     async def follow(self, after: int | None, kinds: tuple[str, ...] = ()) -> AsyncGenerator[bytes, None]:
         """Events, heartbeats between them, until `stop`. `kinds`: kinds or their beginnings with a dot (`run.`); none: all."""

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from hwd.web import hub as hub_module
 from hwd.web import stream
 from hwd.web.hub import Hub
 from hwd.web.stream import EventStream
@@ -109,3 +110,30 @@ async def test_what_came_before_the_stop_is_still_heard() -> None:
         hub(document(kind))
     made.stop()
     assert len([event async for event in events]) == 3
+
+
+def test_what_is_kept_is_told_at_once() -> None:
+    hub = Hub()
+    made = EventStream(hub, boot="b")
+    for kind in ("switch.up", "switch.down", "bus.up"):
+        hub(document(kind))
+    told = made.kept(made.after("b.1"), ("switch.",))
+    assert (told["last"], told["missed"]) == ("b.3", 0)
+    assert isinstance(told["documents"], list)
+    assert [one["kind"] for one in told["documents"] if isinstance(one, dict)] == ["switch.down"]
+
+
+def test_without_an_id_only_the_last_is_told() -> None:
+    hub = Hub()
+    hub(document("switch.up"))
+    assert EventStream(hub, boot="b").kept(None) == {"last": "b.1", "missed": 0, "documents": []}
+
+
+def test_what_is_kept_no_more_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "REPLAY", 2)
+    hub = Hub()
+    made = EventStream(hub, boot="b")
+    for _ in range(5):
+        hub(document("switch.up"))
+    assert made.kept(1)["missed"] == 2
+    assert made.kept(5)["missed"] == 0
