@@ -144,6 +144,23 @@ class Switch:
     owner: str | None = None
 
 
+class Setting(StrEnum):
+    """What of a NIC port can be set, and put back."""
+
+    MTU = "mtu"
+    """The longest packet, in bytes."""
+    AUTONEG = "autoneg"
+    """Whether the NIC negotiates speed and FEC with the far end."""
+    FEC = "fec"
+    """Forward error correction."""
+    ADDRESS = "address"
+    """One more IP address."""
+    NEIGHBOUR = "neighbour"
+    """A static hardware address of a neighbour."""
+    ROUTE = "route"
+    """A route that leads out of the port."""
+
+
 class PassiveKind(StrEnum):
     PANEL = "panel"
     """Port n front to port n back."""
@@ -231,6 +248,8 @@ class Testbed:
     passives: Mapping[str, Passive] = field(default_factory=dict)
     packet_switches: Mapping[str, PacketSwitch] = field(default_factory=dict)
     port_notes: tuple[PortNote, ...] = ()
+    host_actions: tuple[Setting, ...] = ()
+    """The settings of hosts that a playbook may change."""
 
     def ports(self) -> Iterator[NicPort]:
         for host in self.hosts.values():

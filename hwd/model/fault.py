@@ -1,0 +1,258 @@
+"""Faults: what a twin can be told to do wrong, for a playbook, the command line and the rack's control socket alike.
+
+| fault | subject | from then on |
+|---|---|---|
+| deny {code, text} | switch | the next change is denied |
+| reset | switch | all sessions are cut now |
+| refuse {on} | switch | new sessions are ended at once |
+| slow {seconds} | switch | every answer comes so much later |
+| silent {on} | switch | commands are done and not answered |
+| half | switch | the next answer ends in its middle |
+| garble | switch | the next answer is garbage |
+| stick {ends} | switch | these mirrors do not move any more, and are acknowledged as if they did |
+| slow-firmware {seconds} | port | the NIC's firmware takes so much longer each time |
+| unplug {on} | port | the module is out: no light in or out, and nothing to read |
+| cut {strand} | port | the strand at `tx`, at `rx`, or both are cut: that light is gone |
+| weak {loss_db} | port | its lasers send so much less |
+| flap {times, down_s, up_s} | port | its carrier falls for `down_s` and is up for `up_s`, `times` times; its light stays |
+| stuck-phy {on} | port | its PHY stays down, whatever light there is |
+| agent-killed | host | its agent gets SIGKILL now; who keeps it starts another |
+| clock-step {seconds} | host | its clock is set forward (backward, below 0) by so much, now |
+| clear | any, or none for all | all is well again |
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, get_args
+
+import msgspec
+from typing_extensions import override
+
+from hwd.model.testbed import NicPortId, Testbed
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.kit.values import PortSide
+
+SECONDS_MOST: Final = 86_400.0
+FLAPS_MOST: Final = 1000
+LOSS_MOST_DB: Final = 60.0
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=SECONDS_MOST)]
+FlapSeconds = Annotated[float, msgspec.Meta(gt=0, le=60)]
+
+
+class _Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="fault"):
+    def to_data(self) -> dict[str, Json]:
+        """The mapping that `parse_fault` reads."""
+        data: dict[str, Json] = msgspec.to_builtins(self)
+        return {key: value for key, value in data.items() if value is not None}
+
+    @override
+    def __str__(self) -> str:
+        """`ocs1 slow seconds=0.5`, as the command line has it."""
+        data = self.to_data()
+        subject = [str(data.pop(key)) for key in ("switch", "port", "host") if key in data]
+        return " ".join([*subject, str(data.pop("fault")), *(f"{key}={_words(value)}" for key, value in data.items())])
+
+
+class SwitchFault(_Fault, frozen=True, kw_only=True):
+    """Something goes wrong with the twin of `switch`."""
+
+    switch: str
+
+    @property
+    def subject(self) -> str:
+        return self.switch
+
+
+class PortFault(_Fault, frozen=True, kw_only=True):
+    """Something goes wrong with `port`, a NIC port of a twin host, `h0.eth0`."""
+
+    port: str
+
+    @property
+    def subject(self) -> str:
+        return self.port
+
+    @property
+    def id(self) -> NicPortId:
+        return NicPortId.parse(self.port)
+
+
+class HostFault(_Fault, frozen=True, kw_only=True):
+    """Something goes wrong with a twin host as a whole."""
+
+    host: str
+
+    @property
+    def subject(self) -> str:
+        return self.host
+
+
+class Deny(SwitchFault, frozen=True, kw_only=True, tag="deny"):
+    code: str
+    text: str = ""
+
+
+class Reset(SwitchFault, frozen=True, kw_only=True, tag="reset"):
+    pass
+
+
+class Refuse(SwitchFault, frozen=True, kw_only=True, tag="refuse"):
+    on: bool = True
+
+
+class Slow(SwitchFault, frozen=True, kw_only=True, tag="slow"):
+    seconds: Seconds
+
+
+class Silent(SwitchFault, frozen=True, kw_only=True, tag="silent"):
+    on: bool = True
+
+
+class Half(SwitchFault, frozen=True, kw_only=True, tag="half"):
+    pass
+
+
+class Garble(SwitchFault, frozen=True, kw_only=True, tag="garble"):
+    pass
+
+
+class Stick(SwitchFault, frozen=True, kw_only=True, tag="stick"):
+    ends: tuple[str, ...]
+
+
+class SlowFirmware(PortFault, frozen=True, kw_only=True, tag="slow-firmware"):
+    seconds: Seconds
+
+
+class Unplug(PortFault, frozen=True, kw_only=True, tag="unplug"):
+    on: bool = True
+
+
+class Cut(PortFault, frozen=True, kw_only=True, tag="cut"):
+    strand: Literal["tx", "rx", "both"] = "both"
+
+
+class Weak(PortFault, frozen=True, kw_only=True, tag="weak"):
+    loss_db: Annotated[float, msgspec.Meta(ge=0, le=LOSS_MOST_DB)]
+
+
+class Flap(PortFault, frozen=True, kw_only=True, tag="flap"):
+    times: Annotated[int, msgspec.Meta(ge=1, le=FLAPS_MOST)] = 1
+    down_s: FlapSeconds = 0.05
+    up_s: FlapSeconds = 0.05
+
+
+class StuckPhy(PortFault, frozen=True, kw_only=True, tag="stuck-phy"):
+    on: bool = True
+
+
+class AgentKilled(HostFault, frozen=True, kw_only=True, tag="agent-killed"):
+    pass
+
+
+class ClockStep(HostFault, frozen=True, kw_only=True, tag="clock-step"):
+    seconds: Annotated[float, msgspec.Meta(ge=-SECONDS_MOST, le=SECONDS_MOST)]
+
+
+class Clear(_Fault, frozen=True, kw_only=True, tag="clear"):
+    """Of one subject, or of all where none is named."""
+
+    switch: str | None = None
+    port: str | None = None
+    host: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum(name is not None for name in (self.switch, self.port, self.host)) > 1:
+            raise ValueError("clear: name one switch, port or host, or none for all")
+
+    @property
+    def subject(self) -> str:
+        return self.switch or self.port or self.host or ""
+
+
+AnySwitchFault = Deny | Reset | Refuse | Slow | Silent | Half | Garble | Stick
+AnyPortFault = SlowFirmware | Unplug | Cut | Weak | Flap | StuckPhy
+AnyHostFault = AgentKilled | ClockStep
+Fault = AnySwitchFault | AnyPortFault | AnyHostFault | Clear
+
+FAULTS: Final[Mapping[str, type[Any]]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Fault)}
+"""Every fault by its name."""
+
+_decoder: msgspec.json.Decoder[Fault] = msgspec.json.Decoder(Fault)
+
+
+def parse_fault(data: Mapping[str, Any]) -> Fault:
+    """Read `{"switch": "ocs1", "fault": "slow", "seconds": 0.5}`. Raises ConfigError that names what is wrong."""
+    name = data.get("fault")
+    if not isinstance(name, str) or name not in FAULTS:
+        raise ConfigError(f"fault: {name!r} is no fault; there are {', '.join(FAULTS)}")
+    try:
+        fault: Fault = msgspec.convert(dict(data), Fault)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"fault: {name}: {error}. It has {_fields(FAULTS[name])}") from error
+    _check_names(fault)
+    return fault
+
+
+def decode_fault(line: bytes) -> Fault:
+    """`parse_fault` of JSON. Raises ConfigError on anything else."""
+    try:
+        data = msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigError(f"fault: not a JSON object: {error}") from error
+    return parse_fault(data)
+
+
+def check_fault(fault: Fault, testbed: Testbed) -> None:
+    """Whether the testbed has that subject, and it is a twin. Raises ConfigError for a name, RefusedError for a real device."""
+    match fault:
+        case Clear(switch=None, port=None, host=None):
+            return
+        case SwitchFault(switch=name) | Clear(switch=str(name)):
+            if (switch := testbed.switches.get(name)) is None:
+                raise ConfigError(f"fault: no switch {name} in testbed {testbed.name}; {_known(testbed.switches)}")
+            if switch.twin is None:
+                raise RefusedError(f"fault: {fault}: {name} is a real switch; only a twin can be told to misbehave")
+            if isinstance(fault, Stick):
+                sides = {PortSide.parse(end) for end in fault.ends}
+                if missing := sorted(str(side) for side in sides.difference(switch.capabilities.ends)):
+                    raise ConfigError(f"fault: {name} has no port {', '.join(missing)}")
+        case PortFault(port=name) | Clear(port=str(name)):
+            id = testbed.port(NicPortId.parse(name)).id
+            if testbed.hosts[id.host].twin is None:
+                raise RefusedError(f"fault: {fault}: {id.host} is a real host; only a twin can be told to misbehave")
+        case HostFault(host=name) | Clear(host=str(name)):
+            if (host := testbed.hosts.get(name)) is None:
+                raise ConfigError(f"fault: no host {name} in testbed {testbed.name}; {_known(testbed.hosts)}")
+            if host.twin is None:
+                raise RefusedError(f"fault: {fault}: {name} is a real host; only a twin can be told to misbehave")
+
+
+def _check_names(fault: Fault) -> None:
+    match fault:
+        case PortFault(port=port) | Clear(port=str(port)):
+            NicPortId.parse(port)
+        case Stick(ends=ends):
+            if not ends:
+                raise ConfigError("fault: stick: name at least one end, such as 3A")
+            for end in ends:
+                PortSide.parse(end)
+
+
+def _fields(kind: type[Any]) -> str:
+    return ", ".join(field.encode_name for field in msgspec.structs.fields(kind)) or "no fields"
+
+
+def _known(names: Mapping[str, object]) -> str:
+    return f"it has {', '.join(names)}" if names else "it has none"
+
+
+def _words(value: Json) -> str:
+    match value:
+        case bool():
+            return "on" if value else "off"
+        case list() | tuple():
+            return ",".join(map(str, value))
+        case _:
+            return str(value)
