@@ -9,6 +9,7 @@ import yaml
 from hwd.records import Records, Run
 from hwd.records.records import Stored
 from hwd.timeline import Timeline
+from hwd_drivers.kit.documents import Document
 
 _KINDS = ("timeline", "reconfiguration.ended", "host.lost", "run.step")
 _PAGE = 1000
@@ -49,9 +50,15 @@ async def _load(records: Records, id: str) -> RunReport:
     found: list[Stored] = []
     while page := await records.documents(run=run.id, kinds=_KINDS, after=found[-1].id if found else 0, limit=_PAGE):
         found += page
+    return of_documents(run, (stored.document for stored in found))
+
+
+def of_documents(run: Run, documents: Iterable[Document]) -> RunReport:
+    """The same from the documents of a run, oldest first, wherever they come from; kinds that a report does not need are passed over."""
     by_kind: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in _KINDS}
-    for stored in found:
-        by_kind[stored.document.kind].append(stored.document.data)
+    for document in documents:
+        if document.kind in by_kind:
+            by_kind[document.kind].append(document.data)
     return RunReport(
         run=run,
         timelines=tuple(Timeline.from_data(data) for data in by_kind["timeline"]),
