@@ -13,6 +13,9 @@ from hwd.config.tree import Node
 from hwd.config.validate import matches, validate
 from hwd.model.testbed import Host, HostTwin, Module, NicPort, NicPortId
 
+TOPIC_OF_RUNS = "runs"
+"""The level of MQTT topics where run states stand beside the hosts."""
+
 
 @dataclass(slots=True)
 class HostsReader:
@@ -28,6 +31,8 @@ class HostsReader:
             entry = validate(HostEntry, node, where, self.sections.reading)
             gpus = set(entry.gpus) if entry else None
             ports = self._nics(name, node, where, gpus)
+            if name == TOPIC_OF_RUNS:
+                self.sections.reading.add(where, f"no host can be named {name}: run states have that MQTT topic")
             if entry is None:
                 self.sections.unsure.add(name)
                 continue

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from hwd.model.testbed import PassiveKind, PortState
+from hwd.model.testbed import PassiveKind, PortState, Setting
 
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 """Fits an MQTT topic, a host name, a file name and our own texts (no dot, colon, slash, blank)."""
@@ -159,3 +159,4 @@ class TestbedFile(Entry):
     hosts: dict[str, Any] = {}
     fibres: list[Any] = []
     ports: dict[str, Any] = {}
+    host_actions: tuple[Setting, ...] = ()

@@ -90,6 +90,7 @@ class _Loader:
             passives=passives,
             packet_switches=packet_switches,
             port_notes=notes,
+            host_actions=tuple(dict.fromkeys(top.host_actions)),
         )
         self._warn_of_budgets(testbed)
         return testbed

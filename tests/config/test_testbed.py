@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hwd.config.equipment import DriverSpecLike
 from hwd.config.testbed import Loaded, load_testbed
-from hwd.model.testbed import SecretRef
+from hwd.model.testbed import SecretRef, Setting
 from hwd_drivers.kit.errors import ConfigError
 
 Load = Callable[[str], Loaded]
@@ -150,6 +150,8 @@ ports: {ocs1.31: {state: spare}, ocs1.32: {state: maintenance, why: dirty, until
         ("packet_switches: {h0: {ports: 2}}", "9: packet_switches.h0: name h0 is taken by hosts.h0; each part needs its own"),
         ("passives: {p p: {kind: tap, loss_db: 0.5}}", "9: passives.p p: name 'p p' must begin with a letter and go on with letters, digits, - and _"),
         ("passives: {sp: {kind: splitter, loss_db: 3.5}}", "9: passives.sp.ports: is missing: a splitter has as many as it says"),
+        ("host_actions: [mtu, speed]", "9: host_actions[1]: must be 'mtu', 'autoneg', 'fec', 'address', 'neighbour' or 'route', not 'speed'"),
+        ("host_actions: mtu", "9: host_actions: must be a list, not 'mtu'"),
         ("passives: {sp: {kind: spliter, ports: 2, loss_db: 3.5}}", "9: passives.sp.kind: must be 'panel', 'splitter', 'tap', 'circulator' or 'attenuator', not 'spliter'"),
     ],
 )  # fmt: skip
@@ -334,3 +336,14 @@ TREES = st.recursive(
 @given(tree=st.dictionaries(KEYS, TREES, max_size=6))
 def test_any_tree_of_our_keys_gives_problems_and_no_traceback(load: Load, tree: dict[str, object]) -> None:
     load(yaml.safe_dump(tree))
+
+
+def test_host_cannot_have_the_name_of_the_topic_of_runs(load: Load) -> None:
+    loaded = load("testbed: t\nhosts:\n  runs: {nics: {}}\n")
+    assert "3: hosts.runs: no host can be named runs: run states have that MQTT topic" in said(loaded)
+
+
+def test_host_actions_are_allowed_once_each_and_none_by_default(load: Load) -> None:
+    assert load(SOUND).require().host_actions == ()
+    allowed = load(SOUND + "host_actions: [mtu, autoneg, mtu]\n").require().host_actions
+    assert allowed == (Setting.MTU, Setting.AUTONEG)
