@@ -46,6 +46,13 @@ KINDS: Mapping[str, frozenset[str]] = {
         # runs
         "run.started": "run playbook parameters steps virtual_time",
         "run.step": "run step what state done total expected_s",  # state: started, done, failed
+        # the whole of hwd.model.run.RunStatus, at every change of it
+        "run.state": "run playbook state step steps what stage fault_class why by rolled_back safe_state due_wall_ns"
+        " queued_wall_ns started_wall_ns ended_wall_ns expected_s waits_for",
+        "run.note": "run text",
+        "run.host": "run host port action before after",  # action: mtu, autoneg, ... or put-back
+        "run.fault": "run fault",  # fault: what a twin was told; {"fault": "clear"} when the run ended
+        "run.assert": "run expression held values",
         "run.ended": "run outcome why safe_state",  # succeeded, failed, aborted, crashed
     }.items()
 }
