@@ -135,9 +135,14 @@ class Reconfiguration:
             self._ready.add(port)
             self._changed.set()
 
-    async def all_ready(self) -> None:
-        """Return when both ends of every link said that they are ready."""
-        while self.not_ready:
+    def end_by(self, ending: asyncio.Task[None]) -> None:
+        """From here on it is being confirmed or rolled back."""
+        self.ending = ending
+        self._changed.set()
+
+    async def all_ready_or_ending(self) -> None:
+        """Return when both ends of every link said that they are ready, or when somebody ends it before."""
+        while self.not_ready and self.ending is None and self.state is not State.ENDED:
             self._changed.clear()
             await self._changed.wait()
 

@@ -24,12 +24,7 @@ from hwd.timeline.build import build_timeline
 from hwd.timeline.timeline import Timeline
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import (
-    FailedError,
-    HwdError,
-    NotReadyError,
-    RefusedError,
-)
+from hwd_drivers.kit.errors import FailedError, HwdError, NotReadyError, RefusedError
 from hwd_drivers.kit.ids import Ids
 
 ROLL_BACK_WITHIN_S = 3.5
@@ -151,14 +146,16 @@ class Reconfigurer:
         return reconfiguration
 
     async def wait_ready(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
-        """Until all links are ready. Raises NotReadyError, after the roll-back, when they are not in time."""
-        self._to(reconfiguration, State.WAITING)
+        """Until all links are ready, or somebody confirms it without. Raises NotReadyError, after the roll-back, when they are not in time, and
+        FailedError as soon as somebody rolls it back."""
+        if reconfiguration.ending is None and reconfiguration.state is not State.ENDED:
+            self._to(reconfiguration, State.WAITING)
         keeping = asyncio.create_task(
             self._observing.keep(reconfiguration), name=f"hwd:reconfigure/observe-{reconfiguration.id}"
         )
         try:
             async with asyncio.timeout(within_s):
-                await reconfiguration.all_ready()
+                await reconfiguration.all_ready_or_ending()
         except TimeoutError:
             late = ", ".join(map(str, reconfiguration.not_ready))
             why = f"not ready within {within_s:g} s: {late}"
@@ -169,9 +166,21 @@ class Reconfigurer:
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
+        await self._ended(reconfiguration)
+        if reconfiguration.outcome not in (None, Outcome.CONFIRMED):
+            raise FailedError(
+                f"{reconfiguration.plan.what}: {reconfiguration.outcome} meanwhile: {reconfiguration.why}"
+            )
 
     async def await_confirm(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
-        """From here it goes back by itself after `within_s` seconds, unless `confirm` comes first; returns at once."""
+        """From here it goes back by itself after `within_s` seconds, unless `confirm` comes first; returns at once.
+
+        Raises RefusedError where it has been confirmed or rolled back already.
+        """
+        if reconfiguration.ending is not None or reconfiguration.state is State.ENDED:
+            raise RefusedError(
+                f"reconfiguration {reconfiguration.id}: somebody has ended it already, {reconfiguration}"
+            )
 
         async def expire() -> None:
             await asyncio.sleep(within_s)
@@ -296,7 +305,7 @@ class Reconfigurer:
         """From here there is one end, and nobody's cancelling reaches it."""
         self._stop_timer(reconfiguration)
         self._to(reconfiguration, state)
-        reconfiguration.ending = asyncio.create_task(end, name=f"hwd:reconfigure/end-{reconfiguration.id}")
+        reconfiguration.end_by(asyncio.create_task(end, name=f"hwd:reconfigure/end-{reconfiguration.id}"))
 
     def _stop_timer(self, reconfiguration: Reconfiguration) -> None:
         timer = self._confirm_timers.pop(reconfiguration.id, None)

@@ -95,6 +95,47 @@ steps:
     run_lab(test)
 
 
+def test_wait_that_somebody_rolls_back_ends_at_once_and_says_so(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        one = await held(lab)
+        began_s = asyncio.get_running_loop().time()
+        waiting = asyncio.create_task(lab.reconfigurer.wait_ready(one, within_s=86_400))
+        await asyncio.sleep(0.5)
+        await lab.reconfigurer.roll_back(one, "asked for by ada")
+        with pytest.raises(FailedError, match="rolled-back meanwhile: asked for by ada"):
+            await waiting
+        assert asyncio.get_running_loop().time() - began_s < 5
+        assert light(lab) == wanted(STRAIGHT)
+
+    run_lab(test)
+
+
+def test_wait_that_somebody_confirms_ends_with_the_light_as_it_is(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        one = await held(lab)
+        waiting = asyncio.create_task(lab.reconfigurer.wait_ready(one, within_s=86_400))
+        await asyncio.sleep(0.5)
+        await lab.reconfigurer.confirm(one)
+        await waiting
+        assert one.state is State.ENDED
+        assert light(lab) == wanted(CROSSED)
+
+    run_lab(test)
+
+
+def test_what_has_ended_is_not_waited_for_any_more(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        one = await held(lab)
+        await lab.reconfigurer.roll_back(one, "asked for")
+        with pytest.raises(FailedError, match="rolled-back meanwhile"):
+            await lab.reconfigurer.wait_ready(one, within_s=15)
+        with pytest.raises(RefusedError, match="somebody has ended it already"):
+            await lab.reconfigurer.await_confirm(one, within_s=15)
+        assert one.state is State.ENDED
+
+    run_lab(test)
+
+
 def test_roll_back_that_is_denied_is_tried_again_until_it_is_done(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         one = await held(lab)
