@@ -2,6 +2,7 @@
 
 import getpass
 import socket
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -93,7 +94,7 @@ def kick(lease: LeaseId, url: Url = None, json: Json = False) -> None:
     output.data(kicked)
 
 
-def show_leases(output: Output, leases: list[dict[str, object]]) -> None:
+def show_leases(output: Output, leases: Sequence[Mapping[str, object]]) -> None:
     if not leases:
         output.say("no leases")
         return

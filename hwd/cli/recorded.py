@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Recorded(Protocol):
     """Where runs are read from. A run is its `id` or the beginning of it."""
 
-    def runs(self) -> list[dict[str, Any]]: ...
+    def runs(self) -> Sequence[dict[str, Any]]: ...
 
     def run(self, id: str) -> dict[str, Any]: ...
 
@@ -50,31 +50,15 @@ def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, Non
 
 
 def run_reports(source: Recorded, ids: Sequence[str]) -> "tuple[RunReport, ...]":
-    """What a report is made from. The runs are put into records in memory first, so that all reports are made in one way."""
-    found: dict[str, tuple[dict[str, Any], list[Document]]] = {}
+    """What a report is made from."""
+    from hwd.client.timelines import RunResult
+
+    found: dict[str, RunReport] = {}
     for id in ids:
         data = source.run(id)
         if data["id"] not in found:
-            found[data["id"]] = data, source.run_documents(data["id"])
-    return asyncio.run(_run_reports(list(found.values())))
-
-
-async def _run_reports(found: list[tuple[dict[str, Any], list[Document]]]) -> "tuple[RunReport, ...]":
-    from hwd.records.records import Records
-    from hwd.records.run import Run, RunOutcome
-    from hwd.report.load import load
-    from hwd_drivers.kit.offload import InlineOffload
-
-    records = Records("sqlite://", InlineOffload())
-    await records.open()
-    try:
-        for data, documents in found:
-            outcome = None if data["outcome"] is None else RunOutcome(data["outcome"])
-            await records.start_run(Run(**{**data, "outcome": outcome}))
-            await records.add_documents(documents, run=data["id"])
-        return await load(records, [data["id"] for data, _ in found])
-    finally:
-        records.close()
+            found[data["id"]] = RunResult.of(data, source.run_documents(data["id"])).report
+    return tuple(found.values())
 
 
 def short(run: dict[str, Any]) -> dict[str, Any]:

@@ -1,46 +1,57 @@
-"""Client: one daemon over HTTP, a method for each call. What the daemon raised is raised here again.
+"""Client: one daemon over HTTP, for programs that wait. What the daemon raised is raised here again.
 
 with Client.find() as hwd:
     plan = hwd.plan(what="pairs rail=0")
-    hwd.apply(hash=plan["hash"])
+    hwd.apply_hash(plan.hash)
+    for state in hwd.follow(hwd.start_run(text=text, file="smoke.yaml").id):
+        print(state)
 """
 
 import os
-from collections.abc import Generator, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Self
 
 import httpx
+from typing_extensions import override
 
-from hwd.client.events import Event, EventReader, document_of
-from hwd.client.find import find_daemon
+from hwd.client import events
+from hwd.client.call import Asker, Call, T
+from hwd.client.events import Event, Lines, Listening
+from hwd.client.find import Whereabouts
+from hwd.client.following import KINDS, Following
+from hwd.client.offers import Offers
 from hwd.client.problem import raise_for_problem
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import DeadlineError, HwdError, LinkError
+from hwd_drivers.kit.errors import LinkError
 
-Data = dict[str, Any]
-"""One JSON object as the daemon sent it."""
-
-ANSWER_S = 30.0
-"""For calls that drive nothing; a read of every switch is among them."""
-DRIVE_S = 60.0
-"""On top of what an apply waits for anyway."""
+if TYPE_CHECKING:
+    from hwd.client.timelines import RunResult
+    from hwd.model.run import RunStatus
 
 
-class Client:
-    """Close it, or use it as a context. Raises HwdError: LinkError when the daemon cannot be reached."""
+class Client(Offers, Asker):
+    """Close it, or use it as a context. Every call raises HwdError: LinkError when the daemon cannot be reached."""
 
-    def __init__(self, url: str, *, token: str | None = None) -> None:
-        self.url = url
+    def __init__(self, daemon: str | Whereabouts, *, token: str | None = None) -> None:
+        self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         # No proxy and no .netrc: a daemon is near, and its token is nobody else's.
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=ANSWER_S, trust_env=False)
+        self._http = httpx.Client(base_url=self.url, headers=headers, trust_env=False)
 
     @classmethod
-    def find(cls, url: str | None = None, environment: Mapping[str, str] = os.environ) -> Self:
-        """The daemon that `--url`, HWD_URL or the run directory names; HWD_TOKEN is the token."""
-        return cls(find_daemon(url, environment), token=environment.get("HWD_TOKEN"))
+    def find(
+        cls, url: str | None = None, environment: Mapping[str, str] = os.environ, *, testbed: str | None = None
+    ) -> Self:
+        """The daemon that `url`, HWD_URL or the run directory names, or that of a `testbed` here; HWD_TOKEN is the token.
+
+        One that the run directory named is found again when it was started again on another port.
+        """
+        return cls(Whereabouts.find(url, environment, testbed=testbed), token=environment.get("HWD_TOKEN"))
+
+    @property
+    def url(self) -> str:
+        return self._daemon.url
 
     def close(self) -> None:
         self._http.close()
@@ -51,100 +62,12 @@ class Client:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    # --- what is
-
-    def status(self) -> Data:
-        return self._object("GET", "/api/v1/status")
-
-    def switches(self) -> list[Data]:
-        return self._list("/api/v1/switches")
-
-    def hosts(self) -> list[Data]:
-        return self._list("/api/v1/hosts")
-
-    def reconfigurations(self) -> list[Data]:
-        """Those under way."""
-        return self._list("/api/v1/reconfigurations")
-
-    # --- reconfigurations
-
-    def plan(
-        self,
-        *,
-        what: str = "",
-        file: tuple[str, str] | None = None,
-        mode: str = "update",
-        lease: str | None = None,
-        ready_within_s: float | None = None,
-        confirm_within_s: float | None = None,
-    ) -> Data:
-        """`file` is the name and the text of a topology file, in place of `what`."""
-        body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s)
-        return self._object("POST", "/api/v1/plans", body)
-
-    def apply(
-        self,
-        *,
-        what: str = "",
-        file: tuple[str, str] | None = None,
-        mode: str = "update",
-        lease: str | None = None,
-        ready_within_s: float | None = None,
-        confirm_within_s: float | None = None,
-    ) -> Data:
-        """Returns when the switches are read back and the links, where asked for, are ready."""
-        body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s)
-        return self._object("POST", "/api/v1/reconfigurations", body, within_s=DRIVE_S + (ready_within_s or 0.0))
-
-    def apply_hash(self, hash: str, *, within_s: float = 10 * DRIVE_S) -> Data:
-        """Apply a plan of this daemon; `within_s` is for the whole of it."""
-        return self._object("POST", "/api/v1/reconfigurations", {"hash": hash}, within_s=within_s)
-
-    def confirm(self, reconfiguration: str | None = None) -> Data:
-        """None: the only one under way."""
-        return self._object("POST", f"/api/v1/reconfigurations/{reconfiguration or '-'}/confirm", within_s=DRIVE_S)
-
-    def roll_back(self, reconfiguration: str | None = None) -> Data:
-        """None: the only one under way."""
-        return self._object("POST", f"/api/v1/reconfigurations/{reconfiguration or '-'}/rollback", within_s=DRIVE_S)
-
-    # --- runs
-
-    def start_run(self, *, text: str, file: str, parameters: Mapping[str, str] | None = None) -> Data:
-        """{run, playbook, steps, after}: `events(after=...)` has all of it."""
-        body = {"text": text, "file": file, "parameters": dict(parameters or {})}
-        return self._object("POST", "/api/v1/runs", body)
-
-    def runs(self) -> list[Data]:
-        return self._list("/api/v1/runs")
-
-    def run(self, id: str) -> Data:
-        return self._object("GET", f"/api/v1/runs/{_part(id)}")
-
-    def run_documents(self, id: str) -> list[Document]:
-        return [document_of(data) for data in self._list(f"/api/v1/runs/{_part(id)}/documents")]
-
-    def abort(self, run: str, *, by: str) -> Data:
-        return self._object("POST", f"/api/v1/runs/{_part(run)}/abort", {"by": by})
-
-    # --- leases
-
-    def leases(self) -> list[Data]:
-        return self._list("/api/v1/leases")
-
-    def take_lease(self, *, holder: str, ports: Sequence[str], for_s: float) -> Data:
-        return self._object("POST", "/api/v1/leases", {"holder": holder, "ports": list(ports), "for_s": for_s})
-
-    def renew_lease(self, lease: str, *, for_s: float) -> Data:
-        return self._object("POST", f"/api/v1/leases/{_part(lease)}/renew", {"for_s": for_s})
-
-    def release_lease(self, lease: str) -> Data:
-        return self._object("POST", f"/api/v1/leases/{_part(lease)}/release")
-
-    def kick_lease(self, lease: str) -> Data:
-        return self._object("POST", f"/api/v1/leases/{_part(lease)}/kick")
-
-    # --- events
+    @override
+    def ask(self, call: Call[T]) -> T:
+        try:
+            return call.answer(self._send(call))
+        except httpx.TransportError as error:
+            raise call.failed(self.url, error) from error
 
     @contextmanager
     def events(self, *, after: str | None = None, kinds: Iterable[str] = ()) -> Generator[Generator[Event]]:
@@ -152,60 +75,75 @@ class Client:
 
         with client.events(kinds=["run."]) as events:
             for event in events: ...
+
+        Raises LinkError when the daemon does not come back.
         """
-        reader = EventReader(self._http, after=after, kinds=kinds)
-        events = reader.events()
+        closed = threading.Event()
+        found = self._listen(Listening(after=after, kinds=kinds), closed)
         try:
-            yield events
+            yield found
         finally:
-            reader.close()
-            events.close()
+            closed.set()
+            found.close()
 
-    # --- inside
+    def follow(self, run: str) -> "Generator[RunStatus]":
+        """What a run is doing, now and at every change, until it has ended; over lost connections and restarts of the daemon."""
+        last = self.documents().last
+        following = Following(self.run_state(run))
+        yield following.status
+        if following.ended():
+            return
+        with self.events(after=last, kinds=KINDS) as found:
+            for event in found:
+                if following.take(following.told_by(event) if event.document else self.run_state(run)):
+                    yield following.status
+                if following.ended():
+                    return
 
-    def _object(self, method: str, path: str, body: object = None, *, within_s: float = ANSWER_S) -> Data:
-        data: Data = self._call(method, path, body, within_s)
-        return data
+    def result(self, run: str) -> "RunResult":
+        """What a run measured: its timelines, and the table of their stages."""
+        from hwd.client.timelines import RunResult
 
-    def _list(self, path: str) -> list[Data]:
-        data: list[Data] = self._call("GET", path, None, ANSWER_S)
-        return data
+        return RunResult.of(self.run(run), self.run_documents(run))
 
-    def _call(self, method: str, path: str, body: object, within_s: float) -> Any:
+    def _send(self, call: Call[T]) -> httpx.Response:
         try:
-            response = self._http.request(method, path, json=body, timeout=httpx.Timeout(within_s, connect=5.0))
-        except httpx.TimeoutException as error:
-            raise DeadlineError(f"daemon {self.url}: no answer to {method} {path} within {within_s:g} s") from error
-        except httpx.TransportError as error:
-            raise unreachable(self.url, error) from error
-        raise_for_problem(response)
-        return response.json()
+            return self._request(call)
+        except (httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent: what changes something is not done twice
+            if not self._look_again():
+                raise
+            return self._request(call)
 
+    def _request(self, call: Call[T]) -> httpx.Response:
+        return self._http.request(call.method, call.path, json=call.body, params=call.query, timeout=call.timeout)
 
-def unreachable(url: str, error: Exception) -> HwdError:
-    return LinkError(
-        f"daemon {url}: cannot be reached: {error}. `hwd serve TESTBED` starts one; --url or HWD_URL names another"
-    )
+    def _look_again(self) -> bool:
+        moved = self._daemon.look_again()
+        if moved:
+            self._http.base_url = httpx.URL(self.url)
+        return moved
 
+    def _listen(self, listening: Listening, closed: threading.Event) -> Generator[Event, None, None]:
+        while not closed.is_set():
+            cause: Exception | None = None
+            try:
+                for event in self._connection(listening):
+                    yield listening.take(event)
+                    if closed.is_set():
+                        return
+            except (httpx.TransportError, LinkError) as error:
+                cause = error
+            closed.wait(listening.lost(self.url, cause))
+            self._look_again()
 
-def _wanted(
-    what: str,
-    file: tuple[str, str] | None,
-    mode: str,
-    lease: str | None,
-    ready_within_s: float | None,
-    confirm_within_s: float | None,
-) -> Data:
-    named = {"what": what} if file is None else {"file": {"name": file[0], "text": file[1]}}
-    return {
-        **named,
-        "mode": mode,
-        "lease": lease,
-        "ready_within_s": ready_within_s,
-        "confirm_within_s": confirm_within_s,
-    }
-
-
-def _part(id: str) -> str:
-    """An id as one part of a path, whatever somebody typed."""
-    return quote(id, safe="") or "%20"
+    def _connection(self, listening: Listening) -> Generator[Event, None, None]:
+        with self._http.stream(
+            "GET", events.PATH, params=listening.params, headers=listening.headers, timeout=events.TIMEOUT
+        ) as response:
+            if not response.is_success:
+                response.read()
+            raise_for_problem(response)
+            lines = Lines()
+            for line in response.iter_lines():
+                if (event := lines.feed(line)) is not None:
+                    yield event

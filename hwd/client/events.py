@@ -1,15 +1,13 @@
-"""The event stream of a daemon: server-sent events, read for as long as it is wanted, over lost connections."""
+"""The event stream of a daemon: server-sent events and what a listener does about lost connections. No I/O."""
 
 import json
 import logging
-import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
-from hwd.client.problem import raise_for_problem
+from hwd.client.kept import document_of
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import LinkError, ProtocolError
 
@@ -17,6 +15,8 @@ SILENT_S = 30.0
 """The daemon says something every 10 s; one that was silent for so long is not there any more."""
 PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0, 5.0, 5.0)
 """Between attempts to come back, half a minute in all: a daemon that is started again takes seconds."""
+PATH = "/api/v1/events"
+TIMEOUT = httpx.Timeout(5.0, read=SILENT_S)
 
 log = logging.getLogger(__name__)
 
@@ -33,69 +33,65 @@ class Event:
         return f"{self.missed} events were missed" if self.document is None else str(self.document)
 
 
-class EventReader:
-    """Reads one stream, for one iteration; `close` from wherever ends it."""
+class Listening:
+    """One listener, over all its connections: what it goes on after, and for how long it tries to come back."""
 
-    def __init__(self, http: httpx.Client, *, after: str | None, kinds: Iterable[str] = ()) -> None:
-        self._http = http
+    def __init__(self, *, after: str | None, kinds: Iterable[str] = ()) -> None:
         self._after = after
         self._kinds = tuple(kinds)
-        self._closed = threading.Event()
+        self._failures = 0
 
-    def close(self) -> None:
-        self._closed.set()
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Last-Event-ID": self._after} if self._after else {}
 
-    def events(self) -> Generator[Event, None, None]:
-        """Raises LinkError when the daemon does not come back."""
-        failures = 0
-        while not self._closed.is_set():
-            try:
-                for event in self._once():
-                    failures = 0
-                    self._after = event.id
-                    yield event
-                    if self._closed.is_set():
-                        return
-                cause = "the daemon ended the stream"
-            except (httpx.TransportError, LinkError) as error:
-                cause = str(error) or type(error).__name__
-            if failures == len(PAUSES_S):
-                raise LinkError(f"{self._http.base_url}: event stream lost and the daemon did not come back: {cause}")
-            log.debug("event stream: %s; trying again in %g s", cause, PAUSES_S[failures])
-            self._closed.wait(PAUSES_S[failures])
-            failures += 1
+    @property
+    def params(self) -> Mapping[str, tuple[str, ...]]:
+        return {"kind": self._kinds}
 
-    def _once(self) -> Generator[Event, None, None]:
-        headers = {"Last-Event-ID": self._after} if self._after else {}
-        timeout = httpx.Timeout(5.0, read=SILENT_S)
-        with self._http.stream(
-            "GET", "/api/v1/events", params={"kind": self._kinds}, headers=headers, timeout=timeout
-        ) as response:
-            if not response.is_success:
-                response.read()
-            raise_for_problem(response)
-            yield from parse(response.iter_lines())
+    def take(self, event: Event) -> Event:
+        """It came: a lost connection goes on after it."""
+        self._failures = 0
+        self._after = event.id
+        return event
+
+    def lost(self, url: str, cause: Exception | None) -> float:
+        """Seconds to wait before the next attempt; raises LinkError when there were enough. `cause` None: the daemon ended the stream."""
+        why = "the daemon ended the stream" if cause is None else str(cause) or type(cause).__name__
+        if self._failures == len(PAUSES_S):
+            raise LinkError(f"{url}: event stream lost and the daemon did not come back: {why}")
+        pause_s = PAUSES_S[self._failures]
+        log.debug("event stream: %s; trying again in %g s", why, pause_s)
+        self._failures += 1
+        return pause_s
+
+
+class Lines:
+    """Puts the lines of a stream together to events; one that was cut off is left out, comments are passed over."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, str] = {}
+
+    def feed(self, line: str) -> Event | None:
+        """The event that this line ends, if it does; raises ProtocolError where it cannot be read."""
+        if line:
+            if not line.startswith(":"):
+                name, _, value = line.partition(":")
+                self._fields[name] = value.removeprefix(" ")
+            return None
+        fields, self._fields = self._fields, {}
+        return _event(fields) if "data" in fields else None
 
 
 def parse(lines: Iterable[str]) -> Generator[Event, None, None]:
-    """Server-sent events from their lines; one that was cut off is left out, comments are passed over."""
-    fields: dict[str, str] = {}
+    """All events of some lines."""
+    reader = Lines()
     for line in lines:
-        if not line:
-            if "data" in fields:
-                yield _event(fields)
-            fields = {}
-        elif not line.startswith(":"):
-            name, _, value = line.partition(":")
-            fields[name] = value.removeprefix(" ")
+        if (event := reader.feed(line)) is not None:
+            yield event
 
 
-def document_of(data: dict[str, Any]) -> Document:
-    """A document from its JSON."""
-    return Document(kind=data["kind"], at_ns=data["at_ns"], wall_ns=data["wall_ns"], data=data["data"])
-
-
-def _event(fields: dict[str, str]) -> Event:
+def _event(fields: Mapping[str, str]) -> Event:
     try:
         data = json.loads(fields["data"])
         if fields.get("event") == "missed":

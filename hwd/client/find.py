@@ -1,20 +1,59 @@
-"""Which daemon is meant: the URL that was given, HWD_URL, or the one daemon of this user on this machine."""
+"""Which daemon is meant: the URL that was given, HWD_URL, or the one daemon of this user on this machine; and where it is after a restart."""
 
 import os
 from collections.abc import Mapping
+from typing import Self
 
-from hwd.config.places import daemons
+from hwd.config.places import DaemonPlace, daemon_of, daemons
 from hwd_drivers.kit.errors import ConfigError, LinkError
+
+
+class Whereabouts:
+    """Where a daemon listens. One that the run directory named is looked up there again when it does not answer: it may listen on another port by now."""
+
+    def __init__(self, url: str, *, testbed: str | None = None, environment: Mapping[str, str] = os.environ) -> None:
+        self.url = url
+        self._testbed = testbed
+        self._environment = environment
+
+    @classmethod
+    def find(
+        cls, url: str | None = None, environment: Mapping[str, str] = os.environ, *, testbed: str | None = None
+    ) -> Self:
+        """Raises LinkError where no daemon runs, ConfigError where several do; both say what to do."""
+        if named := url or (None if testbed else environment.get("HWD_URL")):
+            return cls(_checked(named), environment=environment)
+        place = _only(environment) if testbed is None else _of(testbed, environment)
+        return cls(place.http, testbed=place.testbed, environment=environment)
+
+    def look_again(self) -> bool:
+        """Whether it listens elsewhere now; `url` says where."""
+        place = None if self._testbed is None else daemon_of(self._testbed, self._environment)
+        if place is None or place.http == self.url:
+            return False
+        self.url = place.http
+        return True
 
 
 def find_daemon(url: str | None = None, environment: Mapping[str, str] = os.environ) -> str:
     """The daemon's URL. Raises LinkError where none runs, ConfigError where several do; both say what to do."""
-    if named := url or environment.get("HWD_URL"):
-        return _checked(named)
-    found = daemons(environment)
-    match found:
+    return Whereabouts.find(url, environment).url
+
+
+def _of(testbed: str, environment: Mapping[str, str]) -> DaemonPlace:
+    place = daemon_of(testbed, environment)
+    if place is None:
+        others = ", ".join(place.testbed for place in daemons(environment)) or "none"
+        raise LinkError(
+            f"testbed {testbed}: no daemon of it runs here; those that do: {others}. Start it with `hwd serve`"
+        )
+    return place
+
+
+def _only(environment: Mapping[str, str]) -> DaemonPlace:
+    match daemons(environment):
         case [one]:
-            return one.http
+            return one
         case []:
             raise LinkError(
                 "no daemon of this user runs on this machine. Start one with `hwd serve TESTBED`, or name one with --url or HWD_URL"

@@ -12,9 +12,11 @@ from hwd_drivers.kit.errors import (
     FailedError,
     HwdError,
     LinkError,
+    LoginError,
     NotReadyError,
     ProtocolError,
     RefusedError,
+    UnknownError,
 )
 
 _BY_TITLE: dict[str, type[HwdError]] = {
@@ -32,6 +34,7 @@ _BY_TITLE: dict[str, type[HwdError]] = {
 }
 _BY_EXIT_STATUS: dict[int, type[HwdError]] = {2: ConfigError, 3: RefusedError, 4: LinkError, 5: NotReadyError}
 """For a title that a newer daemon has and we do not."""
+NOT_FOUND = 404
 
 
 def raise_for_problem(response: httpx.Response) -> None:
@@ -49,14 +52,17 @@ def raise_for_problem(response: httpx.Response) -> None:
 def error_of(data: dict[str, Any]) -> HwdError:
     """The error that a problem document tells of."""
     title, detail = str(data.get("title", "")), str(data.get("detail", ""))
-    if title == DeviceError.title and {"device", "command", "code", "text"} <= data.keys():
-        return DeviceError(
+    device = {kind.title: kind for kind in (DeviceError, LoginError)}.get(title)
+    if device is not None and {"device", "command", "code", "text"} <= data.keys():
+        return device(
             detail,
             device=str(data["device"]),
             command=str(data["command"]),
             code=str(data["code"]),
             text=str(data["text"]),
         )
+    if title == UnknownError.title and data.get("status") == NOT_FOUND:
+        return UnknownError(detail)
     kind = _BY_TITLE.get(title) or _BY_EXIT_STATUS.get(data.get("exit_status", 1), FailedError)
     return kind(detail)
 

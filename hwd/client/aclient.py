@@ -1,0 +1,134 @@
+"""AsyncClient: the same daemon, the same calls, from coroutines.
+
+async with AsyncClient.find() as hwd:
+    await hwd.apply(what="ring hosts=h0,h1", ready_within_s=15)
+    async for state in hwd.follow((await hwd.start_run(text=text, file="smoke.yaml")).id):
+        print(state)
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Self
+
+import httpx
+from typing_extensions import override
+
+from hwd.client import events
+from hwd.client.call import AsyncAsker, Call, T
+from hwd.client.events import Event, Lines, Listening
+from hwd.client.find import Whereabouts
+from hwd.client.following import KINDS, Following
+from hwd.client.offers import Offers
+from hwd.client.problem import raise_for_problem
+from hwd_drivers.kit.errors import LinkError
+
+if TYPE_CHECKING:
+    from hwd.client.timelines import RunResult
+    from hwd.model.run import RunStatus
+
+
+class AsyncClient(Offers, AsyncAsker):
+    """Belongs to one event loop: close it there, or use it as a context. Errors are those of `Client`."""
+
+    def __init__(self, daemon: str | Whereabouts, *, token: str | None = None) -> None:
+        self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.AsyncClient(base_url=self.url, headers=headers, trust_env=False)
+
+    @classmethod
+    def find(
+        cls, url: str | None = None, environment: Mapping[str, str] = os.environ, *, testbed: str | None = None
+    ) -> Self:
+        """As `Client.find`."""
+        return cls(Whereabouts.find(url, environment, testbed=testbed), token=environment.get("HWD_TOKEN"))
+
+    @property
+    def url(self) -> str:
+        return self._daemon.url
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    @override
+    async def ask(self, call: Call[T]) -> T:
+        try:
+            return call.answer(await self._send(call))
+        except httpx.TransportError as error:
+            raise call.failed(self.url, error) from error
+
+    @asynccontextmanager
+    async def events(
+        self, *, after: str | None = None, kinds: Iterable[str] = ()
+    ) -> AsyncGenerator[AsyncGenerator[Event, None]]:
+        """As `Client.events`, with `async with` and `async for`."""
+        async with aclosing(self._listen(Listening(after=after, kinds=kinds))) as found:
+            yield found
+
+    async def follow(self, run: str) -> "AsyncGenerator[RunStatus, None]":
+        """As `Client.follow`, with `async for`."""
+        last = (await self.documents()).last
+        following = Following(await self.run_state(run))
+        yield following.status
+        if following.ended():
+            return
+        async with self.events(after=last, kinds=KINDS) as found:
+            async for event in found:
+                if following.take(following.told_by(event) if event.document else await self.run_state(run)):
+                    yield following.status
+                if following.ended():
+                    return
+
+    async def result(self, run: str) -> "RunResult":
+        """As `Client.result`."""
+        from hwd.client.timelines import RunResult
+
+        return RunResult.of(await self.run(run), await self.run_documents(run))
+
+    async def _send(self, call: Call[T]) -> httpx.Response:
+        try:
+            return await self._request(call)
+        except (httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent: what changes something is not done twice
+            if not self._look_again():
+                raise
+            return await self._request(call)
+
+    async def _request(self, call: Call[T]) -> httpx.Response:
+        return await self._http.request(call.method, call.path, json=call.body, params=call.query, timeout=call.timeout)
+
+    def _look_again(self) -> bool:
+        moved = self._daemon.look_again()
+        if moved:
+            self._http.base_url = httpx.URL(self.url)
+        return moved
+
+    async def _listen(self, listening: Listening) -> AsyncGenerator[Event, None]:
+        while True:
+            cause: Exception | None = None
+            try:
+                async with aclosing(self._connection(listening)) as found:
+                    async for event in found:
+                        yield listening.take(event)
+            except (httpx.TransportError, LinkError) as error:
+                cause = error
+            await asyncio.sleep(listening.lost(self.url, cause))
+            self._look_again()
+
+    async def _connection(self, listening: Listening) -> AsyncGenerator[Event, None]:
+        async with self._http.stream(
+            "GET", events.PATH, params=listening.params, headers=listening.headers, timeout=events.TIMEOUT
+        ) as response:
+            if not response.is_success:
+                await response.aread()
+            raise_for_problem(response)
+            lines = Lines()
+            async for line in response.aiter_lines():
+                if (event := lines.feed(line)) is not None:
+                    yield event

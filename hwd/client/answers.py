@@ -1,0 +1,268 @@
+"""Answers of the daemon: the JSON object as it was sent, with names for what is looked at most, one line of text, and a table for notebooks."""
+
+from html import escape
+from typing import Any
+
+from typing_extensions import override
+
+from hwd.client.shown import table
+
+
+class Answer(dict[str, Any]):
+    """A JSON object. It stays one, so that a field which a newer daemon adds is there, and the command line prints what was sent."""
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+    @override
+    def __str__(self) -> str:
+        return ", ".join(f"{key}={value}" for key, value in self.items() if isinstance(value, str | int | float | bool))
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(str(self))}</p>"
+
+
+class SwitchStatus(Answer):
+    """A switch as it reports itself."""
+
+    @property
+    def name(self) -> str:
+        return str(self["switch"])
+
+    @property
+    def up(self) -> bool | None:
+        """None where a host drives it."""
+        return self["up"]  # type: ignore[no-any-return]
+
+    @property
+    def crossconnects(self) -> tuple[str, ...]:
+        """Their ids, such as `1A-2B`, as it reported them last."""
+        return tuple(str(one["id"]) for one in self["crossconnects"] or ())
+
+    @override
+    def __str__(self) -> str:
+        state = f"down: {self['cause']}" if self.up is False else "up" if self.up else f"owned by {self['owner']}"
+        return f"{self.name} {state}, {len(self.crossconnects)} crossconnects"
+
+
+class HostStatus(Answer):
+    """A host as its agent tells of it."""
+
+    @property
+    def name(self) -> str:
+        return str(self["host"])
+
+    @property
+    def up(self) -> bool:
+        return bool(self["up"])
+
+    @property
+    def aligned(self) -> bool:
+        """Whether its clock is on the daemon's."""
+        return self["clock"] is not None
+
+    @property
+    def ports(self) -> dict[str, Any]:
+        return dict(self["ports"])
+
+    @override
+    def __str__(self) -> str:
+        lit = sum(bool(port.get("carrier")) for port in self.ports.values())
+        return f"{self.name} {'up' if self.up else 'down'}, {lit} of {len(self.ports)} ports with carrier"
+
+
+class HeldLease(Answer):
+    """A lease in force."""
+
+    @property
+    def id(self) -> str:
+        return str(self["lease"])
+
+    @property
+    def holder(self) -> str:
+        return str(self["holder"])
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return tuple(self["ports"])
+
+    @property
+    def left_s(self) -> float:
+        return float(self["left_s"])
+
+    @override
+    def __str__(self) -> str:
+        return f"lease {self.id} of {self.holder} on {len(self.ports)} ports, {self.left_s:.0f} s left"
+
+
+class MadePlan(Answer):
+    """A plan: what would move."""
+
+    @property
+    def hash(self) -> str:
+        """What `apply_hash` takes."""
+        return str(self["hash"])
+
+    @property
+    def empty(self) -> bool:
+        """Nothing moves."""
+        return bool(self["empty"])
+
+    @property
+    def expected_s(self) -> float:
+        return float(self["expected_s"])
+
+    @override
+    def __str__(self) -> str:
+        moved = sum(not link["kept"] for link in self["links"])
+        does = "nothing moves" if self.empty else f"{moved} links move, {len(self['dark'])} go dark"
+        return f"plan {self.hash} ({self['what']}): {does}"
+
+    @override
+    def _repr_html_(self) -> str:
+        moves = [(move["switch"], " ".join(move["remove"]), " ".join(move["add"])) for move in self["moves"]]
+        links = [(link["link"], "stays" if link["kept"] else "moves") for link in self["links"]]
+        return table(("switch", "removes", "adds"), moves, caption=str(self)) + table(("link", ""), links)
+
+
+class Applied(Answer):
+    """A reconfiguration: how it ended, or how far it is."""
+
+    @property
+    def id(self) -> str:
+        return str(self["reconfiguration"])
+
+    @property
+    def state(self) -> str:
+        return str(self["state"])
+
+    @property
+    def outcome(self) -> str | None:
+        """None while it goes on, as while it awaits a confirm."""
+        return self["outcome"]  # type: ignore[no-any-return]
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        return tuple(self["links"])
+
+    @property
+    def not_ready(self) -> tuple[str, ...]:
+        """Links that were not seen ready, by the time that it was looked."""
+        return tuple(self["not_ready"])
+
+    @override
+    def __str__(self) -> str:
+        why = f": {self['why']}" if self["why"] else ""
+        return f"{self.id} ({self['what']}) {self.outcome or self.state}{why}, {len(self.links)} links"
+
+
+class Started(Answer):
+    """A run that was taken: started, or in the queue."""
+
+    @property
+    def id(self) -> str:
+        return str(self["run"])
+
+    @override
+    def __str__(self) -> str:
+        return f"run {self.id} of {self['playbook']}, {self['steps']} steps"
+
+
+class Ended(Answer):
+    """How a run ended that was aborted."""
+
+    @override
+    def __str__(self) -> str:
+        return f"run {self['run']} {self['outcome']}: {self['why']}"
+
+
+class RecordedRun(Answer):
+    """A run as the records have it."""
+
+    @property
+    def id(self) -> str:
+        return str(self["id"])
+
+    @property
+    def playbook(self) -> str:
+        return str(self["playbook"])
+
+    @property
+    def outcome(self) -> str | None:
+        """None while it goes on."""
+        return self["outcome"]  # type: ignore[no-any-return]
+
+    @property
+    def seconds(self) -> float | None:
+        """From its start to its end."""
+        if self["started_wall_ns"] is None or self["ended_wall_ns"] is None:
+            return None
+        return float(self["ended_wall_ns"] - self["started_wall_ns"]) / 1e9
+
+    @override
+    def __str__(self) -> str:
+        why = f": {self['why']}" if self["why"] else ""
+        return f"run {self.id} {self.playbook} {self.outcome or self.get('state') or 'under way'}{why}"
+
+    @override
+    def _repr_html_(self) -> str:
+        took = None if self.seconds is None else f"{self.seconds:.1f} s"
+        parameters = ", ".join(f"{key}={value}" for key, value in self["parameters"].items())
+        facts = [("testbed", self["testbed"]), ("took", took), ("parameters", parameters), ("why", self["why"]), ("switches", self["safe_state"])]  # fmt: skip
+        return table(("", str(self)), [fact for fact in facts if fact[1]])
+
+
+class Status(Answer):
+    """Everything of one screen."""
+
+    @property
+    def testbed(self) -> str:
+        return str(self["testbed"])
+
+    @property
+    def switches(self) -> tuple[SwitchStatus, ...]:
+        return tuple(SwitchStatus(one) for one in self["switches"])
+
+    @property
+    def hosts(self) -> tuple[HostStatus, ...]:
+        return tuple(HostStatus(one) for one in self["hosts"])
+
+    @property
+    def links(self) -> dict[str, bool | None]:
+        """Links that are lit, and whether both ends have carrier."""
+        return {str(link["link"]): link["carrier"] for link in self["links"]}
+
+    @property
+    def leases(self) -> tuple[HeldLease, ...]:
+        return tuple(HeldLease(one) for one in self["leases"])
+
+    @property
+    def reconfigurations(self) -> tuple[Applied, ...]:
+        """Those under way."""
+        return tuple(Applied(one) for one in self["reconfigurations"])
+
+    @property
+    def settled(self) -> bool:
+        """All switches and agents are there, their clocks aligned, the broker too, and nothing is under way."""
+        there = all(switch.up is not False for switch in self.switches) and all(
+            host.up and host.aligned for host in self.hosts
+        )
+        return there and bool(self["bus"]["connected"]) and not self["runs"] and not self["reconfigurations"]
+
+    @override
+    def __str__(self) -> str:
+        switches = f"{sum(bool(one.up) for one in self.switches)} of {len(self.switches)} switches up"
+        hosts = f"{sum(one.up for one in self.hosts)} of {len(self.hosts)} hosts up"
+        under_way = len(self["runs"]) + len(self["reconfigurations"])
+        return f"testbed {self.testbed}: {switches}, {hosts}, {len(self.links)} links, {len(self.leases)} leases, {under_way} under way"
+
+    @override
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, str, str]] = [("switch", one.name, str(one)) for one in self.switches]
+        rows += [("host", one.name, str(one)) for one in self.hosts]
+        carrier = {True: "carrier", False: "no carrier", None: "unknown"}
+        rows += [("link", link, carrier[up]) for link, up in self.links.items()]
+        rows += [("lease", one.id, str(one)) for one in self.leases]
+        rows += [("reconfiguration", one.id, str(one)) for one in self.reconfigurations]
+        return table(("", "", "is"), rows, caption=str(self))

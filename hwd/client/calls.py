@@ -1,0 +1,254 @@
+"""Every call of the daemon, as a function that makes its `Call`: the one definition that both clients share."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+from hwd.client.answers import (
+    Answer,
+    Applied,
+    Ended,
+    HeldLease,
+    HostStatus,
+    MadePlan,
+    RecordedRun,
+    Started,
+    Status,
+    SwitchStatus,
+)
+from hwd.client.call import Call
+from hwd.client.kept import Kept, document_of
+from hwd_drivers.kit.documents import Document, Json
+
+if TYPE_CHECKING:
+    from hwd.client.timelines import Timelines
+    from hwd.model.run import RunStatus
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+DRIVE_S = 60.0
+"""On top of what an apply waits for anyway."""
+
+Fault = Mapping[str, Json]
+"""One fault, as `hwd.model.fault` reads it: {"switch": "ocs1", "fault": "slow", "seconds": 0.5}."""
+
+# --- what is
+
+
+def status() -> Call[Status]:
+    """Everything of one screen."""
+    return Call(method="GET", path="/api/v1/status", read=Status)
+
+
+def switches() -> Call[list[SwitchStatus]]:
+    """Switches, and what they report."""
+    return Call(method="GET", path="/api/v1/switches", read=lambda data: _each(SwitchStatus, data))
+
+
+def hosts() -> Call[list[HostStatus]]:
+    """Hosts, their agents, and the alignment of their clocks."""
+    return Call(method="GET", path="/api/v1/hosts", read=lambda data: _each(HostStatus, data))
+
+
+def reconfigurations() -> Call[list[Applied]]:
+    """Those under way."""
+    return Call(method="GET", path="/api/v1/reconfigurations", read=lambda data: _each(Applied, data))
+
+
+def documents(*, after: str | None = None, kinds: Iterable[str] = ()) -> Call[Kept]:
+    """What the event stream keeps from after an id, at once. Without `after` only the id to go on after."""
+    query: dict[str, str | Sequence[str]] = {"kind": tuple(kinds)}
+    if after is not None:
+        query["after"] = after
+    return Call(method="GET", path="/api/v1/documents", query=query, read=Kept.from_data)
+
+
+# --- reconfigurations
+
+
+def plan(
+    *,
+    what: str = "",
+    file: tuple[str, str] | None = None,
+    mode: str = "update",
+    lease: str | None = None,
+    ready_within_s: float | None = None,
+    confirm_within_s: float | None = None,
+) -> Call[MadePlan]:
+    """What an apply would move; touches nothing. `file` is the name and the text of a topology file, in place of `what`."""
+    body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s)
+    return Call(method="POST", path="/api/v1/plans", body=body, read=MadePlan)
+
+
+def apply(
+    *,
+    what: str = "",
+    file: tuple[str, str] | None = None,
+    mode: str = "update",
+    lease: str | None = None,
+    ready_within_s: float | None = None,
+    confirm_within_s: float | None = None,
+) -> Call[Applied]:
+    """Answers when the switches are read back and the links, where asked for, are ready."""
+    body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s)
+    return _drive("/api/v1/reconfigurations", body, within_s=DRIVE_S + (ready_within_s or 0.0))
+
+
+def apply_hash(hash: str, *, within_s: float = 10 * DRIVE_S) -> Call[Applied]:
+    """Apply a plan of this daemon; `within_s` is for the whole of it."""
+    return _drive("/api/v1/reconfigurations", {"hash": hash}, within_s=within_s)
+
+
+def confirm(reconfiguration: str | None = None) -> Call[Applied]:
+    """The new state stays. None: the only one under way."""
+    return _drive(f"/api/v1/reconfigurations/{_part(reconfiguration or '-')}/confirm")
+
+
+def roll_back(reconfiguration: str | None = None) -> Call[Applied]:
+    """Back to the state before it. None: the only one under way."""
+    return _drive(f"/api/v1/reconfigurations/{_part(reconfiguration or '-')}/rollback")
+
+
+# --- runs
+
+
+def start_run(
+    *, text: str, file: str, parameters: Mapping[str, str] | None = None, due_wall_ns: int | None = None
+) -> Call[Started]:
+    """Start a playbook, or queue it: `due_wall_ns` is its earliest start. `events(after=started["after"])` has all of it."""
+    body: dict[str, Json] = {"text": text, "file": file, "parameters": dict(parameters or {})}
+    if due_wall_ns is not None:
+        body["due_wall_ns"] = due_wall_ns
+    return Call(method="POST", path="/api/v1/runs", body=body, read=Started)
+
+
+def runs() -> Call[list[RecordedRun]]:
+    """All runs of the records, newest first."""
+    return Call(method="GET", path="/api/v1/runs", read=lambda data: _each(RecordedRun, data))
+
+
+def run(id: str) -> Call[RecordedRun]:
+    """One run, by its id or the beginning of it."""
+    return Call(method="GET", path=_run(id), read=RecordedRun)
+
+
+def run_state(id: str) -> "Call[RunStatus]":
+    """What the run is doing, or how it ended, in one value."""
+    return Call(method="GET", path=_run(id, "state"), read=_run_status)
+
+
+def queue() -> "Call[list[RunStatus]]":
+    """Runs that wait or are under way, in the order of their start."""
+    return Call(method="GET", path="/api/v1/queue", read=lambda data: [_run_status(one) for one in data])
+
+
+def pause(run: str, *, by: str) -> "Call[RunStatus]":
+    """Hold it at the next border of a step; its lease is kept alive."""
+    return Call(method="POST", path=_run(run, "pause"), body={"by": by}, read=_run_status)
+
+
+def resume(run: str, *, by: str) -> "Call[RunStatus]":
+    """Go on with a run that was paused."""
+    return Call(method="POST", path=_run(run, "resume"), body={"by": by}, read=_run_status)
+
+
+def abort(run: str, *, by: str) -> Call[Ended]:
+    """End a run in its safe state; answers when it is there, within 5 s. One that waits is taken out of the queue."""
+    return Call(method="POST", path=_run(run, "abort"), body={"by": by}, read=Ended)
+
+
+def run_documents(id: str) -> Call[list[Document]]:
+    """Everything that happened in a run, oldest first."""
+    return Call(method="GET", path=_run(id, "documents"), read=lambda data: [document_of(one) for one in data])
+
+
+def timelines(run: str) -> "Call[Timelines]":
+    """The measured timelines of a run's reconfigurations, in their order."""
+
+    def read(data: Any) -> "Timelines":
+        from hwd.client.timelines import Timelines
+
+        return Timelines.of_documents([document_of(one) for one in data])
+
+    return Call(method="GET", path=_run(run, "documents"), read=read)
+
+
+# --- leases
+
+
+def leases() -> Call[list[HeldLease]]:
+    """Those in force."""
+    return Call(method="GET", path="/api/v1/leases", read=lambda data: _each(HeldLease, data))
+
+
+def take_lease(*, holder: str, ports: Sequence[str], for_s: float) -> Call[HeldLease]:
+    """Claim ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds; raises RefusedError where one is taken."""
+    body: dict[str, Json] = {"holder": holder, "ports": list(ports), "for_s": for_s}
+    return Call(method="POST", path="/api/v1/leases", body=body, read=HeldLease)
+
+
+def renew_lease(lease: str, *, for_s: float) -> Call[HeldLease]:
+    """Let it last so many seconds from now."""
+    return Call(method="POST", path=f"/api/v1/leases/{_part(lease)}/renew", body={"for_s": for_s}, read=HeldLease)
+
+
+def release_lease(lease: str) -> Call[HeldLease]:
+    """Give it back."""
+    return Call(method="POST", path=f"/api/v1/leases/{_part(lease)}/release", read=HeldLease)
+
+
+def kick_lease(lease: str) -> Call[HeldLease]:
+    """Take it away from its holder."""
+    return Call(method="POST", path=f"/api/v1/leases/{_part(lease)}/kick", read=HeldLease)
+
+
+# --- faults
+
+
+def fault(fault: Fault) -> Call[None]:
+    """Tell a twin to misbehave; {"fault": "clear"} ends all faults. Raises RefusedError where the subject is no twin."""
+    return Call(method="POST", path="/api/v1/faults", body=fault, read=lambda data: None)
+
+
+# --- inside
+
+
+def _drive(path: str, body: Mapping[str, Json] | None = None, *, within_s: float = DRIVE_S) -> Call[Applied]:
+    return Call(method="POST", path=path, body=body, read=Applied, within_s=within_s)
+
+
+def _each(kind: type[AnswerT], data: Iterable[Mapping[str, Any]]) -> list[AnswerT]:
+    return [kind(one) for one in data]
+
+
+def _run_status(data: Any) -> "RunStatus":
+    from hwd.model.run import RunStatus
+
+    return RunStatus.from_data(data)
+
+
+def _wanted(
+    what: str,
+    file: tuple[str, str] | None,
+    mode: str,
+    lease: str | None,
+    ready_within_s: float | None,
+    confirm_within_s: float | None,
+) -> dict[str, Json]:
+    named: dict[str, Json] = {"what": what} if file is None else {"file": {"name": file[0], "text": file[1]}}
+    return {
+        **named,
+        "mode": mode,
+        "lease": lease,
+        "ready_within_s": ready_within_s,
+        "confirm_within_s": confirm_within_s,
+    }
+
+
+def _run(id: str, part: str = "") -> str:
+    return f"/api/v1/runs/{_part(id)}{'/' if part else ''}{part}"
+
+
+def _part(id: str) -> str:
+    """An id as one part of a path, whatever somebody typed."""
+    return quote(id, safe="") or "%20"

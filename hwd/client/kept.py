@@ -1,0 +1,32 @@
+"""Documents as the daemon sends them, and what its event stream keeps of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from hwd_drivers.kit.documents import Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Documents that happened since an id. `last` is the id to go on after; `missed` counts those that are not kept any more."""
+
+    last: str
+    missed: int
+    documents: tuple[Document, ...]
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            last=data["last"],
+            missed=data["missed"],
+            documents=tuple(document_of(one) for one in data["documents"]),
+        )
+
+    def __str__(self) -> str:
+        return f"{len(self.documents)} documents until {self.last}" + (f", {self.missed} missed" if self.missed else "")
+
+
+def document_of(data: Mapping[str, Any]) -> Document:
+    """A document from its JSON."""
+    return Document(kind=data["kind"], at_ns=data["at_ns"], wall_ns=data["wall_ns"], data=data["data"])

@@ -1,0 +1,16 @@
+"""Tables for notebooks, without a style of their own: the notebook's applies."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
+    """HTML; every text is escaped, None is an empty cell."""
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    told = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{told}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    return "<td></td>" if value is None else f"<td>{escape(str(value))}</td>"

@@ -1,0 +1,224 @@
+"""Timelines as a client has them: in one line, as a waterfall in a notebook, and figures that say of themselves what they are.
+
+timelines = hwd.timelines("k3v9")
+timelines.last.turnaround_s < 8           # the slowest link; in a failed assert it says which link that was
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from typing_extensions import override
+
+from hwd.client.shown import table
+from hwd.records.run import Run, RunOutcome
+from hwd.report.load import RunReport, of_documents
+from hwd.report.quantity import bound, duration
+from hwd.report.stages import StageRow
+from hwd.report.text import stage_text
+from hwd.report.waterfall import waterfall
+from hwd.timeline import LinkTimeline, StageName, Timeline
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import FailedError
+
+
+class StageSeconds(float):
+    """Seconds of one stage of one link; its repr says which, how well it is known, and where it comes from."""
+
+    words: str
+
+    def __new__(cls, seconds: float, words: str) -> Self:
+        made = super().__new__(cls, seconds)
+        made.words = words
+        return made
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{self.words}>"
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTimeline(Timeline):
+    """One reconfiguration."""
+
+    virtual_time: bool = False
+
+    @classmethod
+    def of(cls, timeline: Timeline, *, virtual_time: bool = False) -> Self:
+        same = {field.name: getattr(timeline, field.name) for field in fields(Timeline)}
+        return cls(**same, virtual_time=virtual_time)
+
+    @property
+    def moved(self) -> tuple[LinkTimeline, ...]:
+        """Links that were not kept."""
+        return tuple(link for link in self.links if not link.kept)
+
+    def seconds(self, stage: StageName | str) -> StageSeconds:
+        """The longest of all links that moved. Raises FailedError where a link's is not known: absent is not zero."""
+        name = StageName(stage)
+        found: list[StageSeconds] = []
+        for link in self.moved:
+            one = link.stage(name)
+            if one.seconds is None:
+                raise FailedError(
+                    f"{self.reconfiguration} ({self.what}): {name} of {link.link} is {one.knowledge}: {one.why}"
+                )
+            words = f"{name} {duration(one.seconds)} {bound(one.error_s)} of {link.link}, {one.origin}"
+            found.append(StageSeconds(one.seconds, words))
+        if not found:
+            raise FailedError(f"{self.reconfiguration} ({self.what}): no link moved, so there is no {name}")
+        return max(found)
+
+    @property
+    def turnaround_s(self) -> StageSeconds:
+        """From the command to the first transfer, of the slowest link."""
+        return self.seconds(StageName.TURNAROUND)
+
+    def table(self) -> str:
+        """Links and their stages, as text."""
+        rows = [("link", *StageName), *map(_cells, self.links)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([*lines, *(f"order broken: {breach}" for breach in self.breaches)])
+
+    @override
+    def __repr__(self) -> str:
+        return f"<timeline {self}>"
+
+    @override
+    def __str__(self) -> str:
+        known = [one.seconds for link in self.moved if (one := link.stage(StageName.TURNAROUND)).seconds is not None]
+        total = (
+            f"turnaround {duration(max(known))}" if len(known) == len(self.moved) and known else "turnaround unknown"
+        )
+        return f"{self.reconfiguration} ({self.what}): {len(self.moved)} of {len(self.links)} links moved, {total}"
+
+    def _repr_html_(self) -> str:
+        """The waterfall, as an SVG inside the page."""
+        return waterfall(self, virtual_time=self.virtual_time, key=f"t-{self.reconfiguration}")
+
+
+class Timelines(tuple[MeasuredTimeline, ...]):
+    """Timelines in the order of their ends."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of_documents(cls, documents: Iterable[Document]) -> Self:
+        """Of all documents of the kind `timeline` among these; in virtual time where the start of a run among them says so."""
+        virtual = False
+        found: list[MeasuredTimeline] = []
+        for document in documents:
+            if document.kind == "run.started":
+                virtual = document.data["virtual_time"] is True
+            elif document.kind == "timeline":
+                found.append(MeasuredTimeline.of(Timeline.from_data(document.data), virtual_time=virtual))
+        return cls(found)
+
+    @property
+    def last(self) -> MeasuredTimeline:
+        """Raises FailedError where there is none."""
+        if not self:
+            raise FailedError("no reconfiguration was timed here: nothing moved, or it has not ended yet")
+        return self[-1]
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{len(self)} timelines: {'; '.join(map(str, self))}>"
+
+    def _repr_html_(self) -> str:
+        return "".join(one._repr_html_() for one in self) or "<p>no timelines</p>"
+
+
+class Stages(tuple[StageRow, ...]):
+    """The table of stages: what was measured, with the papers' figures beside it."""
+
+    __slots__ = ()
+
+    def rows(self) -> list[dict[str, object]]:
+        """Plain values, as `pandas.DataFrame` takes them."""
+        return [dict(row.to_data()) for row in self]
+
+    @override
+    def __str__(self) -> str:
+        return stage_text(self)
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{len(self)} stages>"
+
+    def _repr_html_(self) -> str:
+        headings = ("", "stage", "n", "median", "max", "bound", "origin", "papers")
+        return table(headings, [_stage_cells(row) for row in self])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run measured. `report` is what the functions of `hwd.report` take."""
+
+    report: RunReport
+
+    @classmethod
+    def of(cls, run: Mapping[str, Any], documents: Iterable[Document]) -> Self:
+        """From the record and the documents of a run."""
+        known = {field.name for field in fields(Run)}
+        outcome = None if run["outcome"] is None else RunOutcome(run["outcome"])
+        record = Run(**{**{key: value for key, value in run.items() if key in known}, "outcome": outcome})
+        return cls(report=of_documents(record, documents))
+
+    @property
+    def timelines(self) -> Timelines:
+        virtual = self.report.run.virtual_time
+        return Timelines(MeasuredTimeline.of(one, virtual_time=virtual) for one in self.report.timelines)
+
+    def stages(self, *, by: Sequence[str] = ("topology",), compare_with: str | None = None) -> Stages:
+        """Statistics of each stage; `compare_with` names the testbed of a paper whose figures shall stand beside."""
+        from hwd.report.stages import stage_table
+
+        return Stages(stage_table([self.report], by=by, compare_with=compare_with))
+
+    def html(self) -> str:
+        """The whole report, as one page."""
+        from hwd.report.html import html
+
+        return html([self.report])
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{self.report.run}, {len(self.report.timelines)} timelines>"
+
+    def _repr_html_(self) -> str:
+        """The waterfall of a typical reconfiguration, and the table."""
+        from hwd.report.html import typical
+
+        middle = typical(self.report.timelines)
+        drawn = (
+            ""
+            if middle is None
+            else MeasuredTimeline.of(middle, virtual_time=self.report.run.virtual_time)._repr_html_()
+        )
+        return f"<p>{self.report.run}</p>{drawn}{self.stages()._repr_html_()}"
+
+
+def _cells(link: LinkTimeline) -> tuple[str, ...]:
+    stages = [link.stage(name) for name in StageName]
+    return (
+        f"{link.link}{' (kept)' if link.kept else ''}",
+        *(duration(stage.seconds) if stage.seconds is not None else str(stage.knowledge) for stage in stages),
+    )
+
+
+def _stage_cells(row: StageRow) -> tuple[object, ...]:
+    one = row.statistics
+    return (
+        " · ".join(one.group),
+        one.stage,
+        one.n,
+        duration(one.median_s),
+        duration(one.max_s),
+        bound(one.error_s),
+        row.origin,
+        "; ".join(map(str, row.beside)),
+    )
