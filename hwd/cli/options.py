@@ -28,7 +28,7 @@ What = Annotated[
     list[str],
     typer.Argument(
         metavar="WHAT...",
-        help="A topology file, a topology with arguments (ring hosts=h0,h1 rail=0), or pairs (ocs1:1A-2B,3A-4B).",
+        help="A topology file, a topology with arguments (ring hosts=h0,h1 rail=0), or pairs (ocs1:1A-2B,3A-4B; ocs1:none takes all away).",
     ),
 ]
 ReadyWithin = Annotated[

@@ -6,6 +6,7 @@
 | `ring hosts=h0,h1 rail=0` | a topology that is generated |
 | `ocs1:1A-2B,3A-4B` | crossconnects; more switches after a blank: `ocs1:1A-2B ocs2:3A-4B` |
 | `ocs1:1A..4A-9B..12B` | a range: 1A-9B, 2A-10B, 3A-11B, 4A-12B |
+| `ocs1:none` | no crossconnect at all on this switch |
 """
 
 import re
@@ -30,11 +31,12 @@ _RANGE = re.compile(r"(\d{1,6})([AB]?)\.\.(\d{1,6})([AB]?)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Links, or crossconnects where they were named themselves. `name` is the text that made it."""
+    """Links, or crossconnects where they were named themselves. `name` is the text that made it; nothing shall stay on switches that are `emptied`."""
 
     name: str
     links: tuple[Link, ...] = ()
     crossconnects: tuple[SwitchCrossconnect, ...] = ()
+    emptied: tuple[str, ...] = ()
 
 
 def parse_what(text: str, testbed: Testbed, *, folder: Path | None = None) -> Wanted:
@@ -52,7 +54,8 @@ def parse_what(text: str, testbed: Testbed, *, folder: Path | None = None) -> Wa
         topology = load_topology((folder or Path()) / text, testbed).require()
         return Wanted(name=text, links=topology.links)
     if _PAIRS.match(text):
-        return Wanted(name=text, crossconnects=parse_pairs(text, testbed))
+        pairs, emptied = _split_emptied(text, testbed)
+        return Wanted(name=text, crossconnects=parse_pairs(pairs, testbed) if pairs else (), emptied=emptied)
     name, *words = text.split()
     if name not in GENERATORS:
         raise ConfigError(
@@ -105,6 +108,26 @@ def parse_pairs(text: str, testbed: Testbed) -> tuple[SwitchCrossconnect, ...]:
                 used[switch, end] = crossconnect
             found.append(SwitchCrossconnect(switch=switch, crossconnect=crossconnect))
     return tuple(found)
+
+
+def _split_emptied(text: str, testbed: Testbed) -> tuple[str, tuple[str, ...]]:
+    """The pairs, and the switches of which `ocs1:none` is said."""
+    pairs: list[str] = []
+    emptied: list[str] = []
+    for item in text.split():
+        switch, _, what = item.partition(":")
+        if what != "none":
+            pairs.append(item)
+        elif switch not in testbed.switches:
+            raise ConfigError(
+                f"{item}: {switch!r} is no switch of testbed {testbed.name}; {nearest(switch, testbed.switches)}"
+            )
+        else:
+            emptied.append(switch)
+    for switch in emptied:
+        if any(item.startswith(f"{switch}:") for item in pairs):
+            raise ConfigError(f"{text}: {switch} is named with pairs and with none; it can have one of them")
+    return " ".join(pairs), tuple(dict.fromkeys(emptied))
 
 
 def _written_out(text: str) -> tuple[Crossconnect, ...]:

@@ -15,11 +15,15 @@ from hwd_drivers.kit.values import Crossconnect, CrossconnectState, PortSide
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What someone wants: links, or crossconnects by name, and the rules to apply it by. `what` is the text that they gave."""
+    """What someone wants: links, or crossconnects by name, and the rules to apply it by. `what` is the text that they gave.
+
+    On switches that are `emptied` nothing stays; everything there is in the way of that.
+    """
 
     what: str
     links: tuple[Link, ...] = ()
     crossconnects: tuple[SwitchCrossconnect, ...] = ()
+    emptied: tuple[str, ...] = ()
     mode: ApplyMode = ApplyMode.UPDATE
     lease: str | None = None
     crash_rule: CrashRule = CrashRule.ROLL_BACK
@@ -57,7 +61,7 @@ class Planner:
     def route(self, request: Request) -> Routed:
         """Raises ConfigError (no path, no such switch or port, nothing asked for), RefusedError (a host's own switch)."""
         routed = tuple(self._fabric.routes(request.links))
-        wanted: dict[str, set[Crossconnect]] = {}
+        wanted: dict[str, set[Crossconnect]] = {name: set() for name in request.emptied}
         for crossconnect in [*(one for link in routed for one in link.crossconnects), *request.crossconnects]:
             wanted.setdefault(crossconnect.switch, set()).add(crossconnect.crossconnect)
         for name, crossconnects in wanted.items():
@@ -80,7 +84,10 @@ class Planner:
     def plan(self, wanted: Routed, observed: Observed) -> Plan:
         """Raises ConfigError (the switches light no whole link of it), RefusedError (in use under `safe`), LinkError (a switch was not read)."""
         request, links = wanted.request, wanted.links
-        moves = tuple(self._moves(name, wanted.crossconnects[name], observed, request.mode) for name in wanted.switches)
+        moves = tuple(
+            self._moves(name, wanted.crossconnects[name], observed, request.mode, emptied=name in request.emptied)
+            for name in wanted.switches
+        )
         kept = frozenset(
             SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect)
             for move in moves
@@ -114,7 +121,9 @@ class Planner:
             confirm_within_s=request.confirm_within_s,
         )
 
-    def _moves(self, name: str, wanted: frozenset[Crossconnect], observed: Observed, mode: ApplyMode) -> SwitchMoves:
+    def _moves(
+        self, name: str, wanted: frozenset[Crossconnect], observed: Observed, mode: ApplyMode, *, emptied: bool
+    ) -> SwitchMoves:
         if name not in observed:
             raise LinkError(f"{name}: cannot plan, the switch could not be read. See `hwd status`")
         before = tuple(reading.crossconnect for reading in observed[name])
@@ -122,12 +131,16 @@ class Planner:
         keep, add = wanted & good, wanted - good
         ends = {end for crossconnect in add for end in crossconnect.ends}
         colliding = [
-            crossconnect for crossconnect in before if crossconnect not in keep and ends.intersection(crossconnect.ends)
+            crossconnect
+            for crossconnect in before
+            if crossconnect not in keep and (emptied or ends.intersection(crossconnect.ends))
         ]
         if mode is ApplyMode.SAFE and (
             others := [crossconnect for crossconnect in colliding if crossconnect not in add]
         ):
             first = others[0]
+            if emptied:
+                raise RefusedError(f"{name}: cannot be emptied: it carries {first}. Remove it with --mode update")
             wants = next(
                 crossconnect
                 for crossconnect in sorted(add, key=Crossconnect.sort_key)

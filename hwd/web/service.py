@@ -138,6 +138,7 @@ class Service:
             what=wanted.name,
             links=wanted.links,
             crossconnects=wanted.crossconnects,
+            emptied=wanted.emptied,
             mode=_mode(mode),
             lease=lease,
             ready_within_s=ready_within_s,

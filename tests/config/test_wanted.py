@@ -22,6 +22,11 @@ def test_pairs_and_ranges_are_written_out(opus: Testbed) -> None:
     assert wanted.links == ()
 
 
+def test_a_switch_can_be_wanted_without_anything_on_it(opus: Testbed) -> None:
+    wanted = parse_what("ocs1:none", opus)
+    assert (wanted.name, wanted.crossconnects, wanted.emptied) == ("ocs1:none", (), ("ocs1",))
+
+
 def test_named_topology_is_generated_with_its_arguments(opus: Testbed) -> None:
     wanted = parse_what("  ring hosts=h0,h1   rail=0 ", opus)
     assert wanted.name == "ring hosts=h0,h1 rail=0"
@@ -46,6 +51,8 @@ def test_topology_file_gives_its_links(opus: Testbed, tmp_path: Path) -> None:
         ("ocs1:1A-33B", "ocs1 has no 33B; its ends go from 1A to 32B"),
         ("ocs1:1A-2A", "one end must be on side A"),
         ("ocs1:1A", "write a pair as 1A-2B"),
+        ("ocs2:none", "'ocs2' is no switch of testbed opus-testbed; did you mean ocs1\\?"),
+        ("ocs1:none ocs1:1A-2B", "ocs1 is named with pairs and with none"),
         ("ocs1:", "write a pair as 1A-2B"),
         ("ocs1:1A-2B,2A-2B", "ocs1:2A-2B: 2B is in 1A-2B already"),
         ("ocs1:1A..4A-9B..11B", "1A..4A are 4 ports and 9B..11B are 3"),

@@ -42,13 +42,31 @@ def make(
 ) -> Plan:
     planner = Planner(testbed, Fabric(testbed), lambda switches: (1.5, f"told for {' '.join(switches)}"))
     wanted = parse_what(f"ocs1:{','.join(what.split())}" if "-" in what else what, testbed)
-    request = Request(what=wanted.name, links=wanted.links, crossconnects=wanted.crossconnects, mode=mode)
+    request = Request(
+        what=wanted.name,
+        links=wanted.links,
+        crossconnects=wanted.crossconnects,
+        emptied=wanted.emptied,
+        mode=mode,
+    )
     return planner.plan(planner.route(request), readings(there, failed=failed))
 
 
 def moved(plan: Plan) -> tuple[set[Crossconnect], set[Crossconnect], set[Crossconnect]]:
     (move,) = plan.moves
     return set(move.remove), set(move.add), set(move.keep)
+
+
+def test_a_switch_that_is_emptied_loses_all() -> None:
+    plan = make("ocs1:none", STRAIGHT)
+    assert moved(plan) == (pairs(STRAIGHT), set(), set())
+    assert [str(link) for link in plan.dark] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
+    assert make("ocs1:none").empty
+
+
+def test_a_switch_in_use_is_not_emptied_safely() -> None:
+    with pytest.raises(RefusedError, match="ocs1: cannot be emptied: it carries"):
+        make("ocs1:none", STRAIGHT, mode=ApplyMode.SAFE)
 
 
 def test_a_dark_switch_gets_all_and_loses_nothing() -> None:
