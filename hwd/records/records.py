@@ -1,25 +1,23 @@
 """Records: runs, documents, leases, alignments and how far each agent's events are held, in SQL."""
 
-import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from hwd.model.lease import Lease
-from hwd.records.finish import to_its_end
+from hwd.records.access import Access
+from hwd.records.queue import QueueTable
 from hwd.records.run import Run, RunOutcome
-from hwd.records.schema import alignments, documents, leases, runs, seen
+from hwd.records.schema import alignments, documents, leases, queue, runs, seen
 from hwd.records.store import Store
+from hwd.records.twinfaults import TwinFaultTable
 from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.errors import BugError, ConfigError, UnknownError
 from hwd_drivers.kit.offload import Offload
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 UNOWNED_KEPT = 200_000
 """Newest documents kept that belong to no run (a watched rack makes some thousand a day)."""
@@ -58,10 +56,11 @@ class Records:
         self, url: str, offload: Offload, *, max_bytes: int | None = None, unowned_kept: int = UNOWNED_KEPT
     ) -> None:
         self._store = Store(url, max_bytes=max_bytes)
-        self._offload = offload
+        self._access = Access(self._store, offload)
+        self.queue = QueueTable(self._access)
+        self.twin_faults = TwinFaultTable(self._access)
         self._unowned_kept = unowned_kept
         self._unowned_since_pruning = 0
-        self._writing = asyncio.Lock()
 
     @property
     def name(self) -> str:
@@ -70,7 +69,7 @@ class Records:
 
     async def open(self) -> None:
         """Raises ConfigError for a file that is not ours or that a newer hwd wrote."""
-        await self._write(self._store.open)
+        await self._access.write(self._store.open)
 
     def close(self) -> None:
         """No call may be under way."""
@@ -79,34 +78,35 @@ class Records:
     # --- runs
 
     async def start_run(self, run: Run) -> None:
-        await self._write(self._insert_run, run)
+        """It is in the queue no more."""
+        await self._access.write(self._insert_run, run)
 
     async def end_run(
         self, id: str, *, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None = None
     ) -> None:
-        await self._write(self._end_run, id, outcome, why, ended_wall_ns, safe_state)
+        await self._access.write(self._end_run, id, outcome, why, ended_wall_ns, safe_state)
 
     async def set_inventory(self, id: str, inventory: Mapping[str, Json]) -> None:
         """What the devices said that they are; known only when they have been asked."""
-        await self._write(self._set_inventory, id, _encode(inventory))
+        await self._access.write(self._set_inventory, id, _encode(inventory))
 
     async def close_crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
         """At a start: every run that has no end ended with the daemon's death. Returns them as they are now."""
-        return await self._write(self._close_crashed, now_wall_ns)
+        return await self._access.write(self._close_crashed, now_wall_ns)
 
     async def runs(self, *, limit: int | None = None) -> tuple[Run, ...]:
         """Newest first."""
-        return await self._read(self._runs, limit)
+        return await self._access.read(self._runs, limit)
 
     async def run(self, id: str) -> Run:
         """By its id or the start of it; raises UnknownError where that fits none, ConfigError where it fits several."""
-        return await self._read(self._run, id)
+        return await self._access.read(self._run, id)
 
     # --- documents
 
     async def add(self, entries: Sequence[Entry]) -> None:
         """Write documents and, in the same transaction, what follows from them: how far the events of each boot are held, and its alignment."""
-        await self._write(self._add, entries)
+        await self._access.write(self._add, entries)
 
     async def add_documents(self, batch: Iterable[Document], *, run: str | None = None) -> None:
         await self.add([entry(document, run=run) for document in batch])
@@ -115,13 +115,17 @@ class Records:
         self, *, run: str | None = None, kinds: Iterable[str] = (), after: int = 0, limit: int | None = None
     ) -> tuple[Stored, ...]:
         """In the order in which they were taken. `run` None: of all runs and of none; `kinds` empty: all; `after`: an id."""
-        return await self._read(self._documents, run, tuple(kinds), after, limit)
+        return await self._access.read(self._documents, run, tuple(kinds), after, limit)
+
+    async def last_document(self, run: str, kind: str) -> Document | None:
+        """The newest of a kind of one run."""
+        return await self._access.read(self._last_document, run, kind)
 
     # --- leases
 
     async def leases(self) -> tuple[Lease, ...]:
         """All that were saved and not deleted, expired ones too."""
-        return await self._read(self._leases)
+        return await self._access.read(self._leases)
 
     async def save_lease(self, lease: Lease) -> None:
         row = {
@@ -130,31 +134,22 @@ class Records:
             "taken_wall_ns": lease.taken_wall_ns,
             "expires_wall_ns": lease.expires_wall_ns,
         }
-        await self._write(self._save_lease, lease.id, row)
+        await self._access.write(self._save_lease, lease.id, row)
 
     async def delete_lease(self, id: str) -> None:
-        await self._write(self._delete_lease, id)
+        await self._access.write(self._delete_lease, id)
 
     # --- agents
 
     async def alignments(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
         """For each (host, boot): the last alignment of its clock with ours, as the data of its document."""
-        return await self._read(self._alignments)
+        return await self._access.read(self._alignments)
 
     async def seen(self) -> Mapping[tuple[str, str], int]:
         """For each (host, boot): the events up to this number are held."""
-        return await self._read(self._seen)
+        return await self._access.read(self._seen)
 
     # --- blocking, in the offload
-
-    async def _write(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        async with self._writing:
-            return await to_its_end(self._offload(fn, *args), name="hwd:records/write")
-
-    async def _read(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        if self._store.in_memory:  # its one connection
-            return await self._write(fn, *args)
-        return await self._offload(fn, *args)
 
     def _insert_run(self, run: Run) -> None:
         row = {
@@ -175,6 +170,7 @@ class Records:
             "safe_state": run.safe_state,
         }
         with self._store.transaction(f"start run {run.id}") as connection:
+            connection.execute(sa.delete(queue).where(queue.c.id == run.id))
             connection.execute(sa.insert(runs), [row])
 
     def _end_run(self, id: str, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None) -> None:
@@ -275,13 +271,14 @@ class Records:
             query = query.where(documents.c.kind.in_(kinds))
         with self._store.transaction("read documents") as connection:
             return tuple(
-                Stored(
-                    id=row.id,
-                    run=row.run,
-                    document=Document(kind=row.kind, at_ns=row.at_ns, wall_ns=row.wall_ns, data=json.loads(row.data)),
-                )
-                for row in connection.execute(query)
+                Stored(id=row.id, run=row.run, document=_to_document(row)) for row in connection.execute(query)
             )
+
+    def _last_document(self, run: str, kind: str) -> Document | None:
+        mine = (documents.c.run == run) & (documents.c.kind == kind)
+        with self._store.transaction("read the last document of a kind") as connection:
+            row = connection.execute(sa.select(documents).where(mine).order_by(documents.c.id.desc()).limit(1)).first()
+            return None if row is None else _to_document(row)
 
     def _leases(self) -> tuple[Lease, ...]:
         with self._store.transaction("read leases") as connection:
@@ -327,6 +324,10 @@ def _replace(connection: sa.Connection, table: sa.Table, key: Mapping[str, str],
 
 def _encode(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def _to_document(row: sa.Row[Any]) -> Document:
+    return Document(kind=row.kind, at_ns=row.at_ns, wall_ns=row.wall_ns, data=json.loads(row.data))
 
 
 def _to_run(row: Mapping[Any, Any]) -> Run:

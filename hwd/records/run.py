@@ -8,7 +8,7 @@ from hwd_drivers.kit.documents import Json
 
 
 class RunOutcome(StrEnum):
-    """How a run ended."""
+    """How a run ended: the words of `hwd.model.run.RunState` that are an end."""
 
     SUCCEEDED = "succeeded"
     """All steps were done."""
@@ -46,3 +46,16 @@ class Run:
     def __str__(self) -> str:
         state = self.outcome or "under way"
         return f"run {self.id} {self.playbook} {state}" + (f": {self.why}" if self.why else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedRun:
+    """A run that has not begun: what it takes to begin it, after a restart too. `due_wall_ns` None: as soon as its ports are free."""
+
+    id: str
+    playbook: str
+    playbook_text: str
+    file: str
+    parameters: Mapping[str, str]
+    queued_wall_ns: int
+    due_wall_ns: int | None = None

@@ -2,11 +2,11 @@
 
 import sqlalchemy as sa
 
-VERSION = 1
+VERSION = 2
 """Goes up with every change of a table. A file of a newer version is refused, an older one is brought up by `UPGRADES`."""
 
-UPGRADES: dict[int, tuple[str, ...]] = {}
-"""SQL that turns version n into n + 1."""
+UPGRADES: dict[int, tuple[str, ...]] = {1: ()}
+"""SQL that turns version n into n + 1. New tables need none: they are made where they are missing."""
 
 metadata = sa.MetaData()
 
@@ -77,3 +77,25 @@ seen = sa.Table(
     sa.Column("boot", sa.Text, primary_key=True),
     sa.Column("upto", sa.BigInteger, nullable=False),
 )
+
+queue = sa.Table(
+    "queue",
+    metadata,
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("id", sa.Text, nullable=False, unique=True),
+    sa.Column("playbook", sa.Text, nullable=False),
+    sa.Column("playbook_text", sa.Text, nullable=False),
+    sa.Column("file", sa.Text, nullable=False),
+    sa.Column("parameters", sa.Text, nullable=False),
+    sa.Column("queued_wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("due_wall_ns", sa.BigInteger),
+)
+"""Runs that have not begun."""
+
+twin_faults = sa.Table(
+    "twin_faults",
+    metadata,
+    sa.Column("run", sa.Text, primary_key=True),
+    sa.Column("subject", sa.Text, primary_key=True),
+)
+"""What runs told twins to do wrong and did not clear yet. `subject` is the JSON of the fault that clears it."""

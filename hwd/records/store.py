@@ -96,6 +96,7 @@ class Store:
             for statement in schema.UPGRADES[older]:
                 connection.execute(sa.text(statement))
         if version < schema.VERSION:
+            schema.metadata.create_all(connection)
             changed = sa.update(schema.about).where(schema.about.c.key == "schema")
             connection.execute(changed.values(value=str(schema.VERSION)))
 

@@ -94,7 +94,7 @@ async def test_seen_marks_become_durable_with_their_events(memory: Records) -> N
 async def test_full_disk_fails_the_run_and_heals(
     url: str, flood: list[Document], started: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records = Records(url, InlineOffload(), max_bytes=200_000)
+    records = Records(url, InlineOffload(), max_bytes=250_000)
     await records.open()
     sink = RecordingSink(records)
     await records.start_run(started)

@@ -153,6 +153,16 @@ async def test_last_alignment_of_each_boot_is_kept(memory: Records) -> None:
     assert {boot: data["offset_ns"] for (_, boot), data in held.items()} == {"b1": 6, "b2": 7}
 
 
+async def test_last_document_of_a_kind_is_the_newest_of_its_run(memory: Records) -> None:
+    for run, n in (("a", 1), ("a", 2), ("b", 3)):
+        await memory.add_documents([power(n)], run=run)
+    await memory.add_documents([Document(kind="run.note", at_ns=4, wall_ns=4, data={})], run="a")
+    found = await memory.last_document("a", "switch.power")
+    assert found is not None
+    assert found.at_ns == 2
+    assert await memory.last_document("c", "switch.power") is None
+
+
 async def test_writers_and_readers_at_once_lose_nothing(records: Records) -> None:
     async def write(first: int) -> None:
         for n in range(first, first + 20):
@@ -186,13 +196,31 @@ async def test_records_of_a_newer_hwd_are_refused(url: str, tmp_path: Path) -> N
     await first.open()
     first.close()
     connection = sqlite3.connect(tmp_path / "records.db")
-    connection.execute("UPDATE hwd_about SET value = '2' WHERE key = 'schema'")
+    connection.execute("UPDATE hwd_about SET value = '3' WHERE key = 'schema'")
     connection.commit()
     connection.close()
     second = Records(url, InlineOffload())
-    with pytest.raises(ConfigError, match=r"newer hwd \(schema 2, this one knows 1\)\. Use that hwd, or another file"):
+    with pytest.raises(ConfigError, match=r"newer hwd \(schema 3, this one knows 2\)\. Use that hwd, or another file"):
         await second.open()
     second.close()
+
+
+async def test_records_of_the_first_hwd_are_brought_up(url: str, tmp_path: Path, started: Run) -> None:
+    first = Records(url, InlineOffload())
+    await first.open()
+    await first.start_run(started)
+    first.close()
+    connection = sqlite3.connect(tmp_path / "records.db")
+    connection.executescript("DROP TABLE queue; DROP TABLE twin_faults; UPDATE hwd_about SET value = '1'")
+    connection.close()
+    second = Records(url, InlineOffload())
+    await second.open()
+    assert await second.queue.all() == ()
+    assert await second.run(started.id) == started
+    second.close()
+    third = Records(url, InlineOffload())
+    await third.open()
+    third.close()
 
 
 @pytest.mark.parametrize(
