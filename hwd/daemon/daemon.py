@@ -24,7 +24,7 @@ from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
-from hwd.telemetry.metrics import Metrics
+from hwd.telemetry import Budget, Metrics
 from hwd.timeline.alignment import Alignment
 from hwd.web.hub import Hub
 from hwd.web.linkboard import Linkboard
@@ -75,7 +75,7 @@ class Daemon:
         journal_sync: bool = True,
     ) -> None:
         self.testbed = testbed
-        self.metrics = Metrics()
+        self.metrics = Metrics(Budget.of(testbed))
         self._switchboard = Switchboard(testbed.switches)
         self._fabric = Fabric(testbed)
         self._linkboard = Linkboard(self._fabric, self._switchboard.to_data)

@@ -15,6 +15,7 @@ KINDS: Mapping[str, frozenset[str]] = {
         "daemon.started": "version pid testbed data_dir",
         "daemon.stopped": "reason",
         "daemon.lag": "seconds",  # the longest that the event loop kept a timer waiting since the last of these
+        "journal.open": "reconfiguration what why",  # it was cut off and cannot be undone yet; daemon.recovered ends that
         "daemon.recovered": "reconfiguration outcome why",  # at start: finished or rolled back what the journal left open
         "bus.up": "address",
         "bus.down": "address cause",
@@ -38,7 +39,7 @@ KINDS: Mapping[str, frozenset[str]] = {
         "lease.released": "lease holder ports why",  # why: released, expired, kicked
         # reconfigurations
         "plan.made": "plan what hash",  # plan: the whole plan as JSON
-        "reconfiguration.started": "reconfiguration run hash what links moves",  # links: [{link, kept}]; moves: [{switch, remove, add}]
+        "reconfiguration.started": "reconfiguration run hash what links moves",  # links: [{link, kept, crossconnects}]; moves: [{switch, remove, add}]
         "reconfiguration.commanded": "reconfiguration switch commanded_ns acknowledged_ns commands",
         "reconfiguration.state": "reconfiguration state",  # journaled, driving, read-back, waiting, awaiting-confirm, rolling-back
         "reconfiguration.ended": "reconfiguration run outcome why seconds",  # confirmed, rolled-back, failed, aborted

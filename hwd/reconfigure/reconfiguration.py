@@ -110,6 +110,7 @@ class Reconfiguration:
                     "link": str(planned.routed.link),
                     "kept": planned.kept,
                     "switches": sorted({one.switch for one in planned.routed.crossconnects}),
+                    "crossconnects": sorted(map(str, planned.routed.crossconnects)),
                 }
                 for planned in self.plan.links
             ],

@@ -73,6 +73,7 @@ class Recovery:
             why = switching.joined(errors)
             if self._why.get(entry.reconfiguration) != why:
                 log.warning("journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
+                self._tell("journal.open", reconfiguration=entry.reconfiguration, what=entry.what, why=why)
             self._why[entry.reconfiguration] = why
             return
         self._why.pop(entry.reconfiguration, None)

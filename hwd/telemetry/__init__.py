@@ -1,5 +1,7 @@
 """Metrics, from documents only."""
 
-from hwd.telemetry.metrics import CONTENT_TYPE, Metrics
+from hwd.telemetry.budget import Budget
+from hwd.telemetry.exposition import Exposition
+from hwd.telemetry.metrics import Metrics
 
-__all__ = ["CONTENT_TYPE", "Metrics"]
+__all__ = ["Budget", "Exposition", "Metrics"]

@@ -1,113 +1,165 @@
-"""Metrics for Prometheus, made from documents and nothing else."""
+"""Metrics for Prometheus, made from documents and nothing else.
+
+metrics = Metrics(Budget.of(testbed))     # a sink
+exposition = metrics.render(accept)
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
-
-from hwd.telemetry.reading import mapping, number, rows, text
-from hwd.telemetry.series import Buckets, Series
+from hwd.model.run import RunState
+from hwd.telemetry.buckets import SERIES, Buckets
+from hwd.telemetry.budget import RUNS_SHOWN, VERBS, Budget
+from hwd.telemetry.exposition import Exposition, wants_openmetrics
+from hwd.telemetry.links import Links
+from hwd.telemetry.reading import mapping, number, rows, text, texts
+from hwd.telemetry.series import Series
+from hwd.timeline.stage import StageName
 from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.values import CrossconnectState
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+COMMAND_OUTCOMES = ("done", "denied", "lost", "timeout", "garbled")
+RECONFIGURATION_OUTCOMES = ("confirmed", "rolled-back", "failed")
+RECONFIGURATION_STATES = (
+    *("planned", "journaled", "driving", "read-back", "driven"),
+    *("waiting", "awaiting-confirm", "confirming", "rolling-back"),
+)
+RUN_OUTCOMES = tuple(state for state in RunState if state.ended)
+RUN_STATES = tuple(state for state in RunState if not state.ended)
+"""Closed sets: a counter of one of them begins at 0, else its first increase would be none to Prometheus."""
+_STAGES = frozenset(map(str, StageName))
 _NS_IN_S = 1e9
 
-_COMMAND_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
-"""A TL1 exchange on a twin takes 1 ms, a Polatis 200 ms, a robotic panel minutes."""
-_STAGE_BUCKETS_S = (
-    20e-6,
-    50e-6,
-    80e-6,
-    150e-6,
-    500e-6,
-    0.002,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.2,
-    0.5,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    10,
-    30,
-)
-"""From the kernel's carrier, 70 us after the firmware, to a NIC that takes 10 s after a short dwell."""
 
+class Metrics:
+    """A `Sink`. What is not known has no series: a dark port has no power, a lost host no carrier. No more series than the budget allows."""
 
-class Metrics(Collector):
-    """A `Sink` with a registry of its own. What is not known has no series: a dark port has no power, a lost host no carrier."""
-
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self.registry = CollectorRegistry() if registry is None else registry
+    def __init__(self, budget: Budget) -> None:
+        switches, ends, hosts, ports = budget.switches, budget.ends, budget.hosts, budget.ports
         self._interfaces: dict[tuple[str, str], str] = {}
         self._leases: dict[str, None] = {}
+        self._states: dict[str, str] = {}
+        self._runs_now: dict[str, str] = {}
+        self._journal: dict[str, None] = {}
 
-        self._build_info = Series("hwd_build_info", "Version of the daemon", "version")
-        self._switch_up = Series("hwd_switch_up", "1 while there is a session with the switch", "switch")
-        self._crossconnects = Series("hwd_crossconnects", "Crossconnects that the switch reports", "switch", "state")
+        self._build_info = Series("hwd_build_info", "Version of the daemon", "version", limit=1)
+        self._switch_up = Series(
+            "hwd_switch_up", "1 while there is a session with the switch", "switch", limit=switches
+        )
+        self._crossconnects = Series(
+            "hwd_crossconnects",
+            "Crossconnects that the switch reports",
+            *("switch", "state"),
+            limit=switches * len(CrossconnectState),
+        )
         self._commands = Series(
-            "hwd_switch_commands", "Commands sent to a switch", "switch", "verb", "outcome", counter=True
+            "hwd_switch_commands_total",
+            "Commands sent to a switch",
+            *("switch", "verb", "outcome"),
+            limit=switches * VERBS * len(COMMAND_OUTCOMES),
+            counter=True,
         )
-        self._power = Series("hwd_port_power_dbm", "Optical power; absent where dark", "switch", "port")
-        self._reconfigurations = Series("hwd_reconfigurations", "Reconfigurations that ended", "outcome", counter=True)
-        self._carrier = Series("hwd_nic_carrier", "1 while the kernel has carrier", "host", "device")
+        self._power = Series(
+            "hwd_port_power_dbm", "Optical power of a fibre end; absent where dark", "switch", "port", limit=ends
+        )
+        self._reconfigurations = Series(
+            "hwd_reconfigurations_total",
+            "Reconfigurations that ended",
+            "outcome",
+            limit=len(RECONFIGURATION_OUTCOMES),
+            counter=True,
+        )
+        self._under_way = Series(
+            "hwd_reconfigurations_under_way",
+            "Reconfigurations that have not ended",
+            "state",
+            limit=len(RECONFIGURATION_STATES),
+        )
+        self._journal_open = Series(
+            "hwd_journal_open", "Reconfigurations that were cut off and are not undone yet", limit=1
+        )
+        self._recoveries = Series(
+            "hwd_recoveries_total",
+            "Reconfigurations that were finished or undone after they were cut off",
+            "outcome",
+            limit=len(RECONFIGURATION_OUTCOMES),
+            counter=True,
+        )
+        nic = ("host", "device")
+        self._carrier = Series("hwd_nic_carrier", "1 while the kernel has carrier", *nic, limit=ports)
         self._carrier_changes = Series(
-            "hwd_nic_carrier_changes", "Carrier changes that the kernel counted", "host", "device", counter=True
+            "hwd_nic_carrier_changes_total", "Carrier changes that the kernel counted", *nic, limit=ports, counter=True
         )
-        self._rdma = Series("hwd_rdma_port_active", "1 while the RDMA port is active", "host", "device")
-        self._link_ready = Series("hwd_link_ready", "1 from the first transfer until the carrier falls", "link")
-        self._agent_up = Series("hwd_agent_up", "1 while the agent is there", "host")
-        self._events = Series("hwd_agent_events", "Events that an agent reported", "host", counter=True)
-        self._lost = Series("hwd_agent_events_lost", "Events that an agent could not hold or see", "host", counter=True)
-        self._offset = Series("hwd_clock_offset_seconds", "Clock of a host minus ours", "host")
-        self._error = Series("hwd_clock_error_seconds", "Bound of the error of that offset", "host")
-        self._bus = Series("hwd_bus_connected", "1 while there is a broker")
-        self._garbage = Series("hwd_bus_garbage", "Messages that nobody could use", "host", counter=True)
-        self._lease_count = Series("hwd_leases", "Leases in force")
-        self._runs = Series("hwd_runs", "Runs that ended", "outcome", counter=True)
-        self._lag = Series("hwd_event_loop_lag_seconds", "Longest that a timer of ours waited lately")
+        self._rdma = Series("hwd_rdma_port_active", "1 while the RDMA port is active", *nic, limit=ports)
+        self._link_ready = Series(
+            "hwd_link_ready",
+            "1 from the first transfer until the carrier falls, 0 while an end has no carrier",
+            "link",
+            limit=ports,
+        )
+        self._agent_up = Series("hwd_agent_up", "1 while the agent is there", "host", limit=hosts)
+        self._events = Series(
+            "hwd_agent_events_total", "Events that an agent reported", "host", limit=hosts, counter=True
+        )
+        self._lost = Series(
+            "hwd_agent_events_lost_total",
+            "Events that an agent could not hold or see",
+            "host",
+            limit=hosts,
+            counter=True,
+        )
+        self._offset = Series("hwd_clock_offset_seconds", "Clock of a host minus ours", "host", limit=hosts)
+        self._error = Series("hwd_clock_error_seconds", "Bound of the error of that offset", "host", limit=hosts)
+        self._bus = Series("hwd_bus_connected", "1 while there is a broker", limit=1)
+        self._garbage = Series(
+            "hwd_bus_garbage_total", "Messages that nobody could use", "host", limit=hosts, counter=True
+        )
+        self._lease_count = Series("hwd_leases", "Leases in force", limit=1)
+        self._runs = Series("hwd_runs_total", "Runs that ended", "outcome", limit=len(RUN_OUTCOMES), counter=True)
+        self._runs_under_way = Series("hwd_runs_under_way", "Runs that have not ended", "state", limit=len(RUN_STATES))
+        self._progress = Series(
+            "hwd_run_progress_ratio",
+            "Steps behind a run that has begun and not ended, of all its steps",
+            *("run", "playbook"),
+            limit=RUNS_SHOWN,
+        )
+        self._lag = Series("hwd_event_loop_lag_seconds", "Longest that a timer of ours waited lately", limit=1)
+        self._refused = Series(
+            "hwd_series_refused_total",
+            "Values that were left out, since their metric has all series that the testbed allows",
+            limit=1,
+            counter=True,
+        )
 
         self._command_seconds = Buckets(
             "hwd_switch_command_seconds",
             "From the first byte sent to the whole answer",
             "switch",
-            bounds=_COMMAND_BUCKETS_S,
+            limit=switches * SERIES,
         )
         self._reconfiguration_seconds = Buckets(
-            "hwd_reconfiguration_seconds", "From the start of an apply to its end", bounds=_STAGE_BUCKETS_S
+            "hwd_reconfiguration_seconds", "From the start of an apply to its end", limit=SERIES
         )
         self._stage_seconds = Buckets(
-            "hwd_stage_seconds", "Stages of links that were reconfigured", "stage", bounds=_STAGE_BUCKETS_S
+            "hwd_stage_seconds", "Stages of links that were reconfigured", "stage", limit=len(StageName) * SERIES
         )
-        self._lease_count.set(0)
-        self.registry.register(self)
+        self._all = tuple(value for value in vars(self).values() if isinstance(value, Series | Buckets))
+        self._links = Links(self._link_ready)
+        self._begin()
 
-    def render(self) -> bytes:
-        """The text format, as CONTENT_TYPE says."""
-        return generate_latest(self.registry)
+    def render(self, accept: str = "") -> Exposition:
+        """As it is now, in the format that an `Accept` header asks for."""
+        self._refused.set(sum(metric.refused for metric in self._all))
+        return Exposition(self._all, openmetrics=wants_openmetrics(accept))
 
-    def collect(self) -> Iterable[Metric]:
-        return [series.family() for series in self._series()]
+    @property
+    def limit(self) -> int:
+        """Series at most, whatever is told."""
+        return sum(metric.limit for metric in self._all)
 
-    def retain(self, *, switches: Iterable[str], hosts: Iterable[str]) -> None:
-        """After a change of the testbed: nothing is said any more of switches and hosts that are not in it."""
-        kept_switches, kept_hosts = frozenset(switches), frozenset(hosts)
-        for series in self._series():
-            match series.labels[:1]:
-                case ("switch",):
-                    series.keep(kept_switches)
-                case ("host",):
-                    series.keep(kept_hosts)
-        self._interfaces = {key: name for key, name in self._interfaces.items() if key[0] in kept_hosts}
+    def __iter__(self) -> Iterator[Series | Buckets]:
+        return iter(self._all)
 
     def __call__(self, document: Document) -> None:
         data = document.data
@@ -120,9 +172,25 @@ class Metrics(Collector):
             case "lease":
                 self._take_lease(document.kind, text(data, "lease"))
             case "timeline":
-                self._take_timeline(data)
+                self._take_timeline(data, document.wall_ns / _NS_IN_S)
+            case "reconfiguration":
+                self._take_reconfiguration(document.kind, data, document.wall_ns / _NS_IN_S)
+            case "run":
+                self._take_run(document.kind, data)
             case _:
                 self._take_rest(document.kind, data)
+
+    def _begin(self) -> None:
+        for outcome in RECONFIGURATION_OUTCOMES:
+            self._reconfigurations.add(0, outcome)
+        for outcome in RECONFIGURATION_OUTCOMES[:2]:
+            self._recoveries.add(0, outcome)
+        for outcome in RUN_OUTCOMES:
+            self._runs.add(0, outcome)
+        self._lease_count.set(0)
+        self._journal_open.set(0)
+        self._count(self._under_way, RECONFIGURATION_STATES, self._states)
+        self._count(self._runs_under_way, RUN_STATES, self._runs_now)
 
     def _take_switch(self, kind: str, switch: str, data: Mapping[str, Any]) -> None:
         match kind:
@@ -142,8 +210,9 @@ class Metrics(Collector):
                     self._command_seconds.observe(seconds, switch)
             case "switch.power":
                 for end in (powers := mapping(data, "power_dbm")):
-                    self._power.drop(switch, end)
-                    if (power_dbm := number(powers, end)) is not None:
+                    if (power_dbm := number(powers, end)) is None:
+                        self._power.drop(switch, end)
+                    else:
                         self._power.set(power_dbm, switch, end)
 
     def _take_host(self, kind: str, host: str, data: Mapping[str, Any]) -> None:
@@ -152,10 +221,12 @@ class Metrics(Collector):
                 self._agent_up.set(1, host)
             case "host.down":
                 self._agent_up.set(0, host)
+                self._links.away(host)
                 for series in (self._carrier, self._carrier_changes, self._rdma, self._offset, self._error):
                     series.drop(host)
             case "host.birth":
                 self._agent_up.set(1, host)
+                self._lost.add(0, host)
                 self._take_ports(host, mapping(data, "ports"))
             case "host.event":
                 self._events.add(1, host)
@@ -172,14 +243,17 @@ class Metrics(Collector):
     def _take_ports(self, host: str, ports: Mapping[str, Any]) -> None:
         for series in (self._carrier, self._carrier_changes, self._rdma):
             series.drop(host)
+        self._links.away(host)
         for port in ports:
             note = mapping(ports, port)
-            device = self._interfaces[host, port] = text(note, "interface") or port
-            self._take_carrier(host, device, note)
+            self._interfaces[host, port] = text(note, "interface") or port
+            self._take_carrier(host, port, note)
 
-    def _take_carrier(self, host: str, device: str, note: Mapping[str, Any]) -> None:
+    def _take_carrier(self, host: str, port: str, note: Mapping[str, Any]) -> None:
+        device = self._interfaces.get((host, port), port)
         if (carrier := number(note, "carrier")) is not None:
             self._carrier.set(carrier, host, device)
+            self._links.carrier(f"{host}.{port}", carrier > 0)
         if (changes := number(note, "carrier_changes")) is not None:
             self._carrier_changes.set(max(0.0, changes), host, device)
 
@@ -187,26 +261,66 @@ class Metrics(Collector):
         device = self._interfaces.get((host, port), port)
         match type:
             case "carrier":
-                self._take_carrier(host, device, data)
-                if data.get("carrier") is False:
-                    self._end_fell(f"{host}.{port}")
+                self._take_carrier(host, port, data)
             case "interface" if data.get("present") is False:
                 for series in (self._carrier, self._carrier_changes, self._rdma):
                     series.drop(host, device)
-                self._end_fell(f"{host}.{port}")
+                self._links.carrier(f"{host}.{port}", False)
             case "rdma" if (active := number(data, "active")) is not None:
                 self._rdma.set(active, host, device)
+            case "ready":
+                self._links.transferred(f"{host}.{port}")
 
-    def _take_timeline(self, data: Mapping[str, Any]) -> None:
+    def _take_timeline(self, data: Mapping[str, Any], wall_s: float) -> None:
         for link in rows(data, "links"):
-            name = text(link, "link")
-            self._forget_links_at(name.split("<->"))
             ready = [instant for instant in rows(link, "instants") if instant.get("name") == "ready"]
-            known = [text(instant, "knowledge") in ("seen", "never-left") for instant in ready]
-            self._link_ready.set(float(any(known)), name)
+            known = any(text(instant, "knowledge") in ("seen", "never-left") for instant in ready)
+            self._links.timed(text(link, "link"), ready=known)
             for stage in rows(link, "stages"):
-                if (seconds := number(stage, "seconds")) is not None:
-                    self._stage_seconds.observe(seconds, text(stage, "name"))
+                name, seconds = text(stage, "name"), number(stage, "seconds")
+                if seconds is not None and name in _STAGES:
+                    self._stage_seconds.observe(seconds, name, by=_by(data), wall_s=wall_s)
+
+    def _take_reconfiguration(self, kind: str, data: Mapping[str, Any], wall_s: float) -> None:
+        id = text(data, "reconfiguration")
+        match kind:
+            case "reconfiguration.started":
+                removed = [
+                    f"{text(move, 'switch')}:{one}" for move in rows(data, "moves") for one in texts(move, "remove")
+                ]
+                links = [
+                    (text(link, "link"), link.get("kept") is True, texts(link, "crossconnects"))
+                    for link in rows(data, "links")
+                ]
+                self._links.begin(id, links, removed)
+            case "reconfiguration.state":
+                self._states[id] = text(data, "state")
+                self._count(self._under_way, RECONFIGURATION_STATES, self._states)
+            case "reconfiguration.ended":
+                self._states.pop(id, None)
+                self._count(self._under_way, RECONFIGURATION_STATES, self._states)
+                self._links.end(id, text(data, "outcome"))
+                self._reconfigurations.add(1, text(data, "outcome"))
+                if (seconds := number(data, "seconds")) is not None:
+                    self._reconfiguration_seconds.observe(seconds, by=_by(data), wall_s=wall_s)
+
+    def _take_run(self, kind: str, data: Mapping[str, Any]) -> None:
+        run, state = text(data, "run"), text(data, "state")
+        match kind:
+            case "run.state":
+                self._runs_now.pop(run, None)
+                self._progress.drop(run)
+                if state in RUN_STATES:
+                    self._runs_now[run] = state
+                    self._take_progress(run, data)
+                self._count(self._runs_under_way, RUN_STATES, self._runs_now)
+            case "run.ended":
+                self._runs.add(1, text(data, "outcome"))
+
+    def _take_progress(self, run: str, data: Mapping[str, Any]) -> None:
+        step, steps = number(data, "step"), number(data, "steps")
+        if step is not None and steps:
+            self._progress.set((step - 1) / steps, run, text(data, "playbook"))
 
     def _take_lease(self, kind: str, lease: str) -> None:
         if kind == "lease.released":
@@ -222,25 +336,22 @@ class Metrics(Collector):
                 self._build_info.set(1, text(data, "version"))
             case "daemon.lag" if (lag_s := number(data, "seconds")) is not None:
                 self._lag.set(lag_s)
+            case "daemon.recovered":
+                self._journal.pop(text(data, "reconfiguration"), None)
+                self._journal_open.set(len(self._journal))
+                self._recoveries.add(1, text(data, "outcome"))
+            case "journal.open":
+                self._journal[text(data, "reconfiguration")] = None
+                self._journal_open.set(len(self._journal))
             case "bus.up" | "bus.down":
                 self._bus.set(float(kind == "bus.up"))
-            case "reconfiguration.ended":
-                self._reconfigurations.add(1, text(data, "outcome"))
-                if (seconds := number(data, "seconds")) is not None:
-                    self._reconfiguration_seconds.observe(seconds)
-            case "run.ended":
-                self._runs.add(1, text(data, "outcome"))
 
-    def _end_fell(self, end: str) -> None:
-        for link in self._link_ready.first_labels():
-            if end in link.split("<->"):
-                self._link_ready.set(0, link)
+    def _count(self, series: Series, all: tuple[str, ...], now: Mapping[str, str]) -> None:
+        counts = Counter(now.values())
+        for state in all:
+            series.set(counts[state], state)
 
-    def _forget_links_at(self, ends: list[str]) -> None:
-        """A NIC port is in one link at a time: whatever used one of these ends before is no link any more."""
-        for link in self._link_ready.first_labels():
-            if not set(ends).isdisjoint(link.split("<->")):
-                self._link_ready.drop(link)
 
-    def _series(self) -> Iterator[Series | Buckets]:
-        return (value for value in vars(self).values() if isinstance(value, Series | Buckets))
+def _by(data: Mapping[str, Any]) -> dict[str, str]:
+    """What an exemplar says: where to look."""
+    return {key: found for key in ("reconfiguration", "run") if (found := text(data, key))}

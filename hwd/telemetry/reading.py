@@ -31,3 +31,8 @@ def mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 def rows(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     value = data.get(key)
     return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def texts(data: Mapping[str, Any], key: str) -> list[str]:
+    value = data.get(key)
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []

@@ -1,85 +1,82 @@
-"""One metric with its labelled values, which can vanish again: gauges, counters, histograms."""
+"""A gauge or a counter with its labelled values, which can vanish again; each is kept as a line that is ready to be sent."""
 
-from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import chain
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from hwd.telemetry.label import clean, labelled
 
-LABEL_MAX = 200
-"""Characters of a label value; more than any name of ours, and little enough that garbage stays small."""
-
-
-def label(value: str) -> str:
-    """A label value that can be rendered, whatever came from outside: lone surrogates are not UTF-8."""
-    return value[:LABEL_MAX].encode("utf-8", "replace").decode()
+SLICE_LINES = 1000
+"""Joined at once: some 50 us."""
 
 
 class Series:
-    """A gauge, or a counter that may also be set to what a kernel counted. A series that is not there is not known."""
+    """A gauge, or a counter that may also be set to what a kernel counted. A series that is not there is not known.
 
-    def __init__(self, name: str, help: str, *labels: str, counter: bool = False) -> None:
-        self.name = name
+    More than `limit` of them are refused, and `refused` counts the values that were: whatever hosts and switches say, a scrape stays as large as the testbed
+    allows. Series with the same first label are kept together, so that those of one host or switch go at once.
+    """
+
+    def __init__(self, name: str, help: str, *labels: str, limit: int, counter: bool = False) -> None:
         self.labels = labels
-        self._help = help
-        self._counter = counter
+        self.limit = limit
+        self.refused = 0
+        self.family = name.removesuffix("_total") if counter else name
+        self.name = name
+        self.type = "counter" if counter else "gauge"
+        self.help = help
         self._values: dict[tuple[str, ...], float] = {}
+        self._before: dict[tuple[str, ...], str] = {}
+        self._lines: dict[str, dict[tuple[str, ...], str]] = {}
 
     def set(self, value: float, *labels: str) -> None:
-        self._values[tuple(map(label, labels))] = value
+        self._put(tuple(map(clean, labels)), float(value))
 
     def add(self, by: float, *labels: str) -> None:
-        key = tuple(map(label, labels))
-        self._values[key] = self._values.get(key, 0.0) + by
+        """Adding 0 lets a counter begin: what is counted later is then seen as an increase."""
+        key = tuple(map(clean, labels))
+        self._put(key, self._values.get(key, 0.0) + by)
+
+    def value(self, *labels: str) -> float | None:
+        return self._values.get(tuple(map(clean, labels)))
 
     def drop(self, *first_labels: str) -> None:
-        """Remove all series whose first labels are these."""
-        first = tuple(map(label, first_labels))
-        self._values = {key: value for key, value in self._values.items() if key[: len(first)] != first}
+        """Remove all series whose first labels are these; all where there are none."""
+        first = tuple(map(clean, first_labels))
+        if not first:
+            self._values, self._before, self._lines = {}, {}, {}
+            return
+        group = self._lines.get(first[0], {})
+        gone = [first] if len(first) == len(self.labels) else [key for key in group if key[: len(first)] == first]
+        for key in gone:
+            if group.pop(key, None) is not None:
+                del self._values[key], self._before[key]
+        if not group:
+            self._lines.pop(first[0], None)
 
-    def keep(self, first_labels: frozenset[str]) -> None:
-        """Remove all series whose first label is none of these."""
-        kept = frozenset(map(label, first_labels))
-        self._values = {key: value for key, value in self._values.items() if key[0] in kept}
+    def __len__(self) -> int:
+        return len(self._values)
 
-    def first_labels(self) -> Iterator[str]:
-        return iter(dict.fromkeys(key[0] for key in self._values))
+    def freeze(self) -> Iterator[str]:
+        """Text of what is there now, in slices; what is set from now on is not in them."""
+        return _slices(list(chain.from_iterable(group.values() for group in self._lines.values())))
 
-    def family(self) -> Metric:
-        kind = CounterMetricFamily if self._counter else GaugeMetricFamily
-        family = kind(self.name, self._help, labels=self.labels)
-        for key, value in self._values.items():
-            family.add_metric(key, value)
-        return family
+    def _put(self, key: tuple[str, ...], value: float) -> None:
+        before = self._before.get(key)
+        if before is None:
+            if len(self._values) >= self.limit:
+                self.refused += 1
+                return
+            before = self._before[key] = labelled(self.name, self.labels, key) + " "
+        elif self._values[key] == value:
+            return
+        self._values[key] = value
+        first = key[0] if key else ""
+        group = self._lines.get(first)
+        if group is None:
+            group = self._lines[first] = {}
+        group[key] = f"{before}{value!r}\n"
 
 
-class Buckets:
-    """A histogram. (prometheus_client's own would add a `_created` series to each.)"""
-
-    def __init__(self, name: str, help: str, *labels: str, bounds: tuple[float, ...]) -> None:
-        self.name = name
-        self.labels = labels
-        self._help = help
-        self._bounds = bounds
-        self._counts: dict[tuple[str, ...], list[int]] = {}
-        self._sums: dict[tuple[str, ...], float] = {}
-
-    def observe(self, value: float, *labels: str) -> None:
-        key = tuple(map(label, labels))
-        counts = self._counts.setdefault(key, [0] * (len(self._bounds) + 1))
-        counts[bisect_left(self._bounds, value)] += 1
-        self._sums[key] = self._sums.get(key, 0.0) + value
-
-    def keep(self, first_labels: frozenset[str]) -> None:
-        """Remove all series whose first label is none of these."""
-        kept = frozenset(map(label, first_labels))
-        self._counts = {key: counts for key, counts in self._counts.items() if key[0] in kept}
-        self._sums = {key: total for key, total in self._sums.items() if key[0] in kept}
-
-    def family(self) -> Metric:
-        family = HistogramMetricFamily(self.name, self._help, labels=self.labels)
-        names = [*map(str, map(float, self._bounds)), "+Inf"]
-        for key, counts in self._counts.items():
-            buckets = list(zip(names, map(float, accumulate(counts)), strict=True))
-            family.add_metric(key, buckets, self._sums[key])
-        return family
+def _slices(lines: list[str]) -> Iterator[str]:
+    for start in range(0, len(lines), SLICE_LINES):
+        yield "".join(lines[start : start + SLICE_LINES])

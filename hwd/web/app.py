@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from hwd.config.topology import load_topology_text
 from hwd.config.wanted import Wanted, is_file
 from hwd.reconfigure.planner import Request
-from hwd.telemetry.metrics import CONTENT_TYPE
+from hwd.telemetry import Exposition
 from hwd.web.bodies import AbortBody, LeaseBody, PlanBody, ReconfigurationBody, RenewBody, RunBody
 from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
@@ -55,7 +55,7 @@ Data = dict[str, Any]
 def make_app(
     service: Service,
     *,
-    metrics: Callable[[], bytes],
+    metrics: Callable[[str], Exposition],
     events: EventStream,
     version: str,
     tokens: frozenset[str] = frozenset(),
@@ -229,7 +229,7 @@ def _events(events: EventStream) -> APIRouter:
     return router
 
 
-def _probes(service: Service, metrics: Callable[[], bytes]) -> APIRouter:
+def _probes(service: Service, metrics: Callable[[str], Exposition]) -> APIRouter:
     router = APIRouter(tags=["probes"])
 
     @router.get("/healthz")
@@ -243,10 +243,11 @@ def _probes(service: Service, metrics: Callable[[], bytes]) -> APIRouter:
         data = service.ready()
         return JSONResponse(data, 200 if data["ready"] else 503)
 
-    @router.get("/metrics")
-    async def render() -> Response:
-        """For Prometheus."""
-        return Response(metrics(), media_type=CONTENT_TYPE)
+    @router.get("/metrics", response_class=StreamingResponse)
+    async def render(accept: Annotated[str, Header()] = "") -> Response:
+        """For Prometheus: the text format, or OpenMetrics with exemplars where `Accept` asks for it."""
+        exposition = metrics(accept)
+        return StreamingResponse(exposition, headers={"Content-Type": exposition.content_type})
 
     return router
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from hwd.model.kinds import check
-from hwd.telemetry import Metrics
+from hwd.model.run import RunState, RunStatus
+from hwd.telemetry import Budget, Metrics
 from hwd_drivers.kit.documents import Document, Json
 
 Tell = Callable[..., None]
@@ -13,7 +14,7 @@ Tell = Callable[..., None]
 
 @pytest.fixture
 def metrics() -> Metrics:
-    return Metrics()
+    return Metrics(Budget(switches=2, ends=32, hosts=2, ports=4))
 
 
 @pytest.fixture
@@ -94,4 +95,6 @@ def rack(tell: Tell, event: Tell) -> None:
         {"link": "h0.eth0<->h1.eth0", "kept": False, "instants": instants, "stages": stages, "dwell_s": None}
     ]
     tell("timeline", reconfiguration="r1", run=None, what="pairs", commands=[], ends=[], links=links, breaches=[])
+    status = RunStatus(run="k3v9", playbook="soak", state=RunState.RUNNING, step=2, steps=8, queued_wall_ns=1)
+    tell("run.state", **status.to_data())
     tell("run.ended", run="a", outcome="succeeded", why="", safe_state="")

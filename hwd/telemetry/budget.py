@@ -1,0 +1,30 @@
+"""How many series a testbed may have: what a scrape costs at most, whatever hosts and switches say."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from hwd.model.testbed import Testbed
+
+RUNS_SHOWN = 32
+"""Runs that are told of one by one; more than are ever under way at once on one testbed."""
+VERBS = 16
+"""Kinds of commands of one switch; a Polatis has 10 that we send."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What the number of series follows from: switches, their fibre ends, hosts and their NIC ports."""
+
+    switches: int
+    ends: int
+    hosts: int
+    ports: int
+
+    @classmethod
+    def of(cls, testbed: Testbed) -> Self:
+        return cls(
+            switches=len(testbed.switches),
+            ends=sum(len(switch.capabilities.ends) for switch in testbed.switches.values()),
+            hosts=len(testbed.hosts),
+            ports=sum(1 for _ in testbed.ports()),
+        )

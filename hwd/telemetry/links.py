@@ -1,0 +1,121 @@
+"""Which links are ready, as reconfigurations made them and hosts tell of them: 1, 0, or nothing where it is not known."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hwd.telemetry.series import Series
+
+
+@dataclass(slots=True)
+class _Change:
+    """A reconfiguration under way: links that it makes, and those that it took away with what they were made of."""
+
+    made: list[str] = field(default_factory=list)
+    taken: dict[str, frozenset[str]] = field(default_factory=dict)
+
+
+class Links:
+    """Feeds one gauge by link. 1 from the first transfer, both ways, until an end loses its carrier; 0 while an end is known to have none.
+
+    A link whose carrier came back without a transfer that somebody measured, or whose agents are away, is neither. A link whose crossconnects were taken
+    away is none any more: what nobody wants is not missed.
+    """
+
+    def __init__(self, ready: Series) -> None:
+        self._ready = ready
+        self._of_end: dict[str, str] = {}
+        self._of_crossconnect: dict[str, str] = {}
+        self._made_of: dict[str, frozenset[str]] = {}
+        self._transferred: set[str] = set()
+        self._lit: dict[str, bool] = {}
+        self._changes: dict[str, _Change] = {}
+
+    # --- what reconfigurations do
+
+    def begin(self, id: str, links: Iterable[tuple[str, bool, Iterable[str]]], removed: Iterable[str]) -> None:
+        """`links`: name, whether it is kept, and its crossconnects (`ocs1:1A-2B`); `removed`: crossconnects that go."""
+        change = self._changes[id] = _Change()
+        for link in {self._of_crossconnect[one] for one in removed if one in self._of_crossconnect}:
+            change.taken[link] = self._made_of[link]
+            self._forget(link)
+        for link, kept, crossconnects in links:
+            if kept and link in self._made_of:
+                continue
+            self._make(link, frozenset(crossconnects))
+            if not kept:
+                change.made.append(link)
+
+    def timed(self, link: str, *, ready: bool) -> None:
+        """A timeline tells of it; `ready`: it was seen, or never lost."""
+        if link not in self._made_of:
+            self._make(link, frozenset())
+        if ready and not self._is_dark(link):
+            self._ready.set(1, link)
+
+    def end(self, id: str, outcome: str) -> None:
+        """Unless it was confirmed, its links are none; after a way back, those from before are again."""
+        change = self._changes.pop(id, None)
+        if change is None or outcome == "confirmed":
+            return
+        for link in change.made:
+            self._forget(link)
+        if outcome == "rolled-back":
+            for link, crossconnects in change.taken.items():
+                self._make(link, crossconnects)
+
+    # --- what hosts tell
+
+    def transferred(self, end: str) -> None:
+        """A transfer from this end to its peer succeeded."""
+        self._transferred.add(end)
+        link = self._of_end.get(end)
+        if link is not None and self._transferred.issuperset(link.split("<->")) and not self._is_dark(link):
+            self._ready.set(1, link)
+
+    def carrier(self, end: str, lit: bool) -> None:
+        self._lit[end] = lit
+        link = self._of_end.get(end)
+        if not lit:
+            self._transferred.discard(end)
+        if link is not None:
+            self._judge(link)
+
+    def away(self, host: str) -> None:
+        """Nothing is known of its ends."""
+        for end in [end for end in self._lit if end.startswith(f"{host}.")]:
+            del self._lit[end]
+            self._transferred.discard(end)
+            if (link := self._of_end.get(end)) is not None:
+                self._ready.drop(link)
+
+    # --- links
+
+    def _make(self, link: str, crossconnects: frozenset[str]) -> None:
+        """A NIC port is in one link at a time: whatever used one of these ends before is no link any more."""
+        for end in link.split("<->"):
+            if (other := self._of_end.get(end)) is not None:
+                self._forget(other)
+        self._made_of[link] = crossconnects
+        self._of_crossconnect |= dict.fromkeys(crossconnects, link)
+        for end in link.split("<->"):
+            self._of_end[end] = link
+            self._transferred.discard(end)
+        self._judge(link)
+
+    def _forget(self, link: str) -> None:
+        for crossconnect in self._made_of.pop(link, ()):
+            if self._of_crossconnect.get(crossconnect) == link:
+                del self._of_crossconnect[crossconnect]
+        for end in link.split("<->"):
+            if self._of_end.get(end) == link:
+                del self._of_end[end]
+        self._ready.drop(link)
+
+    def _judge(self, link: str) -> None:
+        if self._is_dark(link):
+            self._ready.set(0, link)
+        elif self._ready.value(link) == 0:
+            self._ready.drop(link)
+
+    def _is_dark(self, link: str) -> bool:
+        return any(self._lit.get(end) is False for end in link.split("<->"))

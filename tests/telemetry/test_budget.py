@@ -1,0 +1,151 @@
+"""The series budget: a big testbed stays within what docs/reference/metrics.md states, and no garbage goes beyond it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from hwd.config.testbed import load_testbed
+from hwd.model.kinds import check
+from hwd.telemetry import Budget, Metrics
+from hwd.timeline.stage import StageName
+from hwd_drivers.kit import registry
+from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.kit.values import CrossconnectState
+
+PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
+SWITCHES, SIZE, HOSTS, PORTS = 16, 192, 192, 8
+VERBS, OUTCOMES = tuple(f"VERB-{number}" for number in range(10)), ("done", "denied", "lost", "timeout", "garbled")
+
+
+def stated(budget: Budget) -> float:
+    """By the formula of the page."""
+    (formula,) = re.findall(r"^series <= (.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    terms = re.findall(r"(\d+)(?: x ([\w ]+?))?(?: \+|$)", formula)
+    sizes = {
+        "switches": budget.switches,
+        "fibre ends": budget.ends,
+        "hosts": budget.hosts,
+        "NIC ports": budget.ports,
+        "": 1,
+    }
+    assert {unit for _, unit in terms} == set(sizes)
+    return sum(int(number) * sizes[unit] for number, unit in terms)
+
+
+def samples(metrics: Metrics) -> int:
+    return sum(len(family.samples) for family in text_string_to_metric_families(bytes(metrics.render()).decode()))
+
+
+def told(kind: str, **data: Json) -> Document:
+    document = Document(kind=kind, at_ns=0, wall_ns=0, data=data)
+    check(document)
+    return document
+
+
+def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Document]:
+    """All that a testbed of this size can be told to have."""
+    states = [{"id": f"{number}A-{number}B", "state": state} for number, state in enumerate(CrossconnectState)]
+    for number in range(switches):
+        switch = f"ocs{number}"
+        yield told("switch.up", switch=switch, vendor="", model="", serial="", firmware="", down_s=0.0)
+        yield told("switch.read", switch=switch, crossconnects=states, added=[], removed=[], ours=True)
+        powers: Json = {f"{port}{side}": -1.0 for port in range(size) for side in "AB"}
+        yield told("switch.power", switch=switch, power_dbm=powers)
+        for verb in VERBS:
+            for outcome in OUTCOMES:
+                yield told("switch.command", switch=switch, verb=verb, outcome=outcome, seconds=0.2, code="", text="")
+    for number in range(hosts):
+        host = f"h{number}"
+        notes: Json = {f"eth{port}": {"carrier": True, "carrier_changes": 3} for port in range(ports)}
+        yield told("host.birth", host=host, boot="b", version="", ports=notes)
+        yield told("host.garbage", host=host, topic="", why="", count=1)
+        aligned: dict[str, Json] = {
+            "offset_ns": 1,
+            "drift_ppm": 1,
+            "error_ns": 1,
+            "round_trip_ns": 1,
+            "agent_ns": 1,
+            "samples": 9,
+        }
+        yield told("clock.aligned", host=host, boot="b", **aligned)
+        stamps: dict[str, Json] = dict.fromkeys(("seq", "earliest_ns", "best_ns", "latest_ns", "agent_ns"), 0)
+        for port in range(ports):
+            event: dict[str, Json] = {
+                "boot": "b",
+                "type": "rdma",
+                "origin": "kernel",
+                "source": "",
+                "data": {"active": True},
+            }
+            yield told("host.event", host=host, port=f"eth{port}", **stamps, **event)
+    links: list[Json] = [
+        {
+            "link": f"h{number}.eth{port}<->h{number + 1}.eth{port}",
+            "instants": [{"name": "ready", "knowledge": "seen"}],
+            "stages": [{"name": name, "seconds": 1.0} for name in StageName],
+        }
+        for number in range(0, hosts, 2)
+        for port in range(ports)
+    ]
+    yield told("timeline", reconfiguration="r", run=None, what="", commands=[], ends=[], links=links, breaches=[])
+    yield told("reconfiguration.ended", reconfiguration="r", run=None, outcome="confirmed", why="", seconds=1.0)
+    yield told("daemon.started", version="1", pid=1, testbed="big", data_dir="")
+    yield told("daemon.lag", seconds=0.1)
+    yield told("bus.up", address="")
+
+
+def test_a_big_testbed_has_all_its_series_and_stays_within_the_formula() -> None:
+    budget = Budget(switches=SWITCHES, ends=SWITCHES * SIZE * 2, hosts=HOSTS, ports=HOSTS * PORTS)
+    metrics = Metrics(budget)
+    for document in everything(SWITCHES, SIZE, HOSTS, PORTS):
+        metrics(document)
+    there = samples(metrics)
+    assert metrics.limit == stated(budget)
+    assert 10_000 < there <= metrics.limit
+    text = bytes(metrics.render()).decode()
+    assert "hwd_series_refused_total 0.0" in text
+    assert text.count("hwd_port_power_dbm{") == budget.ends
+    assert text.count("hwd_nic_carrier{") == text.count("hwd_rdma_port_active{") == budget.ports
+    assert text.count("hwd_link_ready{") == budget.ports // 2
+    assert text.count("hwd_switch_commands_total{") == SWITCHES * len(VERBS) * len(OUTCOMES)
+
+
+def test_of_a_testbed_file_it_counts_what_is_in_it() -> None:
+    example = Path(__file__).parents[2] / "examples/opus-testbed.yaml"
+    testbed = load_testbed(example, {name: registry.find(name) for name in registry.names()}).require()
+    assert Budget.of(testbed) == Budget(switches=1, ends=64, hosts=4, ports=16)
+
+
+NAMES = st.text(st.characters(), max_size=12)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(NAMES, NAMES, NAMES), min_size=20, max_size=60, unique=True))
+def test_no_names_from_outside_go_beyond_the_budget(names: list[tuple[str, str, str]]) -> None:
+    metrics = Metrics(Budget(switches=1, ends=2, hosts=1, ports=2))
+    for one, two, three in names:
+        metrics(told("switch.up", switch=one, vendor="", model="", serial="", firmware="", down_s=0.0))
+        metrics(told("switch.command", switch=one, verb=two, outcome=three, seconds=1.0, code="", text=""))
+        crossconnects: Json = [{"id": "1A-2B", "state": two}, {"id": "2A-1B", "state": three}]
+        metrics(told("switch.read", switch=one, crossconnects=crossconnects, added=[], removed=[], ours=True))
+        metrics(told("switch.power", switch=one, power_dbm={two: 1.0, three: 1.0}))
+        metrics(told("host.birth", host=one, boot="", version="", ports={two: {"carrier": True, "interface": three}}))
+        metrics(told("host.garbage", host=two, topic="", why="", count=1))
+        metrics(told("run.ended", run=one, outcome=two, why="", safe_state=""))
+        metrics(told("reconfiguration.ended", reconfiguration=one, run=None, outcome=three, why="", seconds=1.0))
+        links: Json = [
+            {
+                "link": f"{one}<->{two}",
+                "instants": [{"name": "ready", "knowledge": "seen"}],
+                "stages": [{"name": three, "seconds": 1.0}],
+            }
+        ]
+        metrics(
+            told("timeline", reconfiguration="r", run=None, what="", commands=[], ends=[], links=links, breaches=[])
+        )
+    assert samples(metrics) <= metrics.limit
+    assert "hwd_series_refused_total 0.0" not in bytes(metrics.render()).decode()

@@ -1,0 +1,73 @@
+"""Series and buckets: what is set is there, what is dropped is not, and there are no more than allowed."""
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from hwd.telemetry.buckets import BOUNDS_S, SERIES, Buckets
+from hwd.telemetry.series import Series
+
+
+def lines(metric: Series | Buckets) -> list[str]:
+    slices = metric.freeze() if isinstance(metric, Series) else metric.freeze(exemplars=False)
+    return "".join(slices).splitlines()
+
+
+def test_value_that_is_set_again_replaces_its_line() -> None:
+    series = Series("g", "", "host", limit=2)
+    series.set(1, "h0")
+    series.set(2.5, "h0")
+    assert lines(series) == ['g{host="h0"} 2.5']
+
+
+def test_drop_takes_what_begins_so_and_nothing_else() -> None:
+    series = Series("g", "", "switch", "port", limit=9)
+    for switch, port in (("ocs1", "1"), ("ocs1", "2"), ("ocs2", "1")):
+        series.set(0, switch, port)
+    series.drop("ocs1", "2")
+    series.drop("ocs1", "3")
+    assert lines(series) == ['g{port="1",switch="ocs1"} 0.0', 'g{port="1",switch="ocs2"} 0.0']
+    series.drop("ocs1")
+    series.drop("ocs3")
+    assert lines(series) == ['g{port="1",switch="ocs2"} 0.0']
+    series.drop()
+    assert lines(series) == []
+
+
+def test_room_that_was_dropped_can_be_used_again() -> None:
+    series = Series("g", "", "host", limit=1)
+    series.set(1, "h0")
+    series.set(1, "h1")
+    assert (lines(series), series.refused) == (['g{host="h0"} 1.0'], 1)
+    series.set(2, "h0")
+    series.drop("h0")
+    series.set(1, "h1")
+    assert (lines(series), series.refused) == (['g{host="h1"} 1.0'], 1)
+
+
+def test_labels_that_are_cut_to_the_same_are_one_series() -> None:
+    series = Series("g", "", "host", limit=9)
+    series.set(1, "x" * 200 + "a")
+    series.set(2, "x" * 200 + "b")
+    assert len(series) == 1
+
+
+def test_histograms_over_the_limit_are_refused() -> None:
+    buckets = Buckets("s", "", "switch", limit=2 * SERIES)
+    for name in ("a", "b", "c", "a"):
+        buckets.observe(1.0, name)
+    assert (len(buckets), buckets.refused, buckets.count("a"), buckets.count("c")) == (2 * SERIES, 1, 2, 0)
+    assert len(lines(buckets)) == len(buckets)
+
+
+def test_each_bucket_counts_what_is_at_most_its_bound() -> None:
+    buckets = Buckets("s", "", limit=SERIES)
+    for seconds in (*BOUNDS_S, 1000.0):
+        buckets.observe(seconds)
+    (family,) = text_string_to_metric_families("# TYPE s histogram\n" + "\n".join(lines(buckets)) + "\n")
+    counts = [sample.value for sample in family.samples if sample.name == "s_bucket"]
+    assert counts == [*range(1, len(BOUNDS_S) + 2)]
+
+
+def test_bounds_go_from_100_us_to_60_s_and_the_kernels_carrier_is_in_the_first() -> None:
+    assert (BOUNDS_S[0], BOUNDS_S[-1]) == (100e-6, 60.0)
+    assert list(BOUNDS_S) == sorted(set(BOUNDS_S))
+    assert BOUNDS_S[0] > 70e-6
