@@ -1,69 +1,114 @@
-"""Parameters of a playbook: defaults, overrides typed by them, and the places that they fill."""
+"""Parameters of a playbook: defaults, values given in their place and typed by them, and the places that they fill."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from hwd.config.expression import Value, substitute
+from hwd.config.expression import Scalar, Value, as_text, substitute
+from hwd.config.playbook_schema import VARIABLE
 from hwd.config.problem import Where, nearest
 from hwd.config.tree import Node, Reading
+from hwd.config.validate import matches
 from hwd_drivers.kit.errors import ConfigError
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+LIST_MAX = 1000
+"""Values of a parameter that is a list."""
 
 
-def settle(reading: Reading, root: Node, overrides: Mapping[str, Value]) -> dict[str, Value]:
-    """Defaults of the file with the overrides put in their place."""
+def defaults(reading: Reading, root: Node) -> dict[str, Value]:
+    """Of a file: each is text, a number, true, false, or a list of such."""
     section = root.child("parameters")
     parameters: dict[str, Value] = {}
     for name, node in (section.mapping() if section else {}).items():
-        if not _NAME.fullmatch(name):
-            reading.add(("parameters", name), "a parameter's name has letters, digits and _ only")
-        elif isinstance(node.value, dict | list) or node.value is None:
-            reading.add(("parameters", name), "needs a default: text, a number, true or false")
+        where = ("parameters", name)
+        if not matches(VARIABLE, name):
+            reading.add(where, "a parameter's name has letters, digits and _ only")
+        elif name in ("last", "run", "true", "false"):
+            reading.add(where, "a name that expressions use already; choose another")
         else:
-            parameters[name] = node.value
-    for name, value in overrides.items():
-        if name not in parameters:
-            reading.add(("parameters",), f"-D {name}={value}: no such parameter; {nearest(name, parameters)}")
-            continue
-        try:
-            parameters[name] = _typed(name, value, parameters[name])
-        except ConfigError as error:
-            reading.add(("parameters", name), str(error))
+            try:
+                parameters[name] = plain_value(node)
+            except ConfigError as error:
+                reading.add(where, str(error))
     return parameters
 
 
-def fill(reading: Reading, root: Node, parameters: Mapping[str, Value]) -> Node:
-    """The same tree with every `{{ ... }}` outside of the parameters replaced by its value."""
-    return _fill(reading, root, parameters, ())
+def settle(reading: Reading, root: Node, overrides: Mapping[str, Value]) -> dict[str, Value]:
+    """Defaults of the file with the overrides (`-D`) put in their place."""
+    parameters = defaults(reading, root)
+    for name, value in overrides.items():
+        try:
+            parameters[name] = given(name, value, parameters)
+        except ConfigError as error:
+            where: Where = ("parameters", name) if name in parameters else ("parameters",)
+            reading.add(where, f"-D {name}={as_text(value)}: {error}")
+    return parameters
 
 
-def _fill(reading: Reading, node: Node, parameters: Mapping[str, Value], where: Where) -> Node:
+def given(name: str, value: Value, parameters: Mapping[str, Value]) -> Value:
+    """A value for a parameter in the type of its default; a whole number's default takes no fraction. Raises ConfigError."""
+    if name not in parameters:
+        raise ConfigError(f"no such parameter; {nearest(name, parameters)}")
+    default = parameters[name]
+    if isinstance(default, tuple):
+        parts = value if isinstance(value, tuple) else [part.strip() for part in as_text(value).split(",")]
+        return _list(default, parts)
+    return _typed(value, default)
+
+
+def plain_value(node: Node) -> Value:
+    """Raises ConfigError on a mapping, on nothing, on a list of lists."""
+    match node.value:
+        case list() as items:
+            parts = [item.value for item in items]
+            if not parts or len(parts) > LIST_MAX:
+                raise ConfigError(f"a list here has 1 to {LIST_MAX} values")
+            if not all(isinstance(part, str | int | float) for part in parts):
+                raise ConfigError("a list here holds text, numbers, true and false only")
+            return tuple(part for part in parts if isinstance(part, str | int | float))
+        case str() | int() | float() as value:
+            return value
+        case _:
+            raise ConfigError("needs a default: text, a number, true or false, or a list of such")
+
+
+def fill(reading: Reading, node: Node, scope: Mapping[str, Value], where: Where) -> Node:
+    """The same tree with every `{{ ... }}` replaced by its value."""
     match node.value:
         case dict() as mapping:
-            filled = {
-                key: child if (*where, key) == ("parameters",) else _fill(reading, child, parameters, (*where, key))
-                for key, child in mapping.items()
-            }
-            return replace(node, value=filled)
-        case list() as items:
             return replace(
-                node, value=[_fill(reading, child, parameters, (*where, index)) for index, child in enumerate(items)]
+                node, value={key: fill(reading, child, scope, (*where, key)) for key, child in mapping.items()}
             )
+        case list() as items:
+            filled = [fill(reading, child, scope, (*where, index)) for index, child in enumerate(items)]
+            return replace(node, value=filled)
         case str() as text if "{{" in text or "}}" in text:
             try:
-                return replace(node, value=substitute(text, parameters))
+                value = substitute(text, scope)
             except ConfigError as error:
                 reading.add(where, str(error))
                 return node
+            if isinstance(value, tuple):
+                return replace(node, value=[Node(value=part, line=node.line, text=as_text(part)) for part in value])
+            return replace(node, value=value, text=as_text(value))
         case _:
             return node
 
 
-def _typed(name: str, value: Value, default: Value) -> Value:
-    """The override in the type of the default; a whole number's default takes no fraction."""
-    text = str(value).strip()
+def _list(default: tuple[Scalar, ...], parts: Iterable[Scalar]) -> Value:
+    """Each part in the type that the defaults have together."""
+    kind: Scalar = default[0]
+    if any(isinstance(one, str) for one in default):
+        kind = ""
+    elif any(isinstance(one, float) for one in default):
+        kind = 0.0
+    values = tuple(_typed(part, kind) for part in parts)
+    if not values or len(values) > LIST_MAX:
+        raise ConfigError(f"a list here has 1 to {LIST_MAX} values")
+    return values
+
+
+def _typed(value: Value, default: Scalar) -> Scalar:
+    text = as_text(value).strip() if isinstance(value, bool | tuple) else str(value).strip()
     try:
         match default:
             case bool():
@@ -79,4 +124,4 @@ def _typed(name: str, value: Value, default: Value) -> Value:
                 return text
     except (KeyError, ValueError):
         kind = {bool: "true or false", int: "a whole number", float: "a number"}[type(default)]
-        raise ConfigError(f"-D {name}={value}: must be {kind}, as its default {default!r} is") from None
+        raise ConfigError(f"must be {kind}, as its default {as_text(default)} is") from None

@@ -9,27 +9,62 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from hwd.config.claims import claimed
 from hwd.config.expression import Value
-from hwd.config.parameters import fill, settle
-from hwd.config.playbook_schema import PlaybookFile, ReportEntry
+from hwd.config.leaves import Part
+from hwd.config.parameters import settle
+from hwd.config.playbook_files import PlaybookFiles, bundled
+from hwd.config.playbook_schema import RUN_MAX_S, ReportEntry
 from hwd.config.problem import Problem, refuse
-from hwd.config.steps import ApplyStep, LeaseStep, RepeatStep, Step, StepsReader, WaitStep
+from hwd.config.steps import (
+    ApplyStep,
+    AssertStep,
+    Branch,
+    DwellStep,
+    FaultStep,
+    HostStep,
+    LeafStep,
+    LeaseStep,
+    NoteStep,
+    ParallelStep,
+    RepeatStep,
+    Step,
+    SweepRound,
+    SweepStep,
+    WaitStep,
+    total_dwell_s,
+    total_steps,
+)
+from hwd.config.steps_reader import StepsReader, read_top
 from hwd.config.tree import Reading, parse_tree, read_tree
-from hwd.config.validate import validate
 from hwd.model.testbed import Testbed
 
 __all__ = [
     "ApplyStep",
+    "AssertStep",
+    "Branch",
+    "DwellStep",
+    "FaultStep",
+    "HostStep",
+    "LeafStep",
     "LeaseStep",
     "LoadedPlaybook",
+    "NoteStep",
+    "ParallelStep",
     "Playbook",
     "RepeatStep",
     "Report",
     "Step",
+    "SweepRound",
+    "SweepStep",
     "WaitStep",
+    "bundle_playbook",
     "load_playbook",
     "load_playbook_text",
 ]
+
+STEPS_MAX = 100_000
+"""Steps of one run with all repeats written out: a month of the fastest ones, and what the records of one run bear."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,25 +77,32 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Playbook:
-    """One experiment, ready to run. `parameters` are those in force, defaults and overrides."""
+    """One experiment, ready to run.
+
+    `parameters` are those in force, defaults and overrides. `ports` are those that it claims, none where it was read without a testbed. A run of it fails
+    when it takes longer than `within_s`.
+    """
 
     name: str
     shows: str
     parameters: Mapping[str, Value]
     steps: tuple[Step, ...]
     report: Report
+    within_s: float = RUN_MAX_S
+    ports: frozenset[str] = frozenset()
 
     @property
     def total_steps(self) -> int:
-        """Steps with all repeats written out; the repeats themselves are none."""
-        return sum(step.total_steps for step in self.steps)
+        """Steps with all repeats and sweeps written out; these themselves are none."""
+        return total_steps(self.steps)
 
 
 class LoadedPlaybook(NamedTuple):
-    """`playbook` is None where a problem is more than a warning."""
+    """`playbook` is None where a problem is more than a warning. `files`: the texts of those that it names, by name."""
 
     playbook: Playbook | None
     problems: tuple[Problem, ...]
+    files: Mapping[str, str]
 
     def require(self) -> Playbook:
         """Raises ConfigError with all problems, a line each."""
@@ -73,32 +115,63 @@ def load_playbook(
     path: str | Path, overrides: Mapping[str, Value] | None = None, *, testbed: Testbed | None = None
 ) -> LoadedPlaybook:
     """Read a playbook. `overrides` (`-D k=v`) are typed by the defaults they replace; names are checked where a testbed is given."""
-    return _load(read_tree(path), overrides or {}, testbed)
+    return _load(read_tree(path), overrides or {}, testbed, folder=Path(path).parent)
 
 
 def load_playbook_text(
     text: str, *, file: str, overrides: Mapping[str, Value] | None = None, testbed: Testbed | None = None
 ) -> Playbook:
-    """The same from its text; `file` stands in messages, and topology files are looked for beside it. Raises ConfigError."""
-    return _load(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), overrides or {}, testbed).require()
+    """The same from its text; `file` stands in messages. Files that it names must be in it, as `bundle_playbook` does. Raises ConfigError."""
+    reading = parse_tree(text.encode("utf-8", "surrogatepass"), file=file)
+    return _load(reading, overrides or {}, testbed, folder=None).require()
 
 
-def _load(reading: Reading, overrides: Mapping[str, Value], testbed: Testbed | None) -> LoadedPlaybook:
+def bundle_playbook(path: str | Path, overrides: Mapping[str, Value] | None = None) -> str:
+    """The text of a playbook with those of all files that it names, ready to be sent and recorded. Raises ConfigError with all problems that show without
+    a testbed."""
+    loaded = load_playbook(path, overrides)
+    loaded.require()
+    text = Path(path).read_text(encoding="utf-8-sig")
+    root = parse_tree(text.encode(), file=str(path)).root
+    already = root.child("files") if root else None
+    return text if already is not None else bundled(text, loaded.files, file=str(path))
+
+
+def _load(
+    reading: Reading, overrides: Mapping[str, Value], testbed: Testbed | None, *, folder: Path | None
+) -> LoadedPlaybook:
     if reading.root is None:
-        return LoadedPlaybook(None, reading.in_order())
-    parameters = settle(reading, reading.root, overrides)
-    root = fill(reading, reading.root, parameters)
-    top = validate(PlaybookFile, root, (), reading)
-    reader = StepsReader(reading, testbed, Path(reading.file).parent)
-    steps = reader.read(root.child("steps"), ("steps",))
+        return LoadedPlaybook(None, reading.in_order(), {})
+    root = reading.root
+    parameters = settle(reading, root, overrides)
+    top = read_top(root, parameters, reading)
+    files = PlaybookFiles(shown=reading.file, sent=top.files if top else {}, folder=folder)
+    reader = StepsReader(files, testbed)
+    name = Path(reading.file).name
+    part = Part(reading=reading, name=name, scope=parameters, within=(name,))
+    steps = reader.read(root.child("steps"), part)
     entry = top.report if top else ReportEntry()
-    if top is None or not reading.sound:
-        return LoadedPlaybook(None, reading.in_order())
+    if (total := total_steps(steps)) > STEPS_MAX:
+        reading.add(
+            ("steps",),
+            f"{total} steps with all repeats are over the {STEPS_MAX} of one run; repeat less, or make more runs of it",
+        )
+    within_s = top.within_s if top else RUN_MAX_S
+    if (dwell_s := total_dwell_s(steps)) > within_s:
+        reading.add(
+            ("steps",),
+            f"waits for {dwell_s:g} s in all, over the {within_s:g} s that the run may take; wait less, or raise within_s (at most {RUN_MAX_S:g})",
+        )
+    problems = (*reading.in_order(), *(problem for other in reader.readings for problem in other.in_order()))
+    if top is None or not all(problem.warning for problem in problems):
+        return LoadedPlaybook(None, problems, files.used)
     playbook = Playbook(
         name=top.playbook,
         shows=top.shows,
         parameters=parameters,
         steps=steps,
         report=Report(by=tuple(entry.by), compare_with=entry.compare_with),
+        within_s=within_s,
+        ports=claimed(steps, reader.ports),
     )
-    return LoadedPlaybook(playbook, reading.in_order())
+    return LoadedPlaybook(playbook, problems, files.used)

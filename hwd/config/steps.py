@@ -1,63 +1,46 @@
-"""Steps of a playbook: lease, apply, wait, repeat.
+"""The steps of a playbook as values, checked and with all expressions filled in; sweeps and includes are written out, repeats are not."""
 
-- lease: {ports: all, for_s: 600}
-- repeat: {times: 10}
-  steps:
-    - apply: {topology: ring, groups: dp}       # or a topology file, or {pairs: "ocs1:1A-2B,3A-4B"}; mode: update where nothing is said
-    - wait: {for: ready, within_s: 15}          # or ready_within_s: 15 in the apply
-"""
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-from hwd.config.playbook_schema import ApplyEntry, LeaseEntry, RepeatEntry, WaitEntry
-from hwd.config.problem import Where, nearest
-from hwd.config.tree import Node, Reading
-from hwd.config.validate import validate
-from hwd.config.wanted import Wanted, is_file, parse_what
-from hwd.fabric.claims import all_ports
+from hwd.config.expression import Expression, Scalar, Value, as_text
+from hwd.config.wanted import Wanted
+from hwd.model.action import Action
+from hwd.model.fault import Fault
 from hwd.model.instant import InstantName
 from hwd.model.plan import ApplyMode
-from hwd.model.testbed import Testbed
-from hwd.topology.generate import GENERATORS
-from hwd_drivers.kit.errors import ConfigError
 
-STEPS_MAX = 100_000
-"""Steps of one run with all repeats written out: a month of the fastest ones, and what the records of one run bear."""
+Everything = Literal["all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseStep:
-    """Claim ports for the run; `ports` is `all` or names."""
+    """Claim ports for the run, or for the branch that it stands in; `ports` is `all` or names."""
 
-    ports: Literal["all"] | tuple[str, ...]
+    ports: Everything | tuple[str, ...]
     for_s: float
 
     def __str__(self) -> str:
         ports = self.ports if isinstance(self.ports, str) else ", ".join(self.ports)
         return f"lease {ports} for {self.for_s:g} s"
 
-    @property
-    def total_steps(self) -> int:
-        return 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyStep:
-    """Bring about what `what` says. `wanted` is what it means on the testbed, None where the playbook was read without one."""
+    """Bring about what `what` says.
+
+    `wanted` is what it means on the testbed, None where the playbook was read without one. `ports` are those that it surely needs; what stands in its
+    way may need more.
+    """
 
     what: str
     mode: ApplyMode
     wanted: Wanted | None = None
+    ports: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"apply {self.what}"
-
-    @property
-    def total_steps(self) -> int:
-        return 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +53,58 @@ class WaitStep:
     def __str__(self) -> str:
         return f"wait until {self.until}, {self.within_s:g} s at most"
 
-    @property
-    def total_steps(self) -> int:
-        return 1
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DwellStep:
+    """Let time pass; what was applied last goes on meanwhile."""
+
+    for_s: float
+
+    def __str__(self) -> str:
+        return f"wait for {self.for_s:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteStep:
+    """Write a text into the record. Its `{{ ... }}` are filled when it is its turn, from `scope` and from what was measured."""
+
+    text: str
+    scope: Mapping[str, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"note {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStep:
+    """Set NIC ports, until the run ends. `actions` are empty where the playbook was read without a testbed."""
+
+    text: str
+    actions: tuple[Action, ...] = ()
+
+    def __str__(self) -> str:
+        return f"host {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultStep:
+    """Tell a twin to misbehave, until it is cleared or the run ends."""
+
+    fault: Fault
+
+    def __str__(self) -> str:
+        return f"fault {self.fault}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssertStep:
+    """What was measured must hold this, else the run fails."""
+
+    expression: Expression
+    scope: Mapping[str, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"assert {self.expression}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,139 +117,98 @@ class RepeatStep:
     def __str__(self) -> str:
         return f"repeat {self.times} times"
 
-    @property
-    def total_steps(self) -> int:
-        return self.times * sum(step.total_steps for step in self.steps)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRound:
+    """One combination of the swept values, and the steps with them filled in."""
+
+    values: Mapping[str, Scalar]
+    steps: "tuple[Step, ...]"
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={as_text(value)}" for name, value in self.values.items())
 
 
-Step = LeaseStep | ApplyStep | WaitStep | RepeatStep
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepStep:
+    """Do the steps once for every combination of values; the first variable changes slowest."""
+
+    rounds: tuple[SweepRound, ...]
+
+    def __str__(self) -> str:
+        return f"sweep {', '.join(self.rounds[0].values)} over {len(self.rounds)} rounds"
 
 
-class StepsReader:
-    """Reads steps against a testbed, or for themselves where there is none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """Steps that run while those of other branches do."""
 
-    def __init__(self, reading: Reading, testbed: Testbed | None, folder: Path) -> None:
-        self._reading = reading
-        self._testbed = testbed
-        self._folder = folder
-        self._ports = all_ports(testbed) if testbed else None
-        self._meant: dict[str, Wanted | str] = {}
-        self._kinds: Mapping[str, Callable[[Node, Where], tuple[Step, ...]]] = {
-            "lease": self._lease,
-            "apply": self._apply,
-            "wait": self._wait,
-            "repeat": self._repeat,
-        }
+    name: str
+    steps: "tuple[Step, ...]"
 
-    def read(self, node: Node | None, where: Where) -> tuple[Step, ...]:
-        steps: list[Step] = []
-        items = node.value if node and isinstance(node.value, list) else []
-        for index, item in enumerate(items):
-            steps += self._step(item, (*where, index))
-        if where == ("steps",) and (total := sum(step.total_steps for step in steps)) > STEPS_MAX:
-            self._reading.add(
-                where,
-                f"{total} steps with all repeats are over the {STEPS_MAX} of one run; repeat less, or make more runs of it",
-            )
-        return tuple(steps)
 
-    def _step(self, node: Node, where: Where) -> tuple[Step, ...]:
-        keys = node.mapping()
-        kinds = [key for key in keys if key in self._kinds]
-        if not keys or (not kinds and len(keys) > 1):
-            self._reading.add(
-                where, f"a step is one of {', '.join(self._kinds)}, such as `wait: {{for: ready, within_s: 15}}`"
-            )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelStep:
+    """Do all branches at once. They claim no port in common."""
+
+    branches: tuple[Branch, ...]
+
+    def __str__(self) -> str:
+        return f"parallel {', '.join(branch.name for branch in self.branches)}"
+
+
+LeafStep = LeaseStep | ApplyStep | WaitStep | DwellStep | NoteStep | HostStep | FaultStep | AssertStep
+"""What a run counts as one step."""
+Step = LeafStep | RepeatStep | SweepStep | ParallelStep
+
+
+def below(step: Step) -> tuple["tuple[Step, ...]", ...]:
+    """The lists of steps that a step holds; none for a leaf."""
+    match step:
+        case RepeatStep(steps=steps):
+            return (steps,)
+        case SweepStep(rounds=rounds):
+            return tuple(round.steps for round in rounds)
+        case ParallelStep(branches=branches):
+            return tuple(branch.steps for branch in branches)
+        case _:
             return ()
-        if len(kinds) != 1:
-            said = (
-                f"{' and '.join(kinds)} in one step; begin each with a dash"
-                if kinds
-                else f"no such step; {nearest(next(iter(keys)), self._kinds)}"
-            )
-            self._reading.add((*where, *([] if kinds else [next(iter(keys))])), said)
-            return ()
-        for key in keys:
-            if key != kinds[0] and not (kinds[0] == "repeat" and key == "steps"):
-                self._reading.add(
-                    (*where, key),
-                    f"unknown key; a step {kinds[0]} has {'`steps` beside it' if kinds[0] == 'repeat' else 'nothing beside it'}",
-                )
-        return self._kinds[kinds[0]](node, where)
 
-    def _lease(self, node: Node, where: Where) -> tuple[Step, ...]:
-        where = (*where, "lease")
-        entry = validate(LeaseEntry, node.mapping()["lease"], where, self._reading)
-        if entry is None:
-            return ()
-        if entry.ports == ("all",):
-            return (LeaseStep(ports="all", for_s=entry.for_s),)
-        for port in entry.ports:
-            if self._ports is not None and port not in self._ports:
-                self._reading.add(
-                    (*where, "ports"),
-                    f"{port}: no such port (write ocs1.3, h0.eth0, or all); {nearest(port, self._ports)}",
-                )
-        return (LeaseStep(ports=entry.ports, for_s=entry.for_s),)
 
-    def _apply(self, node: Node, where: Where) -> tuple[Step, ...]:
-        where = (*where, "apply")
-        entry = validate(ApplyEntry, node.mapping()["apply"], where, self._reading)
-        what = self._what(entry, where) if entry else None
-        if entry is None or what is None:
-            return ()
-        wanted = self._resolve(what, where) if self._testbed else None
-        apply = ApplyStep(what=what, mode=entry.mode, wanted=wanted)
-        if entry.ready_within_s is None:
-            return (apply,)
-        return (apply, WaitStep(until=InstantName.READY, within_s=entry.ready_within_s))
+def total_steps(steps: Iterable[Step]) -> int:
+    """Leaves, with all repeats and sweeps written out."""
+    return _sum(steps, lambda step: 1)
 
-    def _what(self, entry: ApplyEntry, where: Where) -> str | None:
-        """The text that the command line would take for it."""
-        arguments = dict(entry.__pydantic_extra__ or {})
-        if (entry.topology is None) == (entry.pairs is None):
-            self._reading.add(where, "needs exactly one of topology and pairs")
-            return None
-        generator = GENERATORS.get(entry.topology or "")
-        known = [*ApplyEntry.model_fields, *(generator.arguments if generator else ())]
-        unknown = [key for key in arguments if key not in known]
-        for key in unknown:
-            self._reading.add((*where, key), f"unknown key; {nearest(key, known)}")
-        if unknown:
-            return None
-        if entry.pairs is not None or (entry.topology and is_file(entry.topology)):
-            return entry.pairs or entry.topology
-        if generator is None:
-            self._reading.add(
-                (*where, "topology"),
-                f"{entry.topology!r} is no topology and no file (.yaml); {nearest(entry.topology or '', GENERATORS)}",
-            )
-            return None
-        return " ".join([entry.topology or "", *(f"{key}={','.join(text.split())}" for key, text in arguments.items())])
 
-    def _resolve(self, what: str, where: Where) -> Wanted | None:
-        """What it means on the testbed, worked out once for each text."""
-        assert self._testbed is not None
-        if what not in self._meant:
-            try:
-                self._meant[what] = parse_what(what, self._testbed, folder=self._folder)
-            except ConfigError as error:
-                self._meant[what] = str(error)
-        meant = self._meant[what]
-        if isinstance(meant, Wanted):
-            return meant
-        self._reading.add(where, meant)
-        return None
+def total_applies(steps: Iterable[Step]) -> int:
+    """Those among them that drive switches."""
+    return _sum(steps, lambda step: isinstance(step, ApplyStep))
 
-    def _wait(self, node: Node, where: Where) -> tuple[Step, ...]:
-        entry = validate(WaitEntry, node.mapping()["wait"], (*where, "wait"), self._reading)
-        return (WaitStep(until=InstantName(entry.what), within_s=entry.within_s),) if entry else ()
 
-    def _repeat(self, node: Node, where: Where) -> tuple[Step, ...]:
-        entry = validate(RepeatEntry, node.mapping()["repeat"], (*where, "repeat"), self._reading)
-        below = node.child("steps")
-        if below is None or not isinstance(below.value, list) or not below.value:
-            self._reading.add((*where, "steps"), "a repeat needs `steps:` beside it, with a list of them")
-            return ()
-        steps = self.read(below, (*where, "steps"))
-        return (RepeatStep(times=entry.times, steps=steps),) if entry else ()
+def _sum(steps: Iterable[Step], worth: Callable[[LeafStep], int]) -> int:
+    total = 0
+    for step in steps:
+        match step:
+            case RepeatStep() | SweepStep() | ParallelStep():
+                times = step.times if isinstance(step, RepeatStep) else 1
+                total += times * sum(_sum(found, worth) for found in below(step))
+            case _:
+                total += worth(step)
+    return total
+
+
+def total_dwell_s(steps: Iterable[Step]) -> float:
+    """Seconds that the steps surely take: those of their dwells, branches of a `parallel` side by side."""
+    total = 0.0
+    for step in steps:
+        inner = [total_dwell_s(found) for found in below(step)]
+        match step:
+            case DwellStep(for_s=for_s):
+                total += for_s
+            case RepeatStep(times=times):
+                total += times * sum(inner)
+            case ParallelStep():
+                total += max(inner, default=0.0)
+            case _:
+                total += sum(inner)
+    return total

@@ -41,7 +41,12 @@ def load_topology(path: str | Path, testbed: Testbed | None = None) -> LoadedTop
 
 def load_topology_text(text: str, *, file: str, testbed: Testbed | None = None) -> Topology:
     """The same from its text; `file` stands in messages. Raises ConfigError with all problems."""
-    return _load(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), testbed).require()
+    return read_topology(text, file=file, testbed=testbed).require()
+
+
+def read_topology(text: str, *, file: str, testbed: Testbed | None = None) -> LoadedTopology:
+    """The same, with its problems."""
+    return _load(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), testbed)
 
 
 def _load(reading: Reading, testbed: Testbed | None) -> LoadedTopology:

@@ -105,7 +105,7 @@ steps:
     ("steps", "problem"),
     [
         ("  - aply: {topology: ring}", "3: steps[0].aply: no such step; did you mean apply?"),
-        ("  - 5", "3: steps[0]: a step is one of lease, apply, wait, repeat, such as `wait: {for: ready, within_s: 15}`"),
+        ("  - 5", "3: steps[0]: a step is one of lease, apply, wait, repeat, sweep, parallel, note, host, fault, assert, include, such as `wait: {for: ready, within_s: 15}`"),
         ("  - lease: {ports: all, for_s: 5}\n    wait: {for: ready, within_s: 1}", "3: steps[0]: lease and wait in one step; begin each with a dash"),
         ("  - lease: {ports: all}", "3: steps[0].lease.for_s: is missing"),
         ("  - lease: {ports: all, for_s: 1e9}", "3: steps[0].lease.for_s: must be less than or equal to 604800, not 1000000000.0"),
@@ -122,7 +122,7 @@ steps:
         ("  - repeat: {times: 0}\n    steps: [wait: {for: ready, within_s: 1}]", "3: steps[0].repeat.times: must be greater than or equal to 1, not 0"),
         ("  - repeat: {times: 2}\n    step: []\n    steps: [wait: {for: ready, within_s: 1}]", "4: steps[0].step: unknown key; a step repeat has `steps` beside it"),
         ('  - repeat: {times: "{{ n }}"}\n    steps: [wait: {for: ready, within_s: 1}]', "3: steps[0].repeat.times: 'n': no parameter 'n'; there is none"),
-        ("  - apply: {topology: none.yaml}", "3: steps[0].apply: "),
+        ("  - apply: {topology: none.yaml}", "3: steps[0].apply.topology: none.yaml: cannot be read: No such file or directory"),
     ],
 )  # fmt: skip
 def test_problem_is_told_with_its_place(read: Read, steps: str, problem: str) -> None:
@@ -146,7 +146,7 @@ def test_override_must_name_a_parameter_and_have_its_type(read: Read) -> None:
     assert said(read(text, m="1")) == ["2: parameters: -D m=1: no such parameter; known: live, n"]
     assert said(read(text, n="1.5")) == ["2: parameters.n: -D n=1.5: must be a whole number, as its default 1 is"]
     assert said(read(text, live="maybe")) == [
-        "2: parameters.live: -D live=maybe: must be true or false, as its default True is"
+        "2: parameters.live: -D live=maybe: must be true or false, as its default true is"
     ]
     assert read(text, live="false", n="7").require().parameters == {"n": 7, "live": False}
 
