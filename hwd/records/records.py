@@ -13,12 +13,17 @@ from hwd.records.access import Access
 from hwd.records.queue import QueueTable
 from hwd.records.run import Run, RunOutcome
 from hwd.records.schema import alignments, documents, leases, queue, runs, seen
-from hwd.records.store import Store
+from hwd.records.store import Store, insert_rows
 from hwd.records.twinfaults import TwinFaultTable
 from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.errors import BugError, ConfigError, UnknownError
 from hwd_drivers.kit.offload import Offload
 
+_OF_A_BOOT = frozenset({"host.event", "clock.aligned"})
+_SEE = sa.text(
+    "INSERT INTO seen (host, boot, upto) VALUES (:host, :boot, :upto) "
+    "ON CONFLICT (host, boot) DO UPDATE SET upto = excluded.upto WHERE excluded.upto > seen.upto"
+)
 UNOWNED_KEPT = 200_000
 """Newest documents kept that belong to no run (a watched rack makes some thousand a day)."""
 
@@ -34,13 +39,15 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A document on its way into the records, its data already encoded."""
+    """A document on its way into the records, its data already encoded. `boot`: host and boot of the agent that it came from; `seq`: of its event."""
 
     run: str | None
     kind: str
     at_ns: int
     wall_ns: int
     data: str
+    boot: tuple[str, str] | None = None
+    seq: int = 0
 
 
 class Records:
@@ -224,27 +231,23 @@ class Records:
                 raise ConfigError(f"run {id!r}: {len(several)} runs start so ({named}). Write more of it")
 
     def _add(self, entries: Sequence[Entry]) -> None:
-        rows = [
-            {"run": one.run, "kind": one.kind, "at_ns": one.at_ns, "wall_ns": one.wall_ns, "data": one.data}
-            for one in entries
-        ]
         held: dict[tuple[str, str], int] = {}
         aligned: dict[tuple[str, str], Entry] = {}
         for one in entries:
-            if one.kind in ("host.event", "clock.aligned"):
-                data = json.loads(one.data)
-                boot = (data["host"], data["boot"])
-                if one.kind == "clock.aligned":
-                    aligned[boot] = one
-                else:
-                    held[boot] = max(held.get(boot, 0), data["seq"])
-        with self._store.transaction(f"write {len(rows)} documents") as connection:
-            if rows:
-                connection.execute(sa.insert(documents), rows)
+            if one.boot is None:
+                continue
+            if one.kind == "clock.aligned":
+                aligned[one.boot] = one
+            else:
+                held[one.boot] = max(held.get(one.boot, 0), one.seq)
+        with self._store.transaction(f"write {len(entries)} documents") as connection:
+            insert_rows(
+                connection,
+                "INSERT INTO documents (run, kind, at_ns, wall_ns, data)",
+                [(one.run, one.kind, one.at_ns, one.wall_ns, one.data) for one in entries],
+            )
             for (host, name), upto in held.items():
-                before = connection.scalar(sa.select(seen.c.upto).where((seen.c.host == host) & (seen.c.boot == name)))
-                if before is None or before < upto:
-                    _replace(connection, seen, {"host": host, "boot": name}, {"upto": upto})
+                connection.execute(_SEE, {"host": host, "boot": name, "upto": upto})
             for (host, name), one in aligned.items():
                 _replace(
                     connection, alignments, {"host": host, "boot": name}, {"wall_ns": one.wall_ns, "data": one.data}
@@ -312,8 +315,17 @@ class Records:
 
 def entry(document: Document, *, run: str | None) -> Entry:
     """Raises TypeError for data that is not JSON. What JSON has no word for (infinite, not a number) becomes null."""
+    data = document.data
+    seq = data["seq"] if document.kind == "host.event" else 0
+    assert isinstance(seq, int)
     return Entry(
-        run=run, kind=document.kind, at_ns=document.at_ns, wall_ns=document.wall_ns, data=_encode(document.data)
+        run=run,
+        kind=document.kind,
+        at_ns=document.at_ns,
+        wall_ns=document.wall_ns,
+        data=_encode(data),
+        boot=(str(data["host"]), str(data["boot"])) if document.kind in _OF_A_BOOT else None,
+        seq=seq,
     )
 
 

@@ -1,6 +1,6 @@
 """The database under the records: opens it, brings it to our version, runs transactions. Blocking; called through an Offload."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -14,6 +14,8 @@ BUSY_TIMEOUT_MS = 5000
 """A report that reads the same file may hold it for a moment; a writer waits so long."""
 
 _PAGE_BYTES = 4096
+_ROWS_MOST = 512
+"""In one statement; SQLite takes 32,766 values."""
 
 
 class Store:
@@ -109,3 +111,20 @@ class Store:
         if self._max_bytes is not None:
             cursor.execute(f"PRAGMA max_page_count={self._max_bytes // _PAGE_BYTES}")
         cursor.close()
+
+
+def insert_rows(connection: sa.Connection, insert: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """`insert`: all of the statement before VALUES. Many rows go with one statement.
+
+    With a statement for each row the driver gives Python's lock away and asks for it again at each, and the event loop waits as often. The numbers of
+    rows are powers of two, so that the driver prepares few statements and keeps them.
+    """
+    mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
+    start = 0
+    while left := len(rows) - start:
+        count = 1 << (min(left, _ROWS_MOST).bit_length() - 1)
+        some = rows[start : start + count]
+        row = f"({', '.join([mark] * len(some[0]))})"
+        values = tuple(value for one in some for value in one)
+        connection.exec_driver_sql(f"{insert} VALUES {', '.join([row] * count)}", values)
+        start += count
