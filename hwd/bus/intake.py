@@ -11,6 +11,7 @@ from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.kit.errors import ProtocolError
 
 NUMBER_MOST = (1 << 62) - 1
+ORIGINS = frozenset(Origin)
 HELD_MOST = 10_000
 """Events of one boot that wait for earlier ones, or for the clock to be aligned. The agent keeps what does not fit and sends it again."""
 
@@ -96,8 +97,9 @@ class Intake:
 
 def check_times(*numbers: int) -> None:
     """Raises ProtocolError for what no clock and no counter shows; JSON knows no limit."""
-    if any(abs(number) > NUMBER_MOST for number in numbers):
-        raise ProtocolError("a number that does not fit into 63 bits")
+    for number in numbers:
+        if not -NUMBER_MOST <= number <= NUMBER_MOST:
+            raise ProtocolError("a number that does not fit into 63 bits")
 
 
 def check_events(events: list[Event]) -> None:
@@ -112,7 +114,7 @@ def check_events(events: list[Event]) -> None:
             raise ProtocolError(
                 f"event {event.seq} ends at {event.at_ns} ns, before it begins at {event.earliest_ns} ns"
             )
-        if event.origin not in set(Origin):
+        if event.origin not in ORIGINS:
             raise ProtocolError(f"event {event.seq} has the origin {event.origin!r}; there are {', '.join(Origin)}")
 
 

@@ -7,6 +7,9 @@ from hwd_agents.bus.protocol import Incoming
 
 log = logging.getLogger(__name__)
 
+TOPICS_MOST = 4096
+"""Topics whose handlers are remembered. Those of our filters are few; a broker that everybody may use could send any number of others."""
+
 
 def matches(topic_filter: str, topic: str) -> bool:
     """Tell whether an MQTT 3.1.1 filter (section 4.7) takes a topic: `+` is one level, `#` the rest, neither the first `$` level."""
@@ -30,6 +33,7 @@ class Subscriptions:
     def __init__(self) -> None:
         self.connected = False
         self._handlers: dict[str, list[Callable[[Incoming], None]]] = {}
+        self._of_topic: dict[str, tuple[Callable[[Incoming], None], ...]] = {}
         self._ups: list[Callable[[], None]] = []
         self._downs: list[Callable[[str], None]] = []
         self._said_down = False
@@ -42,6 +46,7 @@ class Subscriptions:
         """Return whether the broker must be told of this filter."""
         new = topic_filter not in self._handlers
         self._handlers.setdefault(topic_filter, []).append(handler)
+        self._of_topic.clear()
         return new
 
     def on_up(self, call: Callable[[], None]) -> None:
@@ -51,10 +56,17 @@ class Subscriptions:
         self._downs.append(call)
 
     def deliver(self, incoming: Incoming) -> None:
-        for topic_filter, handlers in self._handlers.items():
-            if matches(topic_filter, incoming.topic):
-                for handler in handlers:
-                    handler(incoming)
+        handlers = self._of_topic.get(incoming.topic)
+        if handlers is None:
+            handlers = self._find(incoming.topic)
+            if len(self._of_topic) < TOPICS_MOST:
+                self._of_topic[incoming.topic] = handlers
+        for handler in handlers:
+            handler(incoming)
+
+    def _find(self, topic: str) -> tuple[Callable[[Incoming], None], ...]:
+        fitting = (handlers for topic_filter, handlers in self._handlers.items() if matches(topic_filter, topic))
+        return tuple(handler for handlers in fitting for handler in handlers)
 
     def up(self, address: str) -> None:
         """The connection stands, with all filters."""
