@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from hwd.timeline import StageName
+from hwd_drivers.kit.errors import BugError
 
 STAGE_COLOURS = {
     StageName.CONTROL: "#6b7280",
@@ -106,14 +107,13 @@ def ticks(low: float, high: float, most: int) -> list[float]:
     span = high - low
     if span <= 0:
         return [low]
-    step = 10 ** math.floor(math.log10(span / most))
+    unit = 10 ** math.floor(math.log10(span / most))
     for factor in (1, 2, 5, 10, 20):
-        if span / (step * factor) <= most - 1:
-            step *= factor
-            break
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [index * step for index in range(first, last + 1)]
+        step = unit * factor
+        found = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+        if len(found) <= most:
+            return [index * step for index in found]
+    raise BugError(f"no round steps from {low} to {high}")
 
 
 def tick_labels(values: Sequence[float]) -> tuple[list[str], str]:

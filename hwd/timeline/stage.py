@@ -73,12 +73,19 @@ def stages(instants: Mapping[InstantName, Instant]) -> tuple[Stage, ...]:
     return tuple(_stage(name, instants) for name in StageName)
 
 
-def _stage(name: StageName, instants: Mapping[InstantName, Instant]) -> Stage:
+def limits(name: StageName, instants: Mapping[InstantName, Instant]) -> tuple[Instant, Instant]:
+    """The instants between which a stage lies, whether they were seen or not."""
     start, end = (instants[instant] for instant in _ENDS[name])
-    why = ""
     if name is StageName.READY and start.knowledge is not Knowledge.SEEN:
-        why = f"counted from the carrier: rdma {_why(start)}"
         start = instants[InstantName.CARRIER]
+    return start, end
+
+
+def _stage(name: StageName, instants: Mapping[InstantName, Instant]) -> Stage:
+    start, end = limits(name, instants)
+    why = ""
+    if name is StageName.READY and start.name is InstantName.CARRIER:
+        why = f"counted from the carrier: rdma {_why(instants[InstantName.RDMA])}"
     for instant in (start, end):
         if instant.knowledge is not Knowledge.SEEN:
             return Stage(name=name, knowledge=instant.knowledge, why=f"{instant.name} {_why(instant)}")

@@ -5,34 +5,40 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hwd.model.instant import Knowledge, Origin
+from hwd.timeline.resampling import median_interval
 from hwd.timeline.stage import Stage, StageName
 from hwd.timeline.timeline import Timeline
 
 P99_NEEDS = 100
-"""Fewer values than this have no 99th percentile."""
+"""Fewer measurements than this have no 99th percentile."""
 P95_NEEDS = 20
-"""Fewer values than this have no 95th percentile."""
-_RESAMPLED_AT_ONCE = 1 << 20
-"""Values drawn in one step of the bootstrap: bounds its memory to some 10 MB."""
+"""Fewer measurements than this have no 95th percentile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One stage of one link in one reconfiguration. `group` is what a table is split by: the topology, the run, or both."""
+    """One stage of one link in one reconfiguration. `group` is what a table is split by: the topology, the run, or both.
+
+    `within_s`: the shortest and the longest that it can have been. `measurement`: what it was read from; links that wait for one answer of a switch
+    share one, and are one value measured once. None: its own.
+    """
 
     group: tuple[str, ...]
     stage: Stage
     virtual_time: bool
+    reconfiguration: str = ""
+    link: str = ""
+    within_s: tuple[float, float] | None = None
+    measurement: tuple[str, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStatistics:
     """One row: a stage of one group in one kind of time. Figures are None where `n` values do not carry them.
 
-    `median_low_s` and `median_high_s` bound the median with 95 % (bootstrap over the values); `error_s` is the median of the values' own
+    `measured` counts measurements: fewer than `n` where links share some. `median_low_s` and `median_high_s` bound the median with 95 % (bootstrap over measurements); `error_s` is the median of the values' own
     bounds. `origin` is the weakest of all values. `unknown` and `never_left` count what has no value.
     """
 
@@ -40,6 +46,7 @@ class StageStatistics:
     stage: StageName
     virtual_time: bool
     n: int
+    measured: int
     unknown: int
     never_left: int
     origin: Origin | None
@@ -56,12 +63,30 @@ class StageStatistics:
 def samples(timelines: Iterable[Timeline], *, virtual_time: bool, group: Sequence[str] | None = None) -> list[Sample]:
     """All stages of all links that were not kept. `group` None: by what was asked for, the topology's name."""
     return [
-        Sample(group=(timeline.what,) if group is None else tuple(group), stage=stage, virtual_time=virtual_time)
+        Sample(
+            group=(timeline.what,) if group is None else tuple(group),
+            stage=stage,
+            virtual_time=virtual_time,
+            reconfiguration=timeline.reconfiguration,
+            link=str(link.link),
+            within_s=link.within_s(stage.name),
+            measurement=(timeline.reconfiguration, start.at_ns, end.at_ns),
+        )
         for timeline in timelines
         for link in timeline.links
         if not link.kept
         for stage in link.stages
+        for start, end in [link.limits(stage.name)]
     ]
+
+
+def measurements(taken: Iterable[Sample]) -> tuple[int, ...]:
+    """For each sample the number of its measurement, from 0 on."""
+    numbers: dict[object, int] = {}
+    return tuple(
+        numbers.setdefault(index if sample.measurement is None else sample.measurement, len(numbers))
+        for index, sample in enumerate(taken)
+    )
 
 
 def summarise(taken: Iterable[Sample], *, seed: int, resamples: int = 2000) -> tuple[StageStatistics, ...]:
@@ -69,9 +94,9 @@ def summarise(taken: Iterable[Sample], *, seed: int, resamples: int = 2000) -> t
 
     A row depends on its own values and `seed` only, never on what other rows there are.
     """
-    cells: dict[tuple[tuple[str, ...], bool, StageName], list[Stage]] = {}
+    cells: dict[tuple[tuple[str, ...], bool, StageName], list[Sample]] = {}
     for sample in taken:
-        cells.setdefault((sample.group, sample.virtual_time, sample.stage.name), []).append(sample.stage)
+        cells.setdefault((sample.group, sample.virtual_time, sample.stage.name), []).append(sample)
     groups = list(dict.fromkeys(key[:2] for key in cells))
     return tuple(
         _row(group, virtual_time, name, cells[group, virtual_time, name], seed, resamples)
@@ -82,8 +107,11 @@ def summarise(taken: Iterable[Sample], *, seed: int, resamples: int = 2000) -> t
 
 
 def _row(
-    group: tuple[str, ...], virtual_time: bool, name: StageName, found: list[Stage], seed: int, resamples: int
+    group: tuple[str, ...], virtual_time: bool, name: StageName, cell: list[Sample], seed: int, resamples: int
 ) -> StageStatistics:
+    found = [sample.stage for sample in cell]
+    shared = measurements(sample for sample in cell if sample.stage.seconds is not None)
+    measured = len(set(shared))
     seconds = np.array([stage.seconds for stage in found if stage.seconds is not None], dtype=float)
     errors = [stage.error_s for stage in found if stage.error_s is not None]
     n = len(seconds)
@@ -92,12 +120,14 @@ def _row(
         if stage.origin is not None:
             origin = stage.origin if origin is None else origin.weakest(stage.origin)
     key = zlib.crc32("\n".join([*group, name, str(virtual_time)]).encode())
-    low_s, high_s = _median_interval(seconds, np.random.default_rng([seed, key]), resamples) if n else (None, None)
+    generator = np.random.default_rng([seed, key])
+    low_s, high_s = median_interval(seconds, shared, generator, resamples) if n else (None, None)
     return StageStatistics(
         group=group,
         stage=name,
         virtual_time=virtual_time,
         n=n,
+        measured=measured,
         unknown=sum(stage.knowledge is Knowledge.UNKNOWN for stage in found),
         never_left=sum(stage.knowledge is Knowledge.NEVER_LEFT for stage in found),
         origin=origin,
@@ -105,22 +135,8 @@ def _row(
         median_low_s=low_s,
         median_high_s=high_s,
         mean_s=float(seconds.mean()) if n else None,
-        p95_s=float(np.percentile(seconds, 95)) if n >= P95_NEEDS else None,
-        p99_s=float(np.percentile(seconds, 99)) if n >= P99_NEEDS else None,
+        p95_s=float(np.percentile(seconds, 95)) if measured >= P95_NEEDS else None,
+        p99_s=float(np.percentile(seconds, 99)) if measured >= P99_NEEDS else None,
         max_s=float(seconds.max()) if n else None,
         error_s=float(np.median(errors)) if n else None,
     )
-
-
-def _median_interval(
-    seconds: NDArray[np.float64], generator: np.random.Generator, resamples: int
-) -> tuple[float, float]:
-    """Percentile bootstrap, 95 %."""
-    at_once = max(1, _RESAMPLED_AT_ONCE // len(seconds))
-    medians = np.empty(resamples)
-    for start in range(0, resamples, at_once):
-        stop = min(start + at_once, resamples)
-        drawn = generator.integers(0, len(seconds), size=(stop - start, len(seconds)))
-        medians[start:stop] = np.median(seconds[drawn], axis=1)
-    low, high = np.percentile(medians, [2.5, 97.5])
-    return float(low), float(high)

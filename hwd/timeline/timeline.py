@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from hwd.model.instant import Instant, InstantName
+from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.link import Link
 from hwd.model.testbed import NicPortId
 from hwd.timeline.document import instant_data, read_instant, read_stage, stage_data
-from hwd.timeline.stage import Stage, StageName
+from hwd.timeline.stage import Stage, StageName, limits
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import BugError
+
+_NS_IN_S = 1e9
 
 END_INSTANTS = (
     InstantName.DARK,
@@ -67,6 +69,17 @@ class LinkTimeline:
             if stage.name is name:
                 return stage
         raise BugError(f"link {self.link}: no stage {name}")
+
+    def limits(self, name: StageName) -> tuple[Instant, Instant]:
+        """The instants between which a stage lies, whether they were seen or not."""
+        return limits(name, {instant.name: instant for instant in self.instants})
+
+    def within_s(self, name: StageName) -> tuple[float, float] | None:
+        """The shortest and the longest that a stage can have been, by the bounds of its instants; None where it was not seen."""
+        start, end = self.limits(name)
+        if Knowledge.SEEN is not start.knowledge or Knowledge.SEEN is not end.knowledge:
+            return None
+        return (end.earliest_ns - start.latest_ns) / _NS_IN_S, (end.latest_ns - start.earliest_ns) / _NS_IN_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hwd.model.instant import Origin
@@ -129,6 +129,7 @@ def test_cdf_names_stages_that_nobody_saw(make_timeline: MakeTimeline) -> None:
 
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-7, 1e3), st.integers(3, 8))
+@example(1.0, 401.0, 3)
 def test_ticks_are_few_round_and_inside(low: float, span: float, most: int) -> None:
     values = ticks(low, low + span, most)
     assert 1 <= len(values) <= most

@@ -1,0 +1,61 @@
+"""What a link went through, one after the other: the parts that a waterfall and a trace show."""
+
+from dataclasses import dataclass
+
+from hwd.model.instant import InstantName, Knowledge
+from hwd.report.quantity import bound, duration
+from hwd.timeline import LinkTimeline, StageName
+
+_NS_IN_S = 1e9
+
+CHAIN: tuple[tuple[InstantName, StageName], ...] = (
+    (InstantName.LIGHT, StageName.OPTICAL),
+    (InstantName.FIRMWARE, StageName.FIRMWARE),
+    (InstantName.CARRIER, StageName.CARRIER),
+    (InstantName.RDMA, StageName.RDMA),
+    (InstantName.READY, StageName.READY),
+)
+"""The stages that follow each other, by the instants that end them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A part of the way, in seconds after the command. `stage` None: nobody knows what happened in it; its end is infinite where nobody knows that either."""
+
+    start_s: float
+    end_s: float
+    error_s: float
+    stage: StageName | None
+    title: str
+
+
+def bars(link: LinkTimeline) -> list[Bar]:
+    """Between two instants that are seen lies the stage of the later one, unless an unknown one lies between. None where no command was seen."""
+    commanded = link.instant(InstantName.COMMANDED)
+    if commanded.knowledge is not Knowledge.SEEN:
+        return []
+    found: list[Bar] = []
+    at_s = 0.0
+    unknown: list[str] = []
+    for name, stage in CHAIN:
+        instant = link.instant(name)
+        if instant.knowledge is Knowledge.UNKNOWN:
+            unknown.append(f"{name} unknown: {instant.why}")
+        if instant.knowledge is not Knowledge.SEEN:
+            continue
+        end_s = max(at_s, (instant.at_ns - commanded.at_ns) / _NS_IN_S)
+        error_s = (instant.error_ns + commanded.error_ns) / _NS_IN_S
+        told = f"{stage} {duration(end_s - at_s)}, {instant.name} {bound(error_s)} ({instant.origin}, {instant.source})"
+        found.append(
+            Bar(
+                start_s=at_s,
+                end_s=end_s,
+                error_s=error_s,
+                stage=None if unknown else stage,
+                title="; ".join([*unknown, told]),
+            )
+        )
+        at_s, unknown = end_s, []
+    if unknown:
+        found.append(Bar(start_s=at_s, end_s=float("inf"), error_s=0, stage=None, title="; ".join(unknown)))
+    return found

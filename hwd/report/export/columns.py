@@ -1,0 +1,72 @@
+"""The columns of the table that CSV and Parquet hold: a row for each stage of each link of each reconfiguration."""
+
+from dataclasses import dataclass
+
+Value = str | int | float | bool | None
+"""A cell; None where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """`type` is that of its values: str, bool, int (64 bits) or float. Any may be empty where `optional`."""
+
+    name: str
+    type: type
+    means: str
+    optional: bool = False
+
+
+def _instant(which: str, words: str) -> tuple[Column, ...]:
+    return (
+        Column(name=f"{which}_instant", type=str, means=f"the instant {words} the stage {which}s"),
+        Column(name=f"{which}_knowledge", type=str, means="seen, unknown or never-left"),
+        Column(
+            name=f"{which}_earliest_ns",
+            type=int,
+            optional=True,
+            means="not before this, on the daemon's monotonic clock",
+        ),
+        Column(name=f"{which}_best_ns", type=int, optional=True, means="most likely then"),
+        Column(name=f"{which}_latest_ns", type=int, optional=True, means="not after this"),
+        Column(
+            name=f"{which}_sampling_ns", type=int, optional=True, means="how far apart its source looks; 0: it is told"
+        ),
+        Column(
+            name=f"{which}_source", type=str, optional=True, means="the end or daemon that decided, and what it read"
+        ),
+        Column(name=f"{which}_origin", type=str, optional=True, means="measured, kernel, twin or fitted"),
+        Column(name=f"{which}_why", type=str, optional=True, means="why it is not seen, or a remark"),
+    )
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column(name="run", type=str, means="id of the run"),
+    Column(name="playbook", type=str, means="what was run"),
+    Column(name="testbed", type=str, means="where"),
+    Column(name="virtual_time", type=bool, means="true: the seconds are simulated ones"),
+    Column(name="reconfiguration", type=str, means="id of the reconfiguration"),
+    Column(name="topology", type=str, means="what was asked for"),
+    Column(
+        name="outcome", type=str, optional=True, means="confirmed, rolled-back, failed or aborted; empty: its end is not recorded"
+    ),
+    Column(name="whole", type=bool, means="false: the run broke off in it, and silence of agents says nothing"),
+    Column(
+        name="commanded_wall_ns", type=int, optional=True, means="unix time of the link's first command, by the daemon's wall clock"
+    ),
+    Column(name="link", type=str, means="both ends, `h0.eth0<->h1.eth0`"),
+    Column(name="end_a", type=str, means="its first end"),
+    Column(name="end_b", type=str, means="its second end"),
+    Column(name="switches", type=str, means="switches that it goes through, a space between"),
+    Column(name="kept", type=bool, means="true: none of its crossconnects moved"),
+    Column(name="dwell_s", type=float, optional=True, means="time since its last reconfiguration; empty: not known"),
+    Column(name="stage", type=str, means="which stage; see docs/explanations/timeline.md"),
+    Column(name="knowledge", type=str, means="seen, unknown or never-left"),
+    Column(name="seconds", type=float, optional=True, means="how long it took, most likely"),
+    Column(name="error_s", type=float, optional=True, means="sum of the bounds of its two instants"),
+    Column(name="least_s", type=float, optional=True, means="not shorter than this, by those bounds"),
+    Column(name="most_s", type=float, optional=True, means="not longer than this"),
+    Column(name="origin", type=str, optional=True, means="the weakest origin of what its length depends on"),
+    Column(name="why", type=str, optional=True, means="what is missing, or a remark"),
+    *_instant("start", "at which"),
+    *_instant("end", "at which"),
+)  # fmt: skip

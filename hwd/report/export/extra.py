@@ -1,0 +1,16 @@
+"""Libraries that only some outputs need: loaded when such an output is asked for."""
+
+import importlib
+from typing import Any
+
+from hwd_drivers.kit.errors import ConfigError
+
+
+def extra(module: str, what: str) -> Any:
+    """The module; raises ConfigError that says how to install it where it is not there."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"{what}: {module.partition('.')[0]} cannot be imported ({error}). Install it with: pip install '.[export]' in the folder of hwd"
+        ) from error

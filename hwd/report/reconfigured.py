@@ -1,0 +1,146 @@
+"""Reconfigurations put together again from the documents of a run, one after the other, without holding the run."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from hwd.model.instant import Origin
+from hwd.records import Run
+from hwd.timeline import Timeline, build_timeline
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.timing import SWITCH_TIMINGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconfigured:
+    """One reconfiguration of a run, as far as it came.
+
+    `whole`: its timeline was recorded. Else the run broke off in it, and `timeline` is made of what was recorded until then, in which silence says nothing.
+    `made` and `removed`: crossconnects by switch. `switches`: of each link, by its text. `outcome` None: nobody recorded its end. Unix time is
+    the daemon's monotonic time plus `wall_offset_ns`. `states`: when it entered which.
+    """
+
+    timeline: Timeline
+    whole: bool
+    made: Mapping[str, int]
+    removed: Mapping[str, int]
+    switches: Mapping[str, tuple[str, ...]]
+    started_ns: int
+    ended_ns: int | None
+    wall_offset_ns: int
+    outcome: str | None
+    why: str
+    seconds: float | None
+    states: tuple[tuple[int, str], ...]
+
+
+@dataclass(slots=True)
+class _Open:
+    started: Mapping[str, Any]
+    at_ns: int
+    wall_offset_ns: int
+    commanded: list[Mapping[str, Any]] = field(default_factory=list)
+    events: list[Mapping[str, Any]] = field(default_factory=list)
+    states: list[tuple[int, str]] = field(default_factory=list)
+    timeline: Mapping[str, Any] | None = None
+
+
+class Reassembly:
+    """Takes the documents of a run in their order; gives each reconfiguration when it ended, and at last those that never did.
+
+    Holds only what is of reconfigurations that are open.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._open: dict[str, _Open] = {}
+
+    @property
+    def open_since_ns(self) -> int | None:
+        """When the oldest that is open began; None where none is."""
+        return min((one.at_ns for one in self._open.values()), default=None)
+
+    def take(self, document: Document) -> Reconfigured | None:
+        data: Mapping[str, Any] = document.data
+        if document.kind == "host.event":
+            for waiting in self._open.values():
+                waiting.events.append(data)
+            return None
+        id = data.get("reconfiguration")
+        if document.kind == "reconfiguration.started":
+            self._open[data["reconfiguration"]] = _Open(data, document.at_ns, document.wall_ns - document.at_ns)
+        one = self._open.get(id) if isinstance(id, str) else None
+        if not isinstance(id, str) or one is None:
+            return None
+        match document.kind:
+            case "reconfiguration.commanded":
+                one.commanded.append(data)
+            case "reconfiguration.state":
+                one.states.append((document.at_ns, data["state"]))
+            case "timeline":
+                one.timeline = data
+                one.events.clear()
+            case "reconfiguration.ended":
+                del self._open[id]
+                return self._done(one, document)
+        return None
+
+    def rest(self) -> Iterator[Reconfigured]:
+        """Those that never ended, oldest first."""
+        while self._open:
+            yield self._done(self._open.pop(next(iter(self._open))), None)
+
+    def _done(self, one: _Open, ended: Document | None) -> Reconfigured:
+        told: Mapping[str, Any] = ended.data if ended is not None else {}
+        moves = one.started["moves"]
+        return Reconfigured(
+            timeline=Timeline.from_data(one.timeline) if one.timeline is not None else self._broken_off(one),
+            whole=one.timeline is not None,
+            made={move["switch"]: len(move["add"]) for move in moves},
+            removed={move["switch"]: len(move["remove"]) for move in moves},
+            switches={entry["link"]: tuple(entry.get("switches", ())) for entry in one.started["links"]},
+            started_ns=one.at_ns,
+            ended_ns=None if ended is None else ended.at_ns,
+            wall_offset_ns=one.wall_offset_ns,
+            outcome=told.get("outcome"),
+            why=told.get("why") or "",
+            seconds=told.get("seconds"),
+            states=tuple(one.states),
+        )
+
+    def _broken_off(self, one: _Open) -> Timeline:
+        return build_timeline(
+            started=one.started,
+            commanded=one.commanded,
+            events=one.events,
+            sampled={},
+            switch_origins=_switch_origins(self._run),
+        )
+
+
+def reconfigured(run: Run, documents: Iterable[Document]) -> Iterator[Reconfigured]:
+    """Each when its end comes by, at last those that have none."""
+    reassembly = Reassembly(run)
+    for document in documents:
+        if (one := reassembly.take(document)) is not None:
+            yield one
+    yield from reassembly.rest()
+
+
+def _switch_origins(run: Run) -> dict[str, Origin]:
+    """What the answer of each twin is worth, as the daemon would say; a switch that is not named is hardware."""
+    try:
+        testbed = yaml.safe_load(run.testbed_text)
+    except yaml.YAMLError:  # the loader of testbeds told about it
+        return {}
+    switches = testbed.get("switches") if isinstance(testbed, dict) else None
+    origins: dict[str, Origin] = {}
+    for name, switch in switches.items() if isinstance(switches, dict) else ():
+        twin = switch.get("twin") if isinstance(switch, dict) else None
+        if twin is not None:
+            timing = SWITCH_TIMINGS.get(twin.get("timing", "")) if isinstance(twin, dict) else None
+            fitted = timing is None or timing.fitted_to is not None
+            origins[str(name)] = Origin.FITTED if fitted else Origin.TWIN
+    return origins

@@ -1,0 +1,144 @@
+"""How far two sets of values of one stage lie apart: the difference of their medians and Cliff's delta, each with an interval."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+import numpy as np
+
+from hwd.timeline.resampling import Floats, draw, in_parts, percentiles, weighted_medians
+from hwd.timeline.stage import StageName
+from hwd.timeline.statistics import Sample
+
+RECONFIGURATIONS_NEEDED = 6
+"""On either side. With fewer independent values even their whole range does not hold the median with 95 % (1 - 2 / 2^5 = 94 %)."""
+
+
+class Size(StrEnum):
+    """Cliff's delta in words, after Romano, Kromrey, Coraggio and Skowronek (2006)."""
+
+    NEGLIGIBLE = "negligible"
+    """Below 0.147."""
+    SMALL = "small"
+    """Below 0.33."""
+    MEDIUM = "medium"
+    """Below 0.474."""
+    LARGE = "large"
+    """From there on."""
+
+    @classmethod
+    def of(cls, delta: float) -> "Size":
+        size = abs(delta)
+        return (
+            cls.NEGLIGIBLE if size < 0.147 else cls.SMALL if size < 0.33 else cls.MEDIUM if size < 0.474 else cls.LARGE
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values:
+    """The values of one side: most likely, shortest and longest possible, and the reconfiguration of each, numbered from 0 on."""
+
+    best_s: Floats
+    least_s: Floats
+    most_s: Floats
+    reconfiguration: tuple[int, ...]
+
+    @classmethod
+    def of(cls, taken: Sequence[Sample]) -> Self:
+        seen = [sample for sample in taken if sample.stage.seconds is not None]
+        best_s = [sample.stage.seconds or 0.0 for sample in seen]
+        within_s = [sample.within_s or (value, value) for sample, value in zip(seen, best_s, strict=True)]
+        numbers: dict[str, int] = {}
+        return cls(
+            best_s=np.array(best_s, dtype=float),
+            least_s=np.array([least_s for least_s, _ in within_s], dtype=float),
+            most_s=np.array([most_s for _, most_s in within_s], dtype=float),
+            reconfiguration=tuple(numbers.setdefault(sample.reconfiguration, len(numbers)) for sample in seen),
+        )
+
+    @property
+    def reconfigurations(self) -> int:
+        return len(set(self.reconfiguration))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The second side minus the first.
+
+    `shift_s`: difference of the medians. `delta`: Cliff's, how much more often a value of the second side is larger than one of the first than smaller,
+    from -1 to 1. Their 95 % intervals are a percentile bootstrap over whole reconfigurations, since links of one are not independent; at either edge each
+    value stands at that one of its own bounds that lies furthest out. None where a side has fewer than `RECONFIGURATIONS_NEEDED`.
+    """
+
+    n: tuple[int, int]
+    reconfigurations: tuple[int, int]
+    median_s: tuple[float, float]
+    shift_s: float
+    shift_within_s: tuple[float, float] | None
+    delta: float
+    delta_within: tuple[float, float] | None
+
+    @property
+    def relative(self) -> float | None:
+        """The shift as a share of the first median; None where that is nothing."""
+        return self.shift_s / self.median_s[0] if self.median_s[0] else None
+
+    @property
+    def size(self) -> Size:
+        return Size.of(self.delta)
+
+    @property
+    def told_apart(self) -> bool | None:
+        """Whether the interval of the shift leaves 0 out; None where there is no interval."""
+        return None if self.shift_within_s is None else not self.shift_within_s[0] <= 0 <= self.shift_within_s[1]
+
+
+def difference(
+    first: Sequence[Sample], second: Sequence[Sample], *, stage: StageName, seed: int, resamples: int = 2000
+) -> Difference | None:
+    """Of the samples that have a value; None where a side has none. The same samples and seed give the same intervals."""
+    a, b = Values.of(first), Values.of(second)
+    if not (len(a.best_s) and len(b.best_s)):
+        return None
+    shift_within_s = delta_within = None
+    if min(a.reconfigurations, b.reconfigurations) >= RECONFIGURATIONS_NEEDED:
+        shift_within_s, delta_within = _intervals(a, b, seed ^ zlib.crc32(stage.encode()), resamples)
+    medians_s = float(np.median(a.best_s)), float(np.median(b.best_s))
+    once = np.ones((1, len(a.best_s))), np.ones((1, len(b.best_s)))
+    return Difference(
+        n=(len(a.best_s), len(b.best_s)),
+        reconfigurations=(a.reconfigurations, b.reconfigurations),
+        median_s=medians_s,
+        shift_s=medians_s[1] - medians_s[0],
+        shift_within_s=shift_within_s,
+        delta=float(_deltas(a.best_s, b.best_s, *once)[0]),
+        delta_within=delta_within,
+    )
+
+
+def _intervals(a: Values, b: Values, seed: int, resamples: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    generator = np.random.default_rng(seed)
+    shifts: tuple[list[Floats], list[Floats]] = ([], [])
+    deltas: tuple[list[Floats], list[Floats]] = ([], [])
+    for rows in in_parts(resamples, of=max(len(a.best_s), len(b.best_s))):
+        weights_a = draw(a.reconfiguration, generator, rows)
+        weights_b = draw(b.reconfiguration, generator, rows)
+        for edge, (values_a, values_b) in enumerate(((a.most_s, b.least_s), (a.least_s, b.most_s))):
+            shifts[edge].append(weighted_medians(values_b, weights_b) - weighted_medians(values_a, weights_a))
+            deltas[edge].append(_deltas(values_a, values_b, weights_a, weights_b))
+    shift_low, shift_high = (percentiles(np.concatenate(found))[edge] for edge, found in enumerate(shifts))
+    delta_low, delta_high = (percentiles(np.concatenate(found))[edge] for edge, found in enumerate(deltas))
+    return (shift_low, shift_high), (delta_low, delta_high)
+
+
+def _deltas(values_a: Floats, values_b: Floats, weights_a: Floats, weights_b: Floats) -> Floats:
+    """Cliff's delta for each row of weights."""
+    order = np.argsort(values_a, kind="stable")
+    ascending = values_a[order]
+    upto = np.concatenate([np.zeros((len(weights_a), 1)), np.cumsum(weights_a[:, order], axis=1)], axis=1)
+    smaller = upto[:, np.searchsorted(ascending, values_b, side="left")]
+    larger = upto[:, -1:] - upto[:, np.searchsorted(ascending, values_b, side="right")]
+    found: Floats = ((smaller - larger) * weights_b).sum(axis=1) / (upto[:, -1] * weights_b.sum(axis=1))
+    return found

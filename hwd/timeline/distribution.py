@@ -1,0 +1,55 @@
+"""Cumulative distributions with a band in which the true one lies, whatever its form."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hwd.timeline.resampling import CONFIDENCE
+from hwd.timeline.statistics import Sample, measurements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """`best_s`, `least_s` and `most_s` are ascending, each for itself: most likely values, and the bounds of all of them.
+
+    Each value is only known to lie within its bounds. So the distribution of the sample is not above that of `least_s` and not below that of `most_s`,
+    and the true one is, with 95 %, nowhere further than `half_width` from it: the inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's constant
+    (Annals of Probability, 1990). It holds for the whole curve at once. `measured` is what it counts: values that were read apart.
+    """
+
+    best_s: tuple[float, ...]
+    least_s: tuple[float, ...]
+    most_s: tuple[float, ...]
+    measured: int
+    half_width: float
+
+    @property
+    def low(self) -> tuple[tuple[float, float], ...]:
+        """The lower edge of the band: from each of these times on, that share at least."""
+        return self._edge(self.most_s, -self.half_width)
+
+    @property
+    def high(self) -> tuple[tuple[float, float], ...]:
+        """The upper edge: from each of these times on, that share at most; before the first, `half_width`."""
+        return self._edge(self.least_s, self.half_width)
+
+    def _edge(self, seconds: Sequence[float], moved: float) -> tuple[tuple[float, float], ...]:
+        n = len(seconds)
+        return tuple((at_s, min(1.0, max(0.0, (index + 1) / n + moved))) for index, at_s in enumerate(seconds))
+
+
+def distribution(taken: Sequence[Sample]) -> Distribution | None:
+    """Of the samples that have a value; None where none has."""
+    seen = [sample for sample in taken if sample.stage.seconds is not None]
+    if not seen:
+        return None
+    best_s = [sample.stage.seconds or 0.0 for sample in seen]
+    within_s = [sample.within_s or (value, value) for sample, value in zip(seen, best_s, strict=True)]
+    measured = len(set(measurements(seen)))
+    return Distribution(
+        best_s=tuple(sorted(best_s)),
+        least_s=tuple(sorted(least_s for least_s, _ in within_s)),
+        most_s=tuple(sorted(most_s for _, most_s in within_s)),
+        measured=measured,
+        half_width=math.sqrt(math.log(2 / (1 - CONFIDENCE)) / (2 * measured)),
+    )
