@@ -1,12 +1,14 @@
 """The sink that keeps documents: buffers them and writes them in batches, without ever blocking the emitter."""
 
 import asyncio
+import dataclasses
 import itertools
 import logging
 from collections import deque
+from dataclasses import dataclass
 
 from hwd.records.finish import to_its_end
-from hwd.records.records import Entry, Records, entry
+from hwd.records.records import Entry, Records, decoded, entry
 from hwd.records.run import RunOutcome
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import FailedError, HwdError
@@ -21,8 +23,20 @@ GATHER_S = 0.05
 """How long the first document of a batch waits for others."""
 RETRY_S = 1.0
 """Between attempts while the database cannot be written."""
+PATIENCE_S = 5.0
+"""A database that was locked, or a disk that somebody cleans up, may come back so soon; after it, runs are failed."""
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """How a run ended, on its way into the records."""
+
+    outcome: RunOutcome
+    why: str
+    ended_wall_ns: int
+    safe_state: str | None
 
 
 class RecordingSink:
@@ -39,9 +53,13 @@ class RecordingSink:
         self._runs: dict[str, None] = {}
         self._run_of: dict[str, str] = {}
         self._dropped: dict[str | None, int] = {}
+        self._ends: dict[str, _End] = {}
         self._came = asyncio.Event()
         self._flushing = asyncio.Lock()
         self._failing_since_s: float | None = None
+        self._failing = asyncio.Event()
+        self._writable = asyncio.Event()
+        self._writable.set()
         self.failure: HwdError | None = None
         """Why the last attempt to write failed; None when it worked."""
 
@@ -84,22 +102,49 @@ class RecordingSink:
         async with self._flushing:
             await to_its_end(self._write_all(), name="hwd:records/flush")
 
+    async def held(self, run: str) -> HwdError | None:
+        """Why not all documents of a run are on the disk; None when they are."""
+        try:
+            await self.flush()
+        except HwdError as error:
+            return error
+        dropped = self._dropped.get(run)
+        return FailedError(f"run {run}: {dropped} documents of it were lost; see the log") if dropped else None
+
     async def end_run(
         self, id: str, *, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None = None
     ) -> None:
-        """End a run when all its documents are held. A run that lost some is ended as failed, and the reason is raised."""
-        failure: HwdError | None = None
-        try:
-            await self.flush()
-            if dropped := self._dropped.get(id):
-                failure = FailedError(f"run {id}: {dropped} documents of it were lost; see the log")
-        except HwdError as error:
-            failure = error
-        if failure is not None:
+        """End a run when all its documents are held. A run that lost some is ended as failed, and the reason is raised.
+
+        An end that cannot be written now is written when the database can be.
+        """
+        failure = await self.held(id)
+        if failure is not None and str(failure) not in why:
             outcome, why = RunOutcome.FAILED, f"{why}; {failure}" if why else str(failure)
-        await self._records.end_run(id, outcome=outcome, why=why, ended_wall_ns=ended_wall_ns, safe_state=safe_state)
+        self._ends[id] = _End(outcome=outcome, why=why, ended_wall_ns=ended_wall_ns, safe_state=safe_state)
+        async with self._flushing:  # before documents take the room that is kept for it
+            await self._write_ends()
         if failure is not None:
             raise failure
+
+    async def documents(self, run: str) -> tuple[Document, ...]:
+        """All of a run, oldest first; while the database cannot be written, those too that wait for it."""
+        if (failure := await self.held(run)) is not None:
+            log.debug("run %s: read while not all of it is held: %s", run, failure)
+        async with self._flushing:
+            stored = await self._records.documents(run=run)
+            return *(one.document for one in stored), *(decoded(one) for one in self._buffer if one.run == run)
+
+    async def lasting_failure(self) -> HwdError:
+        """Returns when the database could not be written for `PATIENCE_S`, with the reason."""
+        while True:
+            await self._failing.wait()
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._writable.wait()
+            except TimeoutError:
+                if self.failure is not None:
+                    return self.failure
 
     def _owner(self, document: Document) -> str | None:
         run = document.data.get("run")
@@ -141,8 +186,17 @@ class RecordingSink:
             for _ in batch:
                 self._buffer.popleft()
             self._worked()
+        if self.failure is None:
+            await self._write_ends()
+
+    async def _write_ends(self) -> None:
+        for id, end in list(self._ends.items()):
+            await self._records.end_run(id, **dataclasses.asdict(end))
+            del self._ends[id]
 
     def _failed(self, error: HwdError) -> None:
+        self._failing.set()
+        self._writable.clear()
         if self.failure is None:
             self._failing_since_s = asyncio.get_running_loop().time()
             log.warning("%s. %d documents wait", error, len(self._buffer))
@@ -153,3 +207,5 @@ class RecordingSink:
             seconds = asyncio.get_running_loop().time() - self._failing_since_s
             log.info("%s: can be written again after %.1f s", self._records.name, seconds)
         self.failure, self._failing_since_s = None, None
+        self._failing.clear()
+        self._writable.set()

@@ -11,12 +11,13 @@ import sqlalchemy as sa
 from hwd.model.lease import Lease
 from hwd.records.access import Access
 from hwd.records.queue import QueueTable
+from hwd.records.reserve import Reserve
 from hwd.records.run import Run, RunOutcome
 from hwd.records.schema import alignments, documents, leases, queue, runs, seen
 from hwd.records.store import Store, insert_rows
 from hwd.records.twinfaults import TwinFaultTable
 from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.errors import BugError, ConfigError, UnknownError
+from hwd_drivers.kit.errors import BugError, ConfigError, FailedError, UnknownError
 from hwd_drivers.kit.offload import Offload
 
 _OF_A_BOOT = frozenset({"host.event", "clock.aligned"})
@@ -53,6 +54,8 @@ class Entry:
 class Records:
     """All methods but `close` go through `offload`. One writer at a time; a file's readers do not wait for it.
 
+    `reserve` is given up where the end of a run finds the disk full, and taken again when documents can be written.
+
     ```
     records = Records("sqlite:///data/records.db", offload)
     await records.open()
@@ -60,13 +63,20 @@ class Records:
     """
 
     def __init__(
-        self, url: str, offload: Offload, *, max_bytes: int | None = None, unowned_kept: int = UNOWNED_KEPT
+        self,
+        url: str,
+        offload: Offload,
+        *,
+        max_bytes: int | None = None,
+        unowned_kept: int = UNOWNED_KEPT,
+        reserve: Reserve | None = None,
     ) -> None:
         self._store = Store(url, max_bytes=max_bytes)
         self._access = Access(self._store, offload)
         self.queue = QueueTable(self._access)
         self.twin_faults = TwinFaultTable(self._access)
         self._unowned_kept = unowned_kept
+        self._reserve = reserve
         self._unowned_since_pruning = 0
 
     @property
@@ -181,6 +191,14 @@ class Records:
             connection.execute(sa.insert(runs), [row])
 
     def _end_run(self, id: str, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None) -> None:
+        try:
+            self._write_end(id, outcome, why, ended_wall_ns, safe_state)
+        except FailedError:
+            if self._reserve is None or not self._reserve.release():
+                raise
+            self._write_end(id, outcome, why, ended_wall_ns, safe_state)
+
+    def _write_end(self, id: str, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None) -> None:
         ended = {"outcome": str(outcome), "why": why, "ended_wall_ns": ended_wall_ns, "safe_state": safe_state}
         with self._store.transaction(f"end run {id}") as connection:
             changed = connection.execute(
@@ -253,6 +271,8 @@ class Records:
                     connection, alignments, {"host": host, "boot": name}, {"wall_ns": one.wall_ns, "data": one.data}
                 )
             self._prune(connection, sum(one.run is None for one in entries))
+        if self._reserve is not None:
+            self._reserve.hold()
 
     def _prune(self, connection: sa.Connection, added: int) -> None:
         """Drop the oldest documents of no run; looked at only every hundredth part of what is kept."""
@@ -327,6 +347,10 @@ def entry(document: Document, *, run: str | None) -> Entry:
         boot=(str(data["host"]), str(data["boot"])) if document.kind in _OF_A_BOOT else None,
         seq=seq,
     )
+
+
+def decoded(one: Entry) -> Document:
+    return Document(kind=one.kind, at_ns=one.at_ns, wall_ns=one.wall_ns, data=json.loads(one.data))
 
 
 def _replace(connection: sa.Connection, table: sa.Table, key: Mapping[str, str], row: Mapping[str, Any]) -> None:
