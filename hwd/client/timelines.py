@@ -23,13 +23,17 @@ from hwd_drivers.kit.errors import FailedError
 
 
 class StageSeconds(float):
-    """Seconds of one stage of one link; its repr says which, how well it is known, and where it comes from."""
+    """Seconds of one stage of one link; its repr says which, how well it is known, and where it comes from.
+
+    `hwd_table`: the stages of all links beside it, which the pytest plugin shows under a comparison that does not hold.
+    """
 
     words: str
+    hwd_table: str
 
-    def __new__(cls, seconds: float, words: str) -> Self:
+    def __new__(cls, seconds: float, words: str, table: str) -> Self:
         made = super().__new__(cls, seconds)
-        made.words = words
+        made.words, made.hwd_table = words, table
         return made
 
     @override
@@ -66,7 +70,7 @@ class MeasuredTimeline(Timeline):
                     f"{self.reconfiguration} ({self.what}): {name} of {link.link} is {one.knowledge}: {one.why}"
                 )
             words = f"{name} {duration(one.seconds)} {bound(one.error_s)} of {link.link}, {one.origin}"
-            found.append(StageSeconds(one.seconds, words))
+            found.append(StageSeconds(one.seconds, words, self.table()))
         if not found:
             raise FailedError(f"{self.reconfiguration} ({self.what}): no link moved, so there is no {name}")
         return max(found)

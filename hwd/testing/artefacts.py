@@ -1,0 +1,72 @@
+"""What is kept of a test that failed: documents, report, status, logs, testbed. A part that cannot be had says why in its file."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from hwd.client.timelines import RunResult
+from hwd.report.html import html
+from hwd.testing.lab import Lab
+from hwd.testing.running import tail
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import HwdError
+
+NAME_MAX = 120
+"""Characters of a folder's name; file systems take 255."""
+
+
+def keep(lab: Lab, top: Path, why: str) -> str:
+    """Write it all into a folder of the test's name under `top`; returns the text for pytest's report."""
+    folder = top / folder_name(lab.test)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _write(folder / "status.json", lambda: json.dumps(lab.status(), indent=2))
+    _write(folder / "documents.jsonl", lambda: "".join(map(_line, lab.documents().documents)))
+    _write(folder / "report.html", lambda: _report(lab, why))
+    if lab.running.testbed is not None:
+        shutil.copy(lab.running.testbed, folder / "testbed.yaml")
+    for log in lab.running.logs:
+        shutil.copy(log, folder / log.name)
+    names = ", ".join(sorted(path.name for path in folder.iterdir()))
+    words = [f"{log.name}:\n{tail(log)}" for log in lab.running.logs]
+    return "\n".join([f"{folder}: {names}", *words])
+
+
+def folder_name(test: str) -> str:
+    """`tests/test_x.py::test_y[1]` without what file systems dislike."""
+    return re.sub(r"[^\w.-]+", "-", test).strip("-.")[-NAME_MAX:]
+
+
+def _write(path: Path, make: Callable[[], str]) -> None:
+    try:
+        path.write_text(make(), encoding="utf-8")
+    except HwdError as error:
+        path.write_text(f"cannot be had: {error.title}: {error}\n", encoding="utf-8")
+
+
+def _line(document: Document) -> str:
+    data = {"kind": document.kind, "at_ns": document.at_ns, "wall_ns": document.wall_ns, "data": document.data}
+    return json.dumps(data) + "\n"
+
+
+def _report(lab: Lab, why: str) -> str:
+    """One page over everything that was timed in the test, runs or not."""
+    documents = lab.documents().documents
+    now_ns = SystemClock().wall_ns()
+    status = lab.status()
+    run = {
+        "id": lab.test,
+        "playbook": "test",
+        "testbed": status.testbed,
+        "version": status["version"],
+        "started_wall_ns": documents[0].wall_ns if documents else now_ns,
+        "ended_wall_ns": now_ns,
+        "testbed_text": "" if lab.running.testbed is None else lab.running.testbed.read_text(encoding="utf-8"),
+        "inventory": {"switches": [*status.switches], "hosts": [*status.hosts]},
+        "outcome": "failed",
+        "why": why,
+    }
+    return html([RunResult.of(run, documents).report])

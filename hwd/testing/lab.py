@@ -1,0 +1,158 @@
+"""What a test gets: the daemon under a lease of its own, and the rack as it was before when the test is over."""
+
+import getpass
+import socket
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hwd.client import AsyncClient, Client
+from hwd.client.answers import Applied, HeldLease, Status, SwitchStatus
+from hwd.client.kept import Kept
+from hwd.client.timelines import RunResult, Timelines
+from hwd.config.shipped import shipped
+from hwd.testing.running import RunningLab
+from hwd_drivers.kit.errors import ConfigError
+
+LEASE_S = 600.0
+"""A test that lasts longer says so: @pytest.mark.hwd_lease(for_s=3600)."""
+READY_WITHIN_S = 20.0
+"""The slowest NICs known take some 10 s."""
+SETTLE_S = 15.0
+"""For a switch whose sessions were cut to be back: attempts are at most some seconds apart."""
+
+
+class Lab:
+    """One test's hold on the rack.
+
+    `client` is the daemon's, for everything that has no fixture; name `lab.lease.id` where a call takes a lease. `glass`: the rack is not that of the
+    plugin, it was named by --hwd-lab.
+    """
+
+    def __init__(
+        self, running: RunningLab, *, test: str, ports: Iterable[str] = ("all",), for_s: float = LEASE_S
+    ) -> None:
+        self.client: Client = running.client
+        self.glass = running.glass
+        self.running = running
+        self.test = test
+        self._for_s = for_s
+        self._asked = tuple(ports)
+        running.check()
+        self.since = self.client.documents().last
+        self.lease: HeldLease = self._take()
+        self._before = {switch.name: switch.crossconnects for switch in self.client.switches()}
+
+    def aclient(self) -> AsyncClient:
+        """A client for coroutines: `async with lab.aclient() as hwd: ...`."""
+        if self.running.testbed is None:
+            return AsyncClient.find(self.client.url)
+        return AsyncClient.find(environment=self.running.environment, testbed=self.running.name)
+
+    def status(self) -> Status:
+        return self.client.status()
+
+    def documents(self, *kinds: str) -> Kept:
+        """What happened since the beginning of the test; a kind that ends with a dot means all that begin so."""
+        return self.client.documents(after=self.since, kinds=kinds)
+
+    def timelines(self) -> Timelines:
+        """Of this test's reconfigurations, and of those of others meanwhile where the lease is for a part of the rack."""
+        return Timelines.of_documents(self.documents("timeline").documents)
+
+    def apply(
+        self,
+        *wanted: str,
+        mode: str = "update",
+        ready_within_s: float | None = READY_WITHIN_S,
+        confirm_within_s: float | None = None,
+    ) -> Applied:
+        """Apply links (`h0.eth0 <-> h1.eth0`, any number), or one text as `hwd apply` takes it, under the test's lease.
+
+        `ready_within_s` None: be content with what the switches report.
+        """
+        text = ", ".join(wanted)
+        links = all("<->" in one for one in wanted)
+        if not wanted or (len(wanted) > 1 and not links):
+            raise ConfigError(
+                f"{text or 'nothing'}: write links (h0.eth0 <-> h1.eth0), or one text such as `ring rail=0` or `ocs1:1A-2B`"
+            )
+        file = (text, _topology(wanted)) if links else None
+        return self.client.apply(
+            what="" if links else text,
+            file=file,
+            mode=mode,
+            lease=self.lease.id,
+            ready_within_s=ready_within_s,
+            confirm_within_s=confirm_within_s,
+        )
+
+    def run(self, playbook: str | Path, **parameters: object) -> RunResult:
+        """Run a playbook to its end: a file, the name of one that hwd brings, or its text. The run takes its own lease in place of the test's."""
+        file, text = _playbook(playbook)
+        defined = {key: str(value) for key, value in parameters.items()}
+        self.client.release_lease(self.lease.id)
+        try:
+            started = self.client.start_run(text=text, file=file, parameters=defined)
+            for _ in self.client.follow(started.id):
+                pass
+        finally:
+            self.lease = self._take()
+        return self.client.result(started.id)
+
+    def end(self) -> None:
+        """Put the crossconnects back that the lease covers, and give the lease back."""
+        try:
+            if any(switch.up is False for switch in self.client.switches()):
+                self.running.settle(SETTLE_S, at_least=False)
+            self._put_back()
+        finally:
+            self.client.release_lease(self.lease.id)
+
+    def _put_back(self) -> None:
+        for switch in self.client.switches():
+            if switch.up and (wanted := self._as_before(switch)) is not None:
+                self.client.apply(what=wanted, mode="overwrite", lease=self.lease.id)
+
+    def _as_before(self, switch: SwitchStatus) -> str | None:
+        """What to apply, so that ours are as before and those of others stay; None where all is so."""
+        now, before = set(switch.crossconnects), set(self._before.get(switch.name, ()))
+        ours = {one for one in now | before if self._is_ours(switch.name, one)}
+        wanted = (now - ours) | (before & ours)
+        if wanted == now:
+            return None
+        return f"{switch.name}:{','.join(sorted(wanted))}" if wanted else f"{switch.name}:none"
+
+    def _is_ours(self, switch: str, crossconnect: str) -> bool:
+        ports = [f"{switch}.{end.rstrip('AB')}" for end in crossconnect.split("-")]
+        return set(ports) <= set(self.lease.ports)
+
+    def _take(self) -> HeldLease:
+        holder = f"{getpass.getuser()}@{socket.gethostname()}, pytest {self.test}"[:200]
+        return self.client.take_lease(holder=holder, ports=self._asked, for_s=self._for_s)
+
+
+def _topology(links: Iterable[str]) -> str:
+    return "\n".join(["topology: of-a-test", "links:", *(f"  - {link}" for link in links), ""])
+
+
+def _playbook(playbook: str | Path) -> tuple[str, str]:
+    """File and text."""
+    if isinstance(playbook, str) and "\n" in playbook:
+        return "playbook.yaml", playbook
+    path = Path(playbook)
+    if not path.is_file() and "/" not in str(playbook):
+        path = shipped("playbooks", str(playbook))
+    try:
+        return str(path.absolute()), path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{playbook}: cannot be read: {error.strerror}") from error
+
+
+def counts(status: Status) -> Mapping[str, int]:
+    """What is there now, by what @pytest.mark.hwd_needs asks for."""
+    ports = [port for host in status.hosts if host.up for port in host.ports]
+    return {
+        "switches": sum(switch.up is not False for switch in status.switches),
+        "hosts": sum(host.up and host.aligned for host in status.hosts),
+        "ports": len(ports),
+    }
