@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hwd.config.steps import ApplyStep, FaultStep, HostStep, LeaseStep, Step, below
 from hwd.config.wanted import Wanted
-from hwd.fabric.claims import ports_of
+from hwd.fabric.claims import all_ports, ports_of
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.fault import Fault
@@ -45,6 +45,8 @@ def needed(wanted: Wanted, fabric: Fabric) -> frozenset[str]:
 
     Raises ConfigError where a link has no way.
     """
+    if wanted.emptied:
+        return all_ports(fabric.testbed)
     if wanted.links:
         return ports_of(fabric.routes(wanted.links))
     state: dict[str, set[Crossconnect]] = {name: set() for name in fabric.testbed.switches}

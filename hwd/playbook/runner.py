@@ -159,7 +159,7 @@ class Runner:
         self._open = None
 
     async def _to_safe_state(self, why: str) -> SafeState:
-        last = self._reconfigurer.last_of(self.id)
+        last = next(iter(self._reconfigurer.last_of(self.id)), None)
         if last is not None and last.state is not State.ENDED:
             await self._reconfigurer.roll_back(last, why)
         if self._lease is not None:

@@ -44,6 +44,16 @@ class Routed:
         """Names of the switches that must be read before planning."""
         return tuple(sorted(self.crossconnects))
 
+    @property
+    def ports(self) -> frozenset[str]:
+        """What it needs whatever is there now: `ocs1.3`, `h0.eth0`."""
+        pairs = (
+            SwitchCrossconnect(switch=name, crossconnect=one)
+            for name, found in self.crossconnects.items()
+            for one in found
+        )
+        return crossconnect_ports(pairs) | {str(end) for link in self.links for end in link.link.ends}
+
 
 Expectation = Callable[[Iterable[str]], tuple[float, str]]
 """From the names of the switches that move to (seconds from command to ready, where that figure comes from)."""

@@ -9,6 +9,7 @@ from typing import Any
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.model.testbed import NicPortId
+from hwd.timeline.timeline import Timeline
 from hwd_drivers.kit.documents import Json
 
 
@@ -56,6 +57,8 @@ class Reconfiguration:
     plan: Plan
     run: str | None
     started_ns: int
+    ports_of_others: frozenset[str] = frozenset()
+    """Where others were at work when it was planned; what they do there is theirs."""
     state: State = State.PLANNED
     outcome: Outcome | None = None
     why: str = ""
@@ -71,6 +74,8 @@ class Reconfiguration:
     """Hosts whose agents did not watch from the start, or not all the time."""
     remarks: list[str] = field(default_factory=list)
     """What was found at read-back beside what was asked for."""
+    timeline: Timeline | None = None
+    """When what happened when; there once it has ended, where anything was commanded or seen."""
     ending: asyncio.Task[None] | None = None
     """Confirms it, or rolls it back. There is one, and it is never cancelled: whoever wants the end waits for it."""
     back_since_ns: int | None = None

@@ -10,16 +10,17 @@ import logging
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
 from hwd.model.instant import Origin
-from hwd.model.plan import Plan, SwitchMoves
+from hwd.model.plan import ApplyMode, Plan, SwitchMoves
 from hwd.reconfigure import switching
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.observing import Agents, Observing
-from hwd.reconfigure.planner import Planner, Request, touched_ports
+from hwd.reconfigure.planner import Planner, Request, Routed, touched_ports
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.recovery import Recovery
 from hwd.reconfigure.switches import Switches, same_fault
-from hwd.reconfigure.switching import SwitchDriver
+from hwd.reconfigure.switching import SwitchDriver, uses
+from hwd.reconfigure.turns import Turns
 from hwd.timeline.build import build_timeline
 from hwd.timeline.timeline import Timeline
 from hwd_drivers.kit.clock import Clock
@@ -63,8 +64,8 @@ class Reconfigurer:
         self._switch_origins = switch_origins
         self._moved_ns: dict[str, int] = {}
         self._under_way: dict[str, Reconfiguration] = {}
-        self._last_of_run: dict[str, Reconfiguration] = {}
-        self._claimed: dict[str, str] = {}
+        self._last_of_run: dict[str, dict[str, Reconfiguration]] = {}
+        self._turns = Turns()
         self._confirm_timers: dict[str, asyncio.Task[None]] = {}
 
     # --- reading and planning: nothing is touched
@@ -73,9 +74,9 @@ class Reconfigurer:
     def under_way(self) -> tuple[Reconfiguration, ...]:
         return tuple(self._under_way.values())
 
-    def last_of(self, run: str) -> Reconfiguration | None:
-        """The last one that this run began, ended or not."""
-        return self._last_of_run.get(run)
+    def last_of(self, run: str) -> tuple[Reconfiguration, ...]:
+        """The last one that each branch of this run began, ended or not."""
+        return tuple(self._last_of_run.get(run, {}).values())
 
     def forget(self, run: str) -> None:
         """The run has ended."""
@@ -105,7 +106,13 @@ class Reconfigurer:
     # --- the way
 
     async def begin(
-        self, request: Request, *, run: str | None = None, expect_hash: str | None = None, id: str | None = None
+        self,
+        request: Request,
+        *,
+        run: str | None = None,
+        branch: str = "",
+        expect_hash: str | None = None,
+        id: str | None = None,
     ) -> Reconfiguration:
         """Drive the switches to what is wanted and read them back. `id` names it where the caller has named it already.
 
@@ -114,35 +121,26 @@ class Reconfigurer:
         """
         routed = self._planner.route(request)
         id = id or self._ids.token(length=8)
-        self._claim(routed.switches, id)
+        self._check_not_left_open(routed.switches)
+        whole = request.mode is ApplyMode.OVERWRITE or bool(request.emptied)
+        self._turns.claim(id, switches=routed.switches, ports=routed.ports, whole=whole)
+        reconfiguration: Reconfiguration | None = None
         try:
-            plan = self._planner.plan(routed, await self._switches.read(routed.switches))
-            if expect_hash not in (None, plan.hash):
-                raise RefusedError(
-                    f"plan {expect_hash}: the switches differ from what it was made for; the plan now is {plan.hash}. Look at it and apply that"
-                )
-            self._leases.check(touched_ports(plan), lease=plan.lease)
-        except BaseException:
-            self._release(id)
-            raise
-        self._leases.hold(id, touched_ports(plan))
-        reconfiguration = Reconfiguration(id=id, plan=plan, run=run, started_ns=self._clock.monotonic_ns())
-        self._under_way[id] = reconfiguration
-        if run is not None:
-            self._last_of_run[run] = reconfiguration
-        try:
-            await self._drive(reconfiguration)
-        except HwdError as error:
-            await self.roll_back(reconfiguration, str(error))
+            async with self._turns.drive(routed.switches):
+                reconfiguration = await self._prepare(id, routed, run=run, branch=branch, expect_hash=expect_hash)
+                await self._drive(reconfiguration)
+        except BaseException as error:
+            if reconfiguration is None:
+                self._turns.release(id)
+                raise
+            why = str(error) if isinstance(error, HwdError) else repr(error)
+            await self.roll_back(reconfiguration, "aborted" if isinstance(error, asyncio.CancelledError) else why)
+            if not isinstance(error, HwdError):
+                raise
             after = reconfiguration.outcome or Outcome.FAILED
             raise same_fault(
                 error, f"{error}. Outcome: {after}{'' if after is Outcome.ROLLED_BACK else f' ({reconfiguration.why})'}"
             ) from error
-        except BaseException as error:
-            await self.roll_back(
-                reconfiguration, "aborted" if isinstance(error, asyncio.CancelledError) else repr(error)
-            )
-            raise
         return reconfiguration
 
     async def wait_ready(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
@@ -239,13 +237,36 @@ class Reconfigurer:
 
     # --- steps
 
+    async def _prepare(
+        self, id: str, routed: Routed, *, run: str | None, branch: str, expect_hash: str | None
+    ) -> Reconfiguration:
+        """Plan, and take the ports that the plan touches."""
+        theirs = self._turns.ports_of_others(id)  # whoever comes later waits for our turn to be over
+        plan = self._planner.plan(routed, await self._switches.read(routed.switches))
+        if expect_hash not in (None, plan.hash):
+            raise RefusedError(
+                f"plan {expect_hash}: the switches differ from what it was made for; the plan now is {plan.hash}. Look at it and apply that"
+            )
+        touched = touched_ports(plan)
+        whole = plan.mode is ApplyMode.OVERWRITE or bool(routed.request.emptied)
+        self._turns.claim(id, switches=routed.switches, ports=routed.ports | touched, whole=whole)
+        self._leases.check(touched, lease=plan.lease)
+        self._leases.hold(id, touched)
+        reconfiguration = Reconfiguration(
+            id=id, plan=plan, run=run, started_ns=self._clock.monotonic_ns(), ports_of_others=theirs
+        )
+        self._under_way[id] = reconfiguration
+        if run is not None:
+            self._last_of_run.setdefault(run, {})[branch] = reconfiguration
+        return reconfiguration
+
     async def _drive(self, reconfiguration: Reconfiguration) -> None:
         plan = reconfiguration.plan
         moving = [move for move in plan.moves if move.remove or move.add]
         reconfiguration.started = reconfiguration.to_data()
         if reconfiguration.hosts:
             await self._observing.begin(reconfiguration)
-            await self._check_unchanged(moving)  # that took its time
+            await self._check_unchanged(reconfiguration, moving)  # that took its time
         if moving:
             try:
                 self._journal.begin(plan, reconfiguration=reconfiguration.id, run=reconfiguration.run)
@@ -262,14 +283,17 @@ class Reconfigurer:
         await self._switches.all(moving, lambda move: self._read_back(reconfiguration, move))
         self._to(reconfiguration, State.DRIVEN)
 
-    async def _check_unchanged(self, moving: Sequence[SwitchMoves]) -> None:
+    async def _check_unchanged(self, reconfiguration: Reconfiguration, moving: Sequence[SwitchMoves]) -> None:
+        """What is on ports of others is theirs to change."""
         if not moving:
             return
+        theirs = reconfiguration.ports_of_others
         observed = await self._switches.read([move.switch for move in moving])
         for move in moving:
             there = {reading.crossconnect for reading in observed[move.switch]}
-            if there != set(move.before):
-                other = ", ".join(sorted(map(str, there.symmetric_difference(move.before))))
+            changed = [one for one in there.symmetric_difference(move.before) if not uses(move.switch, one, theirs)]
+            if changed:
+                other = ", ".join(sorted(map(str, changed)))
                 raise RefusedError(
                     f"{move.switch}: changed meanwhile by somebody else ({other}); nothing was sent. Plan again"
                 )
@@ -298,7 +322,10 @@ class Reconfigurer:
 
     async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves) -> None:
         reconfiguration.remarks += await switching.read_back(
-            self._switches.driver(move.switch), move, reconfiguration.plan.mode
+            self._switches.driver(move.switch),
+            move,
+            reconfiguration.plan.mode,
+            others=reconfiguration.ports_of_others,
         )
 
     def _begin_end(self, reconfiguration: Reconfiguration, state: State, end: Coroutine[None, None, None]) -> None:
@@ -340,7 +367,8 @@ class Reconfigurer:
     def _finish(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> None:
         try:
             if reconfiguration.commanded or reconfiguration.events:
-                self._tell("timeline", **self._timeline(reconfiguration).to_data())
+                reconfiguration.timeline = self._timeline(reconfiguration)
+                self._tell("timeline", **reconfiguration.timeline.to_data())
         finally:
             reconfiguration.outcome, reconfiguration.why = outcome, why
             stays_open = reconfiguration.journaled and outcome is Outcome.FAILED
@@ -350,7 +378,7 @@ class Reconfigurer:
                 self._leases.let_go(reconfiguration.id)
             reconfiguration.state = State.ENDED
             self._under_way.pop(reconfiguration.id, None)
-            self._release(reconfiguration.id)
+            self._turns.release(reconfiguration.id)
             self._tell(
                 "reconfiguration.ended",
                 reconfiguration=reconfiguration.id,
@@ -375,23 +403,14 @@ class Reconfigurer:
                 if link in self._moved_ns
             },
         )
-        self._moved_ns |= dict.fromkeys(moved, reconfiguration.started_ns)
+        dark = map(str, reconfiguration.plan.dark)
+        self._moved_ns |= dict.fromkeys([*moved, *dark], reconfiguration.started_ns)
         return timeline
 
-    def _claim(self, names: Iterable[str], id: str) -> None:
-        wanted = list(names)
-        for name in wanted:
-            if (other := self._claimed.get(name)) is not None:
-                raise RefusedError(
-                    f"{name}: reconfiguration {other} is under way on it. `hwd confirm {other}` or `hwd rollback {other}` ends it"
-                )
+    def _check_not_left_open(self, names: Iterable[str]) -> None:
+        for name in names:
             if (left := self._recovery.left_open(name, self._under_way)) is not None:
                 raise RefusedError(f"{name}: {left}")
-        for name in wanted:
-            self._claimed[name] = id
-
-    def _release(self, id: str) -> None:
-        self._claimed = {name: holder for name, holder in self._claimed.items() if holder != id}
 
     def _to(self, reconfiguration: Reconfiguration, state: State) -> None:
         reconfiguration.state = state

@@ -45,12 +45,18 @@ async def change(
 
 
 async def read_back(
-    driver: SwitchDriver, move: SwitchMoves, mode: ApplyMode = ApplyMode.UPDATE, *, lit: bool = True
+    driver: SwitchDriver,
+    move: SwitchMoves,
+    mode: ApplyMode = ApplyMode.UPDATE,
+    *,
+    lit: bool = True,
+    others: frozenset[str] = frozenset(),
 ) -> tuple[str, ...]:
     """Compare what the switch reports with what it was asked for; waits while it is tuning.
 
     Raises FailedError naming every difference, with `lit` also where something new is held dark. Returns a remark for each thing that we did not ask
-    for and that is not as it was: crossconnects of others that are gone, and those that were to stay and are held dark.
+    for and that is not as it was: crossconnects of others that are gone, and those that were to stay and are held dark. On the ports of `others` they
+    are at work at the same time.
     """
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + TUNED_WITHIN_S
@@ -81,6 +87,7 @@ async def read_back(
     remarks = [
         f"{move.switch}: {one} was there before and is gone; it was not to be touched"
         for one in sorted(gone, key=Crossconnect.sort_key)
+        if not uses(move.switch, one, others)
     ]
     remarks += [
         f"{move.switch}: {one} stayed, and is held dark by a shutter or an override"
@@ -145,6 +152,11 @@ async def bring(
     if moves.remove or moves.add:
         await change(driver, moves)
     await read_back(driver, moves, lit=False)
+
+
+def uses(switch: str, crossconnect: Crossconnect, ports: frozenset[str]) -> bool:
+    """Whether a crossconnect has an end on one of the ports, `ocs1.3`."""
+    return any(f"{switch}.{end.port}" in ports for end in crossconnect.ends)
 
 
 def joined(errors: Sequence[BaseException]) -> str:

@@ -226,10 +226,10 @@ def test_end_of_one_run_does_not_forget_the_other(run_lab: RunLab) -> None:
         first = await lab.reconfigurer.begin(lab.request("ocs1:1A-3B"), run="first")
         await lab.reconfigurer.confirm(first)
         second = await lab.reconfigurer.begin(lab.request("ocs1:2A-4B"), run="second")
-        assert lab.reconfigurer.last_of("first") is first
-        assert lab.reconfigurer.last_of("second") is second
+        assert lab.reconfigurer.last_of("first") == (first,)
+        assert lab.reconfigurer.last_of("second") == (second,)
         lab.reconfigurer.forget("first")
-        assert lab.reconfigurer.last_of("first") is None
+        assert lab.reconfigurer.last_of("first") == ()
         await lab.reconfigurer.roll_back(second, "enough")
 
     run_lab(test)
