@@ -12,6 +12,7 @@ from hwd_agents.bus.protocol import Bus, Incoming, Will
 from hwd_agents.commands import Commands
 from hwd_agents.config import AgentConfig
 from hwd_agents.outbox import Outbox
+from hwd_agents.settings import Settings
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool import Spool
 from hwd_agents.watchers import Watchers
@@ -35,10 +36,11 @@ _log = logging.getLogger(__name__)
 class Agent:
     """One host.
 
-        agent = Agent(config, clock=SystemClock(), ids=RandomIds(), draws=Draws(None), bus=open_bus, sources=sources, disk=FileDisk(path))
+        agent = Agent(config, clock=SystemClock(), ids=RandomIds(), draws=Draws(None), bus=open_bus, sources=sources, disk=FileDisk(path),
+            settings_disk=FileDisk(other))
         await agent.run()
 
-    `bus` is called once, with the will of this boot. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
+    `disk` is the spool's, `settings_disk` keeps what the settings of the ports were before runs changed them. `bus` is called once, with the will of this boot. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Agent:
         bus: Callable[[Will], Bus],
         sources: Sources,
         disk: Disk,
+        settings_disk: Disk,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -63,12 +66,13 @@ class Agent:
         lost = wire.encode(wire.State(boot=self.boot, seq=0, state="lost"))
         self._bus = bus(Will(topic=self._topic("state"), payload=lost))
         self._greeted = False
-        self._described: tuple[dict[str, wire.PortNote], dict[str, Any]] = ({}, {})
+        self._described: tuple[dict[str, wire.PortNote], dict[str, Any], list[wire.HeldSetting]] = ({}, {}, [])
         self._birth_due = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._outbox = Outbox(self._spool, is_up=self._is_up, publish=self._publish_events)
         self._watchers = Watchers(config, sources, clock, self._outbox, self._spool, on_change=self._birth_due.set)
-        self._commands = Commands(config, self.boot, clock, self._watchers, self._outbox, self._spool)
+        self._settings = Settings(config.ports, sources.settings, settings_disk, on_change=self._birth_due.set)
+        self._commands = Commands(config, self.boot, clock, self._watchers, self._outbox, self._spool, self._settings)
 
     @property
     def garbage(self) -> int:
@@ -99,6 +103,7 @@ class Agent:
                 self._tasks = None
                 self._commands.close()
                 self._spool.close()
+                self._settings.close()
                 await self._say_farewell()
                 bus.cancel()
 
@@ -259,9 +264,10 @@ class Agent:
         message = wire.State(boot=self.boot, seq=self._next("state"), state=state)
         await self._bus.publish(self._topic("state"), wire.encode(message), qos=1, retain=True)
 
-    def _describe(self) -> tuple[dict[str, wire.PortNote], dict[str, Any]]:
+    def _describe(self) -> tuple[dict[str, wire.PortNote], dict[str, Any], list[wire.HeldSetting]]:
         """What of a birth is worth another one."""
-        return {port: self._watchers.note(port) for port in self._config.ports}, self._modules()
+        notes = {port: self._watchers.note(port) for port in self._config.ports}
+        return notes, self._modules(), list(self._settings.held)
 
     async def _publish_birth(self) -> None:
         self._described = self._describe()
@@ -277,6 +283,7 @@ class Agent:
             spool_oldest_seq=self._spool.oldest_seq,
             spool_next_seq=self._spool.next_seq,
             spool_lost=self._spool.lost,
+            settings=self._described[2],
         )
         await self._bus.publish(self._topic("birth"), wire.encode(message), qos=1, retain=True)
 

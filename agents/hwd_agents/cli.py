@@ -17,7 +17,9 @@ from hwd_agents.agent import Agent
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.config import AgentConfig, broker_url, load_config
 from hwd_agents.priority import ask_for_real_time
+from hwd_agents.sources.kernel_settings import KernelSettings
 from hwd_agents.sources.rtnetlink import RtnetlinkLinks
+from hwd_agents.sources.settings import SETTINGS_OF_FIRMWARE, SettingsBySource
 from hwd_agents.sources.sockets import HostSockets, NamespaceSockets, Sockets
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.sysfs import SysfsFiles
@@ -29,6 +31,7 @@ from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.disk import FileDisk
 from hwd_drivers.kit.errors import ConfigError, HwdError, RefusedError
 from hwd_drivers.kit.ids import Draws, RandomIds
+from hwd_drivers.kit.offload import Offload, ThreadOffload
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -66,25 +69,30 @@ async def _live(config: AgentConfig, folder: Path) -> None:
     shift = config.clock
     clock: Clock = system if shift is None else ShiftedClock(system, offset_s=shift.offset_s, drift_ppm=shift.drift_ppm)
     draws = Draws(None)
+    offload = ThreadOffload(1)
     agent = Agent(
         config,
         clock=clock,
         ids=RandomIds(),
         draws=draws,
         bus=lambda will: MqttBus(lambda: broker_url(config), f"hwd-{config.testbed}-{config.host}", clock, draws, will),
-        sources=open_sources(config, clock),
+        sources=open_sources(config, clock, offload),
         disk=FileDisk(folder / "events"),
+        settings_disk=FileDisk(folder / "settings"),
     )
     life = asyncio.create_task(agent.run(), name=f"hwd:{config.host}/agent")
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, life.cancel)
     logging.getLogger(__name__).info("hwd-agent %s for %s, boot %s", version("hwd-agents"), config.host, agent.boot)
-    with contextlib.suppress(asyncio.CancelledError):
-        await life
+    try:
+        with contextlib.suppress(asyncio.CancelledError):
+            await life
+    finally:
+        offload.close()
 
 
-def open_sources(config: AgentConfig, clock: Clock) -> Sources:
+def open_sources(config: AgentConfig, clock: Clock, offload: Offload) -> Sources:
     """The sources that the configuration names. Nothing is opened before the agent runs."""
     kernel, twin = config.sources.kernel, config.sources.twin
     twins = None if twin is None else TwinSources(TcpDialer(), twin.address, clock, host=config.host)
@@ -98,8 +106,13 @@ def open_sources(config: AgentConfig, clock: Clock) -> Sources:
     link_note = SourceNote(sees=["carrier", "interface"], origin=config.origin)
     datagrams_note = SourceNote(sees=["ready"], origin=config.origin)
     links, datagrams = RtnetlinkLinks(sockets, clock), InterfaceDatagrams(sockets, clock)
+    settings = KernelSettings(sockets, offload)
     if twins is not None:
-        return twins.sources(link=(links, link_note), datagrams=(datagrams, datagrams_note))
+        return twins.sources(
+            link=(links, link_note),
+            datagrams=(datagrams, datagrams_note),
+            settings=SettingsBySource(twins.settings, SETTINGS_OF_FIRMWARE, settings),
+        )
     life = BOOT_ID.read_text().strip()
     return Sources(
         link=links,
@@ -108,6 +121,7 @@ def open_sources(config: AgentConfig, clock: Clock) -> Sources:
         datagrams_note=lambda: datagrams_note,
         life=lambda: life,
         files=SysfsFiles(clock, root=Path(kernel.sysfs), origin=config.origin),
+        settings=settings,
     )
 
 

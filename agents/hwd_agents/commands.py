@@ -8,6 +8,7 @@ import msgspec
 
 from hwd_agents.config import AgentConfig
 from hwd_agents.outbox import Outbox
+from hwd_agents.settings import Settings
 from hwd_agents.spool import Spool
 from hwd_agents.watchers import Watchers
 from hwd_agents.wire import Command, Peer
@@ -43,6 +44,17 @@ class _Resend(msgspec.Struct, frozen=True, kw_only=True):
     upto_seq: int
 
 
+class _Set(msgspec.Struct, frozen=True, kw_only=True):
+    run: str
+    port: str
+    setting: str
+    value: Any
+
+
+class _PutBack(msgspec.Struct, frozen=True, kw_only=True):
+    run: str
+
+
 class Commands:
     """Does what commands say. Data of the replies:
 
@@ -51,10 +63,19 @@ class Commands:
     | observe, settle | at_ns, ports: {port: {light, firmware, carrier, rdma, ready: Observation}} |
     | resend | here: how many of them are still in the spool; oldest_seq: the oldest of this boot |
     | refresh | at_ns, ports: {port: PortNote}, states: {port: {light, firmware, carrier, rdma: bool or None}} |
+    | set | before, after: the states, as `hwd_agents.sources.settings` has them |
+    | put-back | back: [{port, setting, state}], left: [{port, setting, why}] |
     """
 
     def __init__(
-        self, config: AgentConfig, boot: str, clock: Clock, watchers: Watchers, outbox: Outbox, spool: Spool
+        self,
+        config: AgentConfig,
+        boot: str,
+        clock: Clock,
+        watchers: Watchers,
+        outbox: Outbox,
+        spool: Spool,
+        settings: Settings,
     ) -> None:
         self._config = config
         self._boot = boot
@@ -62,6 +83,7 @@ class Commands:
         self._watchers = watchers
         self._outbox = outbox
         self._spool = spool
+        self._settings = settings
         self._outcomes: dict[str, asyncio.Future[Outcome]] = {}
         self._observed: dict[str, tuple[str, ...]] = {}  # by reconfiguration: its ports
         self._ends: dict[str, asyncio.TimerHandle] = {}
@@ -112,8 +134,13 @@ class Commands:
                 return self._resend
             case "refresh":
                 return self._refresh
+            case "set":
+                return self._set
+            case "put-back":
+                return self._put_back
             case _:
-                raise RefusedError("this agent does not know it; there are observe, settle, resend and refresh")
+                known = "observe, settle, resend, refresh, set and put-back"
+                raise RefusedError(f"this agent does not know it; there are {known}")
 
     async def _observe(self, arguments: dict[str, Any]) -> dict[str, Any]:
         asked = msgspec.convert(arguments, _Observe)
@@ -151,6 +178,13 @@ class Commands:
             "ports": {port: msgspec.to_builtins(self._watchers.note(port)) for port in ports},
             "states": {port: self._watchers.states(port) for port in ports},
         }
+
+    async def _set(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        asked = msgspec.convert(arguments, _Set)
+        return await self._settings.set(asked.run, self._port(asked.port), asked.setting, asked.value)
+
+    async def _put_back(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return await self._settings.put_back(msgspec.convert(arguments, _PutBack).run)
 
     def _observations(self, ports: tuple[str, ...]) -> dict[str, Any]:
         seen = {

@@ -59,8 +59,21 @@ class PortNote(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, SourceNote]
 
 
+class HeldSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting of a port that `run` changed and that was not put back yet. `value` is what it was first set to, `before` the state it had until then."""
+
+    run: str
+    port: str
+    setting: str
+    value: Any
+    before: Any
+
+
 class Birth(Message, frozen=True, kw_only=True, tag="birth"):
-    """Sent at every connect: the whole inventory. `spool_next_seq` is the sequence number that the next event will have."""
+    """Sent at every connect, and when the inventory changed: the whole of it. `spool_next_seq` is the sequence number that the next event will have.
+
+    `settings` are those that are still as a run has set them, in the order in which they were changed.
+    """
 
     host: str
     testbed: str
@@ -71,6 +84,7 @@ class Birth(Message, frozen=True, kw_only=True, tag="birth"):
     spool_oldest_seq: int
     spool_next_seq: int
     spool_lost: int
+    settings: list[HeldSetting] = []
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +144,8 @@ class Command(Message, frozen=True, kw_only=True, tag="command"):
     | settle | reconfiguration: stop observing it |
     | resend | boot, from_seq, upto_seq: send these events again |
     | refresh | nothing: read everything now, report what differs |
+    | set | run, port, setting, value: change a setting of a port, for this run |
+    | put-back | run: make all as it was before this run changed it |
     """
 
     id: str

@@ -15,6 +15,7 @@ from hwd_agents.config import broker_url, load_config
 from hwd_drivers.kit.clock import ShiftedClock, SystemClock
 from hwd_drivers.kit.disk import FileDisk
 from hwd_drivers.kit.ids import Draws, RandomIds
+from hwd_drivers.kit.offload import ThreadOffload
 
 
 async def main(path: str, offset_s: str, drift_ppm: str) -> None:
@@ -30,8 +31,9 @@ async def main(path: str, offset_s: str, drift_ppm: str) -> None:
         ids=RandomIds(),
         draws=draws,
         bus=lambda will: MqttBus(broker_url(config), f"bench-{config.host}", clock, draws, will),
-        sources=open_sources(config, clock),
+        sources=open_sources(config, clock, ThreadOffload(1)),
         disk=FileDisk(folder / "events"),
+        settings_disk=FileDisk(folder / "settings"),
     )
     life = asyncio.create_task(agent.run())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, life.cancel)

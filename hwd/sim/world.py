@@ -77,6 +77,7 @@ class World:
         self._addresses: Mapping[str, str] = {}
         self.journal_disk = MemoryDisk()
         self._spools = {name: MemoryDisk() for name in testbed.hosts}
+        self._settings = {name: MemoryDisk() for name in testbed.hosts}
         self._lives: dict[str, int] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.rack = TwinRack(
@@ -117,6 +118,7 @@ class World:
                 bus=lambda will: MemoryBus(self.broker, name, clock, will),
                 sources=sources.sources(),
                 disk=self._spools[host],
+                settings_disk=self._settings[host],
             )
         self._start(name, agent.run())
 
@@ -132,6 +134,7 @@ class World:
             self.journal_disk.crash()
         else:
             self._spools[node.removeprefix("agent ")].crash()
+            self._settings[node.removeprefix("agent ")].crash()
 
     async def stop(self, node: str) -> None:
         """As SIGTERM does."""

@@ -1,19 +1,27 @@
 """A simulated host as its agent sees it over the host wire: links, PHYs, modules, RDMA files, datagrams."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from ipaddress import IPv4Address
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Interface, IPv6Interface, ip_interface
 
 from hwd.model.instant import Origin
 from hwd.model.testbed import Host, NicPort, NicPortId
 from hwd.twin.nic import Nic, NicChange, What
 from hwd_agents.sources.hostwire import HostWireServer, LinkState
 from hwd_agents.sources.link import OperState
+from hwd_agents.sources.settings import Setting
 from hwd_agents.sources.sff8636 import build_memory
 from hwd_agents.wire import SourceNote
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
 
 FIRST_IFINDEX = 100
+
+UDP_OVERHEAD_BYTES = 28
+"""Of IPv4 and UDP."""
+
+ChangeNic = Callable[[NicPortId, Callable[[Nic, int], None]], None]
+"""Do something to a NIC port, with the time, and let the rack see to what comes of it."""
 
 Deliver = Callable[[NicPortId, tuple[str, int], tuple[str, int], bytes], None]
 """A datagram leaves a port: (port, source, target, payload)."""
@@ -27,6 +35,16 @@ class _Port:
     tx_dbm: tuple[float, ...]
     ups: int = 0
     downs: int = 0
+    mtu: int = 1500
+    unplugged: bool = False
+    addresses: set[IPv4Interface | IPv6Interface] = field(default_factory=set)
+
+    def takes(self, target: str, payload: bytes) -> bool:
+        """Whether a datagram to `target` is for this port, and short enough."""
+        return any(str(address.ip) == target for address in self.addresses) and self.fits(payload)
+
+    def fits(self, payload: bytes) -> bool:
+        return len(payload) + UDP_OVERHEAD_BYTES <= self.mtu
 
 
 class HostTwin:
@@ -46,13 +64,22 @@ class HostTwin:
         links_here: bool,
         light_origin: Origin,
         deliver: Deliver,
+        change_nic: ChangeNic,
     ) -> None:
         self.name = host.name
         self.life = life
         self._links_here = links_here
         self._deliver = deliver
+        self._change_nic = change_nic
+        self.clock_step_s = 0.0
         self._ports = {
-            port.interface: _Port(port=port, nic=nics[port.id], ifindex=FIRST_IFINDEX + index, tx_dbm=tx_dbm[port.id])
+            port.interface: _Port(
+                port=port,
+                nic=nics[port.id],
+                ifindex=FIRST_IFINDEX + index,
+                tx_dbm=tx_dbm[port.id],
+                addresses=set() if port.ip is None else {ip_interface(port.ip)},
+            )
             for index, port in enumerate(host.ports)
         }
         self._by_id = {port.port.id: port for port in self._ports.values()}
@@ -91,9 +118,19 @@ class HostTwin:
     def arrived(self, id: NicPortId, source: tuple[str, int], target: tuple[str, int], payload: bytes) -> None:
         """A datagram came out of the fibre of a port. It is dropped without carrier, and when it is for another address: a wrong patch brings such."""
         port = self._by_id[id]
-        if self._links_here and port.nic.is_up(What.CARRIER) and target[0] == port.port.ip_address:
+        if self._links_here and port.nic.is_up(What.CARRIER) and port.takes(target[0], payload):
             for wire in self._wires:
                 wire.tell_datagram(port.port.interface, source, target, payload)
+
+    def unplug(self, id: NicPortId, on: bool) -> None:
+        """Take the module of a port out, or put it back; its light is the rack's."""
+        self._by_id[id].unplugged = on
+
+    def step_clock(self, step_s: float) -> None:
+        """From now on the host's clock is off by so much, all steps together."""
+        self.clock_step_s = step_s
+        for wire in self._wires:
+            wire.tell_clock_step(step_s)
 
     def hang_up(self) -> None:
         """End the wires to agents."""
@@ -110,6 +147,8 @@ class HostTwin:
 
     def module(self, interface: str) -> bytes:
         port = self._find(interface)
+        if port.unplugged:
+            raise LinkError(f"{port.port.id}: there is no module in it")
         return build_memory(
             vendor="hwd twin",
             part=port.nic.module.type[:16],
@@ -124,8 +163,41 @@ class HostTwin:
 
     def on_datagram(self, interface: str, source: tuple[str, int], target: tuple[str, int], payload: bytes) -> None:
         port = self._find(interface)
-        if self._links_here and port.nic.is_up(What.CARRIER):
+        if self._links_here and port.nic.is_up(What.CARRIER) and port.fits(payload):
             self._deliver(port.port.id, source, target, payload)
+
+    def read_setting(self, interface: str, setting: Setting, value: Json) -> Json:
+        port = self._find(interface)
+        match setting:
+            case Setting.AUTONEG:
+                return {"autoneg": port.nic.autoneg, "speed": None, "duplex": None, "ours": "0", "bits": 0}
+            case Setting.FEC:
+                return {"auto": port.nic.fec is None, "modes": list(port.nic.fec or ())}
+            case Setting.MTU if self._links_here:
+                return port.mtu
+            case Setting.ADDRESS if self._links_here:
+                return ip_interface(str(value)) in port.addresses
+            case _:
+                raise RefusedError(f"{port.port.id}: {setting}: a twin host without a kernel has no such thing")
+
+    def change_setting(self, interface: str, setting: Setting, value: Json, state: Json) -> None:
+        port = self._find(interface)
+        match setting, state:
+            case Setting.AUTONEG, {"autoneg": bool(on)}:
+                self._change_nic(port.port.id, lambda nic, now_ns: nic.negotiate(now_ns, on))
+            case Setting.FEC, {"auto": bool(auto), "modes": [*modes]}:
+                fec = None if auto else tuple(map(str, modes))
+                if fec != port.nic.fec:
+                    port.nic.fec = fec
+                    self._change_nic(port.port.id, lambda nic, now_ns: nic.restart(now_ns))
+            case Setting.MTU, int(mtu) if self._links_here:
+                port.mtu = mtu
+                for wire in self._wires:
+                    wire.tell_link(self._link(port))
+            case Setting.ADDRESS, bool(there) if self._links_here:
+                (port.addresses.add if there else port.addresses.discard)(ip_interface(str(value)))
+            case _:
+                raise RefusedError(f"{port.port.id}: {setting}: a twin host cannot be given {state!r}")
 
     def attached(self, wire: HostWireServer) -> None:
         self._wires.append(wire)
@@ -149,6 +221,7 @@ class HostTwin:
             carrier_changes=port.ups + port.downs,
             carrier_ups=port.ups,
             carrier_downs=port.downs,
+            mtu=port.mtu,
         )
 
 

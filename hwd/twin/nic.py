@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hwd.model.testbed import Module, NicPortId
-from hwd.twin.timing import NicTiming
+from hwd.twin.timing import NicTiming, nic_timing
+from hwd_drivers.kit.errors import RefusedError
 
 NEVER_S = 1e9
 """Dwell of a link that was never taken down before."""
@@ -42,6 +43,8 @@ class Nic:
     own: until then the far end sends remote fault, which keeps the lit end down. Whose light the far end reads does not matter, here as with real NICs: a
     ring of three one-way circuits comes up. Another sender, or the loss of either light, takes everything down.
 
+    Auto-negotiation and FEC are its own: a change of them takes its link down, and the times are those of the NIC with that negotiation.
+
     A link that is taken down sooner than `RAPID_S` after it was taken down before (up, or on its way up) comes back slower.
     """
 
@@ -60,6 +63,13 @@ class Nic:
         self._taken_down_ns: int | None = None
         self._dwell_s = NEVER_S
         self._changes: list[NicChange] = []
+        self.autoneg = timing.autoneg
+        self.fec: tuple[str, ...] | None = None
+        """The modes that are set; None while the NIC chooses."""
+        self.firmware_more_s = 0.0
+        """A fault: its firmware takes so much longer each time from now on."""
+        self.stuck = False
+        """A fault: its PHY stays down, and it sends remote fault, whatever light there is."""
 
     def is_up(self, what: What) -> bool:
         return self._up[what]
@@ -73,9 +83,13 @@ class Nic:
     def reads(self) -> bool:
         """Whether this port can read what it receives; while it cannot it sends remote fault."""
         module = self.module
-        return self.sender is not None and all(
-            power_dbm is not None and not lost and module.rx_min_dbm <= power_dbm <= module.rx_max_dbm
-            for power_dbm, lost in zip(self.lanes_dbm, self._los, strict=True)
+        return (
+            not self.stuck
+            and self.sender is not None
+            and all(
+                power_dbm is not None and not lost and module.rx_min_dbm <= power_dbm <= module.rx_max_dbm
+                for power_dbm, lost in zip(self.lanes_dbm, self._los, strict=True)
+            )
         )
 
     def take_latched_los(self) -> tuple[bool, ...]:
@@ -104,7 +118,33 @@ class Nic:
         if not (self.reads and far_end_reads):
             self._take_down(now_ns)
         elif self._due is None and not self.is_up(What.PHY):
-            self._due = now_ns + _ns(self.timing.draw_firmware_s(self._rng, dwell_s=self._dwell_s)), What.PHY
+            firmware_s = self.timing.draw_firmware_s(self._rng, dwell_s=self._dwell_s) + self.firmware_more_s
+            self._due = now_ns + _ns(firmware_s), What.PHY
+
+    def negotiate(self, now_ns: int, on: bool) -> None:
+        """Switch auto-negotiation. Call `settle` after it. Raises RefusedError where nobody knows how long this NIC takes then."""
+        if on is self.autoneg:
+            return
+        if self.timing.other is None:
+            raise RefusedError(
+                f"{self.id}: auto-negotiation {'on' if on else 'off'}: there is no figure of it for the NIC timing {self.timing.name}"
+            )
+        self.timing, self.autoneg = nic_timing(self.timing.other), on
+        self.restart(now_ns)
+
+    def restart(self, now_ns: int) -> None:
+        """Take the link down, as a change of its configuration does; `settle` starts it again."""
+        self._pass(now_ns - 1)
+        self._take_down(now_ns)
+
+    def flap(self, now_ns: int, down_s: float) -> None:
+        """Let the carrier fall for `down_s`; the PHY and the light stay. Nothing, where there is no carrier."""
+        self._pass(now_ns - 1)
+        if not self.is_up(What.CARRIER):
+            return
+        for what in (What.RDMA, What.CARRIER):
+            self._set(what, False, now_ns)
+        self._due = now_ns + _ns(down_s), What.CARRIER
 
     def next_ns(self) -> int | None:
         """When `advance` has something to do."""

@@ -30,6 +30,12 @@ class AgentProcess:
         self._config = config
         self._log_file = log_file
         self._on_pid = on_pid
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash; `run` starts it again. Nothing, while it is dead."""
+        if self._process is not None:
+            self._process.kill()
 
     async def run(self) -> None:
         """Keep it alive until cancelled; then it is told to end, and killed after `END_WITHIN_S`."""
@@ -45,6 +51,7 @@ class AgentProcess:
             finally:
                 if not ended.done():
                     await _end(process, ended)
+            self._process = None
             self._on_pid(None)
             deaths += 1
             log.log(
@@ -66,6 +73,7 @@ class AgentProcess:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True
             )
+        self._process = process
         self._on_pid(process.pid)
         return process, _watch(process)
 

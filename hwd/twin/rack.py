@@ -133,6 +133,20 @@ class TwinRack:
         """The ports that read the light of `sender` now."""
         return tuple(self._receivers.get(sender, ()))
 
+    # --- settings and faults
+
+    def change_nic(self, id: NicPortId, change: Callable[[Nic, int], None]) -> None:
+        """Do something to a NIC port, with the time, and let it and those that get its light start or stop."""
+        now_ns = self._clock.monotonic_ns()
+        others = self._lit_by([id])
+        self._apply(now_ns, [id, *others])
+        change(self.nics[id], now_ns)
+        self._settle(now_ns, [id, *others], lambda: None)
+
+    def change_light(self, change: Callable[[Rays], Touched]) -> None:
+        """Do something to the light, and let it have its effects."""
+        self._light_changed(self._clock.monotonic_ns(), change(self._rays))
+
     # --- light
 
     def _mirror_changed(self, switch: str, now_ns: int) -> None:
@@ -160,7 +174,11 @@ class TwinRack:
             nic.receive(now_ns, sender=received.sender, lanes_dbm=received.lanes_dbm)
         others = self._lit_by(touched.receivers)
         self._apply(now_ns, others)
-        settled = ids + others
+        self._settle(now_ns, ids + others, lambda: self._redirect(ids, lost))
+
+    def _settle(self, now_ns: int, settled: Iterable[NicPortId], redirect: Callable[[], None]) -> None:
+        """Let ports start or stop, now that all is set; what they lose by it comes before `redirect`, what they gain after it."""
+        settled = list(settled)
         for id in settled:
             self.nics[id].settle(now_ns, far_end_reads=self._far_end_reads(self.nics[id].sender))
         after_ns = max(now_ns, self._clock.monotonic_ns())
@@ -168,7 +186,7 @@ class TwinRack:
         for change in changes:
             if not change.up:
                 self._changed(change, now_ns, after_ns)
-        self._redirect(ids, lost)
+        redirect()
         for change in changes:
             if change.up:
                 self._changed(change, now_ns, after_ns)
@@ -301,6 +319,7 @@ class TwinRack:
             links_here=not self._is_kernel(host.name),
             light_origin=self._light_origin(),
             deliver=self._deliver,
+            change_nic=self.change_nic,
         )
         return sent_dbm
 

@@ -56,7 +56,33 @@ class Rays:
         """Who enters a switch end, by transmitter, with the loss."""
         self._lit: dict[FibreEnd, dict[FibreEnd, float]] = {}
         """Who arrives at a receiver's fibre, by transmitter, with the loss."""
+        self._weaker_db: dict[NicPortId, float] = {}
+        self._silent: dict[NicPortId, None] = {}
+        self._deaf: dict[NicPortId, None] = {}
         self._follow(self._rays)
+
+    def weaken(self, id: NicPortId, loss_db: float) -> Touched:
+        """From now on a port sends so much less."""
+        self._weaker_db[id] = loss_db
+        rays = [ray for source, ray in self._rays.items() if port_of(source) == id]
+        receivers = dict.fromkeys(port_of(end) for ray in rays for end in ray.receivers)
+        return Touched(receivers=tuple(receivers), switch_ends=tuple(end for ray in rays for end in ray.entered))
+
+    def silence(self, id: NicPortId, on: bool) -> Touched:
+        """From now on none of a port's light comes into its fibre, or (`on` false) all of it."""
+        if on:
+            self._silent[id] = None
+        else:
+            self._silent.pop(id, None)
+        return self._follow([source for source in self._rays if port_of(source) == id])
+
+    def deafen(self, id: NicPortId, on: bool) -> Touched:
+        """From now on no light comes out of the fibre of a port, or (`on` false) all that is in it."""
+        if on:
+            self._deaf[id] = None
+        else:
+            self._deaf.pop(id, None)
+        return Touched(receivers=(id,))
 
     def pass_through(self, switch: str, passing: Mapping[Crossconnect, float]) -> Touched:
         """From now on these crossconnects of a switch let light through, each with its loss in dB."""
@@ -84,7 +110,7 @@ class Rays:
         lanes_dbm: list[float | None] = []
         senders: list[FibreEnd] = []
         for end in port.ends(Side.RX):
-            arriving = self._lit.get(end, {})
+            arriving = {} if id in self._deaf else self._lit.get(end, {})
             senders += arriving
             lanes_dbm += self._lanes(arriving, port.module, end)
         owners = {port_of(source) for source in senders}
@@ -116,7 +142,7 @@ class Rays:
             for crossconnect, loss in crossconnects.items()
         }
         fresh: dict[FibreEnd, _Ray] = {source: _Ray() for source in sources}
-        for trace in self._map.traces(passing, sources):
+        for trace in self._map.traces(passing, [one for one in sources if port_of(one) not in self._silent]):
             self._enter(fresh[trace.source], trace)
         receivers: dict[NicPortId, None] = {}
         switch_ends: dict[FibreEnd, None] = {}
@@ -145,6 +171,8 @@ class Rays:
         sent = self._sent_dbm.get(port_of(source))
         if sent is None:
             sent = (like.tx_max_dbm - PACKET_BELOW_MAX_DB,) * like.lanes
+        if weaker_db := self._weaker_db.get(port_of(source)):
+            sent = tuple(power_dbm - weaker_db for power_dbm in sent)
         return sent[source.lane - 1 : source.lane] if source.lane else sent
 
     def _sends(self, id: NicPortId) -> bool:

@@ -6,7 +6,7 @@ await serve_rack(testbed, run_dir=run_dir(testbed.name))    # until SIGTERM or S
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -20,6 +20,7 @@ from hwd.config.places import Announcement, RackPlace
 from hwd.model.testbed import Testbed
 from hwd.twin.agents import agent_config
 from hwd.twin.control import ControlSession
+from hwd.twin.faults import RackFaults
 from hwd.twin.kernel import Keeper, NamespacesUnavailableError
 from hwd.twin.kernelside import KernelNetwork, kernel_hosts
 from hwd.twin.processes import AgentProcess
@@ -29,7 +30,7 @@ from hwd_agents.config import BrokerFrom, KernelConfig, SourcesConfig, SpoolConf
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError, LinkError
+from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.kit.ids import RandomIds
 
 SOCKET_PATH_LIMIT_BYTES: Final = 107  # sun_path of a Unix socket, without its closing zero
@@ -76,7 +77,9 @@ class _Rack:
         keeper: Keeper | None,
         place: RackPlace,
         announce: Callable[[RackPlace], None],
+        agents: dict[str, AgentProcess],
     ) -> None:
+        self._agents = agents
         self.testbed = testbed
         self.place = place
         self._write = announce
@@ -114,7 +117,10 @@ class _Rack:
         )
         stack.push_async_callback(rack.close)
         addresses = await rack.start()
-        control = await dialer.listen(partial(ControlSession, rack.switches), f"unix:{run_dir / CONTROL}")
+        agents: dict[str, AgentProcess] = {}
+        faults = RackFaults(rack, kill_agent=partial(_kill, agents))
+        stack.callback(faults.close)
+        control = await dialer.listen(partial(ControlSession, faults), f"unix:{run_dir / CONTROL}")
         stack.push_async_callback(control.close)
         kept = {host.name for host in kernel_hosts(testbed)}
         path = None if keeper is None else str(keeper.path)
@@ -133,14 +139,14 @@ class _Rack:
             control=str(run_dir / CONTROL),
             truth=str(run_dir / "truth.jsonl"),
         )
-        return cls(testbed, run_dir, keeper=keeper, place=place, announce=announce)
+        return cls(testbed, run_dir, keeper=keeper, place=place, announce=announce, agents=agents)
 
     async def live(self, mqtt_from: Path, *, with_agents: bool) -> None:
         """Run agents until cancelled; raises LinkError when the keeper dies, whose namespaces die with it."""
         tasks: list[asyncio.Task[None]] = []
         async with asyncio.TaskGroup() as group:
             for host in self.place.hosts if with_agents else ():
-                agent = AgentProcess(
+                agent = self._agents[host] = AgentProcess(
                     host,
                     config=self._write_config(host, mqtt_from),
                     log_file=self._run_dir / f"agent-{host}.log",
@@ -187,6 +193,12 @@ class _Rack:
         path = self._run_dir / f"agent-{host}.yaml"
         path.write_text(yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False))
         return path
+
+
+def _kill(agents: Mapping[str, AgentProcess], host: str) -> None:
+    if (agent := agents.get(host)) is None:
+        raise RefusedError(f"{host}: this rack was started without agents")
+    agent.kill()
 
 
 def without_kernel(testbed: Testbed) -> Testbed:

@@ -52,6 +52,7 @@ class Lab:
         self.dialer = MemoryDialer(MemoryNet(latency_s=LATENCY_S, nodes=self.nodes))
         self.hosts = {name: PlayedHost(name) for name in ("h0", "h1")}
         self.disks = {name: MemoryDisk() for name in self.hosts}
+        self.setting_disks = {name: MemoryDisk() for name in self.hosts}
         self.agents: dict[str, Agent] = {}
         self.lives: dict[str, asyncio.Task[None]] = {}
         self.bus = MemoryBus(self.broker, "daemon", self.clock)
@@ -79,6 +80,7 @@ class Lab:
                 bus=lambda will: MemoryBus(self.broker, name, clock, will),
                 sources=TwinSources(self.dialer, f"mem:{name}", clock, host=name).sources(),
                 disk=self.disks[name],
+                settings_disk=self.setting_disks[name],
             )
             await agent.run()
 
@@ -306,7 +308,7 @@ def test_late_and_foreign_commands_do_nothing() -> None:
             assert foreign.outcome == "expired"
             unknown = await one.ask("h0", "reboot")
             assert unknown.outcome == "refused"
-            assert "observe, settle, resend and refresh" in unknown.why
+            assert "observe, settle, resend, refresh, set and put-back" in unknown.why
             wrong = await one.ask("h0", "observe", reconfiguration="r", for_s=1, peers=[{"port": "h0.eth0"}])
             assert wrong.outcome == "refused"
             assert "peer" in wrong.why

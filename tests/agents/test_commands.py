@@ -8,6 +8,7 @@ import pytest
 from hwd_agents.commands import REMEMBERED, Commands, Outcome
 from hwd_agents.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
 from hwd_agents.outbox import Outbox
+from hwd_agents.settings import Settings
 from hwd_agents.spool import Spool
 from hwd_agents.watchers import Watchers
 from hwd_agents.wire import Command, Event
@@ -35,7 +36,8 @@ class Asked:
         self.spool = Spool(MemoryDisk(), boot="b1", clock=one.clock, limit_bytes=1 << 20)
         self.outbox = Outbox(self.spool, is_up=lambda: True, publish=self._publish)
         self.watchers = Watchers(config, one.sources["h0"], one.clock, self.outbox, self.spool, on_change=lambda: None)
-        self.commands = Commands(config, "b1", one.clock, self.watchers, self.outbox, self.spool)
+        settings = Settings(config.ports, one.sources["h0"].settings, MemoryDisk(), on_change=lambda: None)
+        self.commands = Commands(config, "b1", one.clock, self.watchers, self.outbox, self.spool, settings)
         one.run(self.outbox)
         for watcher in (self.watchers.link, self.watchers.optics, self.watchers.firmware, self.watchers.probe):
             one.run(watcher)

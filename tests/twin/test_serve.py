@@ -13,8 +13,9 @@ import pytest
 
 from hwd.config.places import is_held
 from hwd.config.testbed import load_testbed
+from hwd.model.fault import Clear, Deny, Fault, Reset, Slow, Stick
 from hwd.model.testbed import Testbed
-from hwd.twin.control import AnyFault, Clear, Deny, Reset, Slow, Stick, ask
+from hwd.twin.control import ask
 from hwd.twin.processes import AGAIN_AFTER_S
 from hwd_agents.config import load_config
 from hwd_drivers.kit import registry
@@ -198,7 +199,7 @@ async def test_faults_are_set_while_it_runs(
     with pytest.raises(DeviceError, match="SROF"):
         await change(switch, ["1A-3B"])
     await change(switch, ["1A-3B"])
-    ask(control, Stick(switch="ocs1", ends=["5A"]))
+    ask(control, Stick(switch="ocs1", ends=("5A",)))
     await change(switch, ["5A-6B"])
     deadline_s = asyncio.get_running_loop().time() + 5
     readings = await switch.read_crossconnects(deadline_s=deadline_s)
@@ -212,9 +213,9 @@ async def test_faults_are_set_while_it_runs(
         assert isinstance(await switch.lost(), LinkError)
     await switch.close()
 
-    wrong: list[tuple[AnyFault, str]] = [
-        (Reset(switch="ocs9"), "'ocs9' is no switch twin of this rack; it has ocs1"),
-        (Stick(switch="ocs1", ends=["99A"]), "has no port 99A"),
+    wrong: list[tuple[Fault, str]] = [
+        (Reset(switch="ocs9"), "no switch ocs9 in testbed small; it has ocs1"),
+        (Stick(switch="ocs1", ends=("99A",)), "has no port 99A"),
     ]
     for fault, why in wrong:
         with pytest.raises(ConfigError, match=why):

@@ -14,15 +14,17 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from typing_extensions import override
 
 from hwd_agents.sources.link import OperState
+from hwd_agents.sources.settings import Setting, parse_setting
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import HwdError, ProtocolError
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import HwdError, ProtocolError, RefusedError
 
 VERSION: Final = 1
 FRAME_LIMIT_BYTES: Final = 1 << 20
@@ -80,6 +82,25 @@ class ReadFile(_Frame, frozen=True, kw_only=True, tag="read-file"):
     path: str
 
 
+class ReadSetting(_Frame, frozen=True, kw_only=True, tag="read-setting"):
+    """The state of what `value` is about (`hwd_agents.sources.settings`); answered by SettingRead or Refused."""
+
+    id: int
+    interface: str
+    setting: str
+    value: Any
+
+
+class ChangeSetting(_Frame, frozen=True, kw_only=True, tag="change-setting"):
+    """Bring what `value` is about into `state`; answered by SettingRead or Refused."""
+
+    id: int
+    interface: str
+    setting: str
+    value: Any
+    state: Any
+
+
 class OpenPort(_Frame, frozen=True, kw_only=True, tag="open-port"):
     """Answered by Opened; `port` 0 takes a free one."""
 
@@ -111,6 +132,14 @@ class Welcome(_Frame, frozen=True, kw_only=True, tag="welcome"):
     host: str
     life: str
     notes: dict[str, SourceNote]
+    clock_step_s: float = 0.0
+    """How far its clock was stepped so far, all steps together."""
+
+
+class ClockStepped(_Frame, frozen=True, kw_only=True, tag="clock-stepped"):
+    """The host's clock was stepped; `clock_step_s` is all steps together."""
+
+    clock_step_s: float
 
 
 class LinkTold(_Frame, frozen=True, kw_only=True, tag="link"):
@@ -154,16 +183,36 @@ class Opened(_Frame, frozen=True, kw_only=True, tag="opened"):
     port: int
 
 
+class SettingRead(_Frame, frozen=True, kw_only=True, tag="setting-read"):
+    """The state now."""
+
+    id: int
+    state: Any
+
+
 class Refused(_Frame, frozen=True, kw_only=True, tag="refused"):
-    """The question `id` cannot be answered; 0: the Hello."""
+    """The question `id` cannot be answered; 0: the Hello. `forbidden`: it will not be, however often it is asked."""
 
     id: int
     why: str
+    forbidden: bool = False
 
 
-FromAgent = Hello | Refresh | ReadModule | ReadFile | OpenPort | ClosePort | Datagram
-FromTwin = Welcome | LinkTold | PhyTold | SnapshotEnd | Module | File | Opened | Refused | Datagram
-Answer = Module | File | Opened | Refused | SnapshotEnd
+FromAgent = Hello | Refresh | ReadModule | ReadFile | ReadSetting | ChangeSetting | OpenPort | ClosePort | Datagram
+FromTwin = (
+    Welcome
+    | ClockStepped
+    | LinkTold
+    | PhyTold
+    | SnapshotEnd
+    | Module
+    | File
+    | SettingRead
+    | Opened
+    | Refused
+    | Datagram
+)
+Answer = Module | File | SettingRead | Opened | Refused | SnapshotEnd
 
 FrameT = TypeVar("FrameT")
 
@@ -220,6 +269,8 @@ class TwinHost(Protocol):
     name: str
     life: str
     """Another one whenever the counters of its links start anew."""
+    clock_step_s: float
+    """How far its clock was stepped so far."""
     notes: Mapping[str, SourceNote]
     """What its sources see, by name: link, datagrams, module, file, phy. One that is missing is not there."""
 
@@ -237,6 +288,14 @@ class TwinHost(Protocol):
 
     def file(self, path: str) -> str | None:
         """The text of a file under /sys, None where there is none."""
+        ...
+
+    def read_setting(self, interface: str, setting: Setting, value: Json) -> Json:
+        """The state of what `value` is about. Raises RefusedError where this host does not have it."""
+        ...
+
+    def change_setting(self, interface: str, setting: Setting, value: Json, state: Json) -> None:
+        """Bring what `value` is about into `state`. Raises RefusedError where this host cannot."""
         ...
 
     def on_datagram(self, interface: str, source: tuple[str, int], target: tuple[str, int], payload: bytes) -> None:
@@ -292,6 +351,10 @@ class HostWireServer(asyncio.Protocol):
         """The PHY of `interface` came up or went down."""
         self._send(PhyTold(interface=interface, up=up, snapshot=False, stamp_ns=self._stamp(stamp_ns)))
 
+    def tell_clock_step(self, clock_step_s: float) -> None:
+        """The host's clock is off by so much from now on, all steps together."""
+        self._send(ClockStepped(clock_step_s=clock_step_s))
+
     def tell_datagram(
         self,
         interface: str,
@@ -326,6 +389,10 @@ class HostWireServer(asyncio.Protocol):
                 self._answer(number, lambda: Module(id=number, memory=self._host.module(interface)))
             case ReadFile(id=number, path=path):
                 self._answer(number, lambda: File(id=number, text=self._host.file(path)))
+            case ReadSetting(id=number, interface=interface, setting=name, value=value):
+                self._answer(number, lambda: self._read_setting(number, interface, name, value))
+            case ChangeSetting(id=number, interface=interface, setting=name, value=value, state=state):
+                self._answer(number, lambda: self._change_setting(number, interface, name, value, state))
             case OpenPort(id=number, interface=interface, port=port):
                 self._answer(number, lambda: Opened(id=number, port=self._open(interface, port)))
             case ClosePort(interface=interface, port=port):
@@ -341,7 +408,14 @@ class HostWireServer(asyncio.Protocol):
             self._send(Refused(id=0, why=why))
             self.close()
             return
-        self._send(Welcome(host=self._host.name, life=self._host.life, notes=dict(self._host.notes)))
+        self._send(
+            Welcome(
+                host=self._host.name,
+                life=self._host.life,
+                notes=dict(self._host.notes),
+                clock_step_s=self._host.clock_step_s,
+            )
+        )
         self._snapshot(0)
         self._attached = True
         self._host.attached(self)
@@ -358,8 +432,15 @@ class HostWireServer(asyncio.Protocol):
         try:
             frame = answer()
         except HwdError as error:
-            frame = Refused(id=number, why=str(error))
+            frame = Refused(id=number, why=str(error), forbidden=isinstance(error, RefusedError))
         self._send(frame)
+
+    def _read_setting(self, number: int, interface: str, name: str, value: Json) -> SettingRead:
+        return SettingRead(id=number, state=self._host.read_setting(interface, parse_setting(name), value))
+
+    def _change_setting(self, number: int, interface: str, name: str, value: Json, state: Json) -> SettingRead:
+        self._host.change_setting(interface, parse_setting(name), value, state)
+        return self._read_setting(number, interface, name, value)
 
     def _open(self, interface: str, port: int) -> int:
         if port == 0:

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from typing_extensions import override
 
 from hwd_agents.sources import hostwire
-from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
+from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError, RefusedError
 
 AnswerT = TypeVar("AnswerT", bound=hostwire.Answer)
-Told = hostwire.Welcome | hostwire.LinkTold | hostwire.PhyTold | hostwire.Datagram
+Told = hostwire.Welcome | hostwire.ClockStepped | hostwire.LinkTold | hostwire.PhyTold | hostwire.Datagram
 """What a twin tells without being asked."""
 
 
@@ -68,7 +68,7 @@ class HostWireClient(asyncio.Protocol):
     async def ask(
         self, make: Callable[[int], hostwire.FromAgent], expected: type[AnswerT], *, deadline_s: float
     ) -> AnswerT:
-        """Ask, wait for the answer. Raises LinkError where the twin says no or goes, DeadlineError after `deadline_s`."""
+        """Ask, wait for the answer. Raises LinkError where the twin cannot or goes, RefusedError where it will not, DeadlineError after `deadline_s`."""
         if self.lost.done():
             raise self.lost.result()
         number = next(self._numbers)
@@ -82,6 +82,8 @@ class HostWireClient(asyncio.Protocol):
         finally:
             self._waiting.pop(number, None)
         match answer:
+            case hostwire.Refused(why=why, forbidden=True):
+                raise RefusedError(why)
             case hostwire.Refused(why=why):
                 raise LinkError(why)
             case _ if isinstance(answer, expected):
@@ -105,7 +107,7 @@ class HostWireClient(asyncio.Protocol):
                     raise ProtocolError(f"{self._host}: its twin said Welcome twice")
                 self.welcome.set_result(frame)
                 self._on_told(frame)
-            case hostwire.LinkTold() | hostwire.PhyTold() | hostwire.Datagram():
+            case hostwire.ClockStepped() | hostwire.LinkTold() | hostwire.PhyTold() | hostwire.Datagram():
                 self._on_told(frame)
             case _:
                 waiting = self._waiting.get(frame.id)

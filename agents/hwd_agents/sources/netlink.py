@@ -12,6 +12,8 @@ HEADER: Final = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 ATTRIBUTE: Final = struct.Struct("=HH")  # length, type
 INTERFACE: Final = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
 
+NETLINK_GENERIC: Final = 16  # the socket module of Python does not name it
+
 NLMSG_NOOP: Final = 1
 NLMSG_ERROR: Final = 2
 NLMSG_DONE: Final = 3

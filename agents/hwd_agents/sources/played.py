@@ -6,9 +6,11 @@ from typing_extensions import override
 
 from hwd_agents.sources.hostwire import HostWireServer, LinkState, TwinHost
 from hwd_agents.sources.link import OperState
+from hwd_agents.sources.settings import Setting, subject
 from hwd_agents.sources.sff8636 import build_memory
 from hwd_agents.wire import SourceNote
-from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import LinkError, RefusedError
 
 LIT_DBM = -2.0
 LANES = 4
@@ -36,6 +38,9 @@ class PlayedHost(TwinHost):
             }.items()
         }
         self.files: dict[str, str] = {}
+        self.states: dict[tuple[str, str, str], Json] = {}
+        """By interface, setting and subject; set them to what a host starts with. One that is not here is not supported."""
+        self.clock_step_s = 0.0
         self.modules_read = 0
         self.datagrams_sent = 0
         self._links: dict[str, LinkState] = {}
@@ -103,6 +108,12 @@ class PlayedHost(TwinHost):
         self._joined[interface] = (other, others)
         other._joined[others] = (self, interface)
 
+    def step_clock(self, step_s: float) -> None:
+        """Set the clock of the host forward, or back, by so much."""
+        self.clock_step_s += step_s
+        for wire in self._wires:
+            wire.tell_clock_step(self.clock_step_s)
+
     def hang_up(self) -> None:
         """Close all wires."""
         for wire in list(self._wires):
@@ -135,6 +146,20 @@ class PlayedHost(TwinHost):
     @override
     def file(self, path: str) -> str | None:
         return self.files.get(path)
+
+    @override
+    def read_setting(self, interface: str, setting: Setting, value: Json) -> Json:
+        if interface not in self._links:
+            raise LinkError(f"{self.name}: there is no interface {interface}")
+        key = (interface, setting.value, subject(setting, value))
+        if key not in self.states:
+            raise RefusedError(f"{interface}: {setting}: not supported")
+        return self.states[key]
+
+    @override
+    def change_setting(self, interface: str, setting: Setting, value: Json, state: Json) -> None:
+        self.read_setting(interface, setting, value)
+        self.states[interface, setting.value, subject(setting, value)] = state
 
     @override
     def on_datagram(self, interface: str, source: tuple[str, int], target: tuple[str, int], payload: bytes) -> None:

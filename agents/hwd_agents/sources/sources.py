@@ -6,6 +6,7 @@ from typing import Any
 
 from hwd_agents.sources.link import LinkSource
 from hwd_agents.sources.readings import FileSource, ModuleSource, PhySource
+from hwd_agents.sources.settings import SettingSource
 from hwd_agents.sources.udp import DatagramSource
 from hwd_agents.wire import SourceNote
 
@@ -26,4 +27,5 @@ class Sources:
     modules: ModuleSource | None = None
     files: FileSource | None = None
     phy: PhySource | None = None
+    settings: SettingSource | None = None
     background: Callable[[Callable[[], None]], Coroutine[Any, Any, None]] | None = None

@@ -10,11 +10,13 @@ from hwd_agents.sources import hostwire
 from hwd_agents.sources.hostwire_client import HostWireClient, Told
 from hwd_agents.sources.link import LinkReading, LinkSource, OperState, Origin
 from hwd_agents.sources.readings import FileReading, ModuleReading
+from hwd_agents.sources.settings import SettingSource
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.twin_ports import TwinDatagrams
+from hwd_agents.sources.twin_settings import TwinSettings
 from hwd_agents.sources.udp import DatagramSource
 from hwd_agents.wire import SourceNote
-from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.clock import Clock, ShiftedClock
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.errors import DeadlineError, HwdError, LinkError
 
@@ -41,6 +43,7 @@ class TwinSources:
         self._address = address
         self._host = host
         self._deadline_s = deadline_s
+        self._clock = clock
         self._wire: HostWireClient | None = None
         self._life = ""
         self._reached = asyncio.Event()
@@ -51,6 +54,7 @@ class TwinSources:
         self.modules = TwinModules(self, clock)
         self.files = TwinFiles(self, clock)
         self.phys = TwinPhys(clock)
+        self.settings = TwinSettings(self)
         self._note_all({})
 
     @property
@@ -68,8 +72,9 @@ class TwinSources:
         *,
         link: tuple[LinkSource, SourceNote] | None = None,
         datagrams: tuple[DatagramSource, SourceNote] | None = None,
+        settings: SettingSource | None = None,
     ) -> Sources:
-        """All sources of the host, with link and datagrams from elsewhere where they are given."""
+        """All sources of the host, with link, datagrams and settings from elsewhere where they are given."""
         return Sources(
             link=self.links if link is None else _AfterWelcome(link[0], self._reached),
             link_note=lambda: self.links.note if link is None else link[1],
@@ -79,6 +84,7 @@ class TwinSources:
             modules=self.modules,
             files=self.files,
             phy=self.phys,
+            settings=self.settings if settings is None else settings,
             background=self.run,
         )
 
@@ -154,11 +160,20 @@ class TwinSources:
         self.files.note = notes.get("file", missing)
         self.phys.note = notes.get("phy", missing)
 
+    def _step_clock(self, step_s: float) -> None:
+        if isinstance(self._clock, ShiftedClock):
+            self._clock.step_to(step_s)
+        elif step_s:
+            _log.warning("%s: its twin's clock was stepped by %g s, and ours cannot be", self._host, step_s)
+
     def _take(self, frame: Told) -> None:
         match frame:
             case hostwire.Welcome():
                 self._life = frame.life  # before the links, whose counters belong to it
                 self._reached.set()
+                self._step_clock(frame.clock_step_s)
+            case hostwire.ClockStepped():
+                self._step_clock(frame.clock_step_s)
             case hostwire.LinkTold():
                 self.links.take(frame)
             case hostwire.PhyTold():

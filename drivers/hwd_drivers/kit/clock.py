@@ -58,6 +58,7 @@ class ShiftedClock:
             )
         self._inner = inner
         self._offset_ns = round(offset_s * _NS_IN_S)
+        self._step_ns = 0
         self._rate_ppb = _NS_IN_S + drift_ppb
         self._monotonic_start_ns = inner.monotonic_ns()
         self._wall_start_ns = inner.wall_ns()
@@ -72,10 +73,14 @@ class ShiftedClock:
         """`stamp_ns` is the machine's own: its kernel knows nothing of the twin."""
         return self._shift(self._inner.from_kernel_ns(stamp_ns), self._monotonic_start_ns)
 
+    def step_to(self, step_s: float) -> None:
+        """From now on it is off by so much more than without any step: a second call takes the place of the first. Stamps taken before stay as they were."""
+        self._step_ns = round(step_s * _NS_IN_S)
+
     def to_inner_ns(self, monotonic_ns: int) -> int:
         """Return the first inner `monotonic_ns` at which this clock shows at least `monotonic_ns`: the truth, for benches."""
-        elapsed_ns = monotonic_ns - self._offset_ns - self._monotonic_start_ns
+        elapsed_ns = monotonic_ns - self._step_ns - self._offset_ns - self._monotonic_start_ns
         return self._monotonic_start_ns - (-elapsed_ns * _NS_IN_S // self._rate_ppb)
 
     def _shift(self, inner_ns: int, start_ns: int) -> int:
-        return self._offset_ns + start_ns + (inner_ns - start_ns) * self._rate_ppb // _NS_IN_S
+        return self._step_ns + self._offset_ns + start_ns + (inner_ns - start_ns) * self._rate_ppb // _NS_IN_S

@@ -1,0 +1,55 @@
+"""What was before: the settings that runs have changed and not put back yet, on a disk of their own, in frames."""
+
+import logging
+from collections.abc import Iterable
+
+import msgspec
+
+from hwd_agents.wire import HeldSetting
+from hwd_drivers.kit.disk import Disk, decode_frames, encode_frame
+
+_log = logging.getLogger(__name__)
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[HeldSetting] = msgspec.json.Decoder(HeldSetting)
+
+
+class SettingJournal:
+    """`held` is in the order in which it was changed. What is in it is on the disk: after a SIGKILL the next life of the agent finds it.
+
+    `damaged_bytes` at the end of the disk could not be read: a frame that was not written to its end belongs to a change that was never begun.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        found = decode_frames(disk.read())
+        self.damaged_bytes = disk.size() - found.good_bytes
+        if self.damaged_bytes:
+            _log.warning("settings: %d bytes at the end of the journal cannot be read", self.damaged_bytes)
+            disk.truncate(found.good_bytes)
+        self._held: list[HeldSetting] = []
+        for number, payload in enumerate(found.payloads):
+            try:
+                self._held.append(_decoder.decode(payload))
+            except msgspec.MsgspecError as error:
+                self.damaged_bytes += len(payload)
+                _log.warning("settings: frame %d of the journal makes no sense: %s", number, error)
+
+    @property
+    def held(self) -> tuple[HeldSetting, ...]:
+        return tuple(self._held)
+
+    def add(self, held: HeldSetting) -> None:
+        """Durable when it returns. Raises OSError where the disk cannot: then nothing may be changed."""
+        self._write([*self._held, held])
+
+    def remove(self, gone: Iterable[HeldSetting]) -> None:
+        """They are as they were. Raises OSError where the disk cannot, and still holds them: putting back twice does no harm."""
+        names = list(gone)
+        self._write([held for held in self._held if held not in names])
+
+    def _write(self, held: list[HeldSetting]) -> None:
+        self._disk.replace(b"".join(encode_frame(_encoder.encode(one)) for one in held))
+        self._held = held
+
+    def close(self) -> None:
+        self._disk.close()

@@ -1,0 +1,164 @@
+"""Auto-negotiation and FEC over ethtool netlink, as messages (linux/ethtool_netlink.h, genetlink.h)."""
+
+import errno
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import LinkError, RefusedError
+
+from . import netlink
+from .netlink import attributes, encode_attribute, encode_text, encode_u32
+from .netlink_ask import KernelRefusal, NetlinkAsk
+
+MSG_LINKMODES_GET: Final = 4
+MSG_LINKMODES_SET: Final = 5
+MSG_FEC_GET: Final = 29
+MSG_FEC_SET: Final = 30
+
+FEC_BITS: Final[Mapping[str, int]] = {"off": 49, "rs": 50, "baser": 51, "llrs": 74}
+"""ETHTOOL_LINK_MODE_FEC_..._BIT, by the words of `ethtool --show-fec`."""
+MODE_BITS: Final = 96
+"""Room for the bits above, in whole words."""
+
+_NESTED: Final = 0x8000
+_GENL_HEADER: Final = struct.Struct("=BBxx")  # command, version
+_GENL_CONTROL: Final = 0x10
+_CTRL_GETFAMILY: Final = 3
+_CTRL_FAMILY_ID: Final = 1
+_CTRL_FAMILY_NAME: Final = 2
+_A_HEADER: Final = 1
+_A_HEADER_DEV_NAME: Final = 2
+_A_HEADER_FLAGS: Final = 3
+_COMPACT_BITSETS: Final = 1
+_A_BITSET_NOMASK: Final = 1
+_A_BITSET_SIZE: Final = 2
+_A_BITSET_VALUE: Final = 4
+_A_LINKMODES_AUTONEG: Final = 2
+_A_LINKMODES_OURS: Final = 3
+_A_LINKMODES_SPEED: Final = 5
+_A_LINKMODES_DUPLEX: Final = 6
+_A_FEC_MODES: Final = 2
+_A_FEC_AUTO: Final = 3
+_UNKNOWN_SPEED: Final = 0xFFFFFFFF
+_UNKNOWN_DUPLEX: Final = 0xFF
+_NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS})
+_GONE: Final = frozenset({errno.ENODEV, errno.ENXIO})
+
+
+class Ethtool:
+    """ethtool netlink of one network, over a socket of NETLINK_GENERIC. It blocks: call it in a thread."""
+
+    def __init__(self, kernel: NetlinkAsk) -> None:
+        self._kernel = kernel
+        self._family: int | None = None
+
+    def autoneg(self, interface: str) -> dict[str, Json]:
+        """The state of auto-negotiation: on or off, speed and duplex where there are any, the modes that are offered."""
+        found = self._get(interface, "read the auto-negotiation", MSG_LINKMODES_GET)
+        speed = _number(found.get(_A_LINKMODES_SPEED), "=I", _UNKNOWN_SPEED)
+        duplex = _number(found.get(_A_LINKMODES_DUPLEX), "=B", _UNKNOWN_DUPLEX)
+        bits, ours = decode_bitset(found.get(_A_LINKMODES_OURS, b""))
+        return {
+            "autoneg": bool(_number(found.get(_A_LINKMODES_AUTONEG), "=B", 0)),
+            "speed": speed,
+            "duplex": duplex,
+            "ours": f"{ours:x}",
+            "bits": bits,
+        }
+
+    def set_autoneg(self, interface: str, state: Mapping[str, Any]) -> None:
+        """`state` as `autoneg` gave it: with negotiation the offered modes count, without it speed and duplex."""
+        body = encode_attribute(_A_LINKMODES_AUTONEG, bytes([bool(state["autoneg"])]))
+        if state["autoneg"]:
+            if state["bits"]:
+                body += encode_bitset(_A_LINKMODES_OURS, state["bits"], int(state["ours"], 16))
+        else:
+            if state["speed"] is not None:
+                body += encode_u32(_A_LINKMODES_SPEED, state["speed"])
+            if state["duplex"] is not None:
+                body += encode_attribute(_A_LINKMODES_DUPLEX, bytes([state["duplex"]]))
+        word = "on" if state["autoneg"] else "off"
+        self._ask(interface, f"switch auto-negotiation {word}", MSG_LINKMODES_SET, body)
+
+    def fec(self, interface: str) -> dict[str, Json]:
+        """Whether FEC is chosen by the NIC, and which modes are set, in the words of `FEC_BITS`."""
+        found = self._get(interface, "read the FEC", MSG_FEC_GET)
+        _, modes = decode_bitset(found.get(_A_FEC_MODES, b""))
+        return {
+            "auto": bool(_number(found.get(_A_FEC_AUTO), "=B", 0)),
+            "modes": [word for word, bit in FEC_BITS.items() if modes >> bit & 1],
+        }
+
+    def set_fec(self, interface: str, state: Mapping[str, Any]) -> None:
+        """`state` as `fec` gave it."""
+        value = sum(1 << FEC_BITS[word] for word in state["modes"])
+        body = encode_bitset(_A_FEC_MODES, MODE_BITS, value)
+        body += encode_attribute(_A_FEC_AUTO, bytes([bool(state["auto"])]))
+        words = "auto" if state["auto"] else "+".join(state["modes"])
+        self._ask(interface, f"set FEC {words}", MSG_FEC_SET, body)
+
+    def _get(self, interface: str, says: str, command: int) -> dict[int, bytes]:
+        answers = self._ask(interface, says, command, b"")
+        return attributes(answers[0].payload, _GENL_HEADER.size) if answers else {}
+
+    def _ask(self, interface: str, says: str, command: int, body: bytes) -> list[netlink.Message]:
+        payload = _GENL_HEADER.pack(command, 1) + encode_header(interface) + body
+        try:
+            return self._kernel.ask(f"{says} of {interface}", self._find_family(), 0, payload)
+        except KernelRefusal as error:
+            if error.number in _NOT_SUPPORTED:
+                raise RefusedError(f"{interface}: cannot {says}: the NIC says not supported") from error
+            if error.number in _GONE:
+                raise LinkError(f"{interface}: cannot {says}: no such interface") from error
+            raise
+
+    def _find_family(self) -> int:
+        if self._family is None:
+            payload = _GENL_HEADER.pack(_CTRL_GETFAMILY, 1) + encode_text(_CTRL_FAMILY_NAME, "ethtool")
+            try:
+                answers = self._kernel.ask("find ethtool netlink", _GENL_CONTROL, 0, payload)
+            except KernelRefusal as error:
+                raise RefusedError(
+                    f"this kernel has no ethtool netlink (Linux 5.6 or later has it): {error}"
+                ) from error
+            found = attributes(answers[0].payload, _GENL_HEADER.size)
+            (self._family,) = struct.unpack("=H", found[_CTRL_FAMILY_ID][:2])
+        return int(self._family)
+
+
+def encode_header(interface: str) -> bytes:
+    """Which interface, and that sets of bits come as numbers."""
+    inner = encode_text(_A_HEADER_DEV_NAME, interface) + encode_u32(_A_HEADER_FLAGS, _COMPACT_BITSETS)
+    return encode_attribute(_A_HEADER | _NESTED, inner)
+
+
+def encode_bitset(kind: int, bits: int, value: int) -> bytes:
+    """A whole set of bits: those that are not in `value` are cleared."""
+    words = (bits + 31) // 32
+    inner = (
+        encode_attribute(_A_BITSET_NOMASK, b"")
+        + encode_u32(_A_BITSET_SIZE, bits)
+        + encode_attribute(
+            _A_BITSET_VALUE, b"".join(struct.pack("=I", value >> 32 * n & 0xFFFFFFFF) for n in range(words))
+        )
+    )
+    return encode_attribute(kind | _NESTED, inner)
+
+
+def decode_bitset(data: bytes) -> tuple[int, int]:
+    """(how many bits there are, those that are set) of a set that came as numbers; (0, 0) of none."""
+    found = attributes(data)
+    bits = _number(found.get(_A_BITSET_SIZE), "=I", None) or 0
+    value = found.get(_A_BITSET_VALUE, b"")
+    words = struct.unpack(f"={len(value) // 4}I", value[: len(value) // 4 * 4])
+    return bits, sum(word << 32 * n for n, word in enumerate(words))
+
+
+def _number(value: bytes | None, form: str, unknown: int | None) -> int | None:
+    """None where it is missing or stands for unknown."""
+    if value is None:
+        return None
+    (number,) = struct.unpack(form, value)
+    return None if number == unknown and unknown else int(number)
