@@ -60,6 +60,13 @@ class Metrics:
             limit=switches * VERBS * len(COMMAND_OUTCOMES),
             counter=True,
         )
+        self._foreign = Series(
+            "hwd_switch_foreign_changes_total",
+            "Changes of crossconnects that we had not asked for",
+            "switch",
+            limit=switches,
+            counter=True,
+        )
         self._power = Series(
             "hwd_port_power_dbm", "Optical power of a fibre end; absent where dark", "switch", "port", limit=ends
         )
@@ -196,11 +203,13 @@ class Metrics:
         match kind:
             case "switch.up":
                 self._switch_up.set(1, switch)
+                self._foreign.add(0, switch)
             case "switch.down":
                 self._switch_up.set(0, switch)
                 self._crossconnects.drop(switch)
                 self._power.drop(switch)
             case "switch.read":
+                self._foreign.add(float(data.get("ours") is False), switch)
                 self._crossconnects.drop(switch)
                 for state, count in Counter(text(row, "state") for row in rows(data, "crossconnects")).items():
                     self._crossconnects.set(count, switch, state)
@@ -227,6 +236,7 @@ class Metrics:
             case "host.birth":
                 self._agent_up.set(1, host)
                 self._lost.add(0, host)
+                self._garbage.add(0, host)
                 self._take_ports(host, mapping(data, "ports"))
             case "host.event":
                 self._events.add(1, host)
