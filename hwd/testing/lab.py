@@ -11,7 +11,7 @@ from hwd.client.kept import Kept
 from hwd.client.timelines import RunResult, Timelines
 from hwd.config.shipped import shipped
 from hwd.testing.running import RunningLab
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.errors import ConfigError, RefusedError
 
 LEASE_S = 600.0
 """A test that lasts longer says so: @pytest.mark.hwd_lease(for_s=3600)."""
@@ -101,6 +101,10 @@ class Lab:
 
     def end(self) -> None:
         """Put the crossconnects back that the lease covers, and give the lease back."""
+        if all(lease.id != self.lease.id for lease in self.client.leases()):
+            raise RefusedError(
+                f"lease {self.lease.id}: not in force at the end of the test, so that its crossconnects were not put back. It ends after {self._for_s:g} s, or was taken away; @pytest.mark.hwd_lease(for_s=3600) asks for a longer one"
+            )
         try:
             if any(switch.up is False for switch in self.client.switches()):
                 self.running.settle(SETTLE_S, at_least=False)

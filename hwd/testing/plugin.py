@@ -82,7 +82,14 @@ def lab(request: pytest.FixtureRequest, hwd_running: "RunningLab") -> "Iterator[
         pytest.fail(f"hwd: {error.title}: {error}", pytrace=False)
     request.node.stash[_LAB] = made
     yield made
-    made.end()
+    why = ""
+    try:
+        made.end()
+    except HwdError as error:
+        why = f"{error.title}: {error}"
+    if why:  # what tells of it goes with the fixtures: keep it now
+        request.node.stash[_KEPT] = _keep(request.node, why)
+        pytest.fail(f"hwd: {why}", pytrace=False)
 
 
 @pytest.fixture
@@ -117,12 +124,11 @@ def timeline(lab: "Lab") -> "TimelinesOfTest":
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Keep what is known of a failed test, while its processes are there."""
     report = yield
-    if report.failed and (made := item.stash.get(_LAB, None)) is not None:
-        from hwd.testing.artefacts import keep
-
-        top = item.config.rootpath / item.config.getoption("hwd_artefacts")
-        why = call.excinfo.exconly() if call.excinfo is not None else ""
-        report.sections.append(("hwd: kept", keep(made, top, why)))
+    if report.failed and call.excinfo is not None and _LAB in item.stash:
+        if report.when != "teardown":
+            item.stash[_KEPT] = _keep(item, call.excinfo.exconly())
+        if _KEPT in item.stash:
+            report.sections.append(("hwd: kept", item.stash[_KEPT]))
     return report
 
 
@@ -135,6 +141,13 @@ def pytest_assertrepr_compare(config: pytest.Config, op: str, left: object, righ
 
 
 _LAB: "pytest.StashKey[Lab]" = pytest.StashKey()
+_KEPT: pytest.StashKey[str] = pytest.StashKey()
+
+
+def _keep(item: pytest.Item, why: str) -> str:
+    from hwd.testing.artefacts import keep
+
+    return keep(item.stash[_LAB], item.config.rootpath / item.config.getoption("hwd_artefacts"), why)
 
 
 def _lease(request: pytest.FixtureRequest) -> dict[str, Any]:

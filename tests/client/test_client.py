@@ -1,20 +1,117 @@
+"""What both clients make of daemons that are away, silent, elsewhere, or none at all."""
+
+import json
 import socket
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
-from hwd.client import Client
-from hwd_drivers.kit.errors import DeadlineError, LinkError
+from hwd.client import AsyncClient, Client
+from hwd.client.answers import Status
+from hwd.config.places import Announcement, DaemonPlace, run_dir
+from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
+
+both = pytest.mark.parametrize("kind", [Client, AsyncClient])
+STATUS = {"testbed": "bed", "switches": [], "hosts": [], "links": [], "leases": [], "reconfigurations": [], "runs": []}
 
 
-def test_a_daemon_that_is_not_there_is_unreachable_with_what_to_do() -> None:
+class Script(Protocol):
+    """What the `server` fixture makes."""
+
+    url: str
+    answers: list[str]
+    kind: str
+    asked: list[str]
+
+
+async def close(client: Client | AsyncClient) -> None:
+    if isinstance(client, Client):
+        client.close()
+    else:
+        await client.aclose()
+
+
+async def ask(answer: Any) -> Any:
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def nobody() -> str:
+    """A URL that nobody listens at."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
-        port = sock.getsockname()[1]
-    with Client(f"http://127.0.0.1:{port}") as client, pytest.raises(LinkError, match="`hwd serve TESTBED` starts one"):
-        client.status()
+        return f"http://127.0.0.1:{sock.getsockname()[1]}"
 
 
-def test_a_daemon_that_is_silent_is_not_waited_for_for_ever() -> None:
+def announce(announcement: Announcement, url: str) -> None:
+    announcement.write(DaemonPlace(testbed="bed", pid=7, http=url, mqtt="mqtt://h:2", data_dir="/d"))
+
+
+@both
+async def test_a_daemon_that_is_not_there_is_unreachable_with_what_to_do(kind: Any) -> None:
+    client = kind(nobody())
+    with pytest.raises(LinkError, match="`hwd serve TESTBED` starts one"):
+        await ask(client.status())
+    await close(client)
+
+
+@both
+async def test_a_daemon_that_is_silent_is_not_waited_for_for_ever(kind: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
-        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-        with Client(url) as client, pytest.raises(DeadlineError, match=r"no answer to POST .* within 0.05 s"):
-            client.apply_hash("0" * 12, within_s=0.05)
+        client = kind(f"http://127.0.0.1:{sock.getsockname()[1]}")
+        with pytest.raises(DeadlineError, match=r"no answer to POST /api/v1/reconfigurations within 0.05 s"):
+            await ask(client.apply_hash("0" * 12, within_s=0.05))
+        await close(client)
+
+
+@both
+async def test_a_daemon_that_moved_to_another_port_is_found_again(kind: Any, server: Script, tmp_path: Path) -> None:
+    environment = {"HWD_RUN_DIR": str(tmp_path)}
+    server.kind, server.answers = "application/json", [json.dumps(STATUS)]
+    with Announcement(run_dir("bed", environment) / "daemon.json") as announcement:
+        announce(announcement, nobody())
+        client = kind.find(environment=environment)
+        announce(announcement, server.url)
+        status = await ask(client.status())
+        assert isinstance(status, Status)
+        assert status.testbed == "bed"
+        assert client.url == server.url
+        await close(client)
+
+
+@both
+async def test_the_event_stream_finds_it_too(kind: Any, server: Script, tmp_path: Path) -> None:
+    environment = {"HWD_RUN_DIR": str(tmp_path)}
+    server.answers = ['event: missed\nid: b.1\ndata: {"count": 2}\n\n']
+    with Announcement(run_dir("bed", environment) / "daemon.json") as announcement:
+        announce(announcement, nobody())
+        client = kind.find(environment=environment, testbed="bed")
+        announce(announcement, server.url)
+        if isinstance(client, Client):
+            with client.events() as events:
+                assert next(events).missed == 2
+        else:
+            async with client.events() as aevents:
+                assert (await anext(aevents)).missed == 2
+        await close(client)
+
+
+@both
+async def test_one_that_was_named_by_its_url_is_not_sought(kind: Any, server: Script, tmp_path: Path) -> None:
+    environment = {"HWD_RUN_DIR": str(tmp_path)}
+    with Announcement(run_dir("bed", environment) / "daemon.json") as announcement:
+        announce(announcement, server.url)
+        client = kind.find(nobody(), environment)
+        with pytest.raises(LinkError):
+            await ask(client.status())
+        assert server.asked == []
+        await close(client)
+
+
+@both
+async def test_an_answer_of_another_shape_is_a_protocol_error(kind: Any, server: Script) -> None:
+    server.kind, server.answers = "application/json", ['{"documents": [{"kind": "switch.up"}]}']
+    client = kind(server.url)
+    with pytest.raises(ProtocolError, match="cannot read the answer to GET /api/v1/runs/x/documents"):
+        await ask(client.run_documents("x"))
+    await close(client)

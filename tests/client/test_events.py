@@ -1,75 +1,61 @@
-"""The event stream against a server that cuts, restarts and refuses."""
+"""The event stream against a server that cuts, restarts and refuses, from both clients."""
 
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from typing import Any, Protocol
 
 import pytest
 
-from hwd.client import Client, events
+from hwd.client import AsyncClient, Client, Event
 from hwd.client.events import parse
 from hwd_drivers.kit.errors import ConfigError, LinkError, ProtocolError
 
 EVENT = '{"kind": "switch.up", "at_ns": 1, "wall_ns": 2, "data": {"switch": "ocs1"}}'
 
 
-class Script:
-    """What the server answers to each request, in turn; the last one again and again."""
+class Script(Protocol):
+    """What the `server` fixture makes."""
 
-    def __init__(self, *answers: str) -> None:
-        self.answers = list(answers)
-        self.asked_after: list[str | None] = []
-
-
-class Handler(BaseHTTPRequestHandler):
-    script: ClassVar[Script]
-
-    def do_GET(self) -> None:
-        self.script.asked_after.append(self.headers.get("Last-Event-ID"))
-        answer = self.script.answers.pop(0) if len(self.script.answers) > 1 else self.script.answers[0]
-        if answer.startswith("problem"):
-            self.send_response(422)
-            self.send_header("Content-Type", "application/problem+json")
-            self.end_headers()
-            self.wfile.write(b'{"title": "bad input", "detail": "no such id", "exit_status": 2}')
-            return
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-        self.wfile.write(answer.encode())
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
-    monkeypatch.setattr(events, "PAUSES_S", (0.001,) * 3)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = False
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def url(server: ThreadingHTTPServer) -> str:
-    return f"http://127.0.0.1:{server.server_address[1]}"
+    url: str
+    answers: list[str]
+    asked_after: list[str | None]
 
 
 def event(id: str) -> str:
     return f"event: document\nid: {id}\ndata: {EVENT}\n\n"
 
 
-def test_a_cut_stream_is_taken_up_where_it_broke(server: ThreadingHTTPServer) -> None:
-    Handler.script = Script(event("b.1") + event("b.2") + "event: document\nid: b.3\nda", event("b.3"))
-    with Client(url(server)) as client, client.events() as stream:
-        ids = [next(stream).id for _ in range(3)]
-    assert ids == ["b.1", "b.2", "b.3"]
-    assert Handler.script.asked_after[:2] == [None, "b.2"]
+async def read(kind: type[Client] | type[AsyncClient], url: str, count: int, after: str | None = None) -> list[Event]:
+    """The next so many events."""
+    if issubclass(kind, Client):
+        with kind(url) as client, client.events(after=after) as stream:
+            return [next(stream) for _ in range(count)]
+    async with kind(url) as aclient, aclient.events(after=after) as astream:
+        return [await anext(astream) for _ in range(count)]
+
+
+both = pytest.mark.parametrize("kind", [Client, AsyncClient])
+
+
+@both
+async def test_a_cut_stream_is_taken_up_where_it_broke(kind: Any, server: Script) -> None:
+    server.answers = [event("b.1") + event("b.2") + "event: document\nid: b.3\nda", event("b.3")]
+    assert [one.id for one in await read(kind, server.url, 3)] == ["b.1", "b.2", "b.3"]
+    assert server.asked_after[:2] == [None, "b.2"]
+
+
+@both
+async def test_a_daemon_that_does_not_come_back_is_given_up(kind: Any, server: Script) -> None:
+    server.answers = [""]
+    with pytest.raises(LinkError, match="did not come back"):
+        await read(kind, server.url, 1, after="b.1")
+    assert server.asked_after == ["b.1"] * 4
+
+
+@both
+async def test_a_refusal_is_raised_and_not_tried_again(kind: Any, server: Script) -> None:
+    server.answers = ["problem"]
+    with pytest.raises(ConfigError, match="no such id"):
+        await read(kind, server.url, 1, after="x")
+    assert len(server.asked_after) == 1
 
 
 def test_missed_events_are_told() -> None:
@@ -86,25 +72,3 @@ def test_heartbeats_are_passed_over() -> None:
 def test_garbage_is_a_protocol_error() -> None:
     with pytest.raises(ProtocolError, match="cannot read"):
         list(parse(["event: document", "id: b.1", "data: {", ""]))
-
-
-def test_a_daemon_that_does_not_come_back_is_given_up(server: ThreadingHTTPServer) -> None:
-    Handler.script = Script("")
-    with (
-        Client(url(server)) as client,
-        client.events(after="b.1") as stream,
-        pytest.raises(LinkError, match="did not come back"),
-    ):
-        next(stream)
-    assert Handler.script.asked_after == ["b.1"] * 4
-
-
-def test_a_refusal_is_raised_and_not_tried_again(server: ThreadingHTTPServer) -> None:
-    Handler.script = Script("problem")
-    with (
-        Client(url(server)) as client,
-        client.events(after="x") as stream,
-        pytest.raises(ConfigError, match="no such id"),
-    ):
-        next(stream)
-    assert len(Handler.script.asked_after) == 1

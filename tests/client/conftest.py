@@ -1,0 +1,61 @@
+"""A server that answers by a script: it cuts, restarts and refuses as it is told."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from hwd.client import events
+
+
+class Scripted(ThreadingHTTPServer):
+    """Answers each request with the next of `answers`; with the last one again and again. A status of 200 unless an answer begins with `problem`."""
+
+    daemon_threads = False
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: list[str] = [""]
+        self.kind = "text/event-stream"
+        self.asked: list[str] = []
+        self.asked_after: list[str | None] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Scripted
+
+    def do_GET(self) -> None:
+        script = self.server
+        script.asked.append(self.path)
+        script.asked_after.append(self.headers.get("Last-Event-ID"))
+        answer = script.answers.pop(0) if len(script.answers) > 1 else script.answers[0]
+        if answer.startswith("problem"):
+            self.send_response(422)
+            self.send_header("Content-Type", "application/problem+json")
+            self.end_headers()
+            self.wfile.write(b'{"title": "bad input", "detail": "no such id", "exit_status": 2}')
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", script.kind)
+        self.end_headers()
+        self.wfile.write(answer.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
+    monkeypatch.setattr(events, "PAUSES_S", (0.001,) * 3)
+    made = Scripted()
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    made.shutdown()
+    made.server_close()
+    thread.join()
