@@ -1,8 +1,8 @@
-"""SVG by hand: elements, axes, and the colours of stages, legible to colour-blind people, on light and on dark ground."""
+"""Drawings as values: marks on a plane, and the inks they are drawn with, legible to colour-blind people. `svg` and `pdf` put them on screen and paper."""
 
 import math
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from hwd.timeline import StageName
 from hwd_drivers.kit.errors import BugError
@@ -21,53 +21,142 @@ STAGE_COLOURS = {
 
 GROUP_COLOURS = ("#3b78c2", "#e69f00", "#009e73", "#cc5fa0", "#7c5cc4", "#8a8f36", "#56b4e9", "#6b7280")
 
-STYLE = (
-    ".hwd{font:12px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
-    ".hwd .ground{fill:#fff}.hwd text{fill:#1f2937}.hwd .soft{fill:#5b6472}.hwd .head{font-weight:600}"
-    ".hwd .title{font-size:16px;font-weight:650}.hwd .num{font-variant-numeric:tabular-nums}"
-    ".hwd .grid{stroke:#e5e7eb;stroke-width:1}.hwd .axis{stroke:#9ca3af;stroke-width:1}"
-    ".hwd .whisker{stroke:#1f2937;stroke-width:1.2}.hwd .stripe{fill:#f6f7f9}"
-    ".hwd .hatch{stroke:#9ca3af;stroke-width:1.4}.hwd .paper{stroke:#1f2937;stroke-width:1.2;stroke-dasharray:4 3}"
-    "@media (prefers-color-scheme:dark){"
-    ".hwd .ground{fill:#0f141b}.hwd text{fill:#e6e9ee}.hwd .soft{fill:#a3adba}"
-    ".hwd .grid{stroke:#263040}.hwd .axis{stroke:#5d6878}.hwd .whisker{stroke:#e6e9ee}.hwd .stripe{fill:#151c26}"
-    ".hwd .hatch{stroke:#6b7687}.hwd .paper{stroke:#e6e9ee}}"
-)
+TEXT_SIZE = 12.0
+"""Of all plain text, in units of the drawing; everything else is measured by it."""
+CHARACTER = 6.0
+"""About as wide as a character of it."""
+
+SCREEN_WIDTH = 1180.0
+"""Units across a page on a screen."""
+SINGLE_IN, DOUBLE_IN = 3.33, 7.0
+"""Inches of one column of a paper, and of both."""
+PAPER_WIDTHS = {SINGLE_IN: 411.0, DOUBLE_IN: 864.0}
+"""Units across: plain text is 7 points high there."""
 
 
-def document(body: Iterable[str], *, width: float, height: float, title: str, description: str, key: str) -> str:
-    """A whole SVG that stands alone and inline. `key` keeps its ids apart from those of other figures on the page."""
-    hatch = (
-        f'<pattern id="{key}-hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-        '<line class="hatch" x1="0" y1="0" x2="0" y2="6"/></pattern>'
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="hwd" viewBox="0 0 {n(width)} {n(height)}" width="{n(width)}" '
-        f'role="img" aria-labelledby="{key}-title {key}-desc">'
-        f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-desc">{escape(description)}</desc>'
-        f"<style>{STYLE}</style><defs>{hatch}</defs>"
-        f'<rect class="ground" width="{n(width)}" height="{n(height)}" rx="10"/>'
-        f"{''.join(body)}</svg>\n"
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ink:
+    """How a kind of mark is drawn: colour on light and on dark ground, width and dashes of lines, size and weight of text."""
+
+    light: str
+    dark: str
+    width: float = 1.0
+    dash: tuple[float, ...] = ()
+    size: float = TEXT_SIZE
+    weight: int = 400
 
 
-def n(value: float) -> str:
-    """A coordinate: two decimals, no more characters than needed."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+INKS: Mapping[str, Ink] = {
+    "ground": Ink(light="#ffffff", dark="#0f141b"),
+    "stripe": Ink(light="#f6f7f9", dark="#151c26"),
+    "plain": Ink(light="#1f2937", dark="#e6e9ee"),
+    "soft": Ink(light="#5b6472", dark="#a3adba"),
+    "small": Ink(light="#5b6472", dark="#a3adba", size=9),
+    "cell": Ink(light="#1f2937", dark="#1f2937", size=10),
+    "cell-light": Ink(light="#ffffff", dark="#ffffff", size=10),
+    "head": Ink(light="#1f2937", dark="#e6e9ee", weight=600),
+    "title": Ink(light="#1f2937", dark="#e6e9ee", size=16, weight=650),
+    "grid": Ink(light="#e5e7eb", dark="#263040"),
+    "axis": Ink(light="#9ca3af", dark="#5d6878"),
+    "whisker": Ink(light="#1f2937", dark="#e6e9ee", width=1.2),
+    "hatch": Ink(light="#9ca3af", dark="#6b7687", width=1.4),
+    "paper": Ink(light="#1f2937", dark="#e6e9ee", width=1.2, dash=(4, 3)),
+}
+"""By the first word of a mark's kind."""
+HATCH_STEP = 6.0
 
 
-def text(x: float, y: float, words: str, *, kind: str = "", anchor: str = "start", title: str = "") -> str:
-    inside = f"<title>{escape(title)}</title>{escape(words)}" if title else escape(words)
-    at = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    return f'<text x="{n(x)}" y="{n(y)}"{_class(kind)}{at}>{inside}</text>'
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Words in one line, each part with its kind; `anchor` is start, middle or end. `title` is what more there is to say, where one can point at it."""
+
+    x: float
+    y: float
+    spans: tuple[tuple[str, str], ...]
+    anchor: str = "start"
+    title: str = ""
 
 
-def pair(x: float, y: float, name: str, value: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rect:
+    """`fill` is a colour, else that of its kind; `hatched` where nobody knows."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str = ""
+    kind: str = ""
+    hatched: bool = False
+    title: str = ""
+    radius: float = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A line through points, dashed or not."""
+
+    points: tuple[tuple[float, float], ...]
+    colour: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Area:
+    """A light shade."""
+
+    points: tuple[tuple[float, float], ...]
+    colour: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dot:
+    """A round mark; `hollow` has a rim only. `kind` gives it the ink of that kind in place of a colour."""
+
+    x: float
+    y: float
+    radius: float
+    colour: str = ""
+    kind: str = ""
+    hollow: bool = False
+    title: str = ""
+
+
+Mark = Text | Rect | Line | Curve | Area | Dot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """`name` is that of its file; `title` and `description` are for those who do not see it."""
+
+    name: str
+    width: float
+    height: float
+    title: str
+    description: str
+    marks: tuple[Mark, ...]
+
+
+def ink(kind: str) -> Ink:
+    return INKS[kind.partition(" ")[0] or "plain"] if kind != "num" else INKS["plain"]
+
+
+def text(x: float, y: float, words: str, *, kind: str = "", anchor: str = "start", title: str = "") -> Text:
+    return Text(x=x, y=y, spans=((words, kind),), anchor=anchor, title=title)
+
+
+def pair(x: float, y: float, name: str, value: str) -> Text:
     """A name and its value as one text, so that no width has to be guessed between them."""
-    return (
-        f'<text x="{n(x)}" y="{n(y)}"><tspan class="head">{escape(name)}</tspan>'
-        f'<tspan class="soft num" dx="7">{escape(value)}</tspan></text>'
-    )
+    return Text(x=x, y=y, spans=((name, "head"), (value, "soft num")))
 
 
 def rect(
@@ -78,28 +167,50 @@ def rect(
     *,
     fill: str = "",
     kind: str = "",
+    hatched: bool = False,
     title: str = "",
     radius: float = 0,
-) -> str:
-    inside = f"<title>{escape(title)}</title>" if title else ""
-    paint = f' fill="{fill}"' if fill else ""
-    round_ = f' rx="{n(radius)}"' if radius else ""
-    size = f'width="{n(max(0, width))}" height="{n(height)}"'
-    return f'<rect x="{n(x)}" y="{n(y)}" {size}{paint}{round_}{_class(kind)}>{inside}</rect>'
+) -> Rect:
+    return Rect(
+        x=x,
+        y=y,
+        width=max(0.0, width),
+        height=height,
+        fill=fill,
+        kind=kind,
+        hatched=hatched,
+        title=title,
+        radius=radius,
+    )
 
 
-def line(x1: float, y1: float, x2: float, y2: float, *, kind: str) -> str:
-    return f'<line x1="{n(x1)}" y1="{n(y1)}" x2="{n(x2)}" y2="{n(y2)}"{_class(kind)}/>'
+def line(x1: float, y1: float, x2: float, y2: float, *, kind: str) -> Line:
+    return Line(x1=x1, y1=y1, x2=x2, y2=y2, kind=kind)
 
 
-def polyline(points: Sequence[tuple[float, float]], *, colour: str) -> str:
-    path = " ".join(f"{n(x)},{n(y)}" for x, y in points)
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8" stroke-linejoin="round"/>'
+def polyline(points: Sequence[tuple[float, float]], *, colour: str = "", kind: str = "") -> Curve:
+    return Curve(points=tuple(points), colour=colour, kind=kind)
 
 
-def polygon(points: Sequence[tuple[float, float]], *, colour: str) -> str:
-    path = " ".join(f"{n(x)},{n(y)}" for x, y in points)
-    return f'<polygon points="{path}" fill="{colour}" opacity="0.13"/>'
+def polygon(points: Sequence[tuple[float, float]], *, colour: str) -> Area:
+    return Area(points=tuple(points), colour=colour)
+
+
+def cut(words: str, width: float) -> str:
+    """As much of a text as fits."""
+    most = max(1, int(width / CHARACTER))
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def wrapped(words: str, width: float) -> list[str]:
+    """A text in lines that fit, broken between words; a word that is too long stands alone."""
+    lines = [""]
+    for word in words.split(" "):
+        if lines[-1] and (len(lines[-1]) + 1 + len(word)) * CHARACTER > width:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
@@ -121,7 +232,3 @@ def tick_labels(values: Sequence[float]) -> tuple[list[str], str]:
     largest = max((abs(value) for value in values), default=0.0)
     factor, unit = (1e6, "µs") if largest < 1e-3 else (1e3, "ms") if largest < 2 else (1.0, "s")
     return [f"{value * factor:g}" if value else "0" for value in (round(value, 12) for value in values)], unit
-
-
-def _class(kind: str) -> str:
-    return f' class="{kind}"' if kind else ""

@@ -6,13 +6,25 @@ from typing import Any
 
 import yaml
 
-from hwd.records import Records, Run
-from hwd.records.records import Stored
+from hwd.records import Records, Run, RunOutcome
+from hwd.report.commands import Commanded, commanded
+from hwd.report.reconfigured import Reassembly, Reconfigured
 from hwd.timeline import Timeline
 from hwd_drivers.kit.documents import Document
 
-_KINDS = ("timeline", "reconfiguration.ended", "host.lost", "run.step")
+_KINDS = (
+    "timeline",
+    "reconfiguration.started",
+    "reconfiguration.commanded",
+    "reconfiguration.ended",
+    "host.lost",
+    "run.step",
+)
+_BROKEN_OFF_KINDS = ("host.event",)
+"""What a timeline is made of that nobody made; most of the documents of a run, and not needed where it came to its end."""
 _PAGE = 1000
+BROKEN_OFF = "broken off"
+"""Outcome of a reconfiguration whose end nobody recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +39,10 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """One run with its timelines in their order. `timings`: names of the timings that its twins draw from; empty on hardware.
+    """One run with its timelines in the order of their ends. `timings`: names of the timings that its twins draw from; empty on hardware.
 
-    `events_lost`: what agents said that they could not hold or see. `steps_failed`: texts of steps that failed.
+    `commands`: what each switch did in each reconfiguration. `events_lost`: what agents said that they could not hold or see. `steps_failed`: texts
+    of steps that failed.
     """
 
     run: Run
@@ -38,6 +51,7 @@ class RunReport:
     timings: frozenset[str]
     events_lost: int
     steps_failed: tuple[str, ...]
+    commands: tuple[Commanded, ...] = ()
 
 
 async def load(records: Records, ids: Iterable[str]) -> tuple[RunReport, ...]:
@@ -47,36 +61,68 @@ async def load(records: Records, ids: Iterable[str]) -> tuple[RunReport, ...]:
 
 async def _load(records: Records, id: str) -> RunReport:
     run = await records.run(id)
-    found: list[Stored] = []
-    while page := await records.documents(run=run.id, kinds=_KINDS, after=found[-1].id if found else 0, limit=_PAGE):
-        found += page
-    return of_documents(run, (stored.document for stored in found))
+    kinds = _KINDS if run.outcome is RunOutcome.SUCCEEDED else (*_KINDS, *_BROKEN_OFF_KINDS)
+    gathering = _Gathering(run)
+    after = 0
+    while page := await records.documents(run=run.id, kinds=kinds, after=after, limit=_PAGE):
+        after = page[-1].id
+        for stored in page:
+            gathering.take(stored.document)
+    return gathering.report()
 
 
 def of_documents(run: Run, documents: Iterable[Document]) -> RunReport:
     """The same from the documents of a run, oldest first, wherever they come from; kinds that a report does not need are passed over."""
-    by_kind: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in _KINDS}
+    gathering = _Gathering(run)
     for document in documents:
-        if document.kind in by_kind:
-            by_kind[document.kind].append(document.data)
-    return RunReport(
-        run=run,
-        timelines=tuple(Timeline.from_data(data) for data in by_kind["timeline"]),
-        endings=tuple(
-            Ending(
-                reconfiguration=data["reconfiguration"],
-                outcome=data["outcome"],
-                why=data["why"] or "",
-                seconds=data["seconds"],
-            )
-            for data in by_kind["reconfiguration.ended"]
-        ),
-        timings=frozenset(timings(run)),
-        events_lost=sum(data["count"] for data in by_kind["host.lost"]),
-        steps_failed=tuple(
-            f"step {data['step']}: {data['what']}" for data in by_kind["run.step"] if data["state"] == "failed"
-        ),
-    )
+        gathering.take(document)
+    return gathering.report()
+
+
+class _Gathering:
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._reassembly = Reassembly(run)
+        self._timelines: list[Timeline] = []
+        self._endings: list[Ending] = []
+        self._commands: list[Commanded] = []
+        self._events_lost = 0
+        self._steps_failed: list[str] = []
+
+    def take(self, document: Document) -> None:
+        data: Mapping[str, Any] = document.data
+        match document.kind:
+            case "host.lost":
+                self._events_lost += data["count"]
+            case "run.step" if data["state"] == "failed":
+                self._steps_failed.append(f"step {data['step']}: {data['what']}")
+        if (one := self._reassembly.take(document)) is not None:
+            self._add(one)
+
+    def report(self) -> RunReport:
+        for one in self._reassembly.rest():
+            self._add(one)
+        return RunReport(
+            run=self._run,
+            timelines=tuple(self._timelines),
+            endings=tuple(self._endings),
+            timings=frozenset(timings(self._run)),
+            events_lost=self._events_lost,
+            steps_failed=tuple(self._steps_failed),
+            commands=tuple(self._commands),
+        )
+
+    def _add(self, one: Reconfigured) -> None:
+        if one.timeline.commands or one.timeline.links:
+            self._timelines.append(one.timeline)
+        self._commands += commanded(one)
+        ending = Ending(
+            reconfiguration=one.timeline.reconfiguration,
+            outcome=one.outcome or BROKEN_OFF,
+            why=one.why if one.outcome else "its end is not recorded",
+            seconds=one.seconds,
+        )
+        self._endings.append(ending)
 
 
 def timings(run: Run) -> Iterator[str]:

@@ -38,9 +38,10 @@ class Reconfigured:
 
 @dataclass(slots=True)
 class _Open:
-    started: Mapping[str, Any]
+    id: str
     at_ns: int
     wall_offset_ns: int
+    started: Mapping[str, Any] | None = None
     commanded: list[Mapping[str, Any]] = field(default_factory=list)
     events: list[Mapping[str, Any]] = field(default_factory=list)
     states: list[tuple[int, str]] = field(default_factory=list)
@@ -69,12 +70,13 @@ class Reassembly:
                 waiting.events.append(data)
             return None
         id = data.get("reconfiguration")
-        if document.kind == "reconfiguration.started":
-            self._open[data["reconfiguration"]] = _Open(data, document.at_ns, document.wall_ns - document.at_ns)
-        one = self._open.get(id) if isinstance(id, str) else None
-        if not isinstance(id, str) or one is None:
+        if not isinstance(id, str) or not document.kind.startswith(("reconfiguration.", "timeline")):
             return None
+        # Its beginning is missing where documents were lost: what there is still counts.
+        one = self._open.setdefault(id, _Open(id, document.at_ns, document.wall_ns - document.at_ns))
         match document.kind:
+            case "reconfiguration.started":
+                one.started = data
             case "reconfiguration.commanded":
                 one.commanded.append(data)
             case "reconfiguration.state":
@@ -94,13 +96,14 @@ class Reassembly:
 
     def _done(self, one: _Open, ended: Document | None) -> Reconfigured:
         told: Mapping[str, Any] = ended.data if ended is not None else {}
-        moves = one.started["moves"]
+        started = one.started or {}
+        moves = started.get("moves", ())
         return Reconfigured(
             timeline=Timeline.from_data(one.timeline) if one.timeline is not None else self._broken_off(one),
             whole=one.timeline is not None,
             made={move["switch"]: len(move["add"]) for move in moves},
             removed={move["switch"]: len(move["remove"]) for move in moves},
-            switches={entry["link"]: tuple(entry.get("switches", ())) for entry in one.started["links"]},
+            switches={entry["link"]: tuple(entry.get("switches", ())) for entry in started.get("links", ())},
             started_ns=one.at_ns,
             ended_ns=None if ended is None else ended.at_ns,
             wall_offset_ns=one.wall_offset_ns,
@@ -111,8 +114,9 @@ class Reassembly:
         )
 
     def _broken_off(self, one: _Open) -> Timeline:
+        nothing = {"reconfiguration": one.id, "run": self._run.id, "what": "", "links": [], "moves": []}
         return build_timeline(
-            started=one.started,
+            started=one.started or nothing,
             commanded=one.commanded,
             events=one.events,
             sampled={},

@@ -36,7 +36,7 @@ def test_waterfall_says_every_turnaround_and_what_is_unknown(make_timeline: Make
     told = texts(waterfall(timeline, virtual_time=True))
     assert any(word.endswith("unknown") for word in told), "the second link has no turnaround"
     assert any("virtual time" in word for word in told)
-    assert any("fitted: drawn from a model of a paper's own figure" in word for word in told)
+    assert "fitted: drawn from a model of a paper's own figure" in " ".join(told)
 
 
 def test_unknown_is_hatched_and_known_is_not(make_timeline: MakeTimeline) -> None:

@@ -141,17 +141,16 @@ def test_report_is_made_from_the_records(make_timeline: MakeTimeline, make_run: 
         await records.start_run(run)
         sink(told("run.started", run=run.id))
         for timeline in wanted.timelines:
-            sink(told("timeline", **{**timeline.to_data(), "run": run.id}))
-        sink(
-            told(
-                "reconfiguration.ended",
-                reconfiguration="r1",
-                run=run.id,
-                outcome="rolled-back",
-                why="not ready",
-                seconds=15.0,
+            id, failed = timeline.reconfiguration, timeline.reconfiguration == "r1"
+            moves: list[Json] = [{"switch": "ocs1", "remove": [], "add": ["1A-2B", "3A-4B"]}]
+            sink(
+                told(
+                    "reconfiguration.started", reconfiguration=id, run=run.id, hash="0", what="", links=[], moves=moves
+                )
             )
-        )
+            sink(told("timeline", **{**timeline.to_data(), "run": run.id}))
+            outcome, why = ("rolled-back", "not ready") if failed else ("confirmed", "")
+            sink(told("reconfiguration.ended", reconfiguration=id, run=run.id, outcome=outcome, why=why, seconds=15.0))
         sink(told("host.lost", host="h0", boot="b", count=4, why="spool full"))
         sink(told("run.step", run=run.id, step="1.2", what="wait", state="failed", done=1, total=2, expected_s=None))
         await sink.end_run(run.id, outcome=RunOutcome.FAILED, why="not ready", ended_wall_ns=2)
@@ -159,6 +158,7 @@ def test_report_is_made_from_the_records(make_timeline: MakeTimeline, make_run: 
         records_name = records.name
         records.close()
         assert report.timelines == wanted.timelines
+        assert [(one.pairs, one.commands) for one in report.commands] == [(2, 1)] * 3
         assert report.timings == {"polatis-opus", "opus-cx6dx-autoneg"}
         assert report.events_lost == 4
         assert report.steps_failed == ("step 1.2: wait",)

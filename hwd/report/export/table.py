@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 
 from hwd.records import Run
 from hwd.report.export.columns import COLUMNS, Value
-from hwd.report.export.extra import extra
 from hwd.report.export.rows import Row, rows
+from hwd.report.extra import extra
 from hwd_drivers.kit.documents import Document
 
 ROWS_AT_ONCE = 8192

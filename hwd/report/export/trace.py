@@ -56,6 +56,7 @@ class _Story:
         self._step_lanes: dict[str, int] = {}
         self._reconfigurations = _Lanes(self._tracks, "reconfigurations", _RECONFIGURATIONS)
         self._lane_of: dict[str, int] = {}
+        self._lit: set[tuple[str, str]] = set()
         self._dark: set[tuple[str, str]] = set()
         self._last_ns = 0
 
@@ -84,10 +85,15 @@ class _Story:
                 self._step(document.at_ns, data)
             case "switch.power":
                 self._powers(document.at_ns, data)
-            case "reconfiguration.started":
-                self._lane_of[data["reconfiguration"]] = self._reconfigurations.take()
         if document.kind not in _DRAWN_APART and not document.kind.startswith("reconfiguration."):
             self._tracks.instant(self._place(data), document.kind, document.at_ns, data)
+        id = data.get("reconfiguration")
+        if (
+            isinstance(id, str)
+            and document.kind.startswith(("reconfiguration.", "timeline"))
+            and id not in self._lane_of
+        ):
+            self._lane_of[id] = self._reconfigurations.take()
         if (one := self._reassembly.take(document)) is not None:
             self._reconfigured(one)
 
@@ -111,16 +117,17 @@ class _Story:
             self._steps.give(started)
 
     def _powers(self, at_ns: int, data: Mapping[str, Any]) -> None:
-        """A counter cannot be absent: while no light is there it keeps its last value, and a track beside it says that it is dark."""
+        """A counter cannot be absent: while no light is there it keeps its last value, and a track beside it says that it is dark. What never had light has none."""
         switch = data["switch"]
         for end, power_dbm in data["power_dbm"].items():
             place = (switch, end)
             if power_dbm is not None:
+                self._lit.add(place)
                 if place in self._dark:
                     self._dark.remove(place)
                     self._tracks.end(self._power(switch, end, dark=True), at_ns)
                 self._tracks.value(self._power(switch, end), at_ns, power_dbm)
-            elif place not in self._dark:
+            elif place in self._lit and place not in self._dark:
                 self._dark.add(place)
                 self._tracks.begin(self._power(switch, end, dark=True), "dark", at_ns)
 
@@ -137,19 +144,19 @@ class _Story:
 
     def _reconfigured(self, one: Reconfigured) -> None:
         timeline = one.timeline
-        self._states(one)
+        lane = self._lane_of.pop(timeline.reconfiguration)
+        self._states(one, lane)
         through = self._flows(one)
         for command in timeline.commands:
-            self._command(timeline, command, one, through.get(command.switch, ()))
+            self._command(command, one, lane, through.get(command.switch, ()))
         for link in timeline.links:
             if not link.kept:
                 self._link(one, link)
         for end in timeline.ends:
             self._end(timeline, end, through)
 
-    def _states(self, one: Reconfigured) -> None:
+    def _states(self, one: Reconfigured, lane: int) -> None:
         id = one.timeline.reconfiguration
-        lane = self._lane_of.pop(id)
         track = self._reconfigurations.track(lane)
         until_ns = one.ended_ns if one.ended_ns is not None else self._last_ns
         notes: Notes = {
@@ -182,10 +189,14 @@ class _Story:
                 flows[""].append(flow)
         return flows
 
-    def _command(self, timeline: Timeline, command: SwitchCommand, one: Reconfigured, flows: Iterable[int]) -> None:
+    def _command(self, command: SwitchCommand, one: Reconfigured, lane: int, flows: Iterable[int]) -> None:
+        """On the switch's own track; beside it where reconfigurations go on at once, each in its lane."""
         if not _seen(command.commanded):
             return
+        timeline = one.timeline
         track = self._switch(command.switch)
+        if lane > 1:
+            track = self._tracks.track(f"switch {command.switch}", f"commands {lane}")
         notes = {
             "reconfiguration": timeline.reconfiguration,
             "commands": command.commands,

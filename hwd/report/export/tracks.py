@@ -5,10 +5,12 @@ import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
-from hwd.report.export.extra import extra
+from hwd.report.extra import extra
 
 SEQUENCE = 1
 """All packets are of one writer."""
+NOTE_MAX = 2000
+"""Characters of a note; JSON lines have all."""
 _WHAT = "Perfetto"
 _HUGE_NS = 1 << 63
 
@@ -158,7 +160,7 @@ class Tracks:
                 case float():
                     note.double_value = value
                 case _:
-                    note.string_value = _text(str(value))
+                    note.string_value = _text(str(value)[:NOTE_MAX])
 
 
 def _text(words: str) -> str:

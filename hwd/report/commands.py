@@ -1,0 +1,95 @@
+"""What switches were commanded, and how long each took: control time against the number of pairs of a command."""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwd.model.instant import Knowledge, Origin
+from hwd.report.reconfigured import Reconfigured
+from hwd.timeline import StageName
+from hwd.timeline.resampling import mean_interval
+from hwd.timeline.statistics import P99_NEEDS
+
+_NS_IN_S = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commanded:
+    """What one switch did in one reconfiguration. `pairs`: crossconnects that it made; `commands`: in how many commands. `control_s` None: no answer."""
+
+    reconfiguration: str
+    switch: str
+    pairs: int
+    removed: int
+    commands: int
+    control_s: float | None
+    error_s: float | None
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairsRow:
+    """Commands that made so many pairs. The interval of the mean is 95 % (bootstrap over commands); p99 is None below 100 commands."""
+
+    virtual_time: bool
+    pairs: int
+    n: int
+    mean_s: float
+    mean_within_s: tuple[float, float] | None
+    p99_s: float | None
+    max_s: float
+    error_s: float
+    origin: Origin
+
+
+def commanded(one: Reconfigured) -> tuple[Commanded, ...]:
+    found = []
+    for command in one.timeline.commands:
+        sent, answered = command.commanded, command.acknowledged
+        seen = sent.knowledge is Knowledge.SEEN and answered.knowledge is Knowledge.SEEN
+        found.append(
+            Commanded(
+                reconfiguration=one.timeline.reconfiguration,
+                switch=command.switch,
+                pairs=one.made.get(command.switch, 0),
+                removed=one.removed.get(command.switch, 0),
+                commands=command.commands,
+                control_s=(answered.at_ns - sent.at_ns) / _NS_IN_S if seen else None,
+                error_s=(answered.error_ns + sent.error_ns) / _NS_IN_S if seen else None,
+                origin=answered.origin,
+            )
+        )
+    return tuple(found)
+
+
+def pairs_table(taken: Iterable[tuple[Commanded, bool]], *, seed: int, resamples: int = 2000) -> tuple[PairsRow, ...]:
+    """A row for each number of pairs in each kind of time; with each command, whether its time was virtual.
+
+    Only what went in one command counts: several take the time of several. What only removed made no pair, and does not count either.
+    """
+    cells: dict[tuple[bool, int], list[Commanded]] = {}
+    for command, virtual_time in taken:
+        if command.control_s is not None and command.commands == 1 and command.pairs:
+            cells.setdefault((virtual_time, command.pairs), []).append(command)
+    return tuple(_row(*key, cells[key], seed, resamples) for key in sorted(cells))
+
+
+def _row(virtual_time: bool, pairs: int, cell: Sequence[Commanded], seed: int, resamples: int) -> PairsRow:
+    seconds = np.array([one.control_s for one in cell], dtype=float)
+    origin = cell[0].origin
+    for one in cell[1:]:
+        origin = origin.weakest(one.origin)
+    generator = np.random.default_rng([seed, zlib.crc32(f"{StageName.CONTROL} {virtual_time} {pairs}".encode())])
+    return PairsRow(
+        virtual_time=virtual_time,
+        pairs=pairs,
+        n=len(cell),
+        mean_s=float(seconds.mean()),
+        mean_within_s=mean_interval(seconds, generator, resamples) if len(cell) > 1 else None,
+        p99_s=float(np.percentile(seconds, 99)) if len(cell) >= P99_NEEDS else None,
+        max_s=float(seconds.max()),
+        error_s=float(np.median([one.error_s or 0.0 for one in cell])),
+        origin=origin,
+    )
