@@ -3,7 +3,8 @@
 from hwd.bus.broker import EmbeddedBroker
 from hwd.bus.gateway import Gateway
 from hwd.bus.host import HostView
+from hwd.bus.settings import HostSettings
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.wire import Peer, Reply
 
-__all__ = ["EmbeddedBroker", "Gateway", "HostView", "MqttBus", "Peer", "Reply"]
+__all__ = ["EmbeddedBroker", "Gateway", "HostSettings", "HostView", "MqttBus", "Peer", "Reply"]

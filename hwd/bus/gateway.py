@@ -96,6 +96,7 @@ class Gateway:
         self._timekeepers = {name: self._new_timekeeper(host) for name, host in self._hosts.items()}
         self._filling: set[tuple[str, str]] = set()
         self._tasks: asyncio.TaskGroup | None = None
+        self._birth_calls: list[Callable[[str], None]] = []
         for leaf, handler in (
             ("state", self._take_state),
             ("birth", self._take_birth),
@@ -109,6 +110,10 @@ class Gateway:
     def hosts(self) -> Mapping[str, HostView]:
         """All hosts of the testbed, heard of or not."""
         return {name: self._view(host) for name, host in self._hosts.items()}
+
+    def on_birth(self, call: Callable[[str], None]) -> None:
+        """Call with the host's name at each birth, the repeated ones too."""
+        self._birth_calls.append(call)
 
     async def run(self) -> None:
         """Serve until cancelled; runs the bus too."""
@@ -197,6 +202,8 @@ class Gateway:
             self._intake(host, message.boot).begin(message.spool_oldest_seq)
             self._pass_on(host, message.boot)
         self._timekeepers[host.name].wake()
+        for call in self._birth_calls:
+            call(host.name)
 
     def _take_events(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
         if not isinstance(message, Events):

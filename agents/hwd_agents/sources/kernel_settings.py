@@ -38,6 +38,7 @@ _NUD_STALE, _NUD_PERMANENT, _NUD_NOARP = 0x04, 0x80, 0x40
 _NUD_NOTHING: Final = 0x01 | 0x20  # incomplete, failed: no hardware address is known
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_CACHEINFO, _RTA_TABLE = 1, 4, 5, 6, 12, 15
 _RT_TABLE_MAIN, _RTPROT_STATIC, _RTN_UNICAST = 254, 4, 1
+_RTNH_F_ONLINK: Final = 4  # of a route's flags the one that is a wish; others say how its interface is
 _SCOPE_WORLD, _SCOPE_LINK = 0, 253
 _IPV6_METRIC: Final = 1024  # what the kernel takes where none is stated
 _GONE: Final = frozenset({errno.ENODEV, errno.ENXIO})
@@ -240,7 +241,7 @@ class _Interface:
                 "via": None if via is None else str(ipaddress.ip_address(via)),
                 "ours": _number(found.get(_RTA_OIF)) == self._index,
                 "oif": _number(found.get(_RTA_OIF)),
-                "head": message.payload[: _ROUTE.size].hex(),
+                "head": _ROUTE.pack(*head[:-1], head[-1] & _RTNH_F_ONLINK).hex(),
                 "attributes": b"".join(encode_attribute(kind, data) for kind, data in kept.items()).hex(),
             }
         return None

@@ -1,0 +1,274 @@
+"""Host settings through the gateway: real agents on played twin hosts, over a memory bus, in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from hwd.bus.gateway import Gateway
+from hwd.bus.settings import HostSettings
+from hwd.model.action import Action
+from hwd.model.kinds import check
+from hwd.model.testbed import NicPortId, Setting, Testbed
+from hwd_agents.agent import Agent
+from hwd_agents.bus.memory import MemoryBroker, MemoryBus
+from hwd_agents.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
+from hwd_agents.sources.hostwire import HostWireServer
+from hwd_agents.sources.played import PlayedHost
+from hwd_agents.sources.twin import TwinSources
+from hwd_drivers.kit.clock import ShiftedClock
+from hwd_drivers.kit.dial import MemoryDialer
+from hwd_drivers.kit.disk import MemoryDisk
+from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.kit.errors import FailedError, LinkError, RefusedError
+from hwd_drivers.kit.ids import Draws, SeededIds
+from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.virtual import Nodes, VirtualClock, VirtualLoop, run_virtual
+
+HOSTS = ("h0", "h1")
+TESTBED = Testbed(
+    name="lab", switches={}, hosts={}, strands=(), host_actions=(Setting.MTU, Setting.AUTONEG, Setting.FEC)
+)
+
+
+class Lab:
+    """Two hosts with their agents, the gateway and its settings, each of which can die and live again."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.nodes = Nodes()
+        self.clock = VirtualClock(loop, wall_start_ns=10**18)
+        self.broker = MemoryBroker(latency_s=lambda: 0.0002, nodes=self.nodes)
+        self.dialer = MemoryDialer(MemoryNet(nodes=self.nodes))
+        self.hosts = {name: PlayedHost(name) for name in HOSTS}
+        self.disks = {name: (MemoryDisk(), MemoryDisk()) for name in HOSTS}
+        self.under_way: set[str] = set()
+        self.documents: list[Document] = []
+        self.lives: dict[str, asyncio.Task[None]] = {}
+        self._ids = SeededIds(3)
+        self._told = asyncio.Event()
+
+    async def open(self) -> None:
+        for name, host in self.hosts.items():
+            host.plug("eth0", ip=f"10.0.0.{name[1:]}")
+            host.states["eth0", "mtu", ""] = 1500
+            await self.dialer.listen(lambda host=host: HostWireServer(host, self.clock), f"mem:{name}")  # type: ignore[misc]
+            self.start_agent(name)
+        self.start_daemon()
+        await self.until_aligned()
+
+    def start_agent(self, name: str) -> None:
+        async def live() -> None:
+            clock = ShiftedClock(self.clock, offset_s=5, drift_ppm=20)
+            config = AgentConfig(
+                testbed="lab",
+                host=name,
+                broker="memory",
+                ports={"eth0": PortConfig(interface="eth0")},
+                sources=SourcesConfig(twin=TwinConfig(address=f"mem:{name}")),
+            )
+            events, settings = self.disks[name]
+            agent = Agent(
+                config,
+                clock=clock,
+                ids=self._ids,
+                draws=Draws(1),
+                bus=lambda will: MemoryBus(self.broker, name, clock, will),
+                sources=TwinSources(self.dialer, f"mem:{name}", clock, host=name).sources(),
+                disk=events,
+                settings_disk=settings,
+            )
+            await agent.run()
+
+        self.lives[name] = asyncio.create_task(self.nodes.run_in_node(name, live()))
+
+    def start_daemon(self) -> None:
+        self.gateway = Gateway(
+            bus=MemoryBus(self.broker, "daemon", self.clock),
+            testbed="lab",
+            hosts=HOSTS,
+            clock=self.clock,
+            ids=self._ids,
+            sink=self._take,
+        )
+        self.settings = HostSettings(
+            self.gateway, TESTBED, under_way=lambda: self.under_way, clock=self.clock, sink=self._take
+        )
+
+        async def live() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.gateway.run())
+                tasks.create_task(self.settings.run())
+
+        self.lives["daemon"] = asyncio.create_task(self.nodes.run_in_node("daemon", live()))
+
+    def kill(self, name: str) -> None:
+        self.nodes.kill(name)
+        self.lives.pop(name).cancel()
+        for disk in self.disks.get(name, ()):
+            disk.crash()
+
+    async def until_aligned(self) -> None:
+        await self.until(lambda: all(view.up and view.alignment for view in self.gateway.hosts().values()))
+
+    async def until(self, there: Callable[[], object]) -> None:
+        async with asyncio.timeout(120):
+            while not there():
+                self._told.clear()
+                await self._told.wait()
+
+    def mtu(self, host: str) -> Json:
+        return self.hosts[host].states["eth0", "mtu", ""]
+
+    def held(self, host: str) -> list[str]:
+        birth = self.gateway.hosts()[host].birth
+        return [] if birth is None else [held.run for held in birth.settings]
+
+    def put_back(self) -> list[tuple[Json, Json]]:
+        return [(one.data["port"], one.data["after"]) for one in self.documents if one.kind == "run.host"]
+
+    async def close(self) -> None:
+        for life in self.lives.values():
+            life.cancel()
+        await asyncio.gather(*self.lives.values(), return_exceptions=True)
+
+    def _take(self, document: Document) -> None:
+        check(document)
+        self.documents.append(document)
+        self._told.set()
+
+
+def play(body: Callable[[Lab], Awaitable[None]]) -> None:
+    async def main() -> None:
+        lab = Lab()
+        try:
+            await lab.open()
+            await body(lab)
+        finally:
+            await lab.close()
+
+    run_virtual(main())
+
+
+def mtu(host: str, value: int) -> Action:
+    return Action(port=NicPortId(host=host, port="eth0"), setting=Setting.MTU, value=value)
+
+
+def test_run_sets_and_puts_back() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        for host in HOSTS:
+            assert await lab.settings.do("r1", mtu(host, 4200)) == {"before": 1500, "after": 4200}
+        await lab.until(lambda: lab.held("h0") == lab.held("h1") == ["r1"])
+        await asyncio.sleep(60)
+        assert [lab.mtu(host) for host in HOSTS] == [4200, 4200], "it is under way"
+        await lab.settings.put_back("r1")
+        assert [lab.mtu(host) for host in HOSTS] == [1500, 1500]
+        assert lab.put_back() == [("h0.eth0", 1500), ("h1.eth0", 1500)]
+        await lab.until(lambda: not lab.held("h0") and not lab.held("h1"))
+
+    play(body)
+
+
+def test_what_the_testbed_does_not_allow_is_not_asked_for() -> None:
+    async def body(lab: Lab) -> None:
+        action = Action(port=NicPortId(host="h0", port="eth0"), setting=Setting.ADDRESS, value="10.9.0.1/32")
+        with pytest.raises(RefusedError, match="address is not among the host_actions of testbed lab"):
+            await lab.settings.do("r1", action)
+
+    play(body)
+
+
+def test_refusal_of_the_host_is_told_in_its_words() -> None:
+    async def body(lab: Lab) -> None:
+        action = Action(port=NicPortId(host="h0", port="eth0"), setting=Setting.FEC, value="rs")
+        with pytest.raises(RefusedError, match=r"h0: h0\.eth0 fec rs: set: eth0: fec: not supported"):
+            await lab.settings.do("r1", action)
+        missing = Action(port=NicPortId(host="h0", port="eth7"), setting=Setting.MTU, value=4200)
+        with pytest.raises(RefusedError, match=r"h0\.eth7 is no port of this host; there are h0\.eth0"):
+            await lab.settings.do("r1", missing)
+
+    play(body)
+
+
+def test_killed_agent_puts_back_in_its_next_life() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        lab.kill("h0")
+        lab.start_agent("h0")
+        await lab.until(lambda: lab.held("h0") == ["r1"])
+        await lab.until_aligned()
+        assert lab.mtu("h0") == 4200
+        await lab.settings.put_back("r1")
+        assert lab.mtu("h0") == 1500
+
+    play(body)
+
+
+def test_what_a_killed_daemon_left_is_put_back_by_its_next_life() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        await lab.until(lambda: lab.held("h0") == ["r1"])
+        lab.kill("daemon")
+        lab.under_way.clear()
+        lab.documents.clear()
+        lab.start_daemon()
+        await lab.until(lambda: lab.put_back())
+        assert (lab.mtu("h0"), lab.put_back()) == (1500, [("h0.eth0", 1500)])
+        await lab.until(lambda: not lab.held("h0"))
+
+    play(body)
+
+
+def test_host_that_is_away_at_the_end_of_a_run_is_put_back_when_it_is_there() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        for host in HOSTS:
+            await lab.settings.do("r1", mtu(host, 4200))
+        lab.kill("h0")
+        await lab.until(lambda: not lab.gateway.hosts()["h0"].up)
+        with pytest.raises(
+            FailedError, match=r"run r1: not all settings of hosts are put back: h0: .*its agent is down"
+        ):
+            await lab.settings.put_back("r1")
+        assert (lab.mtu("h0"), lab.mtu("h1")) == (4200, 1500)
+        lab.under_way.clear()
+        lab.start_agent("h0")
+        await lab.until(lambda: lab.mtu("h0") == 1500)
+
+    play(body)
+
+
+def test_interface_that_is_gone_is_put_back_when_it_is_there_again() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        lab.hosts["h0"].unplug("eth0")
+        with pytest.raises(FailedError, match=r"h0: eth0 mtu: h0: there is no interface eth0"):
+            await lab.settings.put_back("r1")
+        lab.under_way.clear()
+        lab.hosts["h0"].plug("eth0", ifindex=7)
+        await lab.until(lambda: lab.put_back())
+        assert lab.mtu("h0") == 1500
+
+    play(body)
+
+
+def test_change_whose_answer_was_lost_is_put_back() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        lab.kill("h1")
+        asking = asyncio.ensure_future(lab.settings.do("r1", mtu("h0", 4200)))
+        await asyncio.sleep(0.0006)  # three of the four ways that question and answer take
+        assert (lab.mtu("h0"), asking.done()) == (4200, False)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await lab.settings.put_back("r1")
+        assert lab.mtu("h0") == 1500
+        with pytest.raises(LinkError):
+            await lab.settings.do("r1", mtu("h1", 4200))
+
+    play(body)
