@@ -20,7 +20,7 @@ from hwd.client import Client
 from hwd.config.places import daemon_of, rack_of, records_path
 from hwd.config.shipped import shipped
 from hwd.report import RunReport, html, stage_table, stage_text, waterfall
-from hwd.report.html import typical
+from hwd.report.waterfall import typical
 from hwd_drivers.kit.errors import FailedError, LinkError
 from hwd_drivers.kit.offload import ThreadOffload
 

@@ -195,7 +195,7 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """The waterfall of a typical reconfiguration, and the table."""
-        from hwd.report.html import typical
+        from hwd.report.waterfall import typical
 
         middle = typical(self.report.timelines)
         drawn = (

@@ -1,10 +1,23 @@
-"""Tables, drawings and pages, from records only."""
+"""Tables, drawings, pages and files for other programs, from records only."""
 
 from hwd.report.cdf import cdf
-from hwd.report.html import html, typical
+from hwd.report.comparison import Comparison, compare
+from hwd.report.html import html
 from hwd.report.load import RunReport, load
 from hwd.report.stages import StageRow, stage_table
 from hwd.report.text import stage_text
-from hwd.report.waterfall import waterfall
+from hwd.report.waterfall import typical, waterfall
 
-__all__ = ["RunReport", "StageRow", "cdf", "html", "load", "stage_table", "stage_text", "typical", "waterfall"]
+__all__ = [
+    "Comparison",
+    "RunReport",
+    "StageRow",
+    "cdf",
+    "compare",
+    "html",
+    "load",
+    "stage_table",
+    "stage_text",
+    "typical",
+    "waterfall",
+]

@@ -5,13 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 
-from hwd.report.cdf import cdf
+from hwd.report.comparison import Comparison, compare
+from hwd.report.comparison_html import comparison_html
+from hwd.report.drawing import Drawing
+from hwd.report.drawings import distributions, links, pairs
 from hwd.report.load import RunReport
-from hwd.report.papers import figures
 from hwd.report.quantity import bound, duration, interval
 from hwd.report.stages import ORIGIN_WORDS, StageRow, stage_table
-from hwd.report.waterfall import waterfall
-from hwd.timeline import Sample, StageName, Timeline, samples
+from hwd.report.svg import svg
+from hwd.report.waterfall import typical, waterfall
+from hwd.timeline import StageName
 
 WATERFALLS_MAX = 12
 """Reconfigurations drawn one by one; the tables and distributions hold all."""
@@ -20,9 +23,16 @@ TEXT_MAX = 20_000
 _NS_IN_S = 1e9
 
 
-def html(reports: Sequence[RunReport], *, by: Sequence[str] | None = None, compare_with: str | None = None) -> str:
-    """One page for one run or several. `by`: what tables are split by; by default the topology, and the run where there are several."""
-    split = tuple(by) if by is not None else (("run", "topology") if len(reports) > 1 else ("topology",))
+def html(
+    reports: Sequence[RunReport],
+    *,
+    by: Sequence[str] | None = None,
+    compare_with: str | None = None,
+    comparisons: Sequence[Comparison] | None = None,
+) -> str:
+    """One page for one run or several. `by`: what tables are split by, as `split_by` says. `comparisons` None: each further run with the first."""
+    split = split_by(reports, by)
+    comparisons = all_compared(reports) if comparisons is None else comparisons
     title = f"{reports[0].run.playbook} {reports[0].run.id}" if len(reports) == 1 else f"{len(reports)} runs compared"
     rows = stage_table(reports, by=split, compare_with=compare_with)
     body = [
@@ -31,7 +41,10 @@ def html(reports: Sequence[RunReport], *, by: Sequence[str] | None = None, compa
         *_waterfalls(reports),
         "<h2>Stages</h2>",
         *_stages(rows),
-        *_distributions(reports, split, compare_with),
+        *_figure("Distributions", distributions(reports, split, compare_with)),
+        *_figure("Control time by pairs", pairs(reports, compare_with)),
+        *_links(reports),
+        *(part for number, one in enumerate(comparisons) for part in comparison_html(one, key=f"c{number}")),
         *_trouble(reports),
         *(part for report in reports for part in _run(report)),
     ]
@@ -45,19 +58,15 @@ def html(reports: Sequence[RunReport], *, by: Sequence[str] | None = None, compa
     )
 
 
-def typical(timelines: Sequence[Timeline]) -> Timeline | None:
-    """The one whose slowest link is in the middle of all, among those with most links timed; None where none has links that moved."""
-    timed: list[tuple[int, float, Timeline]] = []
-    for timeline in timelines:
-        moved = [link for link in timeline.links if not link.kept]
-        seconds = [total_s for link in moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
-        if moved:
-            timed.append((len(seconds), max(seconds, default=0.0), timeline))
-    if not timed:
-        return None
-    most = max(count for count, _, _ in timed)
-    best = sorted(((seconds, timeline) for count, seconds, timeline in timed if count == most), key=lambda one: one[0])
-    return best[(len(best) - 1) // 2][1]
+def split_by(reports: Sequence[RunReport], by: Sequence[str] | None) -> tuple[str, ...]:
+    """What is asked for, else the topology, and the run where there are several."""
+    if by is not None:
+        return tuple(by)
+    return ("run", "topology") if len(reports) > 1 else ("topology",)
+
+
+def all_compared(reports: Sequence[RunReport]) -> tuple[Comparison, ...]:
+    return tuple(compare(reports[0], other) for other in reports[1:])
 
 
 def _head(title: str, reports: Sequence[RunReport]) -> Iterator[str]:
@@ -162,17 +171,19 @@ def _stage(row: StageRow) -> str:
     return f'<tr><th scope="row">{one.stage}</th><td class="num">{one.n}{more}</td>{cells}<td>{mark}</td><td>{beside}</td></tr>'
 
 
-def _distributions(reports: Sequence[RunReport], split: Sequence[str], compare_with: str | None) -> Iterator[str]:
-    taken: list[Sample] = []
-    for report in reports:
-        for timeline in report.timelines:
-            words = {"topology": timeline.what, "run": report.run.id, "testbed": report.run.testbed}
-            group = [words[part] for part in split if part in words]
-            taken += samples([timeline], virtual_time=report.run.virtual_time, group=group)
-    if any(sample.stage.seconds is not None for sample in taken):
-        timings = frozenset[str]().union(*(report.timings for report in reports))
-        papers = figures(timings=timings, compare_with=compare_with)
-        yield f"<h2>Distributions</h2><figure>{cdf(taken, papers=papers)}</figure>"
+def _figure(heading: str, drawing: Drawing | None) -> Iterator[str]:
+    if drawing is not None:
+        yield f"<h2>{heading}</h2><figure>{svg(drawing)}</figure>"
+
+
+def _links(reports: Sequence[RunReport]) -> Iterator[str]:
+    drawn = [(report, number, one) for number, report in enumerate(reports) for one in links(report)]
+    if drawn:
+        yield "<h2>Links</h2>"
+    for report, number, one in drawn:
+        if len(reports) > 1:
+            yield f"<h3>Run {escape(report.run.id)}</h3>"
+        yield f"<figure>{svg(one, key=f'{one.name}-{number}')}</figure>"
 
 
 def _trouble(reports: Sequence[RunReport]) -> Iterator[str]:

@@ -61,6 +61,21 @@ class _Panel:
         return self.left + self.width * min(1.0, max(0.0, share))
 
 
+def typical(timelines: Sequence[Timeline]) -> Timeline | None:
+    """The one whose slowest link is in the middle of all, among those with most links timed; None where none has links that moved."""
+    timed: list[tuple[int, float, Timeline]] = []
+    for timeline in timelines:
+        moved = [link for link in timeline.links if not link.kept]
+        seconds = [total_s for link in moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
+        if moved:
+            timed.append((len(seconds), max(seconds, default=0.0), timeline))
+    if not timed:
+        return None
+    most = max(count for count, _, _ in timed)
+    best = sorted(((seconds, timeline) for count, seconds, timeline in timed if count == most), key=lambda one: one[0])
+    return best[(len(best) - 1) // 2][1]
+
+
 def waterfall(timeline: Timeline, *, virtual_time: bool, key: str = "waterfall") -> str:
     """A whole SVG document, legible alone (a README) and inside a page; `key` makes its ids unique there."""
     return svg(waterfall_drawing(timeline, virtual_time=virtual_time), key=key)

@@ -1,0 +1,234 @@
+"""Two runs side by side: for each stage how far they lie apart, with an interval, and a drawing of it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hwd.model.instant import Origin
+from hwd.report.drawing import GROUP_COLOURS, Dot, Drawing, Mark, cut, line, polyline, text, ticks, wrapped
+from hwd.report.load import RunReport
+from hwd.report.quantity import MISSING, duration
+from hwd.report.stages import SEED
+from hwd.timeline import Difference, Sample, StageName, difference, samples
+from hwd.timeline.difference import RECONFIGURATIONS_NEEDED
+from hwd_drivers.kit.documents import Json
+
+NOTE = (
+    "difference of the medians, second minus first, with a 95 % interval (bootstrap over reconfigurations, each value at the bound that widens it); "
+    "Cliff's delta from -1 to 1: how much more often the second is longer than shorter"
+)
+_MARGIN, _ROW = 16.0, 24.0
+
+_Scale = Callable[[float], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRow:
+    """One stage of what both runs did. `topology` empty: the runs share none, and all links are taken together. `origins`: the weakest of each run."""
+
+    topology: str
+    stage: StageName
+    difference: Difference
+    origins: tuple[Origin | None, Origin | None]
+
+    def __str__(self) -> str:
+        one = self.difference
+        first, second = one.median_s
+        return f"{self.stage} {duration(first)} -> {duration(second)}: {shift(one)}, delta {delta(one)}"
+
+    def to_data(self) -> dict[str, Json]:
+        """As JSON; times in seconds, null where there are too few reconfigurations for an interval."""
+        one = self.difference
+        return {
+            "topology": self.topology,
+            "stage": str(self.stage),
+            "n": list(one.n),
+            "reconfigurations": list(one.reconfigurations),
+            "median_s": list(one.median_s),
+            "shift_s": one.shift_s,
+            "shift_within_s": None if one.shift_within_s is None else list(one.shift_within_s),
+            "relative": one.relative,
+            "delta": one.delta,
+            "delta_within": None if one.delta_within is None else list(one.delta_within),
+            "size": str(one.size),
+            "told_apart": one.told_apart,
+            "origins": [None if origin is None else str(origin) for origin in self.origins],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """`remarks`: what makes the two hard to compare."""
+
+    first: RunReport
+    second: RunReport
+    rows: tuple[ComparisonRow, ...]
+    remarks: tuple[str, ...]
+
+    def to_data(self) -> dict[str, Json]:
+        return {
+            "runs": [self.first.run.id, self.second.run.id],
+            "note": NOTE,
+            "remarks": list(self.remarks),
+            "rows": [row.to_data() for row in self.rows],
+        }
+
+
+def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Comparison:
+    """Each topology that both ran is compared by itself; where they share none, all their links together."""
+    a, b = (_by_topology(report) for report in (first, second))
+    shared = [topology for topology in a if topology in b]
+    remarks = [*_remarks(first, second)]
+    if shared:
+        remarks += [
+            f"only in run {report.run.id}: {topology or 'a reconfiguration without a name'}"
+            for report, own in ((first, a), (second, b))
+            for topology in own
+            if topology not in shared
+        ]
+        sides = [(topology, a[topology], b[topology]) for topology in shared]
+    else:
+        remarks.append("the runs have no topology in common: all their links are taken together")
+        sides = [("", [one for part in a.values() for one in part], [one for part in b.values() for one in part])]
+    rows = tuple(row for side in sides for row in _rows(*side, seed=seed))
+    few = min([min(row.difference.reconfigurations) for row in rows], default=RECONFIGURATIONS_NEEDED)
+    if few < RECONFIGURATIONS_NEEDED:
+        remarks.append(
+            f"no interval where a run has fewer than {RECONFIGURATIONS_NEEDED} reconfigurations of a topology"
+        )
+    return Comparison(first=first, second=second, rows=rows, remarks=tuple(remarks))
+
+
+def shift(one: Difference) -> str:
+    """`-3.07 s (-3.12 s to -3.01 s), -49 %`."""
+    words = signed(one.shift_s)
+    if one.shift_within_s is not None:
+        words += f" ({signed(one.shift_within_s[0])} to {signed(one.shift_within_s[1])})"
+    return words if one.relative is None else f"{words}, {one.relative * 100:+.3g} %"
+
+
+def delta(one: Difference) -> str:
+    """`-1.00 (-1.00 to -0.98), large`."""
+    words = f"{one.delta:+.2f}"
+    if one.delta_within is not None:
+        words += f" ({one.delta_within[0]:+.2f} to {one.delta_within[1]:+.2f})"
+    return f"{words}, {one.size}"
+
+
+def signed(seconds: float) -> str:
+    return f"+{duration(seconds)}" if seconds > 0 else duration(seconds)
+
+
+def verdict(one: Difference) -> str:
+    match one.told_apart:
+        case None:
+            return MISSING
+        case True:
+            return "longer" if one.shift_s > 0 else "shorter"
+    return "not told apart"
+
+
+def comparison_drawing(comparison: Comparison, *, width: float) -> Drawing:
+    """The shift of each stage as a share of the first run's median, so that short and long stages stand on one scale."""
+    rows = [row for row in comparison.rows if row.difference.relative is not None]
+    marks: list[Mark] = [text(_MARGIN, 26, "Two runs compared", kind="title")]
+    first, second = comparison.first.run.id, comparison.second.run.id
+    note = f"median of {second} against that of {first}, as a share of it; line: 95 % interval; ring: no interval; right: Cliff's delta"
+    y = 26.0
+    for part in wrapped(note, width - 2 * _MARGIN):
+        y += 16
+        marks.append(text(_MARGIN, y, part, kind="soft"))
+    left, right = _MARGIN + 84, width - _MARGIN - 44
+    shares = [value for row in rows for value in _shares(row.difference)]
+    low, high = min([-0.01, *shares]), max([0.01, *shares])
+    low, high = low - 0.06 * (high - low), high + 0.06 * (high - low)
+
+    def x(share: float) -> float:
+        return left + (right - left) * (share - low) / (high - low)
+
+    top = y + 16
+    y = top
+    topology = None
+    for row in rows:
+        if row.topology != topology:
+            topology = row.topology
+            y += 20
+            marks.append(text(_MARGIN, y - 2, cut(topology or "all links", width - 2 * _MARGIN), kind="head"))
+        marks += _forest(row, y + _ROW / 2, x, width)
+        y += _ROW
+    grid: list[Mark] = []
+    for value in ticks(low, high, 7 if width > 600 else 4):
+        value = round(value, 9)
+        grid.append(line(x(value), top + 4, x(value), y, kind="axis" if value == 0 else "grid"))
+        marks.append(text(x(value), y + 16, f"{value * 100:+g} %" if value else "0", kind="soft num", anchor="middle"))
+    return Drawing(
+        name="comparison",
+        width=width,
+        height=y + 28,
+        title=f"Run {second} against run {first}",
+        description="; ".join(map(str, comparison.rows)),
+        marks=(*grid, *marks),
+    )
+
+
+def _forest(row: ComparisonRow, y: float, x: _Scale, width: float) -> Iterator[Mark]:
+    one = row.difference
+    colour = GROUP_COLOURS[7] if not one.told_apart else GROUP_COLOURS[1] if one.shift_s > 0 else GROUP_COLOURS[0]
+    yield text(_MARGIN, y + 4, str(row.stage))
+    shares = _shares(one)
+    if len(shares) > 1:
+        yield polyline([(x(shares[1]), y), (x(shares[2]), y)], colour=colour)
+        for share in shares[1:]:
+            yield polyline([(x(share), y - 4), (x(share), y + 4)], colour=colour)
+    yield Dot(x=x(shares[0]), y=y, radius=4, colour=colour, hollow=len(shares) == 1, title=str(row))
+    yield text(width - _MARGIN, y + 4, f"{one.delta:+.2f}", kind="soft num", anchor="end")
+
+
+def _shares(one: Difference) -> list[float]:
+    """The shift, and where it has an interval its edges, against the first median."""
+    seconds = [one.shift_s, *(one.shift_within_s or ())]
+    return [value / one.median_s[0] for value in seconds] if one.median_s[0] else []
+
+
+def _by_topology(report: RunReport) -> dict[str, list[Sample]]:
+    found: dict[str, list[Sample]] = {}
+    for timeline in report.timelines:
+        taken = samples([timeline], virtual_time=report.run.virtual_time)
+        if taken:
+            found.setdefault(timeline.what, []).extend(taken)
+    return found
+
+
+def _rows(topology: str, first: Sequence[Sample], second: Sequence[Sample], *, seed: int) -> Iterator[ComparisonRow]:
+    for name in StageName:
+        a, b = ([one for one in side if one.stage.name is name] for side in (first, second))
+        if (found := difference(a, b, stage=name, seed=seed)) is not None:
+            yield ComparisonRow(topology=topology, stage=name, difference=found, origins=(_origin(a), _origin(b)))
+
+
+def _origin(taken: Sequence[Sample]) -> Origin | None:
+    origins = [one.stage.origin for one in taken if one.stage.origin is not None]
+    return max(origins, key=list(Origin).index, default=None)
+
+
+def _remarks(first: RunReport, second: RunReport) -> Iterator[str]:
+    a, b = first.run, second.run
+    times = [f"{run.id} in {'virtual' if run.virtual_time else 'real'} time" for run in (a, b)]
+    if a.virtual_time is not b.virtual_time:
+        yield f"the clocks differ: {' and '.join(times)}"
+    if a.testbed_text != b.testbed_text:
+        yield (
+            f"the testbed files differ: {a.testbed} and {b.testbed}"
+            if a.testbed != b.testbed
+            else "the testbed file was changed between them"
+        )
+    if a.playbook_text != b.playbook_text:
+        yield (
+            f"the playbooks differ: {a.playbook} and {b.playbook}"
+            if a.playbook != b.playbook
+            else "the playbook was changed between them"
+        )
+    if a.parameters != b.parameters:
+        keys = sorted(key for key in {*a.parameters, *b.parameters} if a.parameters.get(key) != b.parameters.get(key))
+        yield f"the parameters differ: {', '.join(keys)}"
+    if (a.version, a.commit) != (b.version, b.commit):
+        yield f"the versions of hwd differ: {a.version} {a.commit} and {b.version} {b.commit}"
