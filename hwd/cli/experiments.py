@@ -35,8 +35,8 @@ def run_(
     from hwd.client import Client
 
     output = Output(json=json)
-    file, text = _playbook(playbook)
     parameters = _parameters(define or [])
+    file, text = _playbook(playbook, parameters)
     with Client.find(url) as hwd:
         started = hwd.start_run(text=text, file=file, parameters=parameters)
         output.note(f"run {started['run']}: {started['playbook']}, {plural(started['steps'], 'step')}")
@@ -123,19 +123,15 @@ def _tell(output: Output, bar: "Progress | None", step: dict[str, Any]) -> None:
         output.note(f"step {step['step']} of {step['total']}: {step['what']} failed")
 
 
-def _playbook(name: str) -> tuple[str, str]:
-    """File and text of a playbook: a path, or one of those that come with hwd."""
+def _playbook(name: str, parameters: dict[str, str]) -> tuple[str, str]:
+    """File and text of a playbook, with all that it includes: a path, or one of those that come with hwd."""
+    from hwd.config.playbook import bundle_playbook
     from hwd.config.shipped import shipped
 
     path = Path(name)
     if not path.is_file() and "/" not in name:
         path = shipped("playbooks", name)
-    try:
-        return str(path.absolute()), path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{name}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{name}: not UTF-8 text") from error
+    return str(path.absolute()), bundle_playbook(path.absolute(), parameters)
 
 
 def _parameters(defined: list[str]) -> dict[str, str]:

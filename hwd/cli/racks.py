@@ -1,4 +1,4 @@
-"""`hwd demo`, `check`, `serve`, `twin`: files, processes, twins."""
+"""`hwd demo`, `check`, `schema`, `serve`, `twin`: files, processes, twins."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say every step."
 def add_to(program: typer.Typer) -> None:
     program.command(epilog="Example: hwd demo")(demo)
     program.command(epilog="Example: hwd check examples/opus-testbed.yaml playbooks/smoke.yaml")(check)
+    program.command(epilog="Example: hwd schema playbook > playbook.schema.json")(schema)
     program.command(epilog="Example: hwd serve examples/opus-testbed.yaml --http 127.0.0.1:8642")(serve)
     program.add_typer(_twin, name="twin")
 
@@ -39,12 +40,17 @@ def check(
 ) -> None:
     """Say everything that is wrong in files, with file and line. Exit status 2 when more than warnings were found.
 
-    Playbooks and topologies are held against the testbed, where one is among the files.
+    Playbooks and topologies are held against the testbed, where one is among the files. A name without a path is a playbook that comes with hwd, where
+    no such file is here.
     """
+    from hwd.config.shipped import shipped
     from hwd.daemon.installed import check as check_files
 
     output = Output(json=json)
-    problems = check_files(files)
+    there = (
+        file if "/" in file or "." in file or Path(file).exists() else shipped("playbooks", file) for file in files
+    )
+    problems = check_files(list(there))
     errors = sum(not problem.warning for problem in problems)
     for problem in problems:
         output.say(str(problem))
@@ -63,6 +69,20 @@ def check(
     )
     if errors:
         raise typer.Exit(2)
+
+
+def schema(
+    kind: Annotated[str, typer.Argument(metavar="testbed|playbook", help="What kind of file.")],
+    json: Json = False,
+) -> None:
+    """Print the JSON Schema of testbed or playbook files, for editors. What hangs together over a whole file only `hwd check` knows."""
+    from hwd.config.json_schema import SCHEMAS, json_schema
+    from hwd.config.problem import nearest
+    from hwd_drivers.kit.errors import ConfigError
+
+    if kind not in SCHEMAS:
+        raise ConfigError(f"schema {kind!r}: there is none; {nearest(kind, SCHEMAS)}")
+    Output(json=True).data(json_schema(kind))
 
 
 def serve(

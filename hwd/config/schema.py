@@ -20,11 +20,17 @@ Metres = Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=F
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 Label = Annotated[
     str,
-    BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value),
+    BeforeValidator(
+        lambda value: str(value) if isinstance(value, int | float) else value, json_schema_input_type=str | int | float
+    ),
     Field(min_length=1, max_length=100),
 ]
 OneOrMore = Annotated[
-    tuple[Label, ...], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])
+    tuple[Label, ...],
+    BeforeValidator(
+        lambda value: value if isinstance(value, list | tuple) else [value],
+        json_schema_input_type=str | int | list[str | int | float],
+    ),
 ]
 
 
@@ -104,7 +110,13 @@ class NicEntry(Entry):
     numa: Whole | None = None
     gpus: tuple[Whole, ...] = ()
     ip: Text | None = None
-    module: Annotated[ModuleEntry, BeforeValidator(lambda value: {"type": value} if isinstance(value, str) else value)]
+    module: Annotated[
+        ModuleEntry,
+        BeforeValidator(
+            lambda value: {"type": value} if isinstance(value, str) else value,
+            json_schema_input_type=str | ModuleEntry,
+        ),
+    ]
 
 
 class HostEntry(Entry):

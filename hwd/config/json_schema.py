@@ -1,0 +1,125 @@
+"""JSON Schemas of testbed and playbook files, for editors: made from the models that read the files.
+
+They know shapes, words and limits. What hangs together over a file (names that must be there, fibre ends used twice, endless sweeps) only `hwd check` knows.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import BaseModel, Field
+
+from hwd.config.playbook_schema import Plain, PlaybookFile, StepItem
+from hwd.config.schema import (
+    NAME,
+    PORT_NAME,
+    FibreEntry,
+    HostEntry,
+    NicEntry,
+    PacketSwitchEntry,
+    PassiveEntry,
+    PortNoteEntry,
+    SwitchEntry,
+    TestbedFile,
+)
+from hwd.model.fault import Fault
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_HOLE: Mapping[str, Any] = {"type": "string", "pattern": r"\{\{.*\}\}"}
+"""An expression stands for a value of any kind."""
+
+_Name = Annotated[str, Field(pattern=NAME)]
+
+
+class _WholeHost(HostEntry):
+    nics: dict[Annotated[str, Field(pattern=PORT_NAME)], NicEntry] = Field(default_factory=dict)
+
+
+class _WholeTestbed(TestbedFile):
+    """A testbed file of hwd: hosts, NIC ports, switches and the fibres between them."""
+
+    switches: dict[_Name, SwitchEntry] = Field(default_factory=dict)
+    packet_switches: dict[_Name, PacketSwitchEntry] = Field(default_factory=dict)
+    passives: dict[_Name, PassiveEntry] = Field(default_factory=dict)
+    hosts: dict[_Name, _WholeHost] = Field(default_factory=dict)
+    fibres: list[str | FibreEntry] = Field(default_factory=list)
+    ports: dict[str, PortNoteEntry] = Field(default_factory=dict)
+
+
+class _WholePlaybook(PlaybookFile):
+    """A playbook of hwd: an experiment, step by step."""
+
+    parameters: dict[str, Plain | list[Plain]] = Field(default_factory=dict)
+    steps: list[StepItem] = Field(min_length=1)
+
+
+SCHEMAS = ("testbed", "playbook")
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """The schema of one of `SCHEMAS`, the same at every call."""
+    if kind == "testbed":
+        schema = _made(_WholeTestbed)
+        for section in schema["properties"].values():
+            if section.get("type") in ("object", "array"):
+                section["type"] = [section["type"], "null"]  # a section may be empty
+        return {"$schema": DIALECT, **schema}
+    schema = _made(_WholePlaybook)
+    definitions: dict[str, Any] = schema["$defs"]
+    for name, definition in definitions.items():
+        if not name.endswith("Item"):  # behind the key of a step stands its mapping, and no expression
+            _let_holes(definition, definitions)
+    swept: dict[str, Any] = definitions["SweepItem"]["properties"]["sweep"]["patternProperties"]
+    swept |= {pattern: _or_hole(below) for pattern, below in swept.items()}
+    schema["properties"]["within_s"] = _or_hole(schema["properties"]["within_s"])
+    faults = _faults()
+    definitions["FaultItem"]["properties"]["fault"] = {
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in sorted(faults)]
+    }
+    return {"$schema": DIALECT, **schema, "$defs": dict(sorted((definitions | faults).items()))}
+
+
+def _faults() -> dict[str, Any]:
+    _, components = msgspec.json.schema_components([Fault], ref_template="#/$defs/Fault{name}")
+    _drop_titles(components)
+    for definition in components.values():
+        _let_holes(definition, {}, but="fault")
+    return {f"Fault{name}": definition for name, definition in components.items()}
+
+
+def _made(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    _drop_titles(schema)
+    return schema
+
+
+def _drop_titles(schema: Any) -> None:
+    """They only say the name of the key again."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("title"), str):
+            del schema["title"]
+        for value in schema.values():
+            _drop_titles(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            _drop_titles(value)
+
+
+def _let_holes(definition: dict[str, Any], definitions: Mapping[str, Any], *, but: str = "") -> None:
+    """Let every value be an expression, but for plain text, which may hold one anyway, and for mappings."""
+    for name, schema in definition.get("properties", {}).items():
+        if name != but and _takes_hole(schema, definitions):
+            definition["properties"][name] = _or_hole(schema)
+
+
+def _takes_hole(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
+    if (name := schema.get("$ref", "").removeprefix("#/$defs/")) and name:
+        return "enum" in definitions[name]
+    return schema.get("type") not in ("string", "object")
+
+
+def _or_hole(schema: dict[str, Any]) -> dict[str, Any]:
+    about: dict[str, Any] = {key: schema[key] for key in ("description", "default") if key in schema}
+    rest = {key: value for key, value in schema.items() if key not in about}
+    options: list[Any] = rest["anyOf"] if list(rest) == ["anyOf"] else [rest]
+    return {**about, "anyOf": [*options, dict(_HOLE)]}
