@@ -10,22 +10,31 @@ import logging
 from collections.abc import Sequence
 
 from hwd.bus.gateway import Gateway
+from hwd.bus.runtopics import RunTopics
+from hwd.bus.settings import HostSettings
+from hwd.config.playbook import ApplyStep, Playbook
 from hwd.daemon.agents import GatewayAgents
 from hwd.daemon.fanout import Fanout
 from hwd.daemon.opening import OpenSwitch
+from hwd.fabric.claims import all_ports
 from hwd.fabric.fabric import Fabric
 from hwd.model.instant import Origin
 from hwd.model.testbed import Switch, Testbed
+from hwd.playbook.runner import Runner
 from hwd.reconfigure.history import History
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.planner import Planner
+from hwd.reconfigure.planner import Planner, Request
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
+from hwd.runs.about import About
+from hwd.runs.effects import SetFault, TwinFaults
+from hwd.runs.runs import Runs
 from hwd.telemetry import Budget, Metrics
 from hwd.timeline.alignment import Alignment
+from hwd.web.applies import Applies
 from hwd.web.hub import Hub
 from hwd.web.linkboard import Linkboard
 from hwd.web.service import Service
@@ -67,6 +76,7 @@ class Daemon:
         open_switch: OpenSwitch,
         records: Records,
         journal_disk: Disk,
+        set_fault: SetFault,
         clock: Clock,
         ids: Ids,
         draws: Draws,
@@ -87,6 +97,7 @@ class Daemon:
         self._bus = bus
         self._open_switch = open_switch
         self._records = records
+        self._faults = TwinFaults(testbed=testbed, records=records, set_fault=set_fault)
         self._clock = clock
         self._ids = ids
         self._draws = draws
@@ -102,11 +113,6 @@ class Daemon:
     async def open(self) -> None:
         """Read records and journal, close what a crash left open in the records, and put the parts together. Touches no device."""
         await self._records.open()
-        for run in await self._records.close_crashed(self._clock.wall_ns()):
-            self._tell(
-                "run.ended", run=run.id, outcome="crashed", why="the daemon ended under it", safe_state="unknown"
-            )
-            log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
         self._journal.load()
         self._supervisors = {
             name: self._supervise(switch) for name, switch in self.testbed.switches.items() if switch.owner is None
@@ -138,25 +144,57 @@ class Daemon:
         )
         self._sink.add(self.reconfigurer)
         self._sink.add(self._recover_when_up)
+        self._settings = HostSettings(
+            self._gateway,
+            self.testbed,
+            under_way=lambda: [runner.id for runner in self._runs.active],
+            clock=self._clock,
+            sink=self._sink,
+        )
+        self._applies = Applies(testbed=self.testbed, reconfigurer=self.reconfigurer, ids=self._ids)
+        self._runs = Runs(
+            about=About(
+                testbed=self.testbed,
+                testbed_text=self._testbed_text,
+                version=self._version,
+                virtual_time=self._virtual_time,
+                inventory=self._inventory,
+                clock=self._clock,
+            ),
+            make_runner=self._make_runner,
+            run_of=self._run_of,
+            is_settled=self._is_settled,
+            faults=self._faults,
+            records=self._records,
+            recorder=self._recorder,
+            clock=self._clock,
+            ids=self._ids,
+            sink=self._sink,
+        )
+        board = self._runs.board
+        self._topics = RunTopics(
+            self._bus, self.testbed.name, lambda: {status.run: status.to_data() for status in board.kept}
+        )
+        self._sink.add(board)
+        self._sink.add(self._topics)
         self.service = Service(
             testbed=self.testbed,
-            testbed_text=self._testbed_text,
             version=self._version,
+            applies=self._applies,
+            runs=self._runs,
+            faults=self._faults,
             reconfigurer=self.reconfigurer,
             leases=self._leases,
-            history=self._history,
             records=self._records,
+            recorder=self._recorder,
             gateway=self._gateway,
             switches=self._switchboard.to_data,
             links=self._linkboard,
             bus_address=lambda: (self._bus.address, self._bus.connected),
-            recorder=self._recorder,
             hub=self.hub,
             clock=self._clock,
-            ids=self._ids,
-            sink=self._sink,
-            virtual_time=self._virtual_time,
         )
+        await self._runs.open()
 
     async def run(self) -> None:
         """Until cancelled. Ends with the runs in their safe states and every document written."""
@@ -171,6 +209,9 @@ class Daemon:
                 group.create_task(self._leases.run(), name="hwd:leases/expiry")
                 group.create_task(self._recorder.run(), name="hwd:records/writer")
                 group.create_task(self._recover_journal(), name="hwd:journal/recover")
+                group.create_task(self._settings.run(), name="hwd:hosts/settings")
+                group.create_task(self._topics.run(), name="hwd:bus/runs")
+                group.create_task(self._runs.run(), name="hwd:runs/queue")
                 group.create_task(self._watch_lag(), name="hwd:loop/lag")
                 try:
                     await asyncio.Event().wait()
@@ -190,9 +231,41 @@ class Daemon:
         try:
             async with asyncio.timeout(CLOSE_WITHIN_S):
                 await self.service.close()
+                await self._topics.flush()
         except TimeoutError:
             left = ", ".join(map(str, self.reconfigurer.under_way)) or "nothing"
             log.error("not all was brought back within %g s; the next start goes on with: %s", CLOSE_WITHIN_S, left)
+
+    def _make_runner(self, id: str, playbook: Playbook) -> Runner:
+        return Runner(
+            id,
+            playbook,
+            reconfigurer=self.reconfigurer,
+            leases=self._leases,
+            request=self._step_request,
+            all_ports=all_ports(self.testbed),
+            history=self._history,
+            faults=self._faults.of(id),
+            hosts=self._settings,
+            clock=self._clock,
+            sink=self._sink,
+        )
+
+    def _step_request(self, step: ApplyStep, lease: str | None) -> Request:
+        return self._applies.request(step.what, mode=step.mode, lease=lease, wanted=step.wanted)
+
+    def _run_of(self, reconfiguration: str) -> str | None:
+        return next((one.run for one in self.reconfigurer.under_way if one.id == reconfiguration), None)
+
+    def _inventory(self) -> dict[str, Json]:
+        service = self.service
+        return {"switches": service.switches(), "hosts": service.hosts(), "version": self._version}
+
+    def _is_settled(self) -> bool:
+        """Switches, agents and broker are there, the clocks aligned, and nothing waits to be brought back."""
+        hosts = self._gateway.hosts().values()
+        there = all(view.up and view.alignment is not None for view in hosts)
+        return there and bool(self.service.ready()["ready"]) and not self._journal.open
 
     def _supervise(self, switch: Switch) -> Supervisor:
         async def open_device() -> Device:

@@ -17,8 +17,11 @@ from hwd.daemon.datadir import DataDirectory
 from hwd.daemon.installed import load
 from hwd.daemon.launch import RackProcess, has_twins
 from hwd.daemon.opening import opener
+from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
 from hwd.records.records import Records
+from hwd.records.reserve import Reserve
+from hwd.twin.control import ask
 from hwd.web.app import make_app
 from hwd.web.door import check_listen, read_tokens
 from hwd.web.server import HttpServer, listen
@@ -27,7 +30,7 @@ from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.disk import FileDisk
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.errors import ConfigError, LinkError
 from hwd_drivers.kit.ids import Draws, RandomIds
 from hwd_drivers.kit.offload import ThreadOffload
 
@@ -73,6 +76,12 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
             rack = rack_of(testbed.name, environment)
             return None if rack is None else rack.addresses.get(name)
 
+        async def set_fault(fault: Fault) -> None:
+            rack = rack_of(testbed.name, environment)
+            if rack is None:
+                raise LinkError(f"fault: {fault}: the twin rack is not up. Start it with `hwd twin up`")
+            await offload(ask, Path(rack.control), fault)
+
         journal = FileDisk(data.path / "journal")
         stack.callback(journal.close)
         daemon = Daemon(
@@ -83,8 +92,11 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
             pid=os.getpid(),
             bus=MqttBus(mqtt_url, f"hwd-{testbed.name}-{ids.token(length=6)}", clock, draws),
             open_switch=opener(dialer=TcpDialer(), clock=clock, twin_address=twin_address, environment=environment),
-            records=Records(f"sqlite:///{records_path(data.path.absolute())}", offload),
+            records=Records(
+                f"sqlite:///{records_path(data.path.absolute())}", offload, reserve=Reserve(data.path / "reserve")
+            ),
             journal_disk=journal,
+            set_fault=set_fault,
             clock=clock,
             ids=ids,
             draws=draws,

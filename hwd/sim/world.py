@@ -16,9 +16,11 @@ from typing import Self
 
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.opening import opener
+from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
 from hwd.records.records import Records
 from hwd.twin.agents import agent_config
+from hwd.twin.faults import RackFaults
 from hwd.twin.rack import TwinRack
 from hwd.web.service import Service
 from hwd_agents.agent import Agent
@@ -83,6 +85,7 @@ class World:
         self.rack = TwinRack(
             testbed, dialer=self._dialer(RACK), clock=self.clock, ids=self._ids(RACK), places=lambda name: f"mem:{name}"
         )
+        self.faults = RackFaults(self.rack, kill_agent=self._replace_agent)
 
     async def __aenter__(self) -> Self:
         with self.nodes.node(RACK):
@@ -98,6 +101,7 @@ class World:
     ) -> None:
         for name in [*self._tasks]:
             await self.stop(name)
+        self.faults.close()
         await self.rack.close()
 
     # --- nodes
@@ -180,6 +184,7 @@ class World:
             ),
             records=Records(self._records_url, InlineOffload()),
             journal_disk=self.journal_disk,
+            set_fault=self._set_fault,
             clock=self.clock,
             ids=self._ids(DAEMON),
             draws=self.draws,
@@ -189,6 +194,19 @@ class World:
         await daemon.open()
         self.daemon = daemon
         await daemon.run()
+
+    async def _set_fault(self, fault: Fault) -> None:
+        """What the rack's control socket does."""
+
+        async def set_it() -> None:
+            self.faults.set(fault)
+
+        await self.nodes.run_in_node(RACK, set_it())
+
+    def _replace_agent(self, host: str) -> None:
+        """As who keeps the agents does: another life."""
+        self.kill(agent_node(host))
+        self.start_agent(host)
 
     def _start(self, node: str, life: Coroutine[object, object, None]) -> None:
         self._tasks[node] = asyncio.create_task(self.nodes.run_in_node(node, life), name=f"hwd:{node}/life")

@@ -18,7 +18,7 @@ from hwd.config.topology import load_topology_text
 from hwd.config.wanted import Wanted, is_file
 from hwd.reconfigure.planner import Request
 from hwd.telemetry import Exposition
-from hwd.web.bodies import AbortBody, LeaseBody, PlanBody, ReconfigurationBody, RenewBody, RunBody
+from hwd.web.bodies import ByBody, LeaseBody, PlanBody, ReconfigurationBody, RenewBody, RunBody
 from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
@@ -79,6 +79,7 @@ def make_app(
         _reconfigurations(service),
         _runs(service, events),
         _leases(service),
+        _faults(service),
         _events(events),
     ):
         app.include_router(router, prefix="/api/v1", responses=PROBLEMS)
@@ -147,29 +148,66 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
 
     @router.get("/runs")
     async def runs() -> list[Data]:
-        """All runs of the records, newest first."""
+        """All runs of the records, newest first, each with its `state`."""
         return [*await service.runs()]
 
     @router.post("/runs", status_code=201)
     async def start(body: RunBody) -> Data:
-        """Start a playbook. `after` is an event id: the event stream from there on has all of this run."""
+        """Start a playbook, or queue it until its due time and until the runs before it leave it its ports.
+
+        `after` is an event id: the event stream from there on has all of this run.
+        """
         after = events.last_id
-        return {**await service.start_run(text=body.text, file=body.file, parameters=body.parameters), "after": after}
+        started = await service.start_run(
+            text=body.text, file=body.file, parameters=body.parameters, due_wall_ns=body.due_wall_ns
+        )
+        return {**started, "after": after}
+
+    @router.get("/queue")
+    async def queue() -> list[Data]:
+        """States of the runs that wait, in the order in which they start."""
+        return [*service.queue()]
 
     @router.get("/runs/{id}")
     async def run(id: str) -> Data:
-        """One run, by its id or the beginning of it."""
+        """One run that began, by its id or the beginning of it."""
         return await service.run(id)
+
+    @router.get("/runs/{id}/state")
+    async def state(id: str) -> Data:
+        """Where a run is: queued, running (step and stage), paused, or how it ended. Also on the bus, and as `run.state` among the events."""
+        return await service.run_state(id)
 
     @router.get("/runs/{id}/documents")
     async def documents(id: str) -> Response:
         """Everything that happened in a run, oldest first."""
         return JSONResponse(await service.run_documents(id))
 
+    @router.post("/runs/{id}/pause")
+    async def pause(id: str, body: ByBody) -> Data:
+        """Stand still at the next border of two steps, leases kept. Answers at once; the state says `paused` when it stands."""
+        return service.pause_run(id, by=body.by)
+
+    @router.post("/runs/{id}/resume")
+    async def resume(id: str, body: ByBody) -> Data:
+        """Go on."""
+        return service.resume_run(id, by=body.by)
+
     @router.post("/runs/{id}/abort")
-    async def abort(id: str, body: AbortBody) -> Data:
-        """End a run in its safe state; answers when it is there, within 5 s."""
+    async def abort(id: str, body: ByBody) -> Data:
+        """End a run in its safe state; answers when it is there, within 5 s. One that waits is taken out of the queue."""
         return await service.abort_run(id, by=body.by)
+
+    return router
+
+
+def _faults(service: Service) -> APIRouter:
+    router = APIRouter(tags=["faults"])
+
+    @router.post("/faults")
+    async def fault(body: dict[str, Any]) -> Data:
+        """Tell a twin to misbehave: `{"switch": "ocs1", "fault": "slow", "seconds": 0.5}`; `{"fault": "clear"}` ends all. Refused for what is no twin."""
+        return await service.fault(body)
 
     return router
 

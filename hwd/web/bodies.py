@@ -45,9 +45,12 @@ class RunBody(Body):
     text: Annotated[str, Field(max_length=TEXT_MAX)]
     file: Annotated[str, Field(min_length=1, max_length=4096)]
     parameters: dict[str, str] = {}
+    due_wall_ns: Annotated[int | None, Field(description="unix time; it starts no earlier", ge=0, lt=1 << 63)] = None
 
 
-class AbortBody(Body):
+class ByBody(Body):
+    """Who asks; it stands in the state of the run."""
+
     by: Annotated[str, Field(min_length=1, max_length=200)] = "a caller of the HTTP API"
 
 

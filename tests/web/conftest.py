@@ -12,6 +12,7 @@ from hwd.client import Client
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.installed import load
 from hwd.daemon.opening import opener
+from hwd.model.fault import Fault
 from hwd.records.records import Records
 from hwd.web.app import make_app
 from hwd.web.server import HttpServer, listen
@@ -22,6 +23,7 @@ from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.dial import MemoryDialer
 from hwd_drivers.kit.disk import MemoryDisk
 from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import LinkError
 from hwd_drivers.kit.ids import Draws, RandomIds
 from hwd_drivers.kit.memory import MemoryNet
 from hwd_drivers.kit.offload import InlineOffload, ThreadOffload
@@ -63,6 +65,11 @@ class Desk:
         self._threads.close()
 
 
+async def set_fault(fault: Fault) -> None:
+    """What the daemon finds where a twin stands alone, with no rack around it."""
+    raise LinkError(f"fault: {fault}: the twin rack is not up")
+
+
 @pytest.fixture
 def tokens() -> frozenset[str]:
     """Override with tests that need some."""
@@ -96,6 +103,7 @@ async def desk(tmp_path: Path, tokens: frozenset[str]) -> AsyncIterator[Desk]:
         open_switch=opener(dialer=dialer, clock=clock, twin_address=lambda name: address, environment={}),
         records=Records("sqlite://", InlineOffload()),
         journal_disk=MemoryDisk(),
+        set_fault=set_fault,
         clock=clock,
         ids=RandomIds(),
         draws=draws,

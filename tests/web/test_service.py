@@ -10,7 +10,8 @@ import pytest
 from hwd.daemon.installed import load
 from hwd.records.run import RunOutcome
 from hwd.sim.world import World
-from hwd.web.service import PLANS_KEPT, Service
+from hwd.web.applies import PLANS_KEPT
+from hwd.web.service import Service
 from hwd_drivers.kit.errors import RefusedError
 from hwd_drivers.kit.virtual import run_virtual
 

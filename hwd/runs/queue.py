@@ -1,0 +1,72 @@
+"""The queue of runs: who starts next, and what each of the others waits for. Pure; whoever starts runs owns it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hwd.playbook.runner import Runner
+from hwd.records.run import QueuedRun
+
+ITS_TIME = "its due time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A run in the queue, with the runner that will do it."""
+
+    queued: QueuedRun
+    runner: Runner
+
+    @property
+    def id(self) -> str:
+        return self.queued.id
+
+    @property
+    def ports(self) -> frozenset[str]:
+        """All that it may claim."""
+        return self.runner.ports
+
+    @property
+    def from_wall_ns(self) -> int:
+        """The earliest start: its due time, or when it came."""
+        return max(self.queued.queued_wall_ns, self.queued.due_wall_ns or 0)
+
+
+class Queue:
+    """Runs that wait, in the order in which they start: by their earliest start, then by arrival.
+
+    A run starts when its time has come and no run before it, going on or due and waiting, has one of its ports. So runs on other ports pass by, and no
+    run is passed by for ever.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[Waiting] = []
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        return tuple(self._waiting)
+
+    def add(self, waiting: Waiting) -> None:
+        self._waiting.append(waiting)
+        self._waiting.sort(key=lambda one: one.from_wall_ns)  # stable: arrival decides between equals
+
+    def get(self, id: str) -> Waiting | None:
+        return next((one for one in self._waiting if one.id == id), None)
+
+    def remove(self, id: str) -> None:
+        self._waiting = [one for one in self._waiting if one.id != id]
+
+    def look(self, now_wall_ns: int, busy: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
+        """What each waits for, in order; nothing where it can start. `busy`: the ports of each run that goes on."""
+        claimed = dict(busy)
+        waits_for: dict[str, tuple[str, ...]] = {}
+        for one in self._waiting:
+            if one.from_wall_ns > now_wall_ns:
+                waits_for[one.id] = (ITS_TIME,)
+                continue
+            waits_for[one.id] = tuple(f"run {run}" for run, ports in claimed.items() if ports & one.ports)
+            claimed[one.id] = one.ports
+        return waits_for
+
+    def next_wall_ns(self, now_wall_ns: int) -> int | None:
+        """When the next one falls due; None where none is yet to."""
+        return min((one.from_wall_ns for one in self._waiting if one.from_wall_ns > now_wall_ns), default=None)

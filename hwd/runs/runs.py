@@ -1,0 +1,394 @@
+"""Runs: takes playbooks, starts each when its ports are free and its time has come, and sees it to its end.
+
+status = await runs.start(text=..., file=..., parameters={})     # running, or queued
+await runs.pause(status.run, by="ada")
+await runs.abort(status.run, by="ada")
+"""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+
+from hwd.config.playbook import Playbook, load_playbook_text
+from hwd.model.run import RunState, RunStatus
+from hwd.playbook.runner import Runner, SafeState
+from hwd.records.recorder import RecordingSink
+from hwd.records.records import Records
+from hwd.records.run import QueuedRun, Run, RunOutcome
+from hwd.runs.about import About
+from hwd.runs.board import ENDED_KEPT, Board
+from hwd.runs.effects import TwinFaults
+from hwd.runs.going import to_end
+from hwd.runs.queue import Queue, Waiting
+from hwd.runs.status import status_of
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.documents import Document, Json, Sink
+from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, RefusedError
+from hwd_drivers.kit.ids import Ids
+
+AGAIN_S = 5.0
+"""Between attempts to start a run while the records cannot be written."""
+LOOK_S = 30.0
+"""The longest sleep before a due time: the clock on the wall may be set meanwhile."""
+SETTLED_WITHIN_S = 30.0
+"""What earlier lives of the daemon left in the queue waits so long for the switches and hosts; then it starts, and says itself what is missing."""
+SETTLED_LOOK_S = 0.25
+THE_LAB = "the switches and hosts to be there"
+DAEMON_END = "the end of the daemon"
+ENDING = "the daemon is ending; nothing new begins"
+
+log = logging.getLogger(__name__)
+
+
+class Runs:
+    """Owner of every run from when it is asked for to its end. `is_settled()`: switches and hosts are there, and nothing waits to be brought back."""
+
+    def __init__(
+        self,
+        *,
+        about: About,
+        make_runner: Callable[[str, Playbook], Runner],
+        run_of: Callable[[str], str | None],
+        is_settled: Callable[[], bool],
+        faults: TwinFaults,
+        records: Records,
+        recorder: RecordingSink,
+        clock: Clock,
+        ids: Ids,
+        sink: Sink,
+    ) -> None:
+        self._about = about
+        self._make_runner = make_runner
+        self._is_settled = is_settled
+        self._faults = faults
+        self._records = records
+        self._recorder = recorder
+        self._clock = clock
+        self._ids = ids
+        self._sink = sink
+        self.board = Board(run_of=run_of, tell=lambda status: self._tell("run.state", **status.to_data()))
+        self._queue = Queue()
+        self._left_over: set[str] = set()
+        self._aborted_by: dict[str, str] = {}
+        self._active: dict[str, tuple[Runner, asyncio.Task[None]]] = {}
+        self._ended: dict[str, asyncio.Event] = {}
+        self._starting = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._closing = False
+
+    async def open(self) -> None:
+        """Close what a crash left open, and take up the queue of earlier lives of the daemon."""
+        crashed = await self._records.close_crashed(self._clock.wall_ns())
+        known = {run.id for run in crashed}
+        ended = [run for run in await self._records.runs(limit=ENDED_KEPT) if run.id not in known]
+        self.board.load([await self._status_of(run) for run in reversed(ended)])
+        for run in crashed:
+            safe = SafeState.UNKNOWN
+            self._tell("run.ended", run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=safe)
+            self.board.put(dataclasses.replace(await self._status_of(run), safe_state=safe))
+            log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
+        for queued in await self._records.queue.all():
+            await self._take_up(queued)
+
+    async def run(self) -> None:
+        """Start what is due, until cancelled."""
+        loop = asyncio.get_running_loop()
+        try:
+            await self._faults.clear_left()
+        except HwdError as error:
+            log.error("faults that runs of an earlier daemon set stay: %s", error)
+        settled_by_s = loop.time() + SETTLED_WITHIN_S
+        while True:
+            self._changed.clear()
+            if self._left_over and (self._is_settled() or loop.time() >= settled_by_s):
+                self._left_over.clear()
+            again_s = await self._start_due()
+            try:
+                async with asyncio.timeout(again_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def close(self) -> None:
+        """Abort what goes on, into its safe state. What waits stays in the queue; nothing new begins from here on."""
+        self._closing = True
+        for runner, _ in self._active.values():
+            runner.abort(DAEMON_END)
+        await asyncio.gather(*(task for _, task in self._active.values()))
+        async with self._starting:
+            pass  # one that was about to begin has ended its record
+
+    # --- what is asked of it
+
+    @property
+    def active(self) -> tuple[Runner, ...]:
+        """Those that go on, paused ones too."""
+        return tuple(runner for runner, _ in self._active.values())
+
+    def is_active(self, run: str) -> bool:
+        return run in self._active
+
+    @property
+    def queue(self) -> tuple[RunStatus, ...]:
+        """Those that wait, in the order in which they start."""
+        return tuple(status for one in self._queue.waiting if (status := self.board.get(one.id)) is not None)
+
+    async def state(self, id: str) -> RunStatus:
+        """Of a run by its id or the beginning of it. Raises UnknownError where there is none, ConfigError where several fit."""
+        live = [status for status in self.board.live if status.run.startswith(id)] if id else []
+        match [status for status in live if status.run == id] or live:
+            case [status]:
+                return status
+            case [_, *_]:
+                named = ", ".join(status.run for status in live)
+                raise ConfigError(f"run {id}: several under way start so ({named}). Write more of it")
+        run = await self._records.run(id)
+        return self.board.get(run.id) or await self._status_of(run)
+
+    async def start(
+        self, *, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None = None
+    ) -> RunStatus:
+        """Check the playbook, and start it, or put it into the queue. Raises ConfigError with every problem, before anything moves."""
+        async with self._starting:  # `close` waits for it
+            self._check_open()
+            playbook = load_playbook_text(text, file=file, overrides=parameters, testbed=self._about.testbed)
+            queued = QueuedRun(
+                id=self._ids.token(length=8),
+                playbook=playbook.name,
+                playbook_text=text,
+                file=file,
+                parameters=dict(parameters),
+                queued_wall_ns=self._clock.wall_ns(),
+                due_wall_ns=due_wall_ns,
+            )
+            waiting = Waiting(queued=queued, runner=self._make_runner(queued.id, playbook))
+            self._queue.add(waiting)
+            waits_for = self._looked()[queued.id]
+            try:
+                if not waits_for:
+                    return await self._begin(waiting)
+                await self._records.queue.add(queued)
+            except BaseException:
+                self._queue.remove(queued.id)
+                raise
+            self._ended[queued.id] = asyncio.Event()
+            self.board.put(_status(waiting, RunState.QUEUED, waits_for=waits_for))
+            self._changed.set()
+            return self._of(queued.id)
+
+    async def wait(self, id: str) -> None:
+        """Until it has ended."""
+        if id in self._ended:
+            await self._ended[id].wait()
+
+    async def abort(self, id: str, *, by: str) -> RunStatus:
+        """End a run in its safe state, within 5 s; one that waits is taken out of the queue. Returns its end."""
+        id = self._named(id)
+        if id not in self._active:
+            async with self._starting:
+                if (waiting := self._queue.get(id)) is not None:
+                    return await self._take_out(waiting, by)
+        runner, task = self._get_active(id)
+        self._aborted_by.setdefault(runner.id, by)
+        runner.abort(by)
+        await asyncio.shield(task)
+        return self._of(id)
+
+    def pause(self, id: str, *, by: str) -> RunStatus:
+        """It stops at the next border of two steps, with its leases kept; its state says when it stands there."""
+        runner, _ = self._get_active(self._named(id))
+        runner.pause(by)
+        log.info("run %s: is to pause, by %s", runner.id, by)
+        return self._of(runner.id)
+
+    def resume(self, id: str, *, by: str) -> RunStatus:
+        """It goes on; raises RefusedError where nobody paused it."""
+        runner, _ = self._get_active(self._named(id))
+        if runner.paused_by is None:
+            raise RefusedError(f"run {runner.id}: is not paused")
+        log.info("run %s: resumed by %s", runner.id, by)
+        runner.resume()
+        return self._of(runner.id)
+
+    # --- the queue
+
+    async def _start_due(self) -> float | None:
+        """Start all that can; how long until it is to be looked again, None where only a change makes a difference."""
+        async with self._starting:
+            while not self._closing:
+                waits = self._looked()
+                for run, waits_for in waits.items():
+                    self.board.change(run, waits_for=waits_for)
+                if (id := next((run for run, waits_for in waits.items() if not waits_for), None)) is None:
+                    break
+                waiting = self._queue.get(id)
+                assert waiting is not None
+                try:
+                    await self._begin(waiting)
+                except RefusedError as error:
+                    log.info("%s", error)
+                    break
+                except HwdError as error:
+                    log.warning("run %s: cannot start, and stays in the queue: %s", id, error)
+                    self.board.change(id, waits_for=(str(error),))
+                    return AGAIN_S
+        now_ns = self._clock.wall_ns()
+        next_ns = self._queue.next_wall_ns(now_ns)
+        waits_s = [] if next_ns is None else [min(LOOK_S, (next_ns - now_ns) / 1e9)]
+        return min([*waits_s, *([SETTLED_LOOK_S] if self._left_over else [])], default=None)
+
+    def _looked(self) -> dict[str, tuple[str, ...]]:
+        waits = self._queue.look(self._clock.wall_ns(), {runner.id: runner.ports for runner in self.active})
+        return {run: waits_for or ((THE_LAB,) if run in self._left_over else ()) for run, waits_for in waits.items()}
+
+    async def _take_up(self, queued: QueuedRun) -> None:
+        """A run of an earlier life of the daemon; one that means nothing any more has failed."""
+        try:
+            playbook = load_playbook_text(
+                queued.playbook_text, file=queued.file, overrides=queued.parameters, testbed=self._about.testbed
+            )
+        except HwdError as error:
+            why = f"{error.title}: {error}"
+            record = self._about.never_begun(queued, RunOutcome.FAILED, why)
+            await self._records.start_run(record)
+            self._tell("run.ended", run=queued.id, outcome=RunOutcome.FAILED, why=why, safe_state=record.safe_state)
+            self.board.put(dataclasses.replace(status_of(record, None), fault_class=error.title))
+            log.error("run %s: was in the queue, and cannot be run: %s", queued.id, why)
+            return
+        waiting = Waiting(queued=queued, runner=self._make_runner(queued.id, playbook))
+        self._queue.add(waiting)
+        self._left_over.add(queued.id)
+        self._ended[queued.id] = asyncio.Event()
+        self.board.put(_status(waiting, RunState.QUEUED))
+
+    async def _take_out(self, waiting: Waiting, by: str) -> RunStatus:
+        why = f"by {by}, before it began"
+        record = self._about.never_begun(waiting.queued, RunOutcome.ABORTED, why)
+        await self._records.start_run(record)
+        self._queue.remove(waiting.id)
+        safe = SafeState.AS_APPLIED
+        self._tell("run.ended", run=waiting.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe)
+        ended_ns = record.ended_wall_ns
+        self._end(_status(waiting, RunState.ABORTED, why=why, by=by, safe_state=safe, ended_wall_ns=ended_ns))
+        return self._of(waiting.id)
+
+    # --- a run
+
+    async def _begin(self, waiting: Waiting) -> RunStatus:
+        self._check_open()
+        runner = waiting.runner
+        record = self._about.begun(waiting.queued, runner.playbook.parameters)
+        await self._records.start_run(record)
+        self._queue.remove(runner.id)
+        if self._closing:
+            why = "the daemon ended before its first step"
+            await self._records.end_run(
+                runner.id,
+                outcome=RunOutcome.ABORTED,
+                why=why,
+                safe_state=SafeState.AS_APPLIED,
+                ended_wall_ns=self._clock.wall_ns(),
+            )
+            raise RefusedError(f"run {runner.id}: {why}; nothing was moved")
+        self._tell(
+            "run.started",
+            run=runner.id,
+            playbook=runner.playbook.name,
+            parameters=dict(runner.playbook.parameters),
+            steps=runner.total_steps,
+            virtual_time=self._about.virtual_time,
+        )
+        self._ended.setdefault(runner.id, asyncio.Event())
+        self.board.put(_status(waiting, RunState.RUNNING, started_wall_ns=record.started_wall_ns))
+        task = asyncio.create_task(self._go(waiting), name=f"hwd:run/{runner.id}/main")
+        self._active[runner.id] = runner, task
+        return self._of(runner.id)
+
+    async def _go(self, waiting: Waiting) -> None:
+        runner = waiting.runner
+        end = await to_end(runner, self._recorder)
+        self._tell(
+            "run.ended",
+            run=runner.id,
+            outcome=end.outcome,
+            why=end.why,
+            safe_state=end.safe_state,
+            exit_status=end.fault.exit_status if end.fault else None,
+        )
+        ended_ns = self._clock.wall_ns()
+        status = dataclasses.replace(
+            self._of(runner.id),
+            state=RunState(end.outcome),
+            stage=None,
+            fault_class=end.fault.title if end.fault else None,
+            why=end.why,
+            by=self._aborted_by.pop(runner.id, DAEMON_END) if end.outcome is RunOutcome.ABORTED else None,
+            rolled_back=end.safe_state is SafeState.BEFORE_APPLY,
+            safe_state=end.safe_state,
+            ended_wall_ns=ended_ns,
+            expected_s=None,
+        )
+        try:
+            await self._recorder.end_run(
+                runner.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state, ended_wall_ns=ended_ns
+            )
+        except HwdError as error:
+            log.error(
+                "run %s: ended as %s, but the records could not take all of it: %s", runner.id, end.outcome, error
+            )
+        del self._active[runner.id]
+        self._end(status)
+
+    def _end(self, status: RunStatus) -> None:
+        self.board.put(status)
+        if (ended := self._ended.pop(status.run, None)) is not None:
+            ended.set()
+        self._changed.set()
+
+    # --- the rest
+
+    def _named(self, id: str) -> str:
+        live = [status.run for status in self.board.live]
+        match [id] if id in live else [run for run in live if run.startswith(id)]:
+            case [run]:
+                return run
+            case []:
+                raise RefusedError(f"run {id}: not under way. Under way: {', '.join(live) or 'none'}")
+            case several:
+                raise RefusedError(f"run {id}: several under way start so ({', '.join(several)}). Write more of it")
+
+    def _get_active(self, id: str) -> tuple[Runner, asyncio.Task[None]]:
+        if id not in self._active:
+            status = self.board.get(id)
+            raise RefusedError(f"run {id}: is {status.state if status else 'not under way'}, and does not go on")
+        return self._active[id]
+
+    async def _status_of(self, run: Run) -> RunStatus:
+        return status_of(run, await self._records.last_document(run.id, "run.state"))
+
+    def _of(self, id: str) -> RunStatus:
+        status = self.board.get(id)
+        if status is None:
+            raise FailedError(f"run {id}: has no state")
+        return status
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise RefusedError(ENDING)
+
+    def _tell(self, kind: str, **data: Json) -> None:
+        self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
+
+
+def _status(waiting: Waiting, state: RunState, **fields: object) -> RunStatus:
+    queued = waiting.queued
+    status = RunStatus(
+        run=queued.id,
+        playbook=queued.playbook,
+        state=state,
+        steps=waiting.runner.total_steps,
+        queued_wall_ns=queued.queued_wall_ns,
+        due_wall_ns=queued.due_wall_ns,
+    )
+    return dataclasses.replace(status, **fields)  # type: ignore[arg-type]

@@ -1,0 +1,29 @@
+"""The state of a run that is not on the board any more, from what the records hold of it."""
+
+import dataclasses
+
+from hwd.model.run import RunState, RunStatus
+from hwd.playbook.runner import SafeState
+from hwd.records.run import Run
+from hwd_drivers.kit.documents import Document
+
+
+def status_of(run: Run, last: Document | None) -> RunStatus:
+    """How it ended is what `run` says; how far it came, what `last` says, its newest `run.state`."""
+    if last is not None:
+        status = RunStatus.from_data(last.data)
+    else:
+        queued_ns = run.started_wall_ns
+        status = RunStatus(run=run.id, playbook=run.playbook, state=RunState.RUNNING, steps=0, queued_wall_ns=queued_ns)
+    return dataclasses.replace(
+        status,
+        state=RunState.RUNNING if run.outcome is None else RunState(run.outcome),
+        stage=None,
+        why=run.why,
+        rolled_back=run.safe_state == SafeState.BEFORE_APPLY,
+        safe_state=run.safe_state,
+        started_wall_ns=run.started_wall_ns,
+        ended_wall_ns=run.ended_wall_ns,
+        expected_s=None,
+        waits_for=(),
+    )

@@ -1,0 +1,160 @@
+"""Plans and applies that callers of the API ask for: planned, driven, confirmed or rolled back, with nobody waiting at need."""
+
+import asyncio
+import logging
+
+from hwd.config.wanted import Wanted, parse_what
+from hwd.model.plan import ApplyMode
+from hwd.model.testbed import Testbed
+from hwd.reconfigure.planner import Request
+from hwd.reconfigure.reconfiguration import Reconfiguration, State
+from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import ConfigError, FailedError, RefusedError
+from hwd_drivers.kit.ids import Ids
+
+PLANS_KEPT = 256
+"""Plans that can be applied by their hash; nobody comes back to older ones."""
+
+log = logging.getLogger(__name__)
+
+
+class Applies:
+    """Every apply that belongs to no run."""
+
+    def __init__(self, *, testbed: Testbed, reconfigurer: Reconfigurer, ids: Ids) -> None:
+        self._testbed = testbed
+        self._reconfigurer = reconfigurer
+        self._ids = ids
+        self._planned: dict[str, Request] = {}
+        self._under_way: dict[str, asyncio.Task[dict[str, Json]]] = {}
+        self._closing = False
+
+    def request(
+        self,
+        what: str,
+        *,
+        mode: str = "update",
+        lease: str | None = None,
+        ready_within_s: float | None = None,
+        confirm_within_s: float | None = None,
+        wanted: Wanted | None = None,
+    ) -> Request:
+        """Raises ConfigError where `what` means nothing on this testbed."""
+        wanted = wanted or parse_what(what, self._testbed)
+        return Request(
+            what=wanted.name,
+            links=wanted.links,
+            crossconnects=wanted.crossconnects,
+            mode=_mode(mode),
+            lease=lease,
+            ready_within_s=ready_within_s,
+            confirm_within_s=confirm_within_s,
+        )
+
+    async def plan(self, request: Request) -> dict[str, Json]:
+        plan = await self._reconfigurer.plan(request)
+        self._planned.pop(plan.hash, None)
+        self._planned[plan.hash] = request
+        if len(self._planned) > PLANS_KEPT:
+            del self._planned[next(iter(self._planned))]
+        return plan.to_data()
+
+    async def apply(self, request: Request, *, expect_hash: str | None = None) -> dict[str, Json]:
+        """Drive, read back, wait for ready where asked, then confirm, or start the confirm timer; returns {reconfiguration, state, outcome, ...}.
+
+        It goes on when its caller goes away. `roll_back` and `close` stop it, into the state before it.
+        """
+        if self._closing:
+            raise RefusedError("the daemon is ending; nothing new begins")
+        id = self._ids.token(length=8)
+        task = asyncio.create_task(self._apply(id, request, expect_hash), name=f"hwd:apply/{id}")
+        self._under_way[id] = task
+        task.add_done_callback(lambda done: self._applied(id, done))
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise FailedError(f"apply {id} ({request.what}): stopped and rolled back before it was done")
+        return task.result()
+
+    async def apply_hash(self, hash: str) -> dict[str, Json]:
+        """Apply a plan that `plan` made, one of the last `PLANS_KEPT`; refused when the switches differ by now."""
+        request = self._planned.get(hash)
+        if request is None:
+            raise RefusedError(
+                f"plan {hash}: not known to this daemon, which keeps the last {PLANS_KEPT} since its start. Make it again with `hwd plan`, and apply its hash"
+            )
+        return await self.apply(request, expect_hash=hash)
+
+    async def confirm(self, reconfiguration: str | None) -> dict[str, Json]:
+        one = self._reconfigurer.get(reconfiguration)
+        if one.run is not None:
+            raise RefusedError(f"reconfiguration {one.id}: belongs to run {one.run}, which confirms it itself")
+        if one.state is not State.AWAITING_CONFIRM:
+            raise RefusedError(f"reconfiguration {one.id}: is {one.state}, not awaiting a confirm")
+        await self._reconfigurer.confirm(one)
+        return under_way(one)
+
+    async def roll_back(self, reconfiguration: str | None) -> dict[str, Json]:
+        one = self._reconfigurer.get(reconfiguration)
+        if one.run is not None:
+            raise RefusedError(f"reconfiguration {one.id}: belongs to run {one.run}; `hwd abort {one.run}` ends both")
+        if (task := self._under_way.get(one.id)) is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        await self._reconfigurer.roll_back(one, "asked for")
+        return under_way(one)
+
+    async def close(self) -> None:
+        """Stop and roll back what is under way. Nothing new begins from here on."""
+        self._closing = True
+        for task in self._under_way.values():
+            task.cancel()
+        ended = await asyncio.gather(*self._under_way.values(), self._reconfigurer.close(), return_exceptions=True)
+        for error in ended:
+            if isinstance(error, Exception):
+                log.error("on the way to the end: %s", error)
+
+    # --- inside
+
+    async def _apply(self, id: str, request: Request, expect_hash: str | None) -> dict[str, Json]:
+        reconfiguration = await self._reconfigurer.begin(request, expect_hash=expect_hash, id=id)
+        try:
+            if request.ready_within_s is not None:
+                await self._reconfigurer.wait_ready(reconfiguration, within_s=request.ready_within_s)
+            if request.confirm_within_s is not None:
+                await self._reconfigurer.await_confirm(reconfiguration, within_s=request.confirm_within_s)
+            else:
+                await self._reconfigurer.confirm(reconfiguration)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._reconfigurer.roll_back(reconfiguration, "stopped"))
+            raise
+        return under_way(reconfiguration)
+
+    def _applied(self, id: str, task: asyncio.Task[dict[str, Json]]) -> None:
+        del self._under_way[id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("apply %s: %s", id, error)
+
+
+def under_way(one: Reconfiguration) -> dict[str, Json]:
+    """A reconfiguration as JSON."""
+    confirm_in_s = None if one.confirm_by_s is None else one.confirm_by_s - asyncio.get_running_loop().time()
+    return {
+        "reconfiguration": one.id,
+        "run": one.run,
+        "what": one.plan.what,
+        "hash": one.plan.hash,
+        "state": one.state,
+        "outcome": one.outcome,
+        "why": one.why,
+        "confirm_in_s": confirm_in_s,
+        "links": [str(link) for link in one.links],
+        "not_ready": [str(link) for link in one.not_ready],
+    }
+
+
+def _mode(text: str) -> ApplyMode:
+    try:
+        return ApplyMode(text)
+    except ValueError:
+        raise ConfigError(f"mode {text!r}: not a mode; use {', '.join(ApplyMode)}") from None
