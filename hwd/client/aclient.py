@@ -18,7 +18,7 @@ from typing_extensions import override
 from hwd.client import events
 from hwd.client.call import AsyncAsker, Call, T
 from hwd.client.events import Event, Lines, Listening
-from hwd.client.find import Whereabouts
+from hwd.client.find import Whereabouts, tls
 from hwd.client.following import KINDS, Following
 from hwd.client.offers import Offers
 from hwd.client.problem import raise_for_problem
@@ -35,7 +35,7 @@ class AsyncClient(Offers, AsyncAsker):
     def __init__(self, daemon: str | Whereabouts, *, token: str | None = None) -> None:
         self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.AsyncClient(base_url=self.url, headers=headers, trust_env=False)
+        self._http = httpx.AsyncClient(base_url=self.url, headers=headers, trust_env=False, verify=tls(self.url))
 
     @classmethod
     def find(

@@ -19,7 +19,7 @@ from typing_extensions import override
 from hwd.client import events
 from hwd.client.call import Asker, Call, T
 from hwd.client.events import Event, Lines, Listening
-from hwd.client.find import Whereabouts
+from hwd.client.find import Whereabouts, tls
 from hwd.client.following import KINDS, Following
 from hwd.client.offers import Offers
 from hwd.client.problem import raise_for_problem
@@ -37,7 +37,7 @@ class Client(Offers, Asker):
         self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         # No proxy and no .netrc: a daemon is near, and its token is nobody else's.
-        self._http = httpx.Client(base_url=self.url, headers=headers, trust_env=False)
+        self._http = httpx.Client(base_url=self.url, headers=headers, trust_env=False, verify=tls(self.url))
 
     @classmethod
     def find(

@@ -9,7 +9,7 @@ from pathlib import Path
 from hwd.client.timelines import RunResult
 from hwd.report.html import html
 from hwd.testing.lab import Lab
-from hwd.testing.running import tail
+from hwd.testing.process import tail
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import HwdError

@@ -31,22 +31,28 @@ class Lab:
     def __init__(
         self, running: RunningLab, *, test: str, ports: Iterable[str] = ("all",), for_s: float = LEASE_S
     ) -> None:
-        self.client: Client = running.client
+        self.client: Client = running.connect()
         self.glass = running.glass
         self.running = running
         self.test = test
         self._for_s = for_s
         self._asked = tuple(ports)
-        running.check()
-        self.since = self.client.documents().last
-        self.lease: HeldLease = self._take()
-        self._before = {switch.name: switch.crossconnects for switch in self.client.switches()}
+        try:
+            self.since = self.client.documents().last
+            self.lease: HeldLease = self._take()
+            self._before = {switch.name: switch.crossconnects for switch in self.client.switches()}
+        except BaseException:
+            self.client.close()
+            raise
+
+    @property
+    def holder(self) -> str:
+        """By this name others see whose lease it is."""
+        return f"{getpass.getuser()}@{socket.gethostname()}, pytest {self.test}"[:200]
 
     def aclient(self) -> AsyncClient:
         """A client for coroutines: `async with lab.aclient() as hwd: ...`."""
-        if self.running.testbed is None:
-            return AsyncClient.find(self.client.url)
-        return AsyncClient.find(environment=self.running.environment, testbed=self.running.name)
+        return self.running.aconnect()
 
     def status(self) -> Status:
         return self.client.status()
@@ -93,11 +99,13 @@ class Lab:
         self.client.release_lease(self.lease.id)
         try:
             started = self.client.start_run(text=text, file=file, parameters=defined)
-            for _ in self.client.follow(started.id):
-                pass
+            self._follow(started.id)
         finally:
             self.lease = self._take()
         return self.client.result(started.id)
+
+    def close(self) -> None:
+        self.client.close()
 
     def end(self) -> None:
         """Put the crossconnects back that the lease covers, and give the lease back."""
@@ -111,6 +119,15 @@ class Lab:
             self._put_back()
         finally:
             self.client.release_lease(self.lease.id)
+
+    def _follow(self, run: str) -> None:
+        """To its end, which it has here too when the test is stopped."""
+        try:
+            for _ in self.client.follow(run):
+                pass
+        except BaseException:
+            self.client.abort(run, by=self.holder)
+            raise
 
     def _put_back(self) -> None:
         for switch in self.client.switches():
@@ -131,8 +148,7 @@ class Lab:
         return set(ports) <= set(self.lease.ports)
 
     def _take(self) -> HeldLease:
-        holder = f"{getpass.getuser()}@{socket.gethostname()}, pytest {self.test}"[:200]
-        return self.client.take_lease(holder=holder, ports=self._asked, for_s=self._for_s)
+        return self.client.take_lease(holder=self.holder, ports=self._asked, for_s=self._for_s)
 
 
 def _topology(links: Iterable[str]) -> str:

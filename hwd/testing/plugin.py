@@ -89,6 +89,8 @@ def lab(request: pytest.FixtureRequest, hwd_running: "RunningLab") -> "Iterator[
         why = f"{error.title}: {error}"
     if why:  # what tells of it goes with the fixtures: keep it now
         request.node.stash[_KEPT] = _keep(request.node, why)
+    made.close()
+    if why:
         pytest.fail(f"hwd: {why}", pytrace=False)
 
 
@@ -167,7 +169,10 @@ def _check_needs(request: pytest.FixtureRequest, running: "RunningLab") -> None:
         needs |= {name: max(count, needs.get(name, 0)) for name, count in marker.kwargs.items()}
     if unknown := needs.keys() - set(NEEDS):
         raise pytest.UsageError(f"hwd_needs: no argument {', '.join(sorted(unknown))}; it takes {', '.join(NEEDS)}")
-    there = counts(running.client.status()) if needs else {}
+    if not needs:
+        return
+    with running.connect() as client:
+        there = counts(client.status())
     less = [f"{there[name]} of {count} {name}" for name, count in needs.items() if there[name] < count]
     if less:
         pytest.skip(f"hwd: the rack has {', '.join(less)} that the test needs")

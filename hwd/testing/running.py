@@ -3,8 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -12,56 +10,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from hwd.client import Client
+from hwd.client import AsyncClient, Client
 from hwd.client.answers import Status
 from hwd.config.places import daemon_of, rack_of
 from hwd.daemon.installed import load
 from hwd.daemon.launch import has_twins
+from hwd.testing.process import Processes, tail
 from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import FailedError, LinkError
+from hwd_drivers.kit.errors import LinkError
 
 UP_WITHIN_S = 30.0
 """For daemon, twins and agents to be there and their clocks aligned; 2 s on two idle cores."""
-END_WITHIN_S = 15.0
 POLL_S = 0.02
-WORDS = 12
-"""Last lines of a log that are shown."""
 DEFAULT_TESTBED = Path(__file__).with_name("two-hosts.yaml")
 
 _clock = SystemClock()
-
-
-class Process:
-    """`hwd` with some arguments, on the leash of this process; what it says goes to `log`."""
-
-    def __init__(self, log: Path, *arguments: str, environment: Mapping[str, str]) -> None:
-        self.log = log
-        command = [sys.executable, "-m", "hwd.testing.leash", str(os.getpid()), *arguments]
-        with log.open("ab") as words:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
-                env=dict(environment),
-                start_new_session=True,
-            )
-
-    def check(self) -> None:
-        """Raises FailedError with its last words where it has ended."""
-        if (status := self._process.poll()) is not None:
-            raise FailedError(
-                f"{self.log.stem} of the tests ended with status {status}. The end of {self.log}:\n{tail(self.log)}"
-            )
-
-    def end(self) -> None:
-        """In order, and without order when that takes too long."""
-        self._process.terminate()
-        try:
-            self._process.wait(END_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
 
 
 class RunningLab:
@@ -69,120 +32,119 @@ class RunningLab:
 
     def __init__(
         self,
-        client: Client,
+        stack: ExitStack,
         *,
         name: str,
-        testbed: Path | None,
         glass: bool,
-        twins: bool | None,
-        processes: tuple[Process, ...] = (),
-        logs: tuple[Path, ...] = (),
+        url: str | None = None,
+        testbed: Path | None = None,
+        twins: bool | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        self.client = client
         self.name = name
         self.testbed = testbed
         self.glass = glass
         self.twins = twins
         self.environment = environment
-        self.logs = logs
-        self._processes = processes
-        self._ending = ExitStack()
+        self._url = url
+        self._stack = stack
+        self._processes: Processes | None = None
 
     @classmethod
     def on_twins(cls, testbed: Path) -> Self:
         """Daemon and rack of their own, in a folder of their own. Raises ConfigError with all problems of the file."""
-        loaded = load(testbed).require()
-        folder = Path(tempfile.mkdtemp(prefix="hwd-"))  # short: paths of Unix sockets must be
-        environment = {**_without_hwd(os.environ), "HWD_RUN_DIR": str(folder / "run")}
+        name, file = load(testbed).require().name, str(testbed.absolute())
         with ExitStack() as stack:
-            stack.callback(shutil.rmtree, folder)
-            start = _Starter(stack, folder, environment)
-            rack = start("rack", "twin", "up", str(testbed.absolute()))
-            daemon = start("daemon", "serve", str(testbed.absolute()), "--no-twin", "--data", str(folder / "data"), "--http", "127.0.0.1:0")  # fmt: skip
-            client = stack.enter_context(_found(loaded.name, environment, (rack, daemon)))
-            logs = (daemon.log, rack.log)
-            lab = cls(client, name=loaded.name, testbed=testbed, glass=False, twins=True, processes=(rack, daemon), logs=logs, environment=environment)  # fmt: skip
+            folder = _folder(stack)
+            environment = {**_without_hwd(os.environ), "HWD_RUN_DIR": str(folder / "run")}
+            lab = cls(stack, name=name, testbed=testbed, glass=False, twins=True, environment=environment)
+            lab._processes = Processes(stack, folder, environment)
+            lab._processes.start("rack", "twin", "up", file)
+            data = str(folder / "data")
+            lab._processes.start("daemon", "serve", file, "--no-twin", "--data", data, "--http", "127.0.0.1:0")
+            lab._wait()
             lab.settle(UP_WITHIN_S)
-            lab._ending = stack.pop_all()
+            lab._stack = stack.pop_all()
         return lab
 
     @classmethod
     def on_glass(cls, named: str) -> Self:
         """The daemon at a URL; or that of a testbed file, started where none runs. One that was started here ends here, with its twins."""
         if named.startswith(("http://", "https://")):
-            client = Client.find(named)
-            with ExitStack() as stack:
-                stack.callback(client.close)
-                name = client.status().testbed
-                lab = cls(client, name=name, testbed=None, glass=True, twins=None)
-                lab._ending = stack.pop_all()
-            return lab
+            with Client.find(named) as client:
+                return cls(ExitStack(), name=client.status().testbed, url=named, glass=True)
         testbed = Path(named)
         loaded = load(testbed).require()
         with ExitStack() as stack:
-            processes: tuple[Process, ...] = ()
+            lab = cls(stack, name=loaded.name, testbed=testbed, glass=True, twins=has_twins(loaded))
             if daemon_of(loaded.name) is None:
-                folder = Path(tempfile.mkdtemp(prefix="hwd-"))
-                stack.callback(shutil.rmtree, folder)
+                folder = _folder(stack)
                 if rack_of(loaded.name) is None:
                     stack.callback(_end_rack, loaded.name)
-                start = _Starter(stack, folder, os.environ)
-                processes = (start("daemon", "serve", str(testbed.absolute()), "--http", "127.0.0.1:0"),)
-            client = stack.enter_context(_found(loaded.name, os.environ, processes))
-            logs = tuple(process.log for process in processes)
-            lab = cls(
-                client,
-                name=loaded.name,
-                testbed=testbed,
-                glass=True,
-                twins=has_twins(loaded),
-                processes=processes,
-                logs=logs,
-            )
-            if processes:
+                lab._processes = Processes(stack, folder, os.environ)
+                lab._processes.start("daemon", "serve", str(testbed.absolute()), "--http", "127.0.0.1:0")
+                lab._wait()
                 lab.settle(UP_WITHIN_S, at_least=False)
-            lab._ending = stack.pop_all()
+            lab._stack = stack.pop_all()
         return lab
 
     def close(self) -> None:
-        self._ending.close()
+        self._stack.close()
+
+    def connect(self) -> Client:
+        """A client; close it."""
+        if self._url is not None:
+            return Client.find(self._url)
+        return Client.find(environment=self.environment, testbed=self.name)
+
+    def aconnect(self) -> AsyncClient:
+        """A client for coroutines; close it in their loop."""
+        if self._url is not None:
+            return AsyncClient.find(self._url)
+        return AsyncClient.find(environment=self.environment, testbed=self.name)
+
+    @property
+    def logs(self) -> tuple[Path, ...]:
+        """Of the processes that were started here."""
+        return self._processes.logs if self._processes is not None else ()
 
     def check(self) -> None:
         """Raises FailedError where a process that was started here has ended."""
-        for process in self._processes:
-            process.check()
+        if self._processes is not None:
+            self._processes.check()
 
     def settle(self, within_s: float, *, at_least: bool = True) -> Status:
         """Wait until all is there and nothing is under way. Raises LinkError that says what is not; not so without `at_least`, on a real rack."""
         due_ns = _clock.monotonic_ns() + round(within_s * 1e9)
-        while True:
-            self.check()
-            now = self.client.status()
-            if now.settled:
-                return now
-            if _clock.monotonic_ns() > due_ns:
-                if at_least:
+        with self.connect() as client:
+            while True:
+                self.check()
+                now = client.status()
+                late = _clock.monotonic_ns() > due_ns
+                if now.settled or (late and not at_least):
+                    return now
+                if late:
                     raise LinkError(f"lab: not settled within {within_s:g} s: {_missing(now)}")
-                return now
+                threading.Event().wait(POLL_S)
+
+    def _wait(self) -> None:
+        """Until the daemon is there."""
+        due_ns = _clock.monotonic_ns() + round(UP_WITHIN_S * 1e9)
+        while daemon_of(self.name, self.environment) is None:
+            self.check()
+            if _clock.monotonic_ns() > due_ns:
+                words = "\n".join(map(tail, self.logs))
+                raise LinkError(
+                    f"lab: the daemon of testbed {self.name} was not there within {UP_WITHIN_S:g} s\n{words}"
+                )
             threading.Event().wait(POLL_S)
 
 
-def tail(log: Path, lines: int = WORDS) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
-
-
-def _found(testbed: str, environment: Mapping[str, str], processes: tuple[Process, ...]) -> Client:
-    """A client of the daemon of a testbed, as soon as it is there."""
-    due_ns = _clock.monotonic_ns() + round(UP_WITHIN_S * 1e9)
-    while daemon_of(testbed, environment) is None:
-        for process in processes:
-            process.check()
-        if _clock.monotonic_ns() > due_ns:
-            words = "\n".join(tail(process.log) for process in processes)
-            raise LinkError(f"lab: the daemon of testbed {testbed} was not there within {UP_WITHIN_S:g} s\n{words}")
-        threading.Event().wait(POLL_S)
-    return Client.find(environment=environment, testbed=testbed)
+def _folder(stack: ExitStack) -> Path:
+    """A short path: those of Unix sockets must be."""
+    folder = Path(tempfile.mkdtemp(prefix="hwd-"))
+    stack.callback(shutil.rmtree, folder)
+    return folder
 
 
 def _missing(now: Status) -> str:
@@ -205,17 +167,3 @@ def _end_rack(testbed: str) -> None:
     rack = rack_of(testbed)
     if rack is not None:
         os.kill(rack.pid, signal.SIGTERM)
-
-
-class _Starter:
-    """Starts processes that end in the order against that of their starts."""
-
-    def __init__(self, stack: ExitStack, folder: Path, environment: Mapping[str, str]) -> None:
-        self._stack = stack
-        self._folder = folder
-        self._environment = environment
-
-    def __call__(self, name: str, *arguments: str) -> Process:
-        process = Process(self._folder / f"{name}.log", *arguments, environment=self._environment)
-        self._stack.callback(process.end)
-        return process

@@ -56,7 +56,8 @@ def test_what_is_not_a_call_stands_on_both_clients() -> None:
 
 @pytest.mark.parametrize("name", OFFERED)
 def test_a_call_is_one_that_the_daemon_knows(name: str, hwd_running: RunningLab) -> None:
-    document = httpx.get(f"{hwd_running.client.url}/api/v1/openapi.json", trust_env=False).json()
+    with hwd_running.connect() as client:
+        document = httpx.get(f"{client.url}/api/v1/openapi.json", trust_env=False).json()
     call = make(name)
     paths = {
         (method.upper(), re.sub(r"\{\w+\}", "[^/]+", path))

@@ -1,0 +1,78 @@
+"""A process of hwd that the tests started, and the end of what it said."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from hwd_drivers.kit.errors import FailedError
+
+END_WITHIN_S = 15.0
+WORDS = 12
+"""Last lines of a log that are shown."""
+
+
+class Process:
+    """`hwd` with some arguments, on the leash of this process; what it says goes to `log`."""
+
+    def __init__(self, log: Path, *arguments: str, environment: Mapping[str, str]) -> None:
+        self.log = log
+        command = [sys.executable, "-m", "hwd.testing.leash", str(os.getpid()), *arguments]
+        with log.open("ab") as words:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                env=dict(environment),
+                start_new_session=True,
+            )
+
+    def check(self) -> None:
+        """Raises FailedError with its last words where it has ended."""
+        if (status := self._process.poll()) is not None:
+            raise FailedError(
+                f"{self.log.stem} of the tests ended with status {status}. The end of {self.log}:\n{tail(self.log)}"
+            )
+
+    def end(self) -> None:
+        """In order, and without order when that takes too long."""
+        self._process.terminate()
+        try:
+            self._process.wait(END_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Processes:
+    """Those of one rack: each ends with `stack`, the last one first."""
+
+    def __init__(self, stack: ExitStack, folder: Path, environment: Mapping[str, str]) -> None:
+        self._stack = stack
+        self._folder = folder
+        self._environment = environment
+        self._started: list[Process] = []
+
+    def start(self, name: str, *arguments: str) -> None:
+        process = Process(self._folder / f"{name}.log", *arguments, environment=self._environment)
+        self._started.append(process)
+        self._stack.callback(process.end)
+
+    def check(self) -> None:
+        """Raises FailedError where one has ended."""
+        for process in self._started:
+            process.check()
+
+    @property
+    def logs(self) -> tuple[Path, ...]:
+        return tuple(process.log for process in self._started)
+
+    def __bool__(self) -> bool:
+        return bool(self._started)
+
+
+def tail(log: Path, lines: int = WORDS) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])

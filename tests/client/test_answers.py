@@ -1,0 +1,75 @@
+from html import escape
+from typing import Any
+
+import pytest
+
+from hwd.client.answers import Applied, HeldLease, MadePlan, RecordedRun, Status, SwitchStatus
+from hwd.testing.lab import Lab
+from hwd_drivers.kit.errors import RefusedError
+
+SWITCH: dict[str, Any] = {
+    "switch": "ocs1",
+    "owner": None,
+    "up": False,
+    "cause": "<b>no session</b>",
+    "crossconnects": [{"id": "1A-2B", "state": "tuned"}],
+}
+RUN: dict[str, Any] = {
+    "id": "k3v9",
+    "playbook": "smoke",
+    "testbed": "desk",
+    "outcome": None,
+    "why": "",
+    "parameters": {"within_s": 3},
+    "started_wall_ns": 1_000_000_000,
+    "ended_wall_ns": None,
+    "safe_state": None,
+}
+
+
+def test_an_answer_is_the_object_that_was_sent() -> None:
+    assert SwitchStatus(SWITCH) == SWITCH
+    assert SwitchStatus(SWITCH)["cause"] == "<b>no session</b>"
+
+
+def test_what_a_switch_says_of_itself_cannot_break_a_page() -> None:
+    html = SwitchStatus(SWITCH)._repr_html_()
+    assert "<b>" not in html
+    assert "&lt;b&gt;no session" in html
+
+
+def test_a_run_says_how_long_it_took_when_it_has_ended() -> None:
+    assert RecordedRun(RUN).seconds is None
+    assert repr(RecordedRun(RUN)) == "<RecordedRun run k3v9 smoke under way>"
+    ended = RecordedRun(RUN | {"outcome": "failed", "why": "step 2", "ended_wall_ns": 3_500_000_000})
+    assert ended.seconds == 2.5
+    assert str(ended) == "run k3v9 smoke failed: step 2"
+    assert "2.5 s" in ended._repr_html_()
+    assert "within_s=3" in ended._repr_html_()
+
+
+def test_what_the_daemon_answers_reads_as_one_line(lab: Lab) -> None:
+    plan = lab.client.plan(what="ring rail=0", lease=lab.lease.id)
+    assert isinstance(plan, MadePlan)
+    assert str(plan) == f"plan {plan.hash} (ring rail=0): 2 links move, 0 go dark"
+    applied = lab.client.apply_hash(plan.hash)
+    assert isinstance(applied, Applied)
+    assert str(applied) == f"{applied.id} (ring rail=0) confirmed, 2 links"
+    assert lab.client.plan(what="ring rail=0", lease=lab.lease.id).empty
+    status = lab.status()
+    assert isinstance(status, Status)
+    assert str(status) == "testbed pytest: 1 of 1 switches up, 2 of 2 hosts up, 2 links, 1 leases, 0 under way"
+    assert {str(host).partition(",")[0] for host in status.hosts} == {"h0 up", "h1 up"}
+    assert isinstance(status.leases[0], HeldLease)
+    assert status.leases[0].holder.endswith("test_what_the_daemon_answers_reads_as_one_line")
+    assert all(one in status._repr_html_() for one in ("ocs1", "h1", *map(escape, applied.links)))
+    assert "h0.eth0&lt;-&gt;h1.eth1" in plan._repr_html_()
+
+
+async def test_coroutines_are_answered_the_same(lab: Lab) -> None:
+    async with lab.aclient() as hwd:
+        assert (await hwd.status()).testbed == lab.status().testbed
+        plan = await hwd.plan(what="ring rail=0", lease=lab.lease.id)
+        assert plan == lab.client.plan(what="ring rail=0", lease=lab.lease.id)
+        with pytest.raises(RefusedError, match=f"leased to .*{lab.lease.id}"):
+            await hwd.apply(what="ring rail=0")

@@ -1,0 +1,62 @@
+"""Timelines of a live rack, as a client has them."""
+
+import re
+
+import pytest
+
+from hwd.client.timelines import StageSeconds, Timelines
+from hwd.testing.given import Circuit, TimelinesOfTest
+from hwd.testing.lab import Lab
+from hwd.timeline import StageName
+from hwd_drivers.kit.errors import FailedError
+
+
+def test_a_figure_says_what_it_is(circuit: Circuit, timeline: TimelinesOfTest) -> None:
+    circuit("h0.eth0 <-> h1.eth0")
+    turnaround_s = timeline.turnaround_s
+    assert isinstance(turnaround_s, StageSeconds)
+    assert 0 < turnaround_s < 5
+    assert re.fullmatch(r"<turnaround [\d.]+ ms ± [\d.]+ [mµ]s of h0.eth0<->h1.eth0, twin>", repr(turnaround_s))
+    assert "h0.eth0<->h1.eth0" in turnaround_s.hwd_table.splitlines()[1]
+
+
+def test_a_stage_that_is_not_known_is_never_zero(circuit: Circuit, timeline: TimelinesOfTest) -> None:
+    """A mirror that takes no time leaves no dark that anyone could see."""
+    circuit("h0.eth0 <-> h1.eth0")
+    with pytest.raises(FailedError, match=r"optical of h0.eth0<->h1.eth0 is (never-left|unknown): "):
+        timeline.seconds("optical")
+    with pytest.raises(ValueError, match="'opticle' is not a valid StageName"):
+        timeline.seconds("opticle")
+
+
+def test_what_moved_nothing_has_no_figure(circuit: Circuit, timeline: TimelinesOfTest) -> None:
+    circuit("h0.eth0 <-> h1.eth0")
+    circuit("h0.eth0 <-> h1.eth0")
+    moved = timeline.all
+    assert [len(one.moved) for one in moved] in ([1], [1, 0])
+    with pytest.raises(FailedError, match="no reconfiguration was timed here"):
+        Timelines().last  # noqa: B018 - it raises
+
+
+def test_a_timeline_is_drawn_in_a_notebook(circuit: Circuit, timeline: TimelinesOfTest) -> None:
+    circuit("ring rail=0")
+    html = timeline.last._repr_html_()
+    assert html.startswith("<svg")
+    assert "h0.eth0" in html
+    assert timeline.all._repr_html_() == html
+    assert f"{timeline.last}".startswith(
+        f"{timeline.last.reconfiguration} (ring rail=0): 2 of 2 links moved, turnaround "
+    )
+
+
+def test_the_result_of_a_run_has_its_stages_beside_the_papers(lab: Lab) -> None:
+    result = lab.run("smoke")
+    assert [one.what for one in result.timelines] == ["pairs", "ring"]
+    stages = result.stages(by=(), compare_with="opus-testbed")
+    assert {row.statistics.stage for row in stages} == set(StageName)
+    assert {row["stage"] for row in stages.rows()} == set(StageName)
+    assert "Opus" in str(stages)
+    assert "Opus" in stages._repr_html_()
+    assert "<svg" in result._repr_html_()
+    assert result.html().startswith("<!doctype html>")
+    assert lab.client.timelines(result.report.run.id) == result.timelines

@@ -1,0 +1,28 @@
+"""Sessions of pytest inside pytest, against the rack of the session around them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from hwd.testing.running import RunningLab
+
+Session = Callable[..., pytest.RunResult]
+INI = """\
+[pytest]
+asyncio_default_fixture_loop_scope = function
+asyncio_mode = auto
+"""
+
+
+@pytest.fixture
+def session(pytester: pytest.Pytester, hwd_running: RunningLab) -> Session:
+    """Runs a file of tests in this process. The rack around it is its glass, so that nothing has to be started."""
+    pytester.makeini(INI)
+    with hwd_running.connect() as client:
+        url = client.url
+
+    def run(text: str, *arguments: str) -> pytest.RunResult:
+        pytester.makepyfile(test_inner=text)
+        return pytester.runpytest_inprocess("--hwd-lab", url, *arguments)
+
+    return run
