@@ -5,21 +5,33 @@ A run ends as succeeded, failed (with the class of its fault) or aborted; a run 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hwd.config.playbook import ApplyStep, LeaseStep, Playbook, RepeatStep, Step, WaitStep
-from hwd.model.lease import Lease
+from hwd.config.expression import names_in
+from hwd.config.measured import stages_of
+from hwd.config.playbook import ApplyStep, AssertStep, NoteStep, Playbook
+from hwd.config.steps import Step, below, total_applies, total_dwell_s
+from hwd.playbook.effects import Faults, HostActions
+from hwd.playbook.lane import Lane, Shared
+from hwd.playbook.measures import Tally
+from hwd.playbook.pause import Brake
 from hwd.reconfigure.history import History
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import Request
-from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
+from hwd.reconfigure.reconfiguration import Outcome, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.run import RunOutcome
+from hwd.timeline.stage import StageName
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import BugError, FailedError, HwdError
+
+END_WITHIN_S = 4.8
+"""For everything that a run leaves to be undone, so that an abort is over within 5 s."""
+CLEARED_WITHIN_S = 0.3
+"""For the twins to behave again before the switches are brought back; it takes a millisecond. What takes longer goes on beside that."""
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +58,7 @@ class RunEnd:
 
 
 class Runner:
-    """One run of one playbook. Call `go` once; `abort` at any time."""
+    """One run of one playbook. Call `go` once; `abort`, `pause` and `resume` at any time."""
 
     def __init__(
         self,
@@ -58,37 +70,61 @@ class Runner:
         request: Callable[[ApplyStep, str | None], Request],
         all_ports: frozenset[str],
         history: History,
+        faults: Faults,
+        hosts: HostActions,
         clock: Clock,
         sink: Sink,
     ) -> None:
         self.id = id
         self.playbook = playbook
         self.end: RunEnd | None = None
+        self.total_steps = playbook.total_steps
         self._reconfigurer = reconfigurer
-        self._leases = leases
-        self._request = request
-        self._all_ports = all_ports
         self._history = history
         self._clock = clock
         self._sink = sink
-        self._lease: Lease | None = None
-        self._open: Reconfiguration | None = None
-        self._done = 0
-        self._total = sum(1 for _ in _flat(playbook.steps))
-        self._applies_left = sum(isinstance(step, ApplyStep) for step in _flat(playbook.steps))
+        self._brake = Brake()
+        self._shared = Shared(
+            run=id,
+            reconfigurer=reconfigurer,
+            leases=leases,
+            request=request,
+            all_ports=all_ports,
+            faults=faults,
+            hosts=hosts,
+            clock=clock,
+            tally=Tally(_asked_of_run(playbook)),
+            brake=self._brake,
+            tell=self._tell,
+            started_ns=clock.monotonic_ns(),
+            progress=lambda: self.progress,
+        )
+        self._applies = total_applies(playbook.steps)
+        self._dwell_s = total_dwell_s(playbook.steps)
         self._aborted_by: str | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def total_steps(self) -> int:
-        return self._total
+    def ports(self) -> frozenset[str]:
+        """All that it may claim: `ocs1.3`, `h0.eth0`."""
+        return self.playbook.ports
 
     @property
-    def progress(self) -> dict[str, Json]:
-        return {"done": self._done, "total": self._total, "expected_s": self._expected_s()}
+    def progress(self) -> dict[str, float]:
+        """Steps done, of how many, and how many seconds are left, about."""
+        per_apply_s, _ = self._history.expect(())
+        applies, dwell_s = self._applies - self._shared.applies_done, self._dwell_s - self._shared.dwelt_s
+        expected_s = max(0, applies) * per_apply_s + max(0.0, dwell_s)
+        return {"done": self._shared.done, "total": self.total_steps, "expected_s": expected_s}
+
+    @property
+    def paused_by(self) -> str | None:
+        """Who asked it to pause; it stands still from the next border of two steps on."""
+        return self._brake.by
 
     async def go(self) -> RunEnd:
         """Do all steps, then leave the switches in a named state. What stops it, a fault of ours too, is in its end, and never raised."""
+        self._shared.started_ns = self._clock.monotonic_ns()
         self._task = asyncio.create_task(self._steps(), name=f"hwd:run/{self.id}")
         if self._aborted_by is not None:
             self._task.cancel()
@@ -106,7 +142,12 @@ class Runner:
             log.exception("run %s", self.id)
             fault = BugError(repr(error))
             outcome, why = RunOutcome.FAILED, f"{fault.title}: {fault}"
-        safe = await self._to_safe_state(why)
+        safe, left = await self._undo(why)
+        if left and outcome is RunOutcome.SUCCEEDED:
+            fault = FailedError("; ".join(left))
+            outcome, why = RunOutcome.FAILED, f"{fault.title}: {fault}"
+        elif left:
+            why = "; ".join([why, *left])
         self.end = RunEnd(outcome=outcome, why=why, safe_state=safe, fault=fault)
         return self.end
 
@@ -118,81 +159,88 @@ class Runner:
         if self._task is not None:
             self._task.cancel()
 
+    def pause(self, by: str) -> None:
+        """Stand still at the next border of two steps, in every branch for itself; leases stay as long as they have left now."""
+        self._brake.pull(by)
+
+    def resume(self) -> None:
+        self._brake.let_go()
+
     async def _steps(self) -> None:
-        for step in _flat(self.playbook.steps):
-            number = self._done + 1
-            self._tell(number, step, "started")
-            try:
-                await self._do(step)
-            except HwdError:
-                self._tell(number, step, "failed")
+        lane = Lane(self._shared)
+        limit = asyncio.timeout(self.playbook.within_s)
+        try:
+            async with limit:
+                await lane.go(self.playbook.steps)
+        except TimeoutError:
+            if not limit.expired():
                 raise
-            self._done += 1
-            self._tell(number, step, "done")
-        await self._confirm()
+            raise FailedError(
+                f"run {self.id}: not done within {self.playbook.within_s:g} s; {self._shared.done} of {self.total_steps} steps were. Raise within_s of the playbook"
+            ) from None
 
-    async def _do(self, step: Step) -> None:
-        match step:
-            case LeaseStep():
-                await self._take(step)
-            case ApplyStep():
-                await self._confirm()
-                lease = self._lease.id if self._lease else None
-                self._open = await self._reconfigurer.begin(self._request(step, lease), run=self.id)
-            case WaitStep():
-                if self._open is None:
-                    raise FailedError("wait: nothing was applied that could become ready; put an apply step before it")
-                await self._reconfigurer.wait_ready(self._open, within_s=step.within_s)
-                await self._confirm()
-
-    async def _take(self, step: LeaseStep) -> None:
-        ports = self._all_ports if step.ports == "all" else frozenset(step.ports)
-        if self._lease is not None:
-            await self._leases.release(self._lease.id)
-        self._lease = await self._leases.take(holder=f"run {self.id}", ports=ports, for_s=step.for_s, lasting=False)
-
-    async def _confirm(self) -> None:
-        if self._open is not None:
-            if self._open.state is not State.ENDED:
-                await self._reconfigurer.confirm(self._open)
-            self._applies_left -= 1
-        self._open = None
-
-    async def _to_safe_state(self, why: str) -> SafeState:
-        last = next(iter(self._reconfigurer.last_of(self.id)), None)
-        if last is not None and last.state is not State.ENDED:
-            await self._reconfigurer.roll_back(last, why)
-        if self._lease is not None:
-            await self._leases.release(self._lease.id)
+    async def _undo(self, why: str) -> tuple[SafeState, list[str]]:
+        """Twins behave, NIC ports are as before, nothing is under way, nothing is leased; returns also what could not be undone in time."""
+        by_s = asyncio.get_running_loop().time() + END_WITHIN_S
+        tasks: dict[str, asyncio.Task[None]] = {}
+        if self._shared.has_harmed:
+            tasks["faults of twins"] = self._start(self._clear(), "clear")
+        if self._shared.has_set:
+            tasks["settings of NIC ports"] = self._start(self._shared.hosts.put_back(self.id), "put-back")
+        if "faults of twins" in tasks:
+            await asyncio.wait([tasks["faults of twins"]], timeout=CLEARED_WITHIN_S)
+        open_ones = [one for one in self._reconfigurer.last_of(self.id) if one.state is not State.ENDED]
+        await asyncio.gather(*(self._reconfigurer.roll_back(one, why) for one in open_ones))
+        left = [text for what, task in tasks.items() if (text := await self._end_of(what, task, by_s))]
+        for lane in self._shared.lanes:
+            await lane.release()
+        outcomes = [one.outcome for one in self._reconfigurer.last_of(self.id)]
         self._reconfigurer.forget(self.id)
-        match last.outcome if last is not None else Outcome.CONFIRMED:
-            case Outcome.CONFIRMED:
-                return SafeState.AS_APPLIED
-            case Outcome.ROLLED_BACK:
-                return SafeState.BEFORE_APPLY
-            case _:
-                return SafeState.UNKNOWN
+        if any(outcome not in (Outcome.CONFIRMED, Outcome.ROLLED_BACK) for outcome in outcomes):
+            return SafeState.UNKNOWN, left
+        if Outcome.ROLLED_BACK in outcomes:
+            return SafeState.BEFORE_APPLY, left
+        return SafeState.AS_APPLIED, left
 
-    def _expected_s(self) -> float:
-        seconds, _ = self._history.expect(())
-        return self._applies_left * seconds
+    def _start(self, work: Coroutine[None, None, None], what: str) -> asyncio.Task[None]:
+        return asyncio.create_task(work, name=f"hwd:run/{self.id}/{what}")
 
-    def _tell(self, number: int, step: Step, state: str) -> None:
-        self._sink(
-            Document(
-                kind="run.step",
-                at_ns=self._clock.monotonic_ns(),
-                wall_ns=self._clock.wall_ns(),
-                data={"run": self.id, "step": number, "what": str(step), "state": state, **self.progress},
-            )
-        )
+    async def _clear(self) -> None:
+        await self._shared.faults.clear()
+        self._tell("run.fault", fault={"fault": "clear"})
+
+    async def _end_of(self, what: str, task: asyncio.Task[None], by_s: float) -> str | None:
+        """What is to be said of it: nothing where it is undone."""
+        await asyncio.wait([task], timeout=max(0.0, by_s - asyncio.get_running_loop().time()))
+        if not task.done():
+            task.cancel()
+            return f"{what}: not undone within {END_WITHIN_S:g} s"
+        error = task.exception()
+        if error is None:
+            return None
+        if not isinstance(error, HwdError):
+            log.error("run %s: %s", self.id, what, exc_info=error)
+        return f"{what}: not undone: {error}"
+
+    def _tell(self, kind: str, **data: Json) -> None:
+        at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
+        self._sink(Document(kind=kind, at_ns=at_ns, wall_ns=wall_ns, data={"run": self.id, **data}))
 
 
-def _flat(steps: tuple[Step, ...]) -> Iterator[Step]:
-    """The steps in the order in which they are done, repeats written out."""
+def _asked_of_run(playbook: Playbook) -> frozenset[StageName]:
+    """Stages that asserts and notes ask of the run as a whole."""
+    names: set[str] = set()
+    for step in _leaves(playbook.steps):
+        match step:
+            case AssertStep(expression=expression):
+                names |= {*expression.names}
+            case NoteStep(text=text):
+                names |= names_in(text)
+    return stages_of(tuple(names), "run")
+
+
+def _leaves(steps: tuple[Step, ...]) -> Iterator[Step]:
     for step in steps:
-        if isinstance(step, RepeatStep):
-            for _ in range(step.times):
-                yield from _flat(step.steps)
-        else:
-            yield step
+        yield step
+        for found in below(step):
+            yield from _leaves(found)

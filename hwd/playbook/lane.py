@@ -1,0 +1,301 @@
+"""A lane of a run: steps done one after the other, with the lease and the reconfiguration that they share. A `parallel` step opens one for each branch."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from hwd.config.claims import harmed
+from hwd.config.expression import Expression, Scalar, UnknownError, Value, as_text, fill_text
+from hwd.config.playbook import (
+    ApplyStep,
+    AssertStep,
+    DwellStep,
+    FaultStep,
+    HostStep,
+    LeafStep,
+    LeaseStep,
+    NoteStep,
+    ParallelStep,
+    RepeatStep,
+    Step,
+    SweepStep,
+    WaitStep,
+)
+from hwd.fabric.claims import conflicts
+from hwd.model.lease import Lease
+from hwd.playbook.effects import Faults, HostActions
+from hwd.playbook.measures import Tally, figures
+from hwd.playbook.pause import Brake
+from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.planner import Request
+from hwd.reconfigure.reconfiguration import Reconfiguration, State
+from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, RefusedError
+
+
+@dataclass(slots=True, kw_only=True)
+class Shared:
+    """What the lanes of one run share. `tell(kind, **data)` emits a document of the run, `count(step, state)` says how far it is."""
+
+    run: str
+    reconfigurer: Reconfigurer
+    leases: Leases
+    request: Callable[[ApplyStep, str | None], Request]
+    all_ports: frozenset[str]
+    faults: Faults
+    hosts: HostActions
+    clock: Clock
+    tally: Tally
+    brake: Brake
+    tell: Callable[..., None]
+    started_ns: int
+    lanes: "list[Lane]" = field(default_factory=list)
+    begun: int = 0
+    done: int = 0
+    applies_done: int = 0
+    dwelt_s: float = 0.0
+    progress: Callable[[], Mapping[str, float]] = dict
+    has_set: bool = False
+    """Whether a NIC port was set."""
+    has_harmed: bool = False
+    """Whether a twin was told to misbehave."""
+
+    @property
+    def holder(self) -> str:
+        return f"run {self.run}"
+
+
+class Lane:
+    """One line of steps. `lease` is its own; without one it acts under that of the lane around it."""
+
+    def __init__(self, shared: Shared, *, name: str = "", around: "Lane | None" = None) -> None:
+        self.name = name
+        self.lease: Lease | None = None
+        self._around = around
+        self._shared = shared
+        self._open: Reconfiguration | None = None
+        self._last: Tally | None = around._last if around else None
+        self._swept: Mapping[str, Scalar] = around._swept if around else {}
+        shared.lanes.append(self)
+
+    async def go(self, steps: tuple[Step, ...]) -> None:
+        """Do the steps, and confirm what they applied last. Raises what a step raises, with all as it is."""
+        await self._do(steps)
+        await self._confirm()
+
+    async def release(self) -> None:
+        """Give its own lease back."""
+        if self.lease is not None:
+            await self._shared.leases.release(self.lease.id)
+        self.lease = None
+
+    # --- steps
+
+    async def _do(self, steps: tuple[Step, ...]) -> None:
+        for step in steps:
+            match step:
+                case RepeatStep():
+                    for _ in range(step.times):
+                        await self._do(step.steps)
+                case SweepStep():
+                    around = self._swept
+                    for round in step.rounds:
+                        self._swept = {**around, **round.values}
+                        await self._do(round.steps)
+                    self._swept = around
+                case ParallelStep():
+                    await self._do_at_once(step)
+                case _:
+                    await self._do_one(step)
+
+    async def _do_one(self, step: LeafStep) -> None:
+        await self._border()
+        shared = self._shared
+        shared.begun += 1
+        number = shared.begun
+        self._tell_step(number, step, "started")
+        try:
+            await self._leaf(step)
+        except HwdError:
+            self._tell_step(number, step, "failed")
+            raise
+        shared.done += 1
+        self._tell_step(number, step, "done")
+
+    async def _leaf(self, step: LeafStep) -> None:
+        match step:
+            case LeaseStep():
+                await self._take(step)
+            case ApplyStep():
+                await self._confirm()
+                lease = self._in_force.id if self._in_force else None
+                self._open = await self._shared.reconfigurer.begin(
+                    self._shared.request(step, lease), run=self._shared.run, branch=self.name
+                )
+            case WaitStep():
+                if self._open is None:
+                    raise FailedError("wait: nothing was applied that could become ready; put an apply step before it")
+                await self._shared.reconfigurer.wait_ready(self._open, within_s=step.within_s)
+                await self._confirm()
+            case DwellStep():
+                await asyncio.sleep(step.for_s)
+                self._shared.dwelt_s += step.for_s
+            case NoteStep():
+                self._shared.tell("run.note", text=self._written(step))
+            case HostStep():
+                await self._set(step)
+            case FaultStep():
+                await self._harm(step)
+            case AssertStep():
+                await self._confirm()
+                self._assert(step)
+
+    async def _do_at_once(self, step: ParallelStep) -> None:
+        await self._confirm()
+        lanes = [
+            Lane(self._shared, name=f"{self.name}/{branch.name}".lstrip("/"), around=self) for branch in step.branches
+        ]
+
+        async def go(lane: Lane, steps: tuple[Step, ...]) -> None:
+            await lane.go(steps)
+            await lane.release()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for lane, branch in zip(lanes, step.branches, strict=True):
+                    group.create_task(go(lane, branch.steps), name=f"hwd:run/{self._shared.run}/{lane.name}")
+        except BaseExceptionGroup as several:
+            raise _first(several) from several
+        self._shared.lanes = [lane for lane in self._shared.lanes if lane not in lanes]
+
+    async def _take(self, step: LeaseStep) -> None:
+        ports = self._shared.all_ports if step.ports == "all" else frozenset(step.ports)
+        await self.release()
+        self.lease = await self._shared.leases.take(
+            holder=self._shared.holder, ports=ports, for_s=step.for_s, lasting=False
+        )
+
+    async def _set(self, step: HostStep) -> None:
+        self._check_leases(frozenset(str(action.port) for action in step.actions))
+        for action in step.actions:
+            self._shared.has_set = True
+            found = await self._shared.hosts.do(self._shared.run, action)
+            self._shared.tell(
+                "run.host",
+                host=action.port.host,
+                port=action.port.port,
+                action=action.setting.value,
+                before=found.get("before"),
+                after=found.get("after"),
+            )
+
+    async def _harm(self, step: FaultStep) -> None:
+        self._check_leases(harmed(step.fault, self._shared.all_ports))
+        self._shared.has_harmed = True
+        await self._shared.faults.set(step.fault)
+        self._shared.tell("run.fault", fault=step.fault.to_data())
+
+    def _written(self, step: NoteStep) -> str:
+        def value(expression: Expression) -> Value:
+            try:
+                return expression.value({**self._figures(expression), **step.scope})
+            except UnknownError:
+                return as_text(None)
+
+        try:
+            return fill_text(step.text, value)
+        except ConfigError as error:
+            raise FailedError(f"note: {error}") from error
+
+    def _assert(self, step: AssertStep) -> None:
+        measured = self._figures(step.expression)
+        scope = {**measured, **step.scope}
+        try:
+            held = step.expression.value(scope) is True
+            why = "does not hold"
+        except UnknownError as error:
+            held, why = False, f"cannot be said ({error})"
+        except ConfigError as error:
+            held, why = False, f"cannot be calculated ({error})"
+        values = {name: scope[name] for name in step.expression.names if name in scope}
+        self._shared.tell("run.assert", expression=step.expression.text, held=held, values=values)
+        if not held:
+            shown = ", ".join(f"{name} = {as_text(value)}" for name, value in values.items())
+            raise FailedError(f"assert {step.expression}: {why}; {shown or 'no figure in it'}")
+
+    # --- inside
+
+    @property
+    def _in_force(self) -> Lease | None:
+        """The lease that it acts under."""
+        return self.lease or (self._around._in_force if self._around else None)
+
+    async def _confirm(self) -> None:
+        if self._open is None:
+            return
+        if self._open.state is not State.ENDED:
+            await self._shared.reconfigurer.confirm(self._open)
+        ended, self._open = self._open, None
+        self._shared.applies_done += 1
+        self._shared.tally.add(ended)
+        self._last = Tally()
+        self._last.add(ended)
+
+    def _figures(self, expression: Expression) -> dict[str, Value | None]:
+        seconds = (self._shared.clock.monotonic_ns() - self._shared.started_ns) / 1e9
+        return figures(expression.names, last=self._last, run=self._shared.tally, seconds=seconds)
+
+    def _check_leases(self, ports: frozenset[str]) -> None:
+        """Raises RefusedError where somebody else leases one of them."""
+        shared = self._shared
+        now_wall_ns = shared.clock.wall_ns()
+        for conflict in conflicts(shared.leases.all(), ports, holder=shared.holder, now_wall_ns=now_wall_ns):
+            raise RefusedError(f"{conflict}. Wait, or ask {conflict.lease.holder} to release it")
+
+    async def _border(self) -> None:
+        """Between two steps: stands still as long as a pause is asked for. Time stands still for its leases too."""
+        if self._shared.brake.by is None:
+            return
+        now_wall_ns = self._shared.clock.wall_ns()
+        left_s = {lease.id: (lease.expires_wall_ns - now_wall_ns) / 1e9 for lease in self._held()}
+        while self._shared.brake.by is not None:
+            await _within(self._shared.brake.off(), min((seconds / 2 for seconds in left_s.values()), default=None))
+            for id, seconds in left_s.items():
+                if any(lease.id == id for lease in self._shared.leases.all()):  # else it was kicked meanwhile
+                    await self._shared.leases.renew(id, for_s=seconds)
+
+    def _held(self) -> list[Lease]:
+        """Leases in force of this lane and of those around it."""
+        mine = {lane.lease.id for lane in self._up() if lane.lease is not None}
+        return [lease for lease in self._shared.leases.all() if lease.id in mine]
+
+    def _up(self) -> "list[Lane]":
+        return [self, *(self._around._up() if self._around else [])]
+
+    def _tell_step(self, number: int, step: LeafStep, state: str) -> None:
+        self._shared.tell(
+            "run.step",
+            step=number,
+            what=str(step),
+            state=state,
+            **self._shared.progress(),
+            branch=self.name,
+            sweep=dict(self._swept),
+        )
+
+
+async def _within(work: Awaitable[None], seconds: float | None) -> None:
+    """Wait for it at most so long."""
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        return
+
+
+def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong in branches, as one: a fault of ours first, then the fault of the first branch that had one."""
+    found = [_first(one) if isinstance(one, BaseExceptionGroup) else one for one in several.exceptions]
+    ours = [one for one in found if not isinstance(one, HwdError)]
+    return (ours or found)[0]
