@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -14,10 +14,14 @@ from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import ConfigError
 
 if TYPE_CHECKING:
+    from hwd.client import Client
     from hwd.records.records import Records
     from hwd.report.load import RunReport
 
 T = TypeVar("T")
+
+PAGE = 2000
+"""Documents read at a time: some megabytes."""
 
 
 class Recorded(Protocol):
@@ -29,6 +33,10 @@ class Recorded(Protocol):
 
     def run_documents(self, id: str) -> list[Document]: ...
 
+    def stream(self, id: str) -> Iterator[Document]:
+        """The same one by one, for those who do not need all at once."""
+        ...
+
 
 @contextlib.contextmanager
 def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, None]:
@@ -37,7 +45,7 @@ def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, Non
         from hwd.client import Client
 
         with Client.find(url) as hwd:
-            yield hwd
+            yield _Daemon(hwd)
         return
     if url is not None:
         raise ConfigError("--url, --data: name one of them, the daemon or its data directory")
@@ -50,15 +58,11 @@ def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, Non
 
 
 def run_reports(source: Recorded, ids: Sequence[str]) -> "tuple[RunReport, ...]":
-    """What a report is made from."""
-    from hwd.client.timelines import RunResult
+    """What a report is made from; a run that is named twice counts once."""
+    from hwd.report.load import of_documents, run_of
 
-    found: dict[str, RunReport] = {}
-    for id in ids:
-        data = source.run(id)
-        if data["id"] not in found:
-            found[data["id"]] = RunResult.of(data, source.run_documents(data["id"])).report
-    return tuple(found.values())
+    runs = {data["id"]: run_of(data) for data in map(source.run, ids)}
+    return tuple(of_documents(run, source.stream(id)) for id, run in runs.items())
 
 
 def short(run: dict[str, Any]) -> dict[str, Any]:
@@ -76,6 +80,24 @@ def took(run: dict[str, Any]) -> str:
     if run["ended_wall_ns"] is None:
         return ""
     return seconds((run["ended_wall_ns"] - run["started_wall_ns"]) / 1e9)
+
+
+class _Daemon:
+    def __init__(self, hwd: "Client") -> None:
+        self._hwd = hwd
+
+    def runs(self) -> Sequence[dict[str, Any]]:
+        return self._hwd.runs()
+
+    def run(self, id: str) -> dict[str, Any]:
+        return self._hwd.run(id)
+
+    def run_documents(self, id: str) -> list[Document]:
+        return self._hwd.run_documents(id)
+
+    def stream(self, id: str) -> Iterator[Document]:
+        """Its answer holds them all."""
+        return iter(self.run_documents(id))
 
 
 class _Directory:
@@ -102,6 +124,23 @@ class _Directory:
             return [stored.document for stored in await records.documents(run=run.id)]
 
         return self._read(read)
+
+    def stream(self, id: str) -> Iterator[Document]:
+        """A page at a time."""
+        from hwd.records.records import Records
+        from hwd_drivers.kit.offload import InlineOffload
+
+        records = Records(self._url, InlineOffload())
+        after = 0
+        with asyncio.Runner() as runner:
+            runner.run(records.open())
+            try:
+                run = runner.run(records.run(id))
+                while page := runner.run(records.documents(run=run.id, after=after, limit=PAGE)):
+                    after = page[-1].id
+                    yield from (stored.document for stored in page)
+            finally:
+                records.close()
 
     def _read(self, question: "Callable[[Records], Awaitable[T]]") -> "T":
         from hwd.records.records import Records

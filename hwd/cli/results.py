@@ -1,6 +1,7 @@
-"""`hwd show`, `report`: what runs left behind."""
+"""`hwd show`, `report`, `compare`, `export`: what runs left behind."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,15 +10,42 @@ import typer
 from hwd.cli.options import Data, Json, RunId, Url
 from hwd.cli.output import Output, coloured, plural
 from hwd.cli.recorded import recorded, run_reports, short, started_at, took
+from hwd.cli.target import STANDARD, busy, counted, standard, writing
 from hwd_drivers.kit.errors import ConfigError
 
 if TYPE_CHECKING:
+    from hwd.report.drawing import Drawing
     from hwd.report.load import RunReport
+
+Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or the beginnings of them.")]
+
+PARTS = ("topology", "run", "testbed", "stage")
+FORMATS = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "perfetto": "pftrace"}
+"""What files of each end with."""
+BINARY = frozenset({"parquet", "perfetto"})
+LATER = frozenset({"bluesky", "bundle"})
+
+
+class Column(StrEnum):
+    """How wide a drawing is on paper."""
+
+    SINGLE = "single"
+    """One of two columns."""
+    DOUBLE = "double"
+    """Both columns."""
+
+    @property
+    def inches(self) -> float:
+        from hwd.report.drawing import DOUBLE_IN, SINGLE_IN
+
+        return SINGLE_IN if self is Column.SINGLE else DOUBLE_IN
 
 
 def add_to(program: typer.Typer) -> None:
     program.command(epilog="Example: hwd show k3v9")(show)
-    program.command(epilog="Example: hwd report k3v9 m2p0 -o report.html")(report)
+    program.command(epilog="Example: hwd report k3v9 m2p0 -o report.html --pdf figures.pdf")(report)
+    program.command(epilog="Example: hwd compare k3v9 m2p0")(compare)
+    program.command(epilog="Example: hwd export k3v9 --as perfetto -o k3v9.pftrace")(export)
 
 
 def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> None:
@@ -68,34 +96,194 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
 
 
 def report(
-    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or the beginnings of them.")],
-    file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write it.")] = Path(
+    run: Runs,
+    file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the page.")] = Path(
         "report.html"
     ),
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="DIR", help="Write each drawing there, in the size of a paper.")
+    ] = None,
+    pdf: Annotated[
+        Path | None, typer.Option("--pdf", metavar="FILE", help="Write all drawings there, a page each.")
+    ] = None,
+    column: Annotated[
+        Column, typer.Option("--column", help="How wide on paper: one column (3.33 in) or both (7 in).")
+    ] = Column.DOUBLE,
     by: Annotated[
         str | None, typer.Option("--by", metavar="PARTS", help="Split by topology, run, testbed; commas between.")
     ] = None,
     compare_with: Annotated[
-        str | None, typer.Option("--compare-with", metavar="TESTBED", help="Published figures to stand beside.")
+        str | None,
+        typer.Option("--compare-with", metavar="PAPER", help="Figures to stand beside: opus, mfabric, acos."),
     ] = None,
     url: Url = None,
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Stage table, waterfall and distributions of runs, in one HTML file."""
-    from hwd.report.html import html
+    """Stages, waterfalls, distributions, pairs, links and comparisons of runs: one page, and drawings for a paper."""
+    from hwd.report.drawing import PAPER_WIDTHS
+    from hwd.report.drawings import drawings
+    from hwd.report.html import all_compared, html, split_by
 
     output = Output(json=json)
-    with recorded(url, data) as source:
+    parts = _parts(by)
+    _check_paper(compare_with)
+    with recorded(url, data) as source, busy(output, "reading"):
         loaded = run_reports(source, run)
     compare_with = compare_with or _compared_with(loaded)
-    text = html(loaded, by=by.split(",") if by else None, compare_with=compare_with)
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
+    written = [file]
+    with busy(output, "drawing"):
+        comparisons = all_compared(loaded)
+        page = html(loaded, by=parts, compare_with=compare_with, comparisons=comparisons)
+        with writing(file) as to:
+            to.write(page.encode("utf-8", "replace"))
+        if svg is not None or pdf is not None:
+            drawn = list(
+                drawings(
+                    loaded,
+                    by=split_by(loaded, parts),
+                    compare_with=compare_with,
+                    comparisons=comparisons,
+                    width=PAPER_WIDTHS[column.inches],
+                )
+            )
+            if svg is not None:
+                written += _svg_files(svg, drawn, column.inches)
+            if pdf is not None:
+                written.append(_pdf_file(pdf, drawn, column.inches, title=", ".join(one.run.id for one in loaded)))
     output.say(f"{file}: {plural(len(loaded), 'run')}, {plural(sum(len(one.timelines) for one in loaded), 'timeline')}")
-    output.data({"file": str(file.absolute()), "runs": [one.run.id for one in loaded]})
+    for path in written[1:]:
+        output.say(str(path))
+    files = [str(path.absolute()) for path in written]
+    output.data({"file": files[0], "files": files, "runs": [one.run.id for one in loaded]})
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="RUN", help="What is compared with.")],
+    second: Annotated[str, typer.Argument(metavar="RUN", help="What is compared.")],
+    url: Url = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """How far two runs lie apart, stage by stage: the difference with its interval, and the size of the effect."""
+    from hwd.report.comparison import NOTE, delta, shift, verdict
+    from hwd.report.comparison import compare as compared
+    from hwd.report.quantity import duration
+
+    output = Output(json=json)
+    with recorded(url, data) as source, busy(output, "reading"):
+        loaded = run_reports(source, [first, second])
+    if len(loaded) == 1:
+        raise ConfigError(f"{first}, {second}: both are run {loaded[0].run.id}. Name two runs; `hwd runs` lists them")
+    found = compared(*loaded)
+    output.say(f"run {found.second.run.id} against run {found.first.run.id}: {NOTE}")
+    for remark in found.remarks:
+        output.say(f"note: {remark}")
+    topology = None
+    for row in found.rows:
+        if row.topology != topology:
+            topology = row.topology
+            output.say()
+            rows = [
+                (
+                    str(one.stage),
+                    "/".join(map(str, one.difference.n)),
+                    *(duration(seconds) for seconds in one.difference.median_s),
+                    shift(one.difference),
+                    delta(one.difference),
+                    verdict(one.difference),
+                    "/".join(str(origin or "") for origin in one.origins),
+                )
+                for one in found.rows
+                if one.topology == topology
+            ]
+            headings = (
+                topology or "all links",
+                "n",
+                *(one.run.id for one in loaded),
+                "shift",
+                "delta",
+                "verdict",
+                "origin",
+            )
+            output.table(headings, rows)
+    if not found.rows:
+        output.say("no stage was seen in both")
+    output.data(found.to_data())
+
+
+def export(
+    run: RunId,
+    kind: Annotated[str, typer.Option("--as", metavar="FORMAT", help="jsonl, csv, parquet or perfetto.")],
+    file: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Where to; - is standard output. Default: RUN.FORMAT."),
+    ] = None,
+    url: Url = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """A run for other programs: all its documents, a table of its stages, or a trace for ui.perfetto.dev."""
+    from hwd.report import export as exports
+    from hwd.report.load import run_of
+
+    output = Output(json=json)
+    if kind not in FORMATS:
+        later = ": it is not built yet" if kind in LATER else ""
+        raise ConfigError(f"--as {kind}{later or ': not a format'}. Use one of {', '.join(FORMATS)}")
+    if json and file == STANDARD:
+        raise ConfigError("--json, -o -: both would be on standard output. Name a file")
+    write = {"jsonl": exports.jsonl, "csv": exports.csv, "parquet": exports.parquet, "perfetto": exports.perfetto}[kind]
+    with recorded(url, data) as source:
+        found = run_of(source.run(run))
+        path = Path(file or f"{found.id}.{FORMATS[kind]}")
+        documents = counted(source.stream(found.id), output, f"{path}")
+        with standard(binary=kind in BINARY) if file == STANDARD else writing(path) as to:
+            write(found, documents, to)
+    if file != STANDARD:
+        output.say(f"{path}: run {found.id}, {path.stat().st_size / 1e6:.3g} MB")
+        output.data({"file": str(path.absolute()), "run": found.id, "as": kind, "bytes": path.stat().st_size})
+
+
+def _parts(by: str | None) -> list[str] | None:
+    if by is None:
+        return None
+    parts = [part.strip() for part in by.split(",") if part.strip()]
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise ConfigError(f"--by {', '.join(unknown)}: cannot be split by. Use {', '.join(PARTS)}")
+    return parts
+
+
+def _check_paper(name: str | None) -> None:
+    from hwd.report.papers import FIGURES
+
+    papers = list(dict.fromkeys(figure.paper for figure in FIGURES))
+    if name is not None and not name.startswith(tuple(papers)):
+        raise ConfigError(f"--compare-with {name}: no figures of it are known. There are those of {', '.join(papers)}")
+
+
+def _svg_files(folder: Path, drawn: "Sequence[Drawing]", width_in: float) -> list[Path]:
+    from hwd.report.svg import svg
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be made: {error.strerror}") from error
+    paths = [folder / f"{one.name}.svg" for one in drawn]
+    for path, one in zip(paths, drawn, strict=True):
+        with writing(path) as to:
+            to.write(svg(one, width_in=width_in).encode())
+    return paths
+
+
+def _pdf_file(path: Path, drawn: "Sequence[Drawing]", width_in: float, *, title: str) -> Path:
+    from hwd.report.pdf import pdf
+
+    if not drawn:
+        raise ConfigError(f"{path}: there is nothing to draw: no link was moved")
+    with writing(path) as to:
+        pdf(drawn, to, width_in=width_in, title=title)
+    return path
 
 
 def _compared_with(reports: "Sequence[RunReport]") -> str | None:

@@ -11,8 +11,7 @@ from typing import Any, Self
 from typing_extensions import override
 
 from hwd.client.shown import table
-from hwd.records.run import Run, RunOutcome
-from hwd.report.load import RunReport, of_documents
+from hwd.report.load import RunReport, of_documents, run_of
 from hwd.report.quantity import bound, duration
 from hwd.report.stages import StageRow
 from hwd.report.text import stage_text
@@ -167,10 +166,7 @@ class RunResult:
     @classmethod
     def of(cls, run: Mapping[str, Any], documents: Iterable[Document]) -> Self:
         """From the record and the documents of a run."""
-        known = {field.name for field in fields(Run)}
-        outcome = None if run["outcome"] is None else RunOutcome(run["outcome"])
-        record = Run(**{**{key: value for key, value in run.items() if key in known}, "outcome": outcome})
-        return cls(report=of_documents(record, documents))
+        return cls(report=of_documents(run_of(run), documents))
 
     @property
     def timelines(self) -> Timelines:

@@ -1,7 +1,7 @@
 """A run and what a report needs of it, read from the records."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import yaml
@@ -123,6 +123,13 @@ class _Gathering:
             seconds=one.seconds,
         )
         self._endings.append(ending)
+
+
+def run_of(data: Mapping[str, Any]) -> Run:
+    """A run from its record as the daemon tells it; what else is told of it is passed over."""
+    known = {field.name for field in fields(Run)}
+    outcome = None if data["outcome"] is None else RunOutcome(data["outcome"])
+    return Run(**{**{key: value for key, value in data.items() if key in known}, "outcome": outcome})
 
 
 def timings(run: Run) -> Iterator[str]:

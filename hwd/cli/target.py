@@ -1,0 +1,72 @@
+"""Where a command writes: files that are there whole or not at all, or standard output."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from hwd.cli.output import Output
+from hwd_drivers.kit.errors import ConfigError, FailedError
+
+T = TypeVar("T")
+
+STANDARD = "-"
+_SHOWN_EVERY = 500
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Generator[BinaryIO, None, None]:
+    """A file that has its name only when it is whole. Raises ConfigError where it cannot be made, FailedError where the disk fills up."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        file = part.open("wb")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
+    try:
+        with file:
+            yield file
+        os.replace(part, path)
+    except OSError as error:
+        raise FailedError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            part.unlink()
+
+
+@contextlib.contextmanager
+def standard(*, binary: bool) -> Generator[BinaryIO, None, None]:
+    """Standard output. Raises ConfigError where it is a terminal and what comes is not text."""
+    if binary and sys.stdout.isatty():
+        raise ConfigError(
+            "-o -: this is no text, and standard output is a terminal. Name a file, or send it into a pipe"
+        )
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
+
+
+def counted(items: Iterable[T], output: Output, what: str) -> Iterator[T]:
+    """The same, counted on a terminal while they go by."""
+    if not output.on_terminal:
+        yield from items
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what) as status:
+        for count, item in enumerate(items):
+            if count % _SHOWN_EVERY == 0:
+                status.update(f"{what}: {count} documents")
+            yield item
+
+
+@contextlib.contextmanager
+def busy(output: Output, what: str) -> Generator[None, None, None]:
+    """Say on a terminal what is being done."""
+    if not output.on_terminal:
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
