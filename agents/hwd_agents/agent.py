@@ -70,7 +70,15 @@ class Agent:
         self._birth_due = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._outbox = Outbox(self._spool, is_up=self._is_up, publish=self._publish_events)
-        self._watchers = Watchers(config, sources, clock, self._outbox, self._spool, on_change=self._birth_due.set)
+        self._watchers = Watchers(
+            config,
+            sources,
+            clock,
+            self._outbox,
+            self._spool,
+            phase=draws.stream(f"agent {config.host} phase"),
+            on_change=self._birth_due.set,
+        )
         self._settings = Settings(config.ports, sources.settings, settings_disk, on_change=self._birth_due.set)
         self._commands = Commands(config, self.boot, clock, self._watchers, self._outbox, self._spool, self._settings)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import Mapping
 from typing import Final
 
@@ -20,7 +21,11 @@ _log = logging.getLogger(__name__)
 
 
 class OpticsWatcher:
-    """Events `dark` and `light`. A port that stays lit emits nothing: its Observation says that the light was never away."""
+    """Events `dark` and `light`. Where the samples of a burst lie is drawn from `phase`: else they would stand at the same time after each command, and many
+    reconfigurations would tell no more than one.
+
+    A port that stays lit emits nothing: its Observation says that the light was never away.
+    """
 
     def __init__(
         self,
@@ -30,11 +35,12 @@ class OpticsWatcher:
         emit: Emit,
         *,
         sampling: SamplingConfig,
+        phase: random.Random,
     ) -> None:
         self._source = source
         self._clock = clock
         self._sampling = sampling
-        self._ports = {name: _Port(name, port, source, clock, emit, sampling) for name, port in ports.items()}
+        self._ports = {name: _Port(name, port, source, clock, emit, sampling, phase) for name, port in ports.items()}
 
     async def run(self) -> None:
         """Sample until cancelled."""
@@ -81,7 +87,10 @@ class _Port:
         clock: Clock,
         emit: Emit,
         sampling: SamplingConfig,
+        phase: random.Random,
     ) -> None:
+        self._phase = phase
+        self._burst_begins = False
         self._name = name
         self._config = config
         self._source = source
@@ -110,7 +119,7 @@ class _Port:
         self._pace.hurry()
 
     async def begin(self) -> None:
-        self._observed = True
+        self._observed = self._burst_begins = True
         self._settled_from_s = None
         self._tally = None  # what the first sample finds happened before
         sampled = self._sampled = asyncio.get_running_loop().create_future()
@@ -134,7 +143,11 @@ class _Port:
         settled = self._settled_from_s
         if settled is not None and asyncio.get_running_loop().time() - settled >= self._sampling.light_settled_s:
             return self._sampling.light_slow_s or None
-        return self._sampling.light_fast_s
+        fast_s = self._sampling.light_fast_s
+        if self._burst_begins and self._tally is not None and not self._pace.hurried:
+            self._burst_begins = False
+            return self._phase.uniform(0, fast_s)
+        return fast_s
 
     async def _sample(self) -> None:
         try:

@@ -16,6 +16,11 @@ class Pace:
         self._hurry = True
         _release(self._waiter)
 
+    @property
+    def hurried(self) -> bool:
+        """Whether the next wait is none."""
+        return self._hurry
+
     async def wait(self, every_s: float | None) -> None:
         """Return `every_s` after the return before, at once when that is over or someone hurries; None waits for someone to hurry."""
         loop = asyncio.get_running_loop()

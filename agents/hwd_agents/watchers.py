@@ -1,6 +1,7 @@
 """The watchers of one host, wired to each other: carrier starts the probe and the RDMA polling, RDMA hurries the probe."""
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ class Watchers:
         outbox: Outbox,
         spool: Spool,
         *,
+        phase: random.Random,
         on_change: Callable[[], None],
     ) -> None:
         self._config = config
@@ -53,7 +55,11 @@ class Watchers:
             origin=config.origin,
         )
         modules, phy, files = sources.modules, sources.phy, sources.files
-        self.optics = None if modules is None else OpticsWatcher(ports, modules, clock, outbox.emit, sampling=sampling)
+        self.optics = (
+            None
+            if modules is None
+            else OpticsWatcher(ports, modules, clock, outbox.emit, sampling=sampling, phase=phase)
+        )
         self.firmware = None if phy is None else FirmwareWatcher(ports, phy, clock, outbox.emit)
         has_rdma = any(port.rdma is not None for port in ports.values())
         self.rdma = (

@@ -1,6 +1,7 @@
 """What the daemon may ask of an agent: checked before it is done, done once, ended by itself."""
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -35,7 +36,15 @@ class Asked:
         )
         self.spool = Spool(MemoryDisk(), boot="b1", clock=one.clock, limit_bytes=1 << 20)
         self.outbox = Outbox(self.spool, is_up=lambda: True, publish=self._publish)
-        self.watchers = Watchers(config, one.sources["h0"], one.clock, self.outbox, self.spool, on_change=lambda: None)
+        self.watchers = Watchers(
+            config,
+            one.sources["h0"],
+            one.clock,
+            self.outbox,
+            self.spool,
+            phase=random.Random(1),
+            on_change=lambda: None,
+        )
         settings = Settings(config.ports, one.sources["h0"].settings, MemoryDisk(), on_change=lambda: None)
         self.commands = Commands(config, "b1", one.clock, self.watchers, self.outbox, self.spool, settings)
         one.run(self.outbox)

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -30,6 +31,7 @@ class Watched:
             one.clock,
             self.ear,
             sampling=sampling,
+            phase=random.Random(1),
         )
         self.task = one.run(self.optics)
 
@@ -275,5 +277,33 @@ def test_a_watcher_that_starts_again_tells_nothing_of_what_it_did_not_see() -> N
             await asyncio.sleep(2.5)
             assert (first.ear.told, second.ear.told) == ([], [])
             assert second.optics.lit("eth0") is False
+
+    run_virtual(main())
+
+
+def test_samples_of_a_burst_lie_anywhere_after_its_begin() -> None:
+    """Light that comes at the same time after each begin is seen at times that fill the sampling period, and not at one of them."""
+
+    async def main() -> None:
+        async with stage("h0") as one:
+            host = one.hosts["h0"]
+            seen = Watched(one)
+            late_ns = []
+            for _ in range(40):
+                await seen.optics.begin("eth0")
+                await asyncio.sleep(0.05)
+                came_ns = one.now_ns()
+                host.light("eth0", lit=True)
+                await asyncio.sleep(0.1)
+                late_ns.append(seen.ear.of("light")[-1].at_ns - came_ns)
+                host.light("eth0", lit=False)
+                await asyncio.sleep(2.5)
+                seen.optics.end("eth0")
+            assert len(set(late_ns)) == len(late_ns)
+            assert all(0 < late <= 10 * MS + ROUND_TRIP_NS for late in late_ns)
+            thirds = [
+                sum(low * MS < late <= high * MS for late in late_ns) for low, high in ((0, 3.4), (3.4, 6.7), (6.7, 11))
+            ]
+            assert min(thirds) >= 6, thirds
 
     run_virtual(main())
