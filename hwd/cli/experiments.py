@@ -1,25 +1,29 @@
-"""`hwd run`, `abort`, `runs`: experiments."""
+"""`hwd run`, `queue`, `runs`, `pause`, `resume`, `abort`: experiments."""
 
-from contextlib import nullcontext
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from hwd.cli.leasing import me
 from hwd.cli.options import Data, Json, RunId, Url
-from hwd.cli.output import Output, coloured, plural, seconds
+from hwd.cli.output import Output, coloured, plural
 from hwd.cli.recorded import recorded, short, started_at, took
 from hwd_drivers.kit.errors import ConfigError
 
-if TYPE_CHECKING:
-    from hwd.cli.progress import Progress
-    from hwd.client import Client
+TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M")
+DAY_TIMES = ("%H:%M", "%H:%M:%S")
+IN_MOST_S = 366 * 86_400.0
+"""What is to begin in more than a year was mistyped."""
 
 
 def add_to(program: typer.Typer) -> None:
     program.command("run", epilog="Example: hwd run playbooks/smoke.yaml -D repeats=3")(run_)
     program.command(epilog="Example: hwd abort k3v9")(abort)
+    program.command(epilog="Example: hwd pause k3v9")(pause)
+    program.command(epilog="Example: hwd resume k3v9")(resume)
+    program.command(epilog="Example: hwd queue")(queue)
     program.command(epilog="Example: hwd runs")(runs)
 
 
@@ -28,19 +32,35 @@ def run_(
     define: Annotated[
         list[str] | None, typer.Option("-D", metavar="K=V", help="Set a parameter of the playbook; any number.")
     ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="Start no earlier: 22:30, or 2027-01-10 22:30, here.")
+    ] = None,
+    in_s: Annotated[float | None, typer.Option("--in", metavar="S", help="Start in so many seconds.")] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "--queue", help="Leave it to the daemon's queue and return at once.")
+    ] = False,
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Run a playbook and follow it to its end. Ctrl-C asks, then ends the run in its safe state (130)."""
+    """Run a playbook and follow it to its end.
+
+    It waits in the queue while runs before it have its ports, and for its time. Ctrl-C asks, then ends the run in its safe state (130).
+    """
+    from hwd.cli.following import follow
     from hwd.client import Client
 
     output = Output(json=json)
     parameters = _parameters(define or [])
+    due_wall_ns = _due(at, in_s)
     file, text = _playbook(playbook, parameters)
     with Client.find(url) as hwd:
-        started = hwd.start_run(text=text, file=file, parameters=parameters)
+        started = hwd.start_run(text=text, file=file, parameters=parameters, due_wall_ns=due_wall_ns)
         output.note(f"run {started['run']}: {started['playbook']}, {plural(started['steps'], 'step')}")
-        end = _follow(hwd, output, started)
+        if detach:
+            output.say(f"run {started['run']} {started['state']}. See: hwd queue, hwd runs")
+            output.data(started)
+            return
+        end = follow(hwd, output, started)
     why = f": {end['why']}" if end["why"] else ""
     output.say(f"run {end['run']} {coloured(end['outcome'])}{why}")
     output.say(f"switches: {end['safe_state']}. See: hwd show {end['run']}")
@@ -50,7 +70,7 @@ def run_(
 
 
 def abort(run: RunId, url: Url = None, json: Json = False) -> None:
-    """End a run in its safe state, within 5 seconds."""
+    """End a run in its safe state, within 5 seconds; one that waits is taken out of the queue."""
     from hwd.client import Client
 
     output = Output(json=json)
@@ -60,11 +80,61 @@ def abort(run: RunId, url: Url = None, json: Json = False) -> None:
     output.data(end)
 
 
-def runs(url: Url = None, data: Data = None, json: Json = False) -> None:
-    """All runs of the records, newest first."""
+def pause(run: RunId, url: Url = None, json: Json = False) -> None:
+    """Let a run stand still at the next border of two steps; it keeps its leases."""
+    from hwd.client import Client
+
     output = Output(json=json)
+    with Client.find(url) as hwd:
+        status = hwd.pause(run, by=me())
+    output.say(f"{status}; it stands still before its next step, until: hwd resume {status.run}")
+    output.data(status.to_data())
+
+
+def resume(run: RunId, url: Url = None, json: Json = False) -> None:
+    """Let a run go on that was paused."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        status = hwd.resume(run, by=me())
+    output.say(f"run {status.run} goes on")
+    output.data(status.to_data())
+
+
+def queue(url: Url = None, json: Json = False) -> None:
+    """Runs that wait, in the order in which they start, and what each waits for."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        waiting = hwd.queue()
+    rows = [
+        (
+            one.run,
+            one.playbook,
+            plural(one.steps, "step"),
+            "" if one.due_wall_ns is None else started_at(one.due_wall_ns),
+            ", ".join(one.waits_for),
+        )
+        for one in waiting
+    ]
+    if rows:
+        output.table(("run", "playbook", "length", "due", "waits for"), rows)
+    else:
+        output.say("no run waits")
+    output.data([one.to_data() for one in waiting])
+
+
+def runs(url: Url = None, data: Data = None, json: Json = False) -> None:
+    """All runs of the records, newest first, with the step of those that go on."""
+    output = Output(json=json)
+    states: dict[str, str] = {}
+    waiting = 0
     with recorded(url, data) as source:
         found = source.runs()
+    if data is None:
+        states, waiting = _live(url)
     rows = [
         (
             run["id"],
@@ -72,55 +142,66 @@ def runs(url: Url = None, data: Data = None, json: Json = False) -> None:
             run["testbed"],
             started_at(run["started_wall_ns"]),
             took(run),
-            run["outcome"] or "under way",
+            run["outcome"] or states.get(run["id"], "under way"),
             run["why"],
         )
         for run in found
     ]
     if rows:
-        output.table(("run", "playbook", "testbed", "started", "took", "outcome", "why"), rows)
+        output.table(("run", "playbook", "testbed", "started", "took", "state", "why"), rows)
     else:
         output.say("no runs")
+    if waiting:
+        output.say(f"{plural(waiting, 'more')} in the queue: hwd queue")
     output.data([short(run) for run in found])
 
 
-def _follow(hwd: "Client", output: Output, started: dict[str, Any]) -> dict[str, Any]:
-    """To the end of the run, over Ctrl-C and lost connections."""
-    after, run = started["after"], started["run"]
-    with _bar(output, started["steps"]) as bar:
-        while True:
-            try:
-                with hwd.events(after=after, kinds=["run."]) as events:
-                    for event in events:
-                        after = event.id
-                        if event.document is None or event.document.data.get("run") != run:
-                            continue
-                        if event.document.kind == "run.ended":
-                            return dict(event.document.data)
-                        if event.document.kind == "run.step":
-                            _tell(output, bar, dict(event.document.data))
-            except KeyboardInterrupt:
-                if bar is None or bar.ask(f"\nAbort run {run} and leave the switches in a safe state?"):
-                    output.note(f"aborting run {run}")
-                    hwd.abort(run, by=f"{me()}, Ctrl-C")
+def _live(url: str | None) -> tuple[dict[str, str], int]:
+    """`running 7/21 (waiting)` by run, and how many wait."""
+    from hwd.client import Client
+
+    with Client.find(url) as hwd:
+        status = hwd.status()
+    states = {}
+    for run in status["runs"]:
+        step = f" {run['step']}/{run['steps']}" if run["step"] is not None else ""
+        stage = f" ({run['stage']})" if run["stage"] else ""
+        states[run["run"]] = f"{run['state']}{step}{stage}"
+    return states, len(status["queue"])
 
 
-def _bar(output: Output, steps: int) -> "Progress | nullcontext[None]":
-    if not output.on_terminal:
-        return nullcontext()
-    from hwd.cli.progress import Progress
+def _due(at: str | None, in_s: float | None) -> int | None:
+    """The earliest start in unix time."""
+    from hwd_drivers.kit.clock import SystemClock
 
-    return Progress(steps)
+    if at is not None and in_s is not None:
+        raise ConfigError("--at, --in: name one of them")
+    now_ns = SystemClock().wall_ns()
+    if in_s is not None:
+        if not 0 <= in_s <= IN_MOST_S:
+            raise ConfigError(f"--in {in_s:g}: not between 0 and {IN_MOST_S:.0f} seconds")
+        return now_ns + round(in_s * 1e9)
+    return None if at is None else due_at(at, now_ns)
 
 
-def _tell(output: Output, bar: "Progress | None", step: dict[str, Any]) -> None:
-    if bar is not None:
-        bar.step(step)
-    elif step["state"] == "started":
-        expected = f", about {seconds(step['expected_s'])} to go" if step["expected_s"] else ""
-        output.note(f"step {step['step']} of {step['total']}: {step['what']}{expected}")
-    elif step["state"] == "failed":
-        output.note(f"step {step['step']} of {step['total']}: {step['what']} failed")
+def due_at(text: str, now_ns: int) -> int:
+    """A time of this machine's time zone; a time of day is the next such. Raises ConfigError for what is none, or is over."""
+    now = datetime.fromtimestamp(now_ns / 1e9).astimezone()
+    for form in TIMES + DAY_TIMES:
+        try:
+            read = datetime.strptime(text, form)  # noqa: DTZ007 - a time of this machine's own zone; made so below
+        except ValueError:
+            continue
+        if form in DAY_TIMES:
+            due = datetime.combine(now.date(), read.time()).astimezone()
+            if due <= now:
+                due = datetime.combine(now.date() + timedelta(days=1), read.time()).astimezone()
+        else:
+            due = read.astimezone()
+        if due <= now:
+            raise ConfigError(f"--at {text}: is over; it is {now:%Y-%m-%d %H:%M:%S} now")
+        return round(due.timestamp() * 1e9)
+    raise ConfigError(f"--at {text}: write it as 22:30 or 2027-01-10 22:30")
 
 
 def _playbook(name: str, parameters: dict[str, str]) -> tuple[str, str]:

@@ -7,10 +7,11 @@ import typer
 from rich.console import Console
 
 from hwd.cli.output import seconds
+from hwd.cli.standing import standing
 
 
 class Progress:
-    """A bar on stderr: steps done, what is under way, how long it will take. Use it as a context."""
+    """A bar on stderr: steps done, the step and stage under way, how long it will take. Use it as a context."""
 
     def __init__(self, steps: int) -> None:
         self._progress = rich.progress.Progress(
@@ -31,9 +32,19 @@ class Progress:
         self._progress.stop()
 
     def step(self, data: dict[str, Any]) -> None:
-        """Show one `run.step`."""
+        """Count one `run.step`."""
+        self._progress.update(self._bar, completed=data["done"])
+
+    def state(self, data: dict[str, Any]) -> None:
+        """Show one `run.state`."""
+        stage = f" ({data['stage']})" if data["stage"] else ""
         left = f"about {seconds(data['expected_s'])} to go" if data["expected_s"] else ""
-        self._progress.update(self._bar, completed=data["done"], description=data["what"], left=left)
+        words = standing(data) or f"{data['what'] or ''}{stage}"
+        self._progress.update(self._bar, description=words, left=left)
+
+    def say(self, text: str) -> None:
+        """A line above the bar."""
+        self._progress.console.print(text, markup=False, highlight=False)
 
     def ask(self, question: str) -> bool:
         """Yes or no; another Ctrl-C is a yes."""

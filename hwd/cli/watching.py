@@ -12,7 +12,7 @@ from hwd_drivers.kit.documents import Document
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
 CARRIER = {True: "up", False: "down", None: "unknown"}
-QUIET = ("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag")
+QUIET = ("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag", "run.state")
 """Kinds that come by the hundred; `hwd watch --all` shows them."""
 
 

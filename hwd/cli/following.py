@@ -1,0 +1,80 @@
+"""A run as its operator follows it: to its end, over Ctrl-C and lost connections."""
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from hwd.cli.leasing import me
+from hwd.cli.output import Output, seconds
+from hwd.cli.standing import standing
+
+if TYPE_CHECKING:
+    from hwd.cli.progress import Progress
+    from hwd.client import Client
+
+
+def follow(hwd: "Client", output: Output, started: dict[str, Any]) -> dict[str, Any]:
+    """The data of its `run.ended`. `started` is what starting it answered."""
+    after, run = started["after"], started["run"]
+    with _bar(output, started["steps"]) as bar:
+        teller = _Teller(output, bar)
+        while True:
+            try:
+                with hwd.events(after=after, kinds=["run."]) as events:
+                    for event in events:
+                        after = event.id
+                        if event.document is None or event.document.data.get("run") != run:
+                            continue
+                        data = dict(event.document.data)
+                        if event.document.kind == "run.ended":
+                            return data
+                        teller.tell(event.document.kind, data)
+            except KeyboardInterrupt:
+                if bar is None or bar.ask(f"\nAbort run {run} and leave the switches in a safe state?"):
+                    output.note(f"aborting run {run}")
+                    hwd.abort(run, by=f"{me()}, Ctrl-C")
+
+
+def _bar(output: Output, steps: int) -> "Progress | nullcontext[None]":
+    if not output.on_terminal:
+        return nullcontext()
+    from hwd.cli.progress import Progress
+
+    return Progress(steps)
+
+
+class _Teller:
+    """On a terminal the bar; elsewhere a line a step, and one where the run waits, pauses or goes on."""
+
+    def __init__(self, output: Output, bar: "Progress | None") -> None:
+        self._output = output
+        self._bar = bar
+        self._said = ""
+
+    def tell(self, kind: str, data: dict[str, Any]) -> None:
+        match kind:
+            case "run.state" if self._bar is not None:
+                self._bar.state(data)
+            case "run.state":
+                self._say(data)
+            case "run.step" if self._bar is not None:
+                self._bar.step(data)
+            case "run.step":
+                self._step(data)
+            case "run.note" if self._bar is not None:
+                self._bar.say(str(data["text"]))
+            case "run.note":
+                self._output.note(str(data["text"]))
+
+    def _step(self, step: dict[str, Any]) -> None:
+        words = f"step {step['step']} of {step['total']}: {step['what']}"
+        if step["state"] == "started":
+            expected = f", about {seconds(step['expected_s'])} to go" if step["expected_s"] else ""
+            self._output.note(f"{words}{expected}")
+        elif step["state"] == "failed":
+            self._output.note(f"{words} failed")
+
+    def _say(self, status: dict[str, Any]) -> None:
+        words = standing(status)
+        if words != self._said and (words or self._said):
+            self._output.note(f"run {status['run']} {words or 'goes on'}")
+        self._said = words
