@@ -1,0 +1,155 @@
+"""Every playbook that comes with hwd, run on the testbed that it is made for, in virtual time: it succeeds, and shows what it says."""
+
+import statistics
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.config.playbook import bundle_playbook
+from hwd.daemon.installed import check, load
+from hwd.sim.world import World
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.virtual import run_virtual
+
+TREE = Path(__file__).parents[2]
+MADE_FOR = {
+    "smoke": "two-hosts",
+    "reconfiguration-timeline": "opus-testbed",
+    "turnaround-by-pairs": "mfabric-testbed",
+    "nic-activation": "mfabric-testbed",
+    "opus-timeline": "opus-testbed",
+    "rapid-repeats": "two-hosts",
+    "soak": "two-hosts",
+}
+
+Shown = list[Document]
+Show = Callable[..., Shown]
+
+
+@pytest.fixture
+def show() -> Show:
+    """Runs a shipped playbook to its end, which must be a success; returns what was told."""
+
+    def show(name: str, **parameters: str) -> Shown:
+        path = TREE / "examples" / f"{MADE_FOR[name]}.yaml"
+        testbed = load(path).require()
+
+        async def main() -> list[Document]:
+            async with World(testbed, path.read_text(), seed=7) as world:
+                text = bundle_playbook(TREE / "playbooks" / f"{name}.yaml", parameters)
+                await world.run_playbook(text, file=f"{name}.yaml", parameters=parameters)
+            return world.documents
+
+        documents = run_virtual(main(), seed=7)
+        assert [data["why"] for data in told(documents, "run.ended")] == [""]
+        return documents
+
+    return show
+
+
+def told(documents: Shown, kind: str, **fields: Any) -> list[Mapping[str, Any]]:
+    return [one.data for one in documents if one.kind == kind and fields.items() <= one.data.items()]
+
+
+def stage_s(documents: Shown, name: str, whats: str = "") -> list[float]:
+    """Seconds of a stage of all links that moved."""
+    return [
+        stage["seconds"]
+        for timeline in told(documents, "timeline")
+        if whats in timeline["what"]
+        for link in timeline["links"]
+        for stage in link["stages"]
+        if stage["name"] == name and stage["seconds"] is not None and not link["kept"]
+    ]
+
+
+def test_every_shipped_playbook_has_a_testbed_and_is_sound_on_it() -> None:
+    assert {path.stem for path in (TREE / "playbooks").glob("*.yaml")} == MADE_FOR.keys()
+    for name, testbed in MADE_FOR.items():
+        assert check([TREE / "examples" / f"{testbed}.yaml", TREE / "playbooks" / f"{name}.yaml"]) == ()
+
+
+@pytest.mark.parametrize("name", MADE_FOR)
+def test_every_shipped_playbook_opens_with_what_it_shows(name: str) -> None:
+    first = (TREE / "playbooks" / f"{name}.yaml").read_text().splitlines()[0]
+    assert first.startswith("# ")
+
+
+def test_turnaround_by_pairs_moves_as_many_as_it_says_on_ports_without_light(show: Show) -> None:
+    documents = show("turnaround-by-pairs", repeats="3")
+    moved = [len(started["moves"][0]["add"]) for started in told(documents, "reconfiguration.started")]
+    assert moved == [1] * 6 + [4] * 6 + [16] * 6
+    assert all(not started["links"] for started in told(documents, "reconfiguration.started"))
+    control_s = [
+        (one["acknowledged_ns"] - one["commanded_ns"]) / 1e9 for one in told(documents, "reconfiguration.commanded")
+    ]
+    assert len(control_s) == 18
+    assert 0.02 < statistics.median(control_s) < 0.08  # mFabric, figure 10: 41 to 47 ms
+    assert [note["text"].partition(":")[0] for note in told(documents, "run.note")] == [
+        "1 pairs",
+        "4 pairs",
+        "16 pairs",
+        "18 changes",
+    ]
+
+
+def test_nic_activation_takes_what_the_twins_were_made_from(show: Show) -> None:
+    documents = show("nic-activation", repeats="2")
+    activation_s = stage_s(documents, "activation")
+    assert len(activation_s) == 4 * 6
+    assert 5.2 < statistics.mean(activation_s) < 6.3  # mFabric, figure 12: 5.67 s
+    assert told(documents, "run.assert", held=True)[-1]["values"] == {
+        "run.activation.n": 24,
+        "run.ready": 24,
+        "run.links": 24,
+    }
+
+
+def test_opus_timeline_is_slower_with_autonegotiation_and_puts_it_back(show: Show) -> None:
+    documents = show("opus-timeline", repeats="1")
+    timelines = told(documents, "timeline")
+    assert len(timelines) == 6
+    on_s, off_s = (
+        [
+            stage["seconds"]
+            for timeline in part
+            for link in timeline["links"]
+            for stage in link["stages"]
+            if stage["name"] == "firmware"
+        ]
+        for part in (timelines[1:3], timelines[4:6])
+    )
+    assert 5 < statistics.median(on_s) < 7  # Opus, figure 9
+    assert 2.5 < statistics.median(off_s) < 4
+    assert len(told(documents, "run.host", action="autoneg")) == 2 * 16
+    back = told(documents, "run.host", action="put-back")
+    assert {one["port"] for one in back} == {f"h{host}.eth{port}" for host in range(4) for port in range(4)}
+
+
+def test_rapid_repeats_are_slower_the_sooner(show: Show) -> None:
+    documents = show("rapid-repeats", dwells_s="0.5,4")
+    dwells = [
+        (link["dwell_s"], stage["seconds"])
+        for timeline in told(documents, "timeline")
+        for link in timeline["links"]
+        for stage in link["stages"]
+        if stage["name"] == "firmware" and "pairs" in timeline["what"] and link["dwell_s"] is not None
+    ]
+    soon = [seconds for dwell_s, seconds in dwells if dwell_s < 1]
+    late = [seconds for dwell_s, seconds in dwells if dwell_s > 3]
+    assert len(soon) == len(late) == 2
+    assert min(soon) > 8  # Opus, section 5.1: up to about 10 s
+    assert max(late) < 6
+
+
+def test_soak_asserts_every_round(show: Show) -> None:
+    documents = show("soak", rounds="2")
+    assert [one["held"] for one in told(documents, "run.assert")] == [True] * 5
+    assert told(documents, "run.note")[-1]["text"].startswith("8 links in 4 reconfigurations: slowest ")
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("smoke", {}), ("reconfiguration-timeline", {"repeats": "1"})])
+def test_two_topologies_are_timed(show: Show, name: str, parameters: dict[str, str]) -> None:
+    assert len(told(show(name, **parameters), "timeline")) == 2
