@@ -46,6 +46,7 @@ class Applies:
             what=wanted.name,
             links=wanted.links,
             crossconnects=wanted.crossconnects,
+            emptied=wanted.emptied,
             mode=_mode(mode),
             lease=lease,
             ready_within_s=ready_within_s,

@@ -212,3 +212,10 @@ class TestTokens:
 
     async def test_probes_need_none(self, desk: Any) -> None:
         assert (await desk.call(httpx.get, f"{desk.url}/healthz")).status_code == 200
+
+
+async def test_a_switch_is_emptied(desk: Any, client: Client) -> None:
+    await desk.call(client.apply, what=PAIR)
+    assert (await desk.call(client.apply, what="ocs1:none"))["outcome"] == "confirmed"
+    [switch] = await desk.call(client.switches)
+    assert switch.crossconnects == ()
