@@ -48,7 +48,8 @@ def queries(board: Board) -> Iterator[tuple[str, str]]:
 
 def known(folder: Path) -> dict[str, set[str]]:
     """Labels by series."""
-    found = {"up": OF_TARGETS, "ALERTS_FOR_STATE": {"alertname", "severity", *OF_TARGETS}}
+    alerts = {"alertname", "severity", *OF_TARGETS}
+    found = {"up": OF_TARGETS, "ALERTS_FOR_STATE": alerts, "ALERTS": alerts | {"alertstate"}}
     for line in GOLDEN.read_text(encoding="utf-8").splitlines():
         name, kind, *labels = line.split()
         of = OF_TARGETS | {label for label in labels for label in label.split(",")}
@@ -107,7 +108,9 @@ def test_queries_use_metrics_and_labels_that_are_there(path: Path, folder: Path)
         assert names, f"{where}: asks for nothing"
         assert names <= set(there), f"{where}: {names - set(there)}"
         labels = set(re.findall(r"[{,]\s*(\w+)\s*(?:=~|!~|!=|=)", bare))
-        labels |= {one.strip() for group in re.findall(r"\b(?:by|on)\s*\(([^)]*)\)", bare) for one in group.split(",")}
+        labels |= {
+            one.strip() for group in re.findall(r"\b(?:by|on|ignoring)\s*\(([^)]*)\)", bare) for one in group.split(",")
+        }
         assert labels <= set.union(*(there[name] for name in names)), f"{where}: {labels}"
         assert '$rack"' in query or where == "variable rack", f"{where}: of all daemons at once"
 
@@ -127,7 +130,7 @@ def test_unit_of_a_panel_is_that_of_its_metrics(path: Path) -> None:
     for panel in read(path)["panels"]:
         unit = panel["fieldConfig"]["defaults"]["unit"]
         for target in panel["targets"]:
-            (metric, *_) = re.findall(r"hwd_\w+|ALERTS\w+|\bup\b", target["expr"])
+            (metric, *_) = re.findall(r"hwd_\w+|ALERTS\w*|\bup\b", target["expr"])
             base = re.sub(r"_(bucket|sum|count)$", "", metric)
             per_bucket = panel["type"] == "heatmap" or "histogram_quantile" in target["expr"] or ":" in target["expr"]
             counts = base != metric and not per_bucket
