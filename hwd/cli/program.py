@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hwd.cli import changing, experiments, leasing, racks, results, watching
+from hwd.cli import changing, experiments, faults, leasing, racks, results, watching
 from hwd.cli.output import Output
 from hwd_drivers.kit.errors import BugError, ConfigError, DeviceError, HwdError
 
@@ -46,6 +46,7 @@ changing.add_to(program)
 experiments.add_to(program)
 results.add_to(program)
 leasing.add_to(program)
+faults.add_to(program)
 
 
 def main() -> None:

@@ -122,6 +122,12 @@ def daemons(environment: Mapping[str, str] = os.environ) -> tuple[DaemonPlace, .
     return tuple(place for place in found if place is not None)
 
 
+def racks(environment: Mapping[str, str] = os.environ) -> tuple[RackPlace, ...]:
+    """All twin racks of this user that are up on this machine, by testbed."""
+    found = (_read(path, RackPlace) for path in sorted(_top(environment).glob("*/rack.json")))
+    return tuple(place for place in found if place is not None)
+
+
 def is_held(path: Path) -> bool:
     """Whether the process that announces in this file is alive."""
     try:
