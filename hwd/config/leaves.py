@@ -198,13 +198,21 @@ class LeafReader:
         if not isinstance(node.value, str | int | float) or not node.text.strip() or len(node.text) > NOTE_LENGTH_MAX:
             part.reading.add(where, f"must be text of 1 to {NOTE_LENGTH_MAX} characters")
             return ()
+
+        def value(expression: Expression) -> Value:
+            """Parameters now; what is measured when it is its turn."""
+            if MEASURED.keys().isdisjoint(expression.names):
+                return expression.value(part.scope)
+            expression.try_out({**MEASURED, **part.scope})
+            return f"{{{{ {expression} }}}}"
+
         try:
-            fill_text(node.text, lambda expression: expression.try_out({**MEASURED, **part.scope}))
+            text = fill_text(node.text, value)
         except ConfigError as error:
             part.reading.add(where, str(error))
             return ()
-        names = names_in(node.text)
-        return (NoteStep(text=node.text, scope={name: part.scope[name] for name in sorted(names & part.scope.keys())}),)
+        names = names_in(text)
+        return (NoteStep(text=text, scope={name: part.scope[name] for name in sorted(names & part.scope.keys())}),)
 
     def _assert(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
         if not isinstance(node.value, str) or "{{" in node.value:
