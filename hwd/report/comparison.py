@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hwd.model.instant import Origin
-from hwd.report.drawing import GROUP_COLOURS, Dot, Drawing, Mark, cut, line, polyline, text, ticks, wrapped
+from hwd.report.drawing import GROUP_COLOURS, Dot, Drawing, Mark, cut, line, polyline, rect, text, wrapped
 from hwd.report.load import RunReport
 from hwd.report.quantity import MISSING, duration
 from hwd.report.stages import SEED
 from hwd.timeline import Difference, Sample, StageName, difference, samples
-from hwd.timeline.difference import RECONFIGURATIONS_NEEDED
+from hwd.timeline.difference import NEGLIGIBLE, RECONFIGURATIONS_NEEDED
 from hwd_drivers.kit.documents import Json
 
 NOTE = (
     "difference of the medians, second minus first, with a 95 % interval (bootstrap over reconfigurations, each value at the bound that widens it); "
     "Cliff's delta from -1 to 1: how much more often the second is longer than shorter"
 )
-_MARGIN, _ROW = 16.0, 24.0
+_MARGIN, _ROW, _SHIFT = 16.0, 24.0, 66.0
 
 _Scale = Callable[[float], float]
 
@@ -128,65 +128,57 @@ def verdict(one: Difference) -> str:
 
 
 def comparison_drawing(comparison: Comparison, *, width: float) -> Drawing:
-    """The shift of each stage as a share of the first run's median, so that short and long stages stand on one scale."""
-    rows = [row for row in comparison.rows if row.difference.relative is not None]
+    """Cliff's delta of each stage with its interval, so that short and long stages stand on one scale; the shift beside it."""
     marks: list[Mark] = [text(_MARGIN, 26, "Two runs compared", kind="title")]
     first, second = comparison.first.run.id, comparison.second.run.id
-    note = f"median of {second} against that of {first}, as a share of it; line: 95 % interval; ring: no interval; right: Cliff's delta"
+    note = (
+        f"Cliff's delta of {second} against {first}: to the right {second} is slower, to the left faster · line: 95 % interval · ring: no interval "
+        "· shade: negligible · right: difference of the medians"
+    )
     y = 26.0
     for part in wrapped(note, width - 2 * _MARGIN):
         y += 16
         marks.append(text(_MARGIN, y, part, kind="soft"))
-    left, right = _MARGIN + 84, width - _MARGIN - 44
-    shares = [value for row in rows for value in _shares(row.difference)]
-    low, high = min([-0.01, *shares]), max([0.01, *shares])
-    low, high = low - 0.06 * (high - low), high + 0.06 * (high - low)
+    left, right = _MARGIN + 76, width - _MARGIN - _SHIFT
 
     def x(share: float) -> float:
-        return left + (right - left) * (share - low) / (high - low)
+        return left + (right - left) * (share + 1) / 2
 
-    top = y + 16
-    y = top
+    top = y = y + 14
     topology = None
-    for row in rows:
+    for row in comparison.rows:
         if row.topology != topology:
             topology = row.topology
             y += 20
             marks.append(text(_MARGIN, y - 2, cut(topology or "all links", width - 2 * _MARGIN), kind="head"))
         marks += _forest(row, y + _ROW / 2, x, width)
         y += _ROW
-    grid: list[Mark] = []
-    for value in ticks(low, high, 7 if width > 600 else 4):
-        value = round(value, 9)
-        grid.append(line(x(value), top + 4, x(value), y, kind="axis" if value == 0 else "grid"))
-        marks.append(text(x(value), y + 16, f"{value * 100:+g} %" if value else "0", kind="soft num", anchor="middle"))
+    ground: list[Mark] = [rect(x(-NEGLIGIBLE), top + 4, x(NEGLIGIBLE) - x(-NEGLIGIBLE), y - top - 4, kind="stripe")]
+    for share in (-1.0, -0.5, 0.0, 0.5, 1.0):
+        ground.append(line(x(share), top + 4, x(share), y, kind="axis" if share == 0 else "grid"))
+        told = f"{share:+g}" if share else "0"
+        marks.append(text(x(share), y + 16, told, kind="soft num", anchor="middle"))
     return Drawing(
         name="comparison",
         width=width,
         height=y + 28,
         title=f"Run {second} against run {first}",
         description="; ".join(map(str, comparison.rows)),
-        marks=(*grid, *marks),
+        marks=(*ground, *marks),
     )
 
 
 def _forest(row: ComparisonRow, y: float, x: _Scale, width: float) -> Iterator[Mark]:
     one = row.difference
-    colour = GROUP_COLOURS[7] if not one.told_apart else GROUP_COLOURS[1] if one.shift_s > 0 else GROUP_COLOURS[0]
+    colour = GROUP_COLOURS[7] if not one.told_apart else GROUP_COLOURS[1] if one.delta > 0 else GROUP_COLOURS[0]
     yield text(_MARGIN, y + 4, str(row.stage))
-    shares = _shares(one)
-    if len(shares) > 1:
-        yield polyline([(x(shares[1]), y), (x(shares[2]), y)], colour=colour)
-        for share in shares[1:]:
-            yield polyline([(x(share), y - 4), (x(share), y + 4)], colour=colour)
-    yield Dot(x=x(shares[0]), y=y, radius=4, colour=colour, hollow=len(shares) == 1, title=str(row))
-    yield text(width - _MARGIN, y + 4, f"{one.delta:+.2f}", kind="soft num", anchor="end")
-
-
-def _shares(one: Difference) -> list[float]:
-    """The shift, and where it has an interval its edges, against the first median."""
-    seconds = [one.shift_s, *(one.shift_within_s or ())]
-    return [value / one.median_s[0] for value in seconds] if one.median_s[0] else []
+    if one.delta_within is not None:
+        low, high = (x(share) for share in one.delta_within)
+        yield polyline([(low, y), (high, y)], colour=colour)
+        for edge in (low, high):
+            yield polyline([(edge, y - 4), (edge, y + 4)], colour=colour)
+    yield Dot(x=x(one.delta), y=y, radius=4, colour=colour, hollow=one.delta_within is None, title=str(row))
+    yield text(width - _MARGIN, y + 4, signed(one.shift_s), kind="soft num", anchor="end", title=shift(one))
 
 
 def _by_topology(report: RunReport) -> dict[str, list[Sample]]:

@@ -71,11 +71,11 @@ def pairs_rows(reports: Sequence[RunReport]) -> tuple[PairsRow, ...]:
 
 
 def pairs(reports: Sequence[RunReport], compare_with: str | None, width: float = BY_PAIRS_WIDTH) -> Drawing | None:
-    """mFabric's figure stands beside where the run is compared with it."""
+    """mFabric's figure stands beside where the run is compared with it. None where there is nothing to compare: one number of pairs, and no figure."""
     rows = pairs_rows(reports)
-    if not rows:
-        return None
     papers = of_pairs(figures(timings=_timings(reports), compare_with=compare_with))
+    if not rows or (not papers and len({row.pairs for row in rows}) == 1):
+        return None
     fitted = any(not _timings(reports).isdisjoint(one.drawn_by) for one in papers)
     return by_pairs_drawing(rows, papers=papers, fitted=fitted, width=width)
 

@@ -97,12 +97,18 @@ def heat_drawing(heat: HeatMap, *, width: float = SCREEN_WIDTH) -> Drawing:
     names = min(max(len(row) for row in heat.rows) * CHARACTER + 12, width * 0.4)
     left, top = _MARGIN + names, y + _TOP
     across = (width - _MARGIN - left) / len(heat.columns)
-    every = max(1, math.ceil(max(len(one) for one in heat.columns) * CHARACTER / across))
+    longest = max(len(one) for one in heat.columns) * CHARACTER
+    lines = 2 if heat.by_column and longest > across else 1
+    top += 14 * (lines - 1)
+    every = 1 if heat.by_column else max(1, math.ceil(longest / across))
     for index, column in enumerate(heat.columns):
-        if index % every == 0 or heat.by_column:
-            middle = left + (index + 0.5) * across
-            told = cut(column, across) if heat.by_column else column
-            marks.append(text(middle, top - 8, told, kind="soft", anchor="middle", title=column))
+        if index % every == 0:
+            middle, above = left + (index + 0.5) * across, 8 + 14 * ((index + 1) % lines)
+            marks.append(
+                text(middle, top - above, cut(column, lines * across), kind="soft", anchor="middle", title=column)
+            )
+    texts = [duration(cell[0]) for row in heat.cells for cell in row if cell is not None and cell[0] is not None]
+    legible = max(map(len, texts), default=0) * 5.0 < across
     scales = _scales(heat)
     for index, (row, cells) in enumerate(zip(heat.rows, heat.cells, strict=True)):
         below = top + index * _ROW
@@ -110,7 +116,7 @@ def heat_drawing(heat: HeatMap, *, width: float = SCREEN_WIDTH) -> Drawing:
         marks.append(text(_MARGIN, below + _ROW / 2 + 4, told, kind="num", title=row))
         for at, cell in enumerate(cells):
             if cell is not None:
-                marks += _cell(cell, left + at * across, below, across, scales[at])
+                marks += _cell(cell, left + at * across, below, across, scales[at], legible)
     return Drawing(
         name=heat.name,
         width=width,
@@ -157,7 +163,9 @@ def _scale(values: Sequence[float]) -> Callable[[float], float]:
     return lambda seconds: max(-1.0, min(1.0, math.log(seconds / middle) / full)) if seconds > 0 else -1.0
 
 
-def _cell(cell: Seconds, x: float, y: float, width: float, scale: Callable[[float], float]) -> Iterator[Mark]:
+def _cell(
+    cell: Seconds, x: float, y: float, width: float, scale: Callable[[float], float], legible: bool
+) -> Iterator[Mark]:
     seconds, title = cell
     gap = 1.0 if width > 6 else 0.3
     if seconds is None:
@@ -165,10 +173,9 @@ def _cell(cell: Seconds, x: float, y: float, width: float, scale: Callable[[floa
         return
     place = scale(seconds)
     yield rect(x + gap / 2, y + 0.5, width - gap, _ROW - 1, fill=_colour(place), title=title)
-    told = duration(seconds)
-    if len(told) * 5.4 < width:
+    if legible:
         kind = "cell-light num" if place < -0.55 else "cell num"
-        yield text(x + width / 2, y + _ROW / 2 + 3.5, told, kind=kind, anchor="middle")
+        yield text(x + width / 2, y + _ROW / 2 + 3.5, duration(seconds), kind=kind, anchor="middle")
 
 
 def _colour(place: float) -> str:

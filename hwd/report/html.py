@@ -137,7 +137,7 @@ def _stages(rows: Sequence[StageRow]) -> Iterator[str]:
     words = [f"<b>{origin}</b>: {escape(told)}" for origin, told in ORIGIN_WORDS.items() if origin in present]
     yield (
         "; ".join(words)
-        + ". The interval is that of the median; p95 needs 20 values and p99 needs 100; a dash stands where nothing is known.</caption>"
+        + ". The interval is that of the median; p95 needs 20 values that were measured apart, p99 needs 100; a dash stands where nothing is known.</caption>"
     )
     yield '<thead><tr><th scope="col">stage</th><th scope="col" class="num">n</th>'
     yield "".join(f'<th scope="col" class="num">{heading}</th>' for heading in headings)
@@ -152,7 +152,12 @@ def _stages(rows: Sequence[StageRow]) -> Iterator[str]:
 
 def _stage(row: StageRow) -> str:
     one = row.statistics
-    missing = [f"{count} {word}" for count, word in ((one.unknown, "unknown"), (one.never_left, "never left")) if count]
+    counts = [
+        (one.measured if one.measured < one.n else 0, "measured apart"),
+        (one.unknown, "unknown"),
+        (one.never_left, "never left"),
+    ]
+    missing = [f"{count} {word}" for count, word in counts if count]
     more = f'<br><span class="soft">{", ".join(missing)}</span>' if missing else ""
     mark = f'<span class="mark {row.origin}">{row.origin}</span>' if row.origin else ""
     figures_s = (
@@ -180,8 +185,9 @@ def _links(reports: Sequence[RunReport]) -> Iterator[str]:
     drawn = [(report, number, one) for number, report in enumerate(reports) for one in links(report)]
     if drawn:
         yield "<h2>Links</h2>"
+    headed = -1
     for report, number, one in drawn:
-        if len(reports) > 1:
+        if len(reports) > 1 and headed != (headed := number):
             yield f"<h3>Run {escape(report.run.id)}</h3>"
         yield f"<figure>{svg(one, key=f'{one.name}-{number}')}</figure>"
 

@@ -1,9 +1,9 @@
 """Runs as files for other programs: `jsonl`, `csv`, `parquet`, `perfetto`, each taking a run and its documents, in bounded memory."""
 
 from hwd.report.export.columns import COLUMNS, Column
-from hwd.report.export.lines import jsonl
+from hwd.report.export.lines import jsonl, read_jsonl
 from hwd.report.export.rows import rows
 from hwd.report.export.table import csv, parquet
 from hwd.report.export.trace import perfetto
 
-__all__ = ["COLUMNS", "Column", "csv", "jsonl", "parquet", "perfetto", "rows"]
+__all__ = ["COLUMNS", "Column", "csv", "jsonl", "parquet", "perfetto", "read_jsonl", "rows"]

@@ -18,7 +18,9 @@ STEPPED_NS = 1_000_000
 """The wall clock was stepped, not slewed, where it moved by more."""
 _NS_IN_S = 1e9
 _STEPS, _RECONFIGURATIONS, _SWITCHES, _HOSTS = range(4)
-_DRAWN_APART = frozenset({"run.step", "host.event", "switch.power", "switch.read", "clock.aligned", "timeline"})
+_DRAWN_APART = frozenset(
+    {"run.step", "run.state", "host.event", "switch.power", "switch.read", "clock.aligned", "timeline"}
+)
 
 
 def perfetto(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
@@ -105,7 +107,7 @@ class _Story:
         return self._tracks.track("documents", rank=_STEPS)
 
     def _step(self, at_ns: int, data: Mapping[str, Any]) -> None:
-        key = str(data["step"])
+        key = f"{data.get('branch') or ''}{data['step']}"
         if data["state"] == "started":
             lane = self._step_lanes[key] = self._steps.take()
             notes = {"step": key, "total": data.get("total"), "expected_s": data.get("expected_s")}

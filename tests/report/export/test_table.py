@@ -1,0 +1,137 @@
+"""The table as CSV and Parquet."""
+
+import csv as csv_format
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hwd.records import Run
+from hwd.report.export import COLUMNS, csv, parquet, rows
+from hwd.timeline import StageName
+from hwd_drivers.kit.documents import Document
+
+Recorded = tuple[Run, tuple[Document, ...]]
+NAMES = [column.name for column in COLUMNS]
+
+
+def written(recorded: Recorded) -> str:
+    to = io.BytesIO()
+    csv(*recorded, to)
+    return to.getvalue().decode()
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv_format.DictReader(io.StringIO(text, newline="")))
+
+
+def test_csv_is_as_it_was_agreed(recorded: Recorded, here: Path) -> None:
+    assert written(recorded) == (here / "run.csv").read_bytes().decode()
+
+
+def test_row_for_each_stage_of_each_link_of_each_reconfiguration(recorded: Recorded) -> None:
+    found = read(written(recorded))
+    keys = [(row["reconfiguration"], row["link"], row["stage"]) for row in found]
+    assert len(keys) == len(set(keys)) == 2 * 2 * len(StageName)
+
+
+def test_units_stand_in_the_names_of_columns() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    for column in COLUMNS:
+        if column.type is float:
+            assert re.search("(^seconds$|_s$)", column.name), column.name
+        if column.type is int:
+            assert column.name.endswith("_ns"), column.name
+
+
+def test_seconds_are_the_difference_of_their_instants_and_lie_within_their_bounds(recorded: Recorded) -> None:
+    seen = [row for row in read(written(recorded)) if row["knowledge"] == "seen"]
+    assert len(seen) > 20
+    for row in seen:
+        between_ns = int(row["end_best_ns"]) - int(row["start_best_ns"])
+        assert float(row["seconds"]) == pytest.approx(between_ns / 1e9)
+        assert float(row["least_s"]) <= float(row["seconds"]) <= float(row["most_s"])
+        assert float(row["most_s"]) - float(row["seconds"]) <= float(row["error_s"]) + 1e-12
+
+
+def test_wall_time_of_a_command_is_that_of_its_document(recorded: Recorded) -> None:
+    sent = {
+        one.data["reconfiguration"]: one.data["commanded_ns"]
+        for one in recorded[1]
+        if one.kind == "reconfiguration.commanded"
+    }
+    for row in read(written(recorded)):
+        assert int(row["commanded_wall_ns"]) == 1_700_000_000_000_000_000 + int(str(sent[row["reconfiguration"]]))
+
+
+def test_parquet_holds_the_same(recorded: Recorded) -> None:
+    to = io.BytesIO()
+    parquet(*recorded, to)
+    table = pq.read_table(io.BytesIO(to.getvalue()))
+    assert table.column_names == NAMES
+    assert [tuple(row.values()) for row in table.to_pylist()] == list(rows(*recorded))
+    assert table.schema.field("error_s").metadata[b"means"] == b"sum of the bounds of its two instants"
+    assert not table.schema.field("run").nullable
+
+
+def test_parquet_goes_through_a_pipe(here: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; from hwd.report.export import parquet, read_jsonl; "
+        "run, documents = read_jsonl(open(sys.argv[1], 'rb')); parquet(run, documents, sys.stdout.buffer)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(here / "run.jsonl")], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert pq.read_table(io.BytesIO(done.stdout)).num_rows == 2 * 2 * len(StageName)
+
+
+def test_run_that_broke_off_is_exported_as_far_as_it_came(broken_off: Recorded) -> None:
+    found = read(written(broken_off))
+    first, second = found[: 2 * len(StageName)], found[2 * len(StageName) :]
+    assert {(row["whole"], row["outcome"]) for row in first} == {("true", "confirmed")}
+    assert {(row["whole"], row["outcome"]) for row in second} == {("false", "")}
+    control = next(row for row in second if row["stage"] == "control")
+    assert (control["knowledge"], control["origin"]) == ("seen", "fitted")
+    ready = next(row for row in second if row["stage"] == "turnaround")
+    assert (ready["knowledge"], ready["seconds"]) == ("unknown", "")
+    assert "did not say what it watched" in ready["end_why"]
+
+
+def test_rows_come_before_all_documents_were_read(recorded: Recorded) -> None:
+    taken = 0
+
+    def counted() -> Iterator[Document]:
+        nonlocal taken
+        for document in recorded[1]:
+            taken += 1
+            yield document
+
+    list(islice(rows(recorded[0], counted()), 1))
+    assert 0 < taken < len(recorded[1]) * 0.7
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(min_size=1, max_size=30))
+def test_no_text_breaks_a_row(changed: Callable[[str, str], Recorded], text: str) -> None:
+    """Texts of devices and topologies come from outside."""
+    again = written(changed("ocs1:1A-3B,3A-1B,2A-4B,4A-2B", text))
+    lines = again.splitlines()
+    assert len(lines) == 1 + 2 * 2 * len(StageName)
+    for row in csv_format.reader(lines):
+        assert len(row) == len(NAMES)
+        assert not any(cell.startswith(("=", "+", "@")) for cell in row)
+
+
+def test_what_a_spreadsheet_would_run_is_a_text(changed: Callable[[str, str], Recorded]) -> None:
+    evil = changed("ocs1:1A-3B,3A-1B,2A-4B,4A-2B", '=HYPERLINK("http://x","y")\r\n')
+    assert read(written(evil))[0]["topology"] == '\'=HYPERLINK("http://x","y")  '
+    to = io.BytesIO()
+    parquet(*evil, to)
+    assert pq.read_table(io.BytesIO(to.getvalue()))["topology"][0].as_py() == '=HYPERLINK("http://x","y")\r\n'
