@@ -174,8 +174,8 @@ def test_playbook_without_a_testbed_is_checked_for_its_shape_only() -> None:
         load_playbook_text(HEAD + "  - apply: {topology: ring, x: 1}\n", file="sent.yaml")
 
 
-KEYS = st.sampled_from(["playbook", "steps", "parameters", "report", "lease", "apply", "wait", "repeat", "times", "topology", "pairs", "ports", "for_s", "for", "within_s", "by", "n", "hosts"])  # fmt: skip
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["ring", "all", "ready", "ocs1:1A-2B", "{{ n }}", "{{ n + 1 }}", "{{", "h0"]) | st.text()  # fmt: skip
+KEYS = st.sampled_from(["playbook", "steps", "parameters", "report", "lease", "apply", "wait", "repeat", "times", "topology", "pairs", "ports", "for_s", "for", "within_s", "by", "n", "hosts", "sweep", "parallel", "note", "host", "fault", "assert", "include", "set", "file", "with", "from", "to", "step", "switch", "mtu", "last.links"])  # fmt: skip
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["ring", "all", "ready", "ocs1:1A-2B", "{{ n }}", "{{ n + 1 }}", "{{", "h0", "n > last.links", "slow", "p.yaml", "ocs1"]) | st.text()  # fmt: skip
 TREES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=25
 )
