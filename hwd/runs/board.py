@@ -14,14 +14,20 @@ STAGES = frozenset({"journaled", "driving", "read-back", "waiting", "awaiting-co
 
 
 class Board:
-    """A `Sink`. `tell(status)` is called at every change; `run_of` names the run of a reconfiguration under way."""
+    """A `Sink`. `tell(status)` is called at every change; `run_of` names the run of a reconfiguration under way, `paused_by` who asked a run to pause."""
 
-    def __init__(self, *, run_of: Callable[[str], str | None], tell: Callable[[RunStatus], None]) -> None:
+    def __init__(
+        self,
+        *,
+        run_of: Callable[[str], str | None],
+        paused_by: Callable[[str], str | None],
+        tell: Callable[[RunStatus], None],
+    ) -> None:
         self._run_of = run_of
+        self._paused_by = paused_by
         self._tell = tell
         self._live: dict[str, RunStatus] = {}
         self._steps_open: dict[str, int] = {}
-        self._stands: dict[str, dict[str, str]] = {}
         self._ended: dict[str, RunStatus] = {}
 
     @property
@@ -47,7 +53,6 @@ class Board:
         if status.state.ended:
             self._live.pop(status.run, None)
             self._steps_open.pop(status.run, None)
-            self._stands.pop(status.run, None)
             self._keep(status)
         else:
             self._live[status.run] = status
@@ -62,17 +67,19 @@ class Board:
             self._tell(after)
         return after
 
+    def look(self, run: str) -> None:
+        """Somebody asked for a pause, or for going on: paused is a run of which no step is under way, and none begins."""
+        by = self._paused_by(run)
+        if by is not None and not self._steps_open.get(run):
+            self.change(run, state=RunState.PAUSED, by=by, stage=None)
+        elif by is None and self._live[run].state is RunState.PAUSED:
+            self.change(run, state=RunState.RUNNING, by=None)
+
     def __call__(self, document: Document) -> None:
         data = document.data
         match document.kind:
             case "run.step" if data["run"] in self._live:
                 self._step(document)
-            case "run.paused" if data["run"] in self._live:
-                self._stands.setdefault(str(data["run"]), {})[str(data["branch"])] = str(data["by"])
-                self._look(str(data["run"]))
-            case "run.resumed" if data["run"] in self._live:
-                self._stands[str(data["run"])].pop(str(data["branch"]), None)
-                self._look(str(data["run"]))
             case "reconfiguration.state":
                 run = self._run_of(str(data["reconfiguration"]))
                 if run in self._live and data["state"] in STAGES:
@@ -92,15 +99,8 @@ class Board:
         self._live[run] = dataclasses.replace(
             self._live[run], expected_s=left_s
         )  # the next start, or the end, tells of it
-        self._look(run)
-
-    def _look(self, run: str) -> None:
-        """Paused is a run of which some branch stands at a border, and no step is under way."""
-        standing = self._stands.get(run)
-        if standing and not self._steps_open.get(run):
-            self.change(run, state=RunState.PAUSED, by=next(iter(standing.values())), stage=None)
-        elif self._live[run].state is RunState.PAUSED:
-            self.change(run, state=RunState.RUNNING, by=None)
+        if data["done"] != data["total"]:
+            self.look(run)
 
     def _keep(self, status: RunStatus) -> None:
         self._ended.pop(status.run, None)

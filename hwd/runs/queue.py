@@ -1,37 +1,32 @@
 """The queue of runs: who starts next, and what each of the others waits for. Pure; whoever starts runs owns it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-
-from hwd.playbook.runner import Runner
-from hwd.records.run import QueuedRun
+from typing import Generic, Protocol, TypeVar
 
 ITS_TIME = "its due time"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """A run in the queue, with the runner that will do it."""
-
-    queued: QueuedRun
-    runner: Runner
+class Waits(Protocol):
+    """One run in the queue."""
 
     @property
-    def id(self) -> str:
-        return self.queued.id
+    def id(self) -> str: ...
 
     @property
     def ports(self) -> frozenset[str]:
         """All that it may claim."""
-        return self.runner.ports
+        ...
 
     @property
     def from_wall_ns(self) -> int:
         """The earliest start: its due time, or when it came."""
-        return max(self.queued.queued_wall_ns, self.queued.due_wall_ns or 0)
+        ...
 
 
-class Queue:
+W = TypeVar("W", bound=Waits)
+
+
+class Queue(Generic[W]):
     """Runs that wait, in the order in which they start: by their earliest start, then by arrival.
 
     A run starts when its time has come and no run before it, going on or due and waiting, has one of its ports. So runs on other ports pass by, and no
@@ -39,17 +34,17 @@ class Queue:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[Waiting] = []
+        self._waiting: list[W] = []
 
     @property
-    def waiting(self) -> tuple[Waiting, ...]:
+    def waiting(self) -> tuple[W, ...]:
         return tuple(self._waiting)
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: W) -> None:
         self._waiting.append(waiting)
         self._waiting.sort(key=lambda one: one.from_wall_ns)  # stable: arrival decides between equals
 
-    def get(self, id: str) -> Waiting | None:
+    def get(self, id: str) -> W | None:
         return next((one for one in self._waiting if one.id == id), None)
 
     def remove(self, id: str) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from hwd.config.playbook import Playbook, load_playbook_text
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.runner import Runner, SafeState
+from hwd.records.finish import to_its_end
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.records.run import QueuedRun, Run, RunOutcome
@@ -20,8 +21,9 @@ from hwd.runs.about import About
 from hwd.runs.board import ENDED_KEPT, Board
 from hwd.runs.effects import TwinFaults
 from hwd.runs.going import to_end
-from hwd.runs.queue import Queue, Waiting
+from hwd.runs.queue import Queue
 from hwd.runs.status import status_of
+from hwd.runs.waiting import Waiting
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, RefusedError
@@ -67,11 +69,14 @@ class Runs:
         self._clock = clock
         self._ids = ids
         self._sink = sink
-        self.board = Board(run_of=run_of, tell=lambda status: self._tell("run.state", **status.to_data()))
-        self._queue = Queue()
+        self.board = Board(
+            run_of=run_of, paused_by=self._paused_by, tell=lambda status: self._tell("run.state", **status.to_data())
+        )
+        self._queue: Queue[Waiting] = Queue()
         self._left_over: set[str] = set()
         self._aborted_by: dict[str, str] = {}
-        self._active: dict[str, tuple[Runner, asyncio.Task[None]]] = {}
+        self._active: dict[str, Runner] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ended: dict[str, asyncio.Event] = {}
         self._starting = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -113,9 +118,9 @@ class Runs:
     async def close(self) -> None:
         """Abort what goes on, into its safe state. What waits stays in the queue; nothing new begins from here on."""
         self._closing = True
-        for runner, _ in self._active.values():
+        for runner in self._active.values():
             runner.abort(DAEMON_END)
-        await asyncio.gather(*(task for _, task in self._active.values()))
+        await asyncio.gather(*self._tasks.values())
         async with self._starting:
             pass  # one that was about to begin has ended its record
 
@@ -124,10 +129,7 @@ class Runs:
     @property
     def active(self) -> tuple[Runner, ...]:
         """Those that go on, paused ones too."""
-        return tuple(runner for runner, _ in self._active.values())
-
-    def is_active(self, run: str) -> bool:
-        return run in self._active
+        return tuple(self._active.values())
 
     @property
     def queue(self) -> tuple[RunStatus, ...]:
@@ -150,6 +152,49 @@ class Runs:
         self, *, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None = None
     ) -> RunStatus:
         """Check the playbook, and start it, or put it into the queue. Raises ConfigError with every problem, before anything moves."""
+        starting = self._start(text, file, parameters, due_wall_ns)
+        return await to_its_end(starting, name="hwd:runs/start")  # whoever asked may go away meanwhile
+
+    async def wait(self, id: str) -> None:
+        """Until it has ended."""
+        if id in self._ended:
+            await self._ended[id].wait()
+
+    async def abort(self, id: str, *, by: str) -> RunStatus:
+        """End a run in its safe state, within 5 s; one that waits is taken out of the queue. Returns its end."""
+        id = self._named(id)
+        if id not in self._active:
+            async with self._starting:
+                if (waiting := self._queue.get(id)) is not None:
+                    return await to_its_end(self._take_out(waiting, by), name="hwd:runs/take-out")
+        if (runner := self._active.get(id)) is not None:
+            self._aborted_by.setdefault(id, by)
+            runner.abort(by)
+        if (task := self._tasks.get(id)) is not None:
+            await asyncio.shield(task)
+        return self._of(id)
+
+    def pause(self, id: str, *, by: str) -> RunStatus:
+        """It stops at the next border of two steps, with its leases kept; its state says when it stands there."""
+        runner = self._get_active(self._named(id))
+        runner.pause(by)
+        self.board.look(runner.id)
+        log.info("run %s: is to pause, by %s", runner.id, by)
+        return self._of(runner.id)
+
+    def resume(self, id: str, *, by: str) -> RunStatus:
+        """It goes on; raises RefusedError where nobody paused it."""
+        runner = self._get_active(self._named(id))
+        if runner.paused_by is None:
+            raise RefusedError(f"run {runner.id}: is not paused")
+        log.info("run %s: resumed by %s", runner.id, by)
+        runner.resume()
+        self.board.look(runner.id)
+        return self._of(runner.id)
+
+    # --- the queue
+
+    async def _start(self, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None) -> RunStatus:
         async with self._starting:  # `close` waits for it
             self._check_open()
             playbook = load_playbook_text(text, file=file, overrides=parameters, testbed=self._about.testbed)
@@ -173,45 +218,9 @@ class Runs:
                 self._queue.remove(queued.id)
                 raise
             self._ended[queued.id] = asyncio.Event()
-            self.board.put(_status(waiting, RunState.QUEUED, waits_for=waits_for))
+            self.board.put(waiting.status(RunState.QUEUED, waits_for=waits_for))
             self._changed.set()
             return self._of(queued.id)
-
-    async def wait(self, id: str) -> None:
-        """Until it has ended."""
-        if id in self._ended:
-            await self._ended[id].wait()
-
-    async def abort(self, id: str, *, by: str) -> RunStatus:
-        """End a run in its safe state, within 5 s; one that waits is taken out of the queue. Returns its end."""
-        id = self._named(id)
-        if id not in self._active:
-            async with self._starting:
-                if (waiting := self._queue.get(id)) is not None:
-                    return await self._take_out(waiting, by)
-        runner, task = self._get_active(id)
-        self._aborted_by.setdefault(runner.id, by)
-        runner.abort(by)
-        await asyncio.shield(task)
-        return self._of(id)
-
-    def pause(self, id: str, *, by: str) -> RunStatus:
-        """It stops at the next border of two steps, with its leases kept; its state says when it stands there."""
-        runner, _ = self._get_active(self._named(id))
-        runner.pause(by)
-        log.info("run %s: is to pause, by %s", runner.id, by)
-        return self._of(runner.id)
-
-    def resume(self, id: str, *, by: str) -> RunStatus:
-        """It goes on; raises RefusedError where nobody paused it."""
-        runner, _ = self._get_active(self._named(id))
-        if runner.paused_by is None:
-            raise RefusedError(f"run {runner.id}: is not paused")
-        log.info("run %s: resumed by %s", runner.id, by)
-        runner.resume()
-        return self._of(runner.id)
-
-    # --- the queue
 
     async def _start_due(self) -> float | None:
         """Start all that can; how long until it is to be looked again, None where only a change makes a difference."""
@@ -239,7 +248,7 @@ class Runs:
         return min([*waits_s, *([SETTLED_LOOK_S] if self._left_over else [])], default=None)
 
     def _looked(self) -> dict[str, tuple[str, ...]]:
-        waits = self._queue.look(self._clock.wall_ns(), {runner.id: runner.ports for runner in self.active})
+        waits = self._queue.look(self._clock.wall_ns(), {run: runner.ports for run, runner in self._active.items()})
         return {run: waits_for or ((THE_LAB,) if run in self._left_over else ()) for run, waits_for in waits.items()}
 
     async def _take_up(self, queued: QueuedRun) -> None:
@@ -260,7 +269,7 @@ class Runs:
         self._queue.add(waiting)
         self._left_over.add(queued.id)
         self._ended[queued.id] = asyncio.Event()
-        self.board.put(_status(waiting, RunState.QUEUED))
+        self.board.put(waiting.status(RunState.QUEUED))
 
     async def _take_out(self, waiting: Waiting, by: str) -> RunStatus:
         why = f"by {by}, before it began"
@@ -270,7 +279,7 @@ class Runs:
         safe = SafeState.AS_APPLIED
         self._tell("run.ended", run=waiting.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe)
         ended_ns = record.ended_wall_ns
-        self._end(_status(waiting, RunState.ABORTED, why=why, by=by, safe_state=safe, ended_wall_ns=ended_ns))
+        self._end(waiting.status(RunState.ABORTED, why=why, by=by, safe_state=safe, ended_wall_ns=ended_ns))
         return self._of(waiting.id)
 
     # --- a run
@@ -283,13 +292,12 @@ class Runs:
         self._queue.remove(runner.id)
         if self._closing:
             why = "the daemon ended before its first step"
+            safe, ended_ns = SafeState.AS_APPLIED, self._clock.wall_ns()
             await self._records.end_run(
-                runner.id,
-                outcome=RunOutcome.ABORTED,
-                why=why,
-                safe_state=SafeState.AS_APPLIED,
-                ended_wall_ns=self._clock.wall_ns(),
+                runner.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe, ended_wall_ns=ended_ns
             )
+            self._tell("run.ended", run=runner.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe)
+            self._end(waiting.status(RunState.ABORTED, why=why, by=DAEMON_END, safe_state=safe, ended_wall_ns=ended_ns))
             raise RefusedError(f"run {runner.id}: {why}; nothing was moved")
         self._tell(
             "run.started",
@@ -300,14 +308,16 @@ class Runs:
             virtual_time=self._about.virtual_time,
         )
         self._ended.setdefault(runner.id, asyncio.Event())
-        self.board.put(_status(waiting, RunState.RUNNING, started_wall_ns=record.started_wall_ns))
-        task = asyncio.create_task(self._go(waiting), name=f"hwd:run/{runner.id}/main")
-        self._active[runner.id] = runner, task
+        self.board.put(waiting.status(RunState.RUNNING, started_wall_ns=record.started_wall_ns))
+        self._active[runner.id] = runner
+        self._tasks[runner.id] = asyncio.create_task(self._go(waiting), name=f"hwd:run/{runner.id}/main")
         return self._of(runner.id)
 
     async def _go(self, waiting: Waiting) -> None:
         runner = waiting.runner
         end = await to_end(runner, self._recorder)
+        del self._active[runner.id]  # its ports are free
+        self._changed.set()
         self._tell(
             "run.ended",
             run=runner.id,
@@ -337,7 +347,7 @@ class Runs:
             log.error(
                 "run %s: ended as %s, but the records could not take all of it: %s", runner.id, end.outcome, error
             )
-        del self._active[runner.id]
+        del self._tasks[runner.id]
         self._end(status)
 
     def _end(self, status: RunStatus) -> None:
@@ -358,11 +368,13 @@ class Runs:
             case several:
                 raise RefusedError(f"run {id}: several under way start so ({', '.join(several)}). Write more of it")
 
-    def _get_active(self, id: str) -> tuple[Runner, asyncio.Task[None]]:
+    def _get_active(self, id: str) -> Runner:
         if id not in self._active:
-            status = self.board.get(id)
-            raise RefusedError(f"run {id}: is {status.state if status else 'not under way'}, and does not go on")
+            raise RefusedError(f"run {id}: is {self._of(id).state}, and does not go on")
         return self._active[id]
+
+    def _paused_by(self, id: str) -> str | None:
+        return self._active[id].paused_by if id in self._active else None
 
     async def _status_of(self, run: Run) -> RunStatus:
         return status_of(run, await self._records.last_document(run.id, "run.state"))
@@ -379,16 +391,3 @@ class Runs:
 
     def _tell(self, kind: str, **data: Json) -> None:
         self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
-
-
-def _status(waiting: Waiting, state: RunState, **fields: object) -> RunStatus:
-    queued = waiting.queued
-    status = RunStatus(
-        run=queued.id,
-        playbook=queued.playbook,
-        state=state,
-        steps=waiting.runner.total_steps,
-        queued_wall_ns=queued.queued_wall_ns,
-        due_wall_ns=queued.due_wall_ns,
-    )
-    return dataclasses.replace(status, **fields)  # type: ignore[arg-type]
