@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from bench import apply, clock, event, memory
+from bench import apply, clock, event, memory, render
 from bench.broker import MosquittoMissingError
 from bench.measure import Bar
 from bench.progress import Progress
@@ -32,6 +32,7 @@ MEASURES: Mapping[str, Measure] = {
     "event": event.measure,
     "clock": clock.measure,
     "memory": memory.measure,
+    "render": render.measure,
 }
 
 

@@ -4,15 +4,15 @@ import asyncio
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import Metric
-from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics import parser
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.registry import Collector
 
@@ -111,6 +111,19 @@ def test_promtool_has_nothing_to_say(metrics: Metrics, rack: None) -> None:
     said = subprocess.run(
         [promtool, "check", "metrics"], input=bytes(metrics.render()), capture_output=True, check=False
     )
+    assert (said.returncode, said.stdout, said.stderr) == (0, b"", b"")
+
+
+def test_promtool_bears_every_odd_character(metrics: Metrics, tell: Callable[..., None]) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("no promtool: apt-get install prometheus")
+    odd = "".join(map(chr, (*range(0x20), *map(ord, '"\\{}=,#'), 0x7F, 0x85, 0x2028, 0xD800, 0xFEFF, 0xFFFE, 0x1F600)))
+    tell("switch.down", switch=odd, cause="")
+    tell("host.birth", host=odd, boot="b", version="", ports={odd: {"interface": odd, "carrier": True}})
+    text = bytes(metrics.render())
+    assert b'hwd_nic_carrier{device="' in text
+    said = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
     assert (said.returncode, said.stdout, said.stderr) == (0, b"", b"")
 
 

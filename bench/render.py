@@ -1,0 +1,200 @@
+"""Metrics for Prometheus: for how long a scrape keeps the event loop from others, and the whole of it against joining ready-made lines."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from bench.child import child
+from bench.measure import Bar, Summary, alternate, ratios
+from bench.progress import Progress
+from hwd.telemetry import Budget, Metrics
+from hwd.timeline.stage import StageName
+from hwd.web.app import metrics_router
+from hwd.web.server import HttpServer, listen
+from hwd_drivers.kit.documents import Document, Json
+
+LIMITS_MS = {10_000: 10.0, 100_000: 20.0}
+"""Longest turn, by the number of series."""
+JOINING_LIMIT = 10.0
+"""Times the floor: histograms are put into words at each scrape. prometheus_client's renderer takes some 80 times the floor."""
+ENDS, PORTS = 2 * 384, 8
+"""Of a switch, of a host."""
+SETTLE_S = 0.05
+"""A ticking loop before and after a scrape, so that its edges count; and alone, for what the machine itself takes away."""
+
+
+@dataclass(slots=True)
+class Ticking:
+    """A task that asks for its turn again and again. Notes the longest that it did not get it: what the loop's thread worked meanwhile, and by the clock.
+
+    It keeps no list: a million objects of the measurement would give the garbage collector work that the daemon has not.
+    """
+
+    cpu_ms: float = 0.0
+    wall_ms: float = 0.0
+
+    async def run(self) -> None:
+        cpu_s, wall_s = time.thread_time(), time.perf_counter()
+        while True:
+            await asyncio.sleep(0)
+            cpu_now_s, wall_now_s = time.thread_time(), time.perf_counter()
+            self.cpu_ms = max(self.cpu_ms, (cpu_now_s - cpu_s) * 1e3)
+            self.wall_ms = max(self.wall_ms, (wall_now_s - wall_s) * 1e3)
+            cpu_s, wall_s = cpu_now_s, wall_now_s
+
+    def taken(self) -> "Ticking":
+        """What it noted; it begins anew."""
+        taken = Ticking(self.cpu_ms, self.wall_ms)
+        self.cpu_ms = self.wall_ms = 0.0
+        return taken
+
+
+async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
+    bars = list[Bar]()
+    for series, limit_ms in LIMITS_MS.items():
+        turns = 5 if quick else 30
+        progress.say(f"render: {series} series, {turns} scrapes")
+        metrics = _filled(series)
+        scraped, idle, scrapes_ms, there = await _scraped(metrics, turns)
+        cpu, wall = Summary.of([gap.cpu_ms for gap in scraped]), Summary.of([gap.wall_ms for gap in scraped])
+        alone = Summary.of([gap.wall_ms for gap in idle])
+        bars.append(
+            Bar(
+                name=f"stall of the loop by a scrape of {series} series",
+                value=cpu.max,
+                limit=limit_ms,
+                unit="ms",
+                spread=f"in the middle {cpu.median:.1f}; by the clock {wall.median:.1f}, at most {wall.max:.1f} (without a scrape {alone.max:.1f}); "
+                f"{there} lines in {Summary.of(scrapes_ms).median:.0f} ms",
+                n=turns,
+                detail={
+                    "cpu_ms": cpu.to_data(),
+                    "wall_ms": wall.to_data(),
+                    "idle_wall_ms": alone.to_data(),
+                    "scrape_ms": Summary.of(scrapes_ms).to_data(),
+                },
+            )
+        )
+        bars.append(await _against_joining(metrics, series, turns))
+    return bars
+
+
+async def _scraped(metrics: Metrics, turns: int) -> tuple[list[Ticking], list[Ticking], list[float], int]:
+    """Of each scrape over HTTP, by a client in a process of its own: the longest gap, that of as long without one, its duration; and the lines it gets."""
+    scraped, idle, scrapes_ms = list[Ticking](), list[Ticking](), list[float]()
+    async with _served(metrics) as url, child("bench.processes.scraper", url) as scraper, _ticking() as ticking:
+        await scraper.hear()
+        for turn in range(-2, turns):
+            _touch(metrics, turn)
+            await asyncio.sleep(SETTLE_S)
+            ticking.taken()
+            scraper.say("go")
+            seconds = float((await scraper.hear()).split()[0])
+            await asyncio.sleep(SETTLE_S)
+            during = ticking.taken()
+            await asyncio.sleep(SETTLE_S + seconds)
+            alone = ticking.taken()
+            if turn >= 0:
+                scraped.append(during)
+                idle.append(alone)
+                scrapes_ms.append(seconds * 1e3)
+    return scraped, idle, scrapes_ms, bytes(metrics.render()).count(b"\n")
+
+
+async def _against_joining(metrics: Metrics, series: int, turns: int) -> Bar:
+    lines = bytes(metrics.render()).decode().splitlines(keepends=True)
+
+    async def ours() -> None:
+        bytes(metrics.render())
+
+    async def floor() -> None:
+        "".join(lines).encode()
+
+    taken, least = await alternate(turns, ours, floor)
+    against = ratios(taken, least)
+    return Bar(
+        name=f"rendering {series} series against joining ready-made lines",
+        value=against.median,
+        limit=JOINING_LIMIT,
+        unit="x",
+        spread=f"{Summary.of(taken).median * 1e3:.1f} ms against {Summary.of(least).median * 1e3:.1f}",
+        n=turns,
+        detail={"ours_s": Summary.of(taken).to_data(), "floor_s": Summary.of(least).to_data()},
+    )
+
+
+@contextlib.asynccontextmanager
+async def _served(metrics: Metrics) -> AsyncIterator[str]:
+    app = FastAPI(openapi_url=None)
+    app.include_router(metrics_router(metrics.render))
+    server = HttpServer(app, listen("127.0.0.1", 0), before_stop=lambda: None)
+    try:
+        yield f"{await server.start()}/metrics"
+    finally:
+        await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def _ticking() -> AsyncIterator[Ticking]:
+    ticking = Ticking()
+    task = asyncio.create_task(ticking.run())
+    try:
+        yield ticking
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def _filled(series: int) -> Metrics:
+    """A testbed that has so many: as many big switches as that takes, two hosts for each."""
+    switches = series // (ENDS + 40 + 2 * (4 * PORTS)) + 1
+    hosts = 2 * switches
+    metrics = Metrics(Budget(switches=switches, ends=switches * ENDS, hosts=hosts, ports=hosts * PORTS))
+    for document in _documents(switches, hosts):
+        metrics(document)
+    return metrics
+
+
+def _documents(switches: int, hosts: int) -> Iterator[Document]:
+    for number in range(switches):
+        switch = f"ocs{number}"
+        yield _told("switch.up", switch=switch)
+        yield _power(switch, -1.0)
+        for verb in ("ENT-PATCH", "DLT-PATCH", "RTRV-PATCH", "RTRV-PORT-POWER"):
+            yield _told("switch.command", switch=switch, verb=verb, outcome="done", seconds=0.2)
+    for number in range(hosts):
+        ports: Json = {f"eth{port}": {"carrier": True, "carrier_changes": 3} for port in range(PORTS)}
+        yield _told("host.birth", host=f"h{number}", ports=ports)
+        yield _told("clock.aligned", host=f"h{number}", offset_ns=1, error_ns=1)
+        for port in range(PORTS):
+            yield _told("host.event", host=f"h{number}", port=f"eth{port}", type="rdma", data={"active": True})
+    links: list[Json] = [
+        {
+            "link": f"h{number}.eth{port}<->h{number + 1}.eth{port}",
+            "instants": [{"name": "ready", "knowledge": "seen"}],
+            "stages": [{"name": name, "seconds": 1.0} for name in StageName],
+        }
+        for number in range(0, hosts, 2)
+        for port in range(PORTS)
+    ]
+    yield _told("timeline", reconfiguration="r1", links=links)
+
+
+def _touch(metrics: Metrics, turn: int) -> None:
+    """Between two scrapes something happens: a switch reads its power, another answers."""
+    metrics(_power("ocs0", -2.0 - turn / 100))
+    metrics(_told("switch.command", switch="ocs1", verb="ENT-PATCH", outcome="done", seconds=0.2))
+
+
+def _power(switch: str, power_dbm: float) -> Document:
+    powers: Json = {f"{end // 2}{'AB'[end % 2]}": power_dbm for end in range(ENDS)}
+    return _told("switch.power", switch=switch, power_dbm=powers)
+
+
+def _told(kind: str, **data: Json) -> Document:
+    return Document(kind=kind, at_ns=0, wall_ns=0, data=data)
