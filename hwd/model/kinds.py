@@ -46,7 +46,9 @@ KINDS: Mapping[str, frozenset[str]] = {
         "timeline": "reconfiguration run what commands ends links breaches",
         # runs
         "run.started": "run playbook parameters steps virtual_time",
-        "run.step": "run step what state done total expected_s",  # state: started, done, failed
+        "run.step": "run step what state done total expected_s",  # state: started, done, failed; sweep: {variable: value}; branch
+        "run.paused": "run by branch",  # this branch stands at the border of two steps
+        "run.resumed": "run branch",
         # the whole of hwd.model.run.RunStatus, at every change of it
         "run.state": "run playbook state step steps what stage fault_class why by rolled_back safe_state due_wall_ns"
         " queued_wall_ns started_wall_ns ended_wall_ns expected_s waits_for",

@@ -255,15 +255,17 @@ class Lane:
 
     async def _border(self) -> None:
         """Between two steps: stands still as long as a pause is asked for. Time stands still for its leases too."""
-        if self._shared.brake.by is None:
+        if (by := self._shared.brake.by) is None:
             return
         now_wall_ns = self._shared.clock.wall_ns()
         left_s = {lease.id: (lease.expires_wall_ns - now_wall_ns) / 1e9 for lease in self._held()}
+        self._shared.tell("run.paused", by=by, branch=self.name)
         while self._shared.brake.by is not None:
             await _within(self._shared.brake.off(), min((seconds / 2 for seconds in left_s.values()), default=None))
             for id, seconds in left_s.items():
                 if any(lease.id == id for lease in self._shared.leases.all()):  # else it was kicked meanwhile
                     await self._shared.leases.renew(id, for_s=seconds)
+        self._shared.tell("run.resumed", branch=self.name)
 
     def _held(self) -> list[Lease]:
         """Leases in force of this lane and of those around it."""
