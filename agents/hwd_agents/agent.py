@@ -126,8 +126,10 @@ class Agent:
         while True:
             started_s = loop.time()
             healed = loop.call_later(WELL_AFTER_S, self._heal, what)
+            watcher = asyncio.create_task(run(), name=f"hwd:{self._config.host}/{what}")
             try:
-                await run()
+                await _ended(watcher)
+                watcher.result()
                 why = "it ended by itself"
             except (HwdError, OSError) as error:
                 why = str(error)
@@ -332,6 +334,20 @@ class Agent:
 
     def _topic(self, leaf: str) -> str:
         return wire.topic(self._config.testbed, self._config.host, leaf)
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    """Wait for its end; whoever is cancelled meanwhile ends it first. Awaited in this task, a TaskGroup of Python 3.11 in it would lose a cancellation that
+    comes together with the failure of one of its tasks, and the agent would never stop.
+    """
+    try:
+        await asyncio.wait((task,))
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
+        if not task.cancelled():
+            task.exception()  # seen, even where we are stopping
 
 
 def _first(error: BaseException) -> BaseException:

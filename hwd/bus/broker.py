@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 LISTENER = "default"
 DEAD_PEER_MS = 20_000
+CANCEL_AGAIN_S = 0.5
+"""A client of amqtt may lose a cancellation: asyncio.wait_for of Python 3.11 does where it comes together with what is waited for."""
 """A client that took no byte for so long is gone; amqtt itself never drops a silent or a stuck client."""
 PROBE_AFTER_S, PROBE_EVERY_S, PROBES = 10, 5, 2
 
@@ -88,10 +90,10 @@ class EmbeddedBroker:
         for writer in self._clients.values():
             writer.transport.abort()
         await broker.shutdown()
-        for client in self._clients:
-            client.cancel()
-        if self._clients:
-            await asyncio.wait(self._clients)
+        while self._clients:
+            for client in self._clients:
+                client.cancel()
+            await asyncio.wait(self._clients, timeout=CANCEL_AGAIN_S)
         await server.wait_closed()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -21,6 +21,7 @@ from hwd_agents.wire import Birth, ClockReply, Event, Events, Peer, Reply, State
 from hwd_drivers.kit.clock import ShiftedClock
 from hwd_drivers.kit.dial import MemoryDialer
 from hwd_drivers.kit.disk import MemoryDisk
+from hwd_drivers.kit.errors import LinkError
 from hwd_drivers.kit.ids import Draws, SeededIds
 from hwd_drivers.kit.memory import MemoryNet
 from hwd_drivers.kit.virtual import NodeDied, Nodes, VirtualClock, VirtualLoop, run_virtual
@@ -530,5 +531,35 @@ def test_a_host_without_rdma_devices_says_so_once_and_gets_ready_by_udp_alone() 
             await asyncio.sleep(1)
             assert one.event("h0", "ready").data["via"] == "udp, rdma unseen here"
             assert one.event("h1", "ready").data["via"] == "udp, rdma unseen there"
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("ticks", range(8))
+def test_watcher_that_fails_while_the_agent_stops_does_not_keep_it_alive(ticks: int) -> None:
+    """A watcher waits in a TaskGroup, one of whose tasks fails so many turns of the loop before the cancel comes."""
+
+    async def main() -> None:
+        async with lab() as one:
+            failed = asyncio.Event()
+
+            async def fail() -> None:
+                await failed.wait()
+                raise LinkError("gone")
+
+            async def watch() -> None:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(fail())
+                    tasks.create_task(asyncio.Event().wait())
+
+            keeper = asyncio.create_task(one.agents["h0"]._keep("optics", watch))
+            await asyncio.sleep(0.1)
+            failed.set()
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            keeper.cancel()
+            done, _ = await asyncio.wait((keeper,), timeout=100)
+            assert done
+            assert keeper.cancelled()
 
     run_virtual(main())
