@@ -1,0 +1,52 @@
+"""Bootstrap over clusters."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd.timeline.resampling import draw, in_parts, mean_interval, median_interval, weighted_medians
+
+
+@given(
+    st.lists(st.tuples(st.floats(-1e3, 1e3), st.integers(0, 4)), min_size=1, max_size=20).filter(
+        lambda one: any(w for _, w in one)
+    )
+)
+def test_weighted_median_is_that_of_each_value_so_often(drawn: list[tuple[float, int]]) -> None:
+    values = np.array([value for value, _ in drawn])
+    weights = np.array([[weight for _, weight in drawn]], dtype=float)
+    plain = np.median([value for value, weight in drawn for _ in range(weight)])
+    assert weighted_medians(values, weights)[0] == pytest.approx(plain)
+
+
+def test_values_of_one_cluster_are_drawn_together() -> None:
+    weights = draw([0, 0, 1, 2, 2, 2], np.random.default_rng(1), 50)
+    assert (weights[:, 0] == weights[:, 1]).all()
+    assert (weights[:, 3] == weights[:, 5]).all()
+    assert (weights[:, 0] + weights[:, 2] + weights[:, 3] == 3).all()
+    assert len(set(map(tuple, weights))) > 5
+
+
+def test_resamples_are_drawn_in_parts_that_fit() -> None:
+    assert sum(in_parts(2000, of=1_000_000)) == 2000
+    assert max(in_parts(2000, of=1_000_000)) == 1
+    assert list(in_parts(2000, of=10)) == [2000]
+
+
+def test_copies_of_a_value_make_no_interval_narrower() -> None:
+    values = np.random.default_rng(3).exponential(size=20)
+    alone = median_interval(values, range(20), np.random.default_rng(0), 2000)
+    copied = median_interval(np.repeat(values, 8), np.repeat(range(20), 8).tolist(), np.random.default_rng(0), 2000)
+    taken_apart = median_interval(np.repeat(values, 8), range(160), np.random.default_rng(0), 2000)
+    assert copied == pytest.approx(alone, rel=0.1)
+    assert taken_apart[1] - taken_apart[0] < 0.6 * (alone[1] - alone[0])
+
+
+def test_interval_of_a_mean_covers_it_about_as_often_as_stated() -> None:
+    generator = np.random.default_rng(11)
+    covered = 0
+    for _ in range(200):
+        low, high = mean_interval(generator.normal(5, 1, size=40), generator, 400)
+        covered += low <= 5 <= high
+    assert 178 <= covered <= 199
