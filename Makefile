@@ -31,6 +31,7 @@ help:
 	@echo "make test      the tests; make test-all: those that take long too; make test-slow: those alone"
 	@echo "make check     format, lint, types, import contracts"
 	@echo "make bench     each path against its floor"
+	@echo "make docs      what the reference pages repeat of the code, anew"
 	@echo "make serve     the daemon on $(TESTBED) (TESTBED=FILE for another)"
 	@echo "make setup     what all of them do first; make clean takes it away again"
 
@@ -81,6 +82,11 @@ demo: setup
 .PHONY: bench
 bench: setup
 	@$(BIN)/python -m bench
+
+# What docs/ repeats of the code, from the code.
+.PHONY: docs
+docs: setup
+	@$(BIN)/python -m docs.generate
 
 .PHONY: serve
 serve: setup

@@ -1,22 +1,16 @@
-"""Pages of docs/ against the code that they repeat, and against the tree."""
+"""Pages of docs/ against the code that they speak of, and against the tree. What they repeat of it is generated: tests/docs/test_generate.py."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from hwd.cli.program import program
 from hwd.config.modules import MODULE_TYPES
 from hwd.model.instant import InstantName, Knowledge, Origin
-from hwd.model.kinds import KINDS
 from hwd.playbook.runner import SafeState
 from hwd.records.run import RunOutcome
 from hwd.timeline.stage import StageName
 from hwd.twin.timing import NIC_TIMINGS
-from hwd.web.problem import problem_data
-from hwd_agents import wire
 from hwd_drivers.kit import errors
 from hwd_drivers.kit.timing import SWITCH_TIMINGS
 
@@ -41,53 +35,10 @@ def rows(page: str) -> dict[str, str]:
     return found
 
 
-def commands(group: object, before: str) -> Iterator[str]:
-    for name, command in getattr(group, "commands", {}).items():
-        below = list(commands(command, f"{before} {name}"))
-        yield from below or [f"{before} {name}"]
-
-
-def test_every_command_has_an_example() -> None:
-    shown = list(rows("reference/command-line.md"))
-    for command in commands(get_command(program), "hwd"):
-        assert any(f"{line} ".startswith(f"{command} ") for line in shown), command
-    assert any(line.startswith("hwd-agent --config") for line in shown)
-
-
 def test_every_exit_status_is_explained() -> None:
     text = (DOCS / "reference/command-line.md").read_text(encoding="utf-8")
     statuses = {0, 130} | {kind.exit_status for kind in kinds_of_error()}
     assert {int(status) for status in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)} == statuses
-
-
-def test_every_error_of_http_is_explained_with_its_status() -> None:
-    text = (DOCS / "reference/http-and-events.md").read_text(encoding="utf-8")
-    lines = {int(line.split()[1]): line for line in text.splitlines() if re.match(r"\| \d+ \|", line)}
-    for kind in kinds_of_error():
-        if kind is errors.HwdError:
-            continue
-        if issubclass(kind, errors.DeviceError):
-            error: errors.HwdError = kind("no", device="ocs1", command="", code="IIAC", text="")
-        else:
-            error = kind("no")
-        data = problem_data(error)
-        assert f"`{data['title']}`" in lines[data["status"]]
-
-
-def test_every_kind_of_document_is_listed_with_its_fields() -> None:
-    listed = rows("reference/http-and-events.md")
-    for kind, fields in KINDS.items():
-        assert set(re.findall(r"`(\w+)`", listed[kind].split(" | ")[1])) == fields, kind
-
-
-def test_every_metric_is_listed_with_its_type_and_labels() -> None:
-    listed = {name: line for name, line in rows("reference/metrics.md").items() if name.startswith("hwd_")}
-    golden = (ROOT / "tests/telemetry/metric_names.txt").read_text(encoding="utf-8").splitlines()
-    told = {}
-    for name, line in listed.items():
-        _, _, kind, labels, *_ = (cell.strip() for cell in line.split("|"))
-        told[name] = " ".join([name, kind, ",".join(sorted(re.findall(r"\w+", labels)))]).strip()
-    assert sorted(told.values()) == sorted(golden)
 
 
 @pytest.mark.parametrize("page", ["reference/testbed-file.md", "explanations/facts.md"])
@@ -116,13 +67,6 @@ def test_instants_stages_and_origins_are_all_explained() -> None:
 def test_outcomes_and_safe_states_are_all_explained() -> None:
     listed = rows("reference/playbooks.md")
     assert {*RunOutcome, *SafeState} <= set(listed)
-
-
-def test_messages_on_mqtt_are_all_listed() -> None:
-    text = (DOCS / "reference/mqtt.md").read_text(encoding="utf-8")
-    for message in wire.AnyMessage.__args__:
-        assert f"`{message.__struct_config__.tag}`" in text
-    assert f"1 to {wire.EVENTS_MAX} things" in text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,0 +1,1 @@
+"""Fills the generated parts of docs/ from the code: `python -m docs.generate`."""

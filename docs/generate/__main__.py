@@ -1,0 +1,53 @@
+"""`python -m docs.generate` fills the generated parts of all pages; with `--check` it only says which are stale (exit status 1)."""
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from docs.generate import command_line, documents, http, keys, messages, metrics
+from docs.generate.pages import filled
+
+DOCS = Path(__file__).parents[1]
+ROOT = DOCS.parent
+
+
+def parts() -> Mapping[str, Callable[[], str]]:
+    """Name in the pages, and what makes it."""
+    return {
+        "command-overview": command_line.overview,
+        "commands": command_line.commands,
+        "calls": http.calls,
+        "bodies": http.bodies,
+        "problems": http.problems,
+        "documents": documents.documents,
+        "messages": messages.messages,
+        "metrics": metrics.metrics,
+        "testbed-keys": partial(keys.keys, "testbed"),
+        "testbed-words": partial(keys.words, "testbed"),
+        "playbook-keys": partial(keys.keys, "playbook"),
+        "playbook-words": partial(keys.words, "playbook"),
+    }
+
+
+def stale() -> dict[Path, str]:
+    """Pages whose generated parts are not what the code says, with the text that they should have."""
+    found = {}
+    for page in sorted(DOCS.glob("*/*.md")):
+        text = page.read_text(encoding="utf-8")
+        if (fresh := filled(text, parts())) != text:
+            found[page] = fresh
+    return found
+
+
+def main() -> int:
+    pages = stale()
+    for page, text in pages.items():
+        if "--check" not in sys.argv:
+            page.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{page.relative_to(ROOT)}\n")
+    return int("--check" in sys.argv and bool(pages))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

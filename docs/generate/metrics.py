@@ -1,0 +1,12 @@
+"""Metrics with type, labels and meaning, from those that the daemon keeps."""
+
+from docs.generate.pages import code, table
+from hwd.telemetry import Metrics
+from hwd.telemetry.budget import Budget
+
+
+def metrics() -> str:
+    """The budget is of no matter here: no series is made."""
+    none = Budget(switches=1, ends=1, hosts=1, ports=1)
+    rows = sorted((code(one.name), one.type, ", ".join(one.labels), one.help) for one in Metrics(none))
+    return table(("metric", "type", "labels", "means"), rows)
