@@ -46,7 +46,7 @@ UNALIGNED_BOOTS_MOST = 4
 """A host's boots, other than the present one, whose clock nobody knows. Events of more are garbage; an agent sends them again until there is room."""
 RESEND_TRIES, RESEND_WITHIN_S, RESEND_PAUSE_S = 3, 5.0, 1.0
 RETRY_S = 1.0
-GATHER_S = 0.01
+GATHER_S = 0.05
 """Acknowledgements wait so long for others, so that the records are written once for all of them."""
 
 

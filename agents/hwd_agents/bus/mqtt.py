@@ -12,10 +12,11 @@ from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 import aiomqtt
+from paho.mqtt.client import MQTTMessage
 from paho.mqtt.reasoncodes import ReasonCode
-from typing_extensions import override
 
 from hwd_agents.bus.protocol import Incoming, Will
+from hwd_agents.bus.pump import Pump
 from hwd_agents.bus.subscriptions import Subscriptions
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import ConfigError, LinkError
@@ -164,7 +165,9 @@ class MqttBus:
     async def _run_once(self) -> None:
         """One connection. Raises _Lost when it ends or cannot be made, and what a handler raised."""
         client = self._new_client()
+        pump = Pump(client, self._take)
         await self._enter(client)
+        pump.start()
         self._client = client
         self._filters_changed.set()
         tasks = (
@@ -186,7 +189,7 @@ class MqttBus:
 
     async def _watch(self, client: aiomqtt.Client) -> None:
         try:
-            await anext(client.messages)  # nothing comes this way (`_new_client`): it only ends
+            await anext(client.messages)  # nothing comes this way (`Pump`): it only ends
         except aiomqtt.MqttError as error:
             raise _Lost(f"connection lost: {error.__cause__ or error}") from error
 
@@ -217,22 +220,12 @@ class MqttBus:
         except LinkError as error:
             raise _Lost(str(error)) from error
         self.address = str(url)
-        bus = self
-
-        class Inbox(asyncio.Queue[aiomqtt.Message]):
-            """aiomqtt puts a message here inside paho's read callback: the earliest place that it offers for a stamp."""
-
-            @override
-            def put_nowait(self, item: aiomqtt.Message) -> None:
-                bus._take(item)
-
         client = aiomqtt.Client(
             url.host,
             url.port,
             username=url.user,
             password=url.password,
             identifier=self._client_id,
-            queue_type=Inbox,
             protocol=aiomqtt.ProtocolVersion.V311,
             clean_session=True,
             transport=url.transport,
@@ -248,9 +241,10 @@ class MqttBus:
         client.pending_calls_threshold = 1_000_000  # no warnings: many waiting publishes are normal after a reconnect
         return client
 
-    def _take(self, message: aiomqtt.Message) -> None:
+    def _take(self, message: MQTTMessage) -> None:
         at_ns = self._clock.monotonic_ns()
-        incoming = Incoming(topic=message.topic.value, payload=message.payload, retained=message.retain, at_ns=at_ns)
+        payload = bytes(message.payload)
+        incoming = Incoming(topic=message.topic, payload=payload, retained=message.retain, at_ns=at_ns)
         try:
             self._subscriptions.deliver(incoming)
         except Exception as error:
