@@ -107,6 +107,11 @@ class Gateway:
         bus.on_up(self._bus_up)
         bus.on_down(lambda cause: self._tell("bus.down", address=self._bus.address, cause=cause))
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a broker."""
+        return self._bus.connected
+
     def hosts(self) -> Mapping[str, HostView]:
         """All hosts of the testbed, heard of or not."""
         return {name: self._view(host) for name, host in self._hosts.items()}

@@ -25,6 +25,16 @@ class GatewayAgents:
         view = self._gateway.hosts().get(host)
         return view.boot if view is not None and view.up and view.alignment is not None else None
 
+    def why_silent(self, host: str) -> str | None:
+        if not self._gateway.connected:
+            return "the broker is not connected"
+        view = self._gateway.hosts().get(host)
+        if view is None or view.boot is None:
+            return "no agent was ever heard of"
+        if not view.up:
+            return "its agent is down"
+        return None if view.alignment is not None else "its clock is not aligned yet"
+
     async def command(
         self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
     ) -> Mapping[str, Json]:

@@ -30,6 +30,10 @@ class Agents(Protocol):
         """The boot of a host's agent that can be asked now, None where there is none."""
         ...
 
+    def why_silent(self, host: str) -> str | None:
+        """Why nothing is heard of a host's agent now; None where it is."""
+        ...
+
     async def command(
         self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
     ) -> Mapping[str, Json]:
@@ -67,6 +71,14 @@ class Observing:
                     await reconfiguration.agents_changed.wait()
             except TimeoutError:
                 reconfiguration.told.clear()
+
+    def silent(self, reconfiguration: Reconfiguration) -> list[str]:
+        """Hosts of links that are not ready and of whose agents nothing is heard, each group with its reason: `h0, h1: its agent is down`."""
+        groups: dict[str, list[str]] = {}
+        for host in sorted({end.host for link in reconfiguration.not_ready for end in link.ends}):
+            if (why := self._agents.why_silent(host)) is not None:
+                groups.setdefault(why, []).append(host)
+        return [f"{', '.join(hosts)}: {why}" for why, hosts in groups.items()]
 
     async def settle(self, reconfiguration: Reconfiguration) -> None:
         """End the watch, and take what was watched into `reconfiguration.sampled`."""

@@ -7,11 +7,12 @@ await reconfigurer.confirm(reconfiguration)
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping
 
 from hwd.model.instant import Origin
-from hwd.model.plan import ApplyMode, Plan, SwitchMoves
+from hwd.model.plan import ApplyMode, Plan
 from hwd.reconfigure import switching
+from hwd.reconfigure.driving import Driving
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.observing import Agents, Observing
@@ -19,7 +20,7 @@ from hwd.reconfigure.planner import Planner, Request, Routed, touched_ports
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.recovery import Recovery
 from hwd.reconfigure.switches import Switches, same_fault
-from hwd.reconfigure.switching import SwitchDriver, uses
+from hwd.reconfigure.switching import SwitchDriver
 from hwd.reconfigure.turns import Turns
 from hwd.timeline.build import build_timeline
 from hwd.timeline.timeline import Timeline
@@ -56,7 +57,9 @@ class Reconfigurer:
         self._switches = Switches(switches)
         self._recovery = Recovery(journal=journal, switches=self._switches, leases=leases, tell=self._tell)
         self._observing = Observing(agents)
-        self._journal = journal
+        self._driving = Driving(
+            switches=self._switches, observing=self._observing, journal=journal, tell=self._tell, to=self._to
+        )
         self._leases = leases
         self._clock = clock
         self._ids = ids
@@ -128,7 +131,7 @@ class Reconfigurer:
         try:
             async with self._turns.drive(routed.switches):
                 reconfiguration = await self._prepare(id, routed, run=run, branch=branch, expect_hash=expect_hash)
-                await self._drive(reconfiguration)
+                await self._driving.drive(reconfiguration)
         except BaseException as error:
             if reconfiguration is None:
                 self._turns.release(id)
@@ -157,10 +160,14 @@ class Reconfigurer:
         except TimeoutError:
             late = ", ".join(map(str, reconfiguration.not_ready))
             why = f"not ready within {within_s:g} s: {late}"
+            away = [
+                *self._observing.silent(reconfiguration),
+                *self._switches.away(move.switch for move in reconfiguration.plan.moves),
+            ]
+            if away:
+                why += f". Nothing was heard of {'; '.join(away)}"
             await self.roll_back(reconfiguration, why)
-            raise NotReadyError(
-                f"{reconfiguration.plan.what}: {why}. Outcome: {reconfiguration.outcome}. `hwd watch --after 0 --kind timeline` says which stage was not reached"
-            ) from None
+            raise NotReadyError(f"{reconfiguration.plan.what}: {why}. {_came_of(reconfiguration)}") from None
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
@@ -260,74 +267,6 @@ class Reconfigurer:
             self._last_of_run.setdefault(run, {})[branch] = reconfiguration
         return reconfiguration
 
-    async def _drive(self, reconfiguration: Reconfiguration) -> None:
-        plan = reconfiguration.plan
-        moving = [move for move in plan.moves if move.remove or move.add]
-        reconfiguration.started = reconfiguration.to_data()
-        if reconfiguration.hosts:
-            await self._observing.begin(reconfiguration)
-            await self._check_unchanged(reconfiguration, moving)  # that took its time
-        if moving:
-            try:
-                self._journal.begin(plan, reconfiguration=reconfiguration.id, run=reconfiguration.run)
-            except OSError as error:
-                raise FailedError(
-                    f"journal: cannot write the plan: {error}. Nothing was sent; free the disk of the data directory, then start the daemon anew"
-                ) from error
-            reconfiguration.journaled = True
-            self._to(reconfiguration, State.JOURNALED)
-        self._tell("reconfiguration.started", **reconfiguration.started)
-        self._to(reconfiguration, State.DRIVING)
-        await self._switches.all(moving, lambda move: self._command(reconfiguration, move))
-        self._to(reconfiguration, State.READ_BACK)
-        await self._switches.all(moving, lambda move: self._read_back(reconfiguration, move))
-        self._to(reconfiguration, State.DRIVEN)
-
-    async def _check_unchanged(self, reconfiguration: Reconfiguration, moving: Sequence[SwitchMoves]) -> None:
-        """What is on ports of others is theirs to change."""
-        if not moving:
-            return
-        theirs = reconfiguration.ports_of_others
-        observed = await self._switches.read([move.switch for move in moving])
-        for move in moving:
-            there = {reading.crossconnect for reading in observed[move.switch]}
-            changed = [one for one in there.symmetric_difference(move.before) if not uses(move.switch, one, theirs)]
-            if changed:
-                other = ", ".join(sorted(map(str, changed)))
-                raise RefusedError(
-                    f"{move.switch}: changed meanwhile by somebody else ({other}); nothing was sent. Plan again"
-                )
-
-    async def _command(self, reconfiguration: Reconfiguration, move: SwitchMoves) -> None:
-        data: dict[str, Json] = {
-            "reconfiguration": reconfiguration.id,
-            "switch": move.switch,
-            "commanded_ns": None,
-            "acknowledged_ns": None,
-            "commands": 1,
-        }
-        try:
-            exchange = await switching.change(
-                self._switches.driver(move.switch), move, lambda commanded_ns: data.update(commanded_ns=commanded_ns)
-            )
-            data |= {
-                "commanded_ns": exchange.commanded_ns,
-                "acknowledged_ns": exchange.acknowledged_ns,
-                "commands": exchange.commands,
-            }
-        finally:
-            if data["commanded_ns"] is not None:
-                reconfiguration.commanded.append(data)
-                self._tell("reconfiguration.commanded", **data)
-
-    async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves) -> None:
-        reconfiguration.remarks += await switching.read_back(
-            self._switches.driver(move.switch),
-            move,
-            reconfiguration.plan.mode,
-            others=reconfiguration.ports_of_others,
-        )
-
     def _begin_end(self, reconfiguration: Reconfiguration, state: State, end: Coroutine[None, None, None]) -> None:
         """From here there is one end, and nobody's cancelling reaches it."""
         self._stop_timer(reconfiguration)
@@ -379,6 +318,9 @@ class Reconfigurer:
             reconfiguration.state = State.ENDED
             self._under_way.pop(reconfiguration.id, None)
             self._turns.release(reconfiguration.id)
+            if outcome is not Outcome.CONFIRMED:
+                level = logging.WARNING if outcome is Outcome.FAILED else logging.INFO
+                log.log(level, "%s (%s): %s: %s", reconfiguration.id, reconfiguration.plan.what, outcome, why)
             self._tell(
                 "reconfiguration.ended",
                 reconfiguration=reconfiguration.id,
@@ -418,6 +360,16 @@ class Reconfigurer:
 
     def _tell(self, kind: str, **data: Json) -> None:
         self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
+
+
+def _came_of(reconfiguration: Reconfiguration) -> str:
+    """What became of links that were not ready in time, and where to look."""
+    look = "`hwd watch --after 0 --kind timeline` says which stage was not reached"
+    if not reconfiguration.journaled:
+        return f"No switch had been moved, so none was moved back; {look}"
+    if reconfiguration.outcome is Outcome.FAILED:
+        return f"It could not be rolled back yet ({reconfiguration.why}); the journal holds it open and it is tried again until it is done; {look}"
+    return f"Outcome: {reconfiguration.outcome}. {look}"
 
 
 def _int(value: Json) -> int:

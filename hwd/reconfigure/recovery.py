@@ -11,6 +11,7 @@ from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import moved_ports
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.switches import Switches
+from hwd_drivers.kit.errors import LinkError
 
 WITHIN_S = 30.0
 """For the switches to be back when nobody waits; then it is tried again."""
@@ -29,6 +30,7 @@ class Recovery:
         self._unwritten: dict[str, Outcome] = {}
         self._why: dict[str, str] = {}
         self._recovering = asyncio.Lock()
+        self._of_an_earlier_life = {entry.reconfiguration for entry in journal.open}
         for entry in journal.open:
             leases.hold(entry.reconfiguration, moved_ports(entry.moves))
 
@@ -72,14 +74,18 @@ class Recovery:
         if errors:
             why = switching.joined(errors)
             if self._why.get(entry.reconfiguration) != why:
-                log.warning("journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
+                waits = all(
+                    isinstance(error, LinkError) for error in errors
+                )  # at each start, until the switches are connected
+                level = logging.INFO if waits else logging.WARNING
+                log.log(level, "journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
                 self._tell("journal.open", reconfiguration=entry.reconfiguration, what=entry.what, why=why)
             self._why[entry.reconfiguration] = why
             return
-        self._why.pop(entry.reconfiguration, None)
+        before = self._why.pop(entry.reconfiguration, "a switch could not be driven")
         outcome = Outcome.CONFIRMED if finish else Outcome.ROLLED_BACK
         self.write_end(entry.reconfiguration, outcome)
         self._leases.let_go(entry.reconfiguration)
-        why = "the daemon ended before it did, or a switch could not be driven"
+        why = "the daemon ended before it did" if entry.reconfiguration in self._of_an_earlier_life else before
         self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, outcome=outcome, why=why)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)

@@ -36,6 +36,11 @@ class Switches:
             )
         return driver
 
+    def away(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that cannot be reached now: `ocs1: the connection was lost`."""
+        causes = {name: self.driver(name).cause for name in names}
+        return [f"{name}: {cause}" for name, cause in causes.items() if cause is not None]
+
     async def read(self, names: Iterable[str]) -> Observed:
         """What these report now, and what the others reported last."""
         wanted = list(names)

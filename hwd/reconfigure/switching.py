@@ -24,6 +24,11 @@ class SwitchDriver(Protocol):
         """What it last reported; None before the first report."""
         ...
 
+    @property
+    def cause(self) -> str | None:
+        """Why it cannot be reached; None while it can."""
+        ...
+
     async def read(self) -> tuple[CrossconnectReading, ...]: ...
 
     async def change(

@@ -60,6 +60,7 @@ class Switch:
         self.blocked: set[Crossconnect] = set()
         self.changes = 0
         self.reads = 0
+        self.cause: str | None = None
 
     @property
     def latest(self) -> tuple[CrossconnectReading, ...]:

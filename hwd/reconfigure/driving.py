@@ -1,0 +1,108 @@
+"""The way there: let the agents watch, journal, drive every switch at once, read back."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from hwd.model.plan import SwitchMoves
+from hwd.reconfigure import switching
+from hwd.reconfigure.journal import Journal
+from hwd.reconfigure.observing import Observing
+from hwd.reconfigure.reconfiguration import Reconfiguration, State
+from hwd.reconfigure.switches import Switches
+from hwd.reconfigure.switching import uses
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import FailedError, RefusedError
+
+
+class Tell(Protocol):
+    """Emits a document."""
+
+    def __call__(self, kind: str, **data: Json) -> None: ...
+
+
+class Driving:
+    """What is sent to the switches on the way to what is wanted. `to` sets the state of a reconfiguration and tells it."""
+
+    def __init__(
+        self,
+        *,
+        switches: Switches,
+        observing: Observing,
+        journal: Journal,
+        tell: Tell,
+        to: Callable[[Reconfiguration, State], None],
+    ) -> None:
+        self._switches = switches
+        self._observing = observing
+        self._journal = journal
+        self._tell = tell
+        self._to = to
+
+    async def drive(self, reconfiguration: Reconfiguration) -> None:
+        """Raises HwdError; where `journaled` is set by then, something may have moved."""
+        plan = reconfiguration.plan
+        moving = [move for move in plan.moves if move.remove or move.add]
+        reconfiguration.started = reconfiguration.to_data()
+        if reconfiguration.hosts:
+            await self._observing.begin(reconfiguration)
+            await self._check_unchanged(reconfiguration, moving)  # that took its time
+        if moving:
+            try:
+                self._journal.begin(plan, reconfiguration=reconfiguration.id, run=reconfiguration.run)
+            except OSError as error:
+                raise FailedError(
+                    f"journal: cannot write the plan: {error}. Nothing was sent; free the disk of the data directory, then start the daemon anew"
+                ) from error
+            reconfiguration.journaled = True
+            self._to(reconfiguration, State.JOURNALED)
+        self._tell("reconfiguration.started", **reconfiguration.started)
+        self._to(reconfiguration, State.DRIVING)
+        await self._switches.all(moving, lambda move: self._command(reconfiguration, move))
+        self._to(reconfiguration, State.READ_BACK)
+        await self._switches.all(moving, lambda move: self._read_back(reconfiguration, move))
+        self._to(reconfiguration, State.DRIVEN)
+
+    async def _check_unchanged(self, reconfiguration: Reconfiguration, moving: Sequence[SwitchMoves]) -> None:
+        """What is on ports of others is theirs to change."""
+        if not moving:
+            return
+        theirs = reconfiguration.ports_of_others
+        observed = await self._switches.read([move.switch for move in moving])
+        for move in moving:
+            there = {reading.crossconnect for reading in observed[move.switch]}
+            changed = [one for one in there.symmetric_difference(move.before) if not uses(move.switch, one, theirs)]
+            if changed:
+                other = ", ".join(sorted(map(str, changed)))
+                raise RefusedError(
+                    f"{move.switch}: changed meanwhile by somebody else ({other}); nothing was sent. Plan again"
+                )
+
+    async def _command(self, reconfiguration: Reconfiguration, move: SwitchMoves) -> None:
+        data: dict[str, Json] = {
+            "reconfiguration": reconfiguration.id,
+            "switch": move.switch,
+            "commanded_ns": None,
+            "acknowledged_ns": None,
+            "commands": 1,
+        }
+        try:
+            exchange = await switching.change(
+                self._switches.driver(move.switch), move, lambda commanded_ns: data.update(commanded_ns=commanded_ns)
+            )
+            data |= {
+                "commanded_ns": exchange.commanded_ns,
+                "acknowledged_ns": exchange.acknowledged_ns,
+                "commands": exchange.commands,
+            }
+        finally:
+            if data["commanded_ns"] is not None:
+                reconfiguration.commanded.append(data)
+                self._tell("reconfiguration.commanded", **data)
+
+    async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves) -> None:
+        reconfiguration.remarks += await switching.read_back(
+            self._switches.driver(move.switch),
+            move,
+            reconfiguration.plan.mode,
+            others=reconfiguration.ports_of_others,
+        )

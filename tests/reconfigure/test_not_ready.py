@@ -1,0 +1,90 @@
+"""What is said of links that are not ready in time: the links are blamed only where they were heard."""
+
+import asyncio
+
+import pytest
+
+from hwd.sim.world import agent_node
+from hwd_drivers.kit.errors import NotReadyError
+
+from .conftest import CROSSED, STRAIGHT, Lab, RunLab
+
+
+async def late(lab: Lab) -> str:
+    with pytest.raises(NotReadyError) as raised:
+        await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
+    return str(raised.value)
+
+
+def test_broker_that_is_away_is_named_once_for_all_hosts(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        asyncio.get_running_loop().call_later(2, lab.world.broker.stop)
+        said = await late(lab)
+        assert "Nothing was heard of h0, h1: the broker is not connected" in said
+        assert "Outcome: rolled-back" in said
+
+    run_lab(test)
+
+
+def test_agent_that_is_down_is_named_and_the_other_host_is_not(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        asyncio.get_running_loop().call_later(2, lab.world.kill, agent_node("h1"))
+        said = await late(lab)
+        assert "Nothing was heard of h1: its agent is down" in said
+
+    run_lab(test)
+
+
+def test_switch_that_is_away_is_named_with_what_holds_it_open(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        faults = lab.world.rack.switches["ocs1"].faults
+
+        def cut() -> None:
+            faults.refusing = True
+            faults.reset()
+            lab.world.kill(agent_node("h1"))
+
+        asyncio.get_running_loop().call_later(2, cut)
+        said = await late(lab)
+        assert "h1: its agent is down; ocs1: " in said
+        assert "the journal holds it open" in said
+        faults.refusing = False
+        await lab.until("daemon.recovered")
+        assert "could not be reached" not in lab.told("daemon.recovered")[-1]["why"]
+
+    run_lab(test)
+
+
+def test_links_that_were_heard_are_blamed_alone(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        with pytest.raises(NotReadyError) as raised:
+            await lab.service.apply(lab.request(STRAIGHT, ready_within_s=1))
+        assert "heard" not in str(raised.value)
+
+    run_lab(test)
+
+
+def test_where_nothing_moved_nothing_is_said_to_have_gone_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))  # its links come up later
+        with pytest.raises(NotReadyError, match="No switch had been moved, so none was moved back"):
+            await lab.service.apply(lab.request(STRAIGHT, ready_within_s=1))
+
+    run_lab(test)
+
+
+def test_recovery_says_which_of_its_causes_it_was(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))
+        applying = asyncio.create_task(lab.service.apply(lab.request(CROSSED, ready_within_s=15)))
+        await asyncio.sleep(0.1)
+        lab.world.kill("daemon")
+        await asyncio.gather(applying, return_exceptions=True)
+        lab.world.start_daemon()
+        await lab.until("daemon.recovered")
+        assert lab.told("daemon.recovered")[-1]["why"] == "the daemon ended before it did"
+
+    run_lab(test)
