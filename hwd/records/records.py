@@ -197,6 +197,7 @@ class Records:
             if self._reserve is None or not self._reserve.release():
                 raise
             self._write_end(id, outcome, why, ended_wall_ns, safe_state)
+            self._reserve.hold()  # what is left of it, before documents take that
 
     def _write_end(self, id: str, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None) -> None:
         ended = {"outcome": str(outcome), "why": why, "ended_wall_ns": ended_wall_ns, "safe_state": safe_state}

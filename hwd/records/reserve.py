@@ -6,36 +6,41 @@ from pathlib import Path
 
 BYTES = 256 * 1024
 """Some twenty ends of runs: each is a handful of pages in the write-ahead log."""
+LEAST_BYTES = 32 * 1024
+"""One end still fits."""
 
 log = logging.getLogger(__name__)
 
 
 class Reserve:
-    """One file of `BYTES`, beside the records. Blocking; called through an Offload."""
+    """One file of `BYTES`, or of what there is room for, beside the records. Blocking; called through an Offload."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._held = False
+        self._held_bytes = 0
 
     def hold(self) -> None:
-        """Take the room where it is not held. On a disk without room nothing is held; it is tried again at the next call."""
-        if self._held:
+        """Take what is not held yet, as far as there is room. On a full disk that is nothing; it is tried again at the next call."""
+        if self._held_bytes == BYTES:
             return
         try:
+            disk = os.statvfs(self._path.parent)
+            size = min(BYTES, self._held_bytes + disk.f_bavail * disk.f_bsize)
+            if size < max(LEAST_BYTES, self._held_bytes + 1):
+                return
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
             try:
-                os.posix_fallocate(descriptor, 0, BYTES)
-                self._held = True
+                os.posix_fallocate(descriptor, 0, size)
+                self._held_bytes = size
             finally:
                 os.close(descriptor)
         except OSError as error:
-            log.debug("%s: no reserve is held: %s", self._path, error)
-            self._path.unlink(missing_ok=True)
+            log.debug("%s: no more than %d bytes are held: %s", self._path, self._held_bytes, error)
 
     def release(self) -> bool:
         """Give it up; False where nothing was held."""
-        held, self._held = self._held, False
+        held, self._held_bytes = self._held_bytes > 0, 0
+        self._path.unlink(missing_ok=True)
         if held:
-            self._path.unlink(missing_ok=True)
             log.warning("%s: given up, so that the end of a run can be written", self._path)
         return held

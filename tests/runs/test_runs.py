@@ -106,6 +106,7 @@ def test_paused_run_stands_between_two_steps_until_it_is_resumed(in_lab: InLab) 
         assert lab.service.pause_run(run, by="ada")["state"] == "running"
         await asyncio.sleep(70.0)
         paused = await lab.state(run)
+        print(paused, lab.told("lease.released"), lab.told("lease.renewed"))
         assert (paused["state"], paused["by"], paused["stage"]) == ("paused", "ada", None)
         assert lab.service.leases(), "a pause keeps the lease, however long"
         other = await lab.start(*ON_FIRST)
