@@ -7,8 +7,8 @@ from hwd.model.testbed import Testbed
 
 RUNS_SHOWN = 32
 """Runs that are told of one by one; more than are ever under way at once on one testbed."""
-VERBS = 16
-"""Kinds of commands of one switch; a Polatis has 10 that we send."""
+VERBS = 8
+"""Kinds of commands of one switch: connect, disconnect, change, and room for more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

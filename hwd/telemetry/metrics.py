@@ -6,6 +6,7 @@ exposition = metrics.render(accept)
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any
 
 from hwd.model.run import RunState
@@ -19,6 +20,7 @@ from hwd.timeline.stage import StageName
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.values import CrossconnectState
 
+COMMAND_VERBS = ("connect", "disconnect", "change")
 COMMAND_OUTCOMES = ("done", "denied", "lost", "timeout", "garbled")
 RECONFIGURATION_OUTCOMES = ("confirmed", "rolled-back", "failed")
 RECONFIGURATION_STATES = (
@@ -204,6 +206,8 @@ class Metrics:
             case "switch.up":
                 self._switch_up.set(1, switch)
                 self._foreign.add(0, switch)
+                for verb, outcome in product(COMMAND_VERBS, COMMAND_OUTCOMES):
+                    self._commands.add(0, switch, verb, outcome)
             case "switch.down":
                 self._switch_up.set(0, switch)
                 self._crossconnects.drop(switch)

@@ -133,6 +133,16 @@ def test_outcomes_begin_at_zero_so_that_the_first_is_an_increase() -> None:
     assert value(metrics, "hwd_journal_open") == 0
 
 
+def test_commands_of_a_switch_begin_at_zero(metrics: Metrics, rack: None) -> None:
+    assert value(metrics, "hwd_switch_commands_total", switch="ocs1", verb="change", outcome="denied") == 0
+    assert value(metrics, "hwd_switch_foreign_changes_total", switch="ocs1") == 0
+
+
+def test_change_that_we_had_not_asked_for_is_counted(metrics: Metrics, rack: None, tell: Tell) -> None:
+    tell("switch.read", switch="ocs1", crossconnects=[], added=[], removed=["1A-2B"], ours=False)
+    assert value(metrics, "hwd_switch_foreign_changes_total", switch="ocs1") == 1
+
+
 def test_events_lost_of_a_host_begin_at_zero(metrics: Metrics, tell: Tell) -> None:
     tell("host.birth", host="h0", boot="b", version="0.1.0", ports={})
     assert value(metrics, "hwd_agent_events_lost_total", host="h0") == 0
