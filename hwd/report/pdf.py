@@ -22,13 +22,13 @@ def pdf(drawings: Sequence[Drawing], to: BinaryIO, *, width_in: float, title: st
     canvas_of = extra("reportlab.pdfgen.canvas", _WHAT).Canvas
     _fonts()
     page = canvas_of(to, invariant=1, initialFontName=_REGULAR)
-    page.setTitle(title)
+    page.setTitle(_plain(title))
     page.setCreator("hwd")
     for drawing in drawings:
         scale = width_in * POINTS_IN_INCH / drawing.width
         page.setPageSize((drawing.width * scale, drawing.height * scale))
         page.bookmarkPage(drawing.name)
-        page.addOutlineEntry(drawing.title, drawing.name)
+        page.addOutlineEntry(_plain(drawing.title), drawing.name)
         page.saveState()
         page.scale(scale, scale)
         pen = _Pen(page, drawing.height)
@@ -37,6 +37,10 @@ def pdf(drawings: Sequence[Drawing], to: BinaryIO, *, width_in: float, title: st
         page.restoreState()
         page.showPage()
     page.save()
+
+
+def _plain(words: str) -> str:
+    return "".join(one if one.isprintable() else "?" for one in words)
 
 
 def _fonts() -> None:

@@ -1,0 +1,202 @@
+"""`hwd report`, `compare` and `export` on the records of a data directory, without a daemon."""
+
+import asyncio
+import csv
+import dataclasses
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.config.places import records_path
+from hwd.records import Records
+from hwd.report.export import read_jsonl
+from hwd_drivers.kit.offload import InlineOffload
+
+RECORDED = Path(__file__).parents[1] / "report" / "export" / "run.jsonl"
+FIRST, SECOND, EMPTY = "kl27i377", "other111", "empty222"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A data directory with one run twice, under two ids, and one that did nothing."""
+    folder = tmp_path_factory.mktemp("data")
+
+    async def fill() -> None:
+        records = Records(f"sqlite:///{records_path(folder)}", InlineOffload())
+        await records.open()
+        with RECORDED.open("rb") as lines:
+            run, found = read_jsonl(lines)
+            documents = list(found)
+        for id in (FIRST, SECOND):
+            own = [
+                dataclasses.replace(one, data={**one.data, "run": id}) if "run" in one.data else one
+                for one in documents
+            ]
+            await records.start_run(dataclasses.replace(run, id=id))
+            await records.add_documents(own, run=id)
+        await records.start_run(dataclasses.replace(run, id=EMPTY))
+        records.close()
+
+    asyncio.run(fill())
+    return str(folder)
+
+
+def test_report_is_one_page_and_drawings_for_a_paper(hwd: Any, data: str, tmp_path: Path) -> None:
+    page, folder, paper = tmp_path / "r.html", tmp_path / "svg", tmp_path / "r.pdf"
+    said = hwd(
+        "report",
+        FIRST[:3],
+        SECOND,
+        "--data",
+        data,
+        "-o",
+        str(page),
+        "--svg",
+        str(folder),
+        "--pdf",
+        str(paper),
+        "--json",
+    )
+    assert said.status == 0, said.err
+    assert page.read_text().startswith("<!doctype html>")
+    assert paper.read_bytes().startswith(b"%PDF")
+    names = {path.name for path in folder.iterdir()}
+    assert {f"waterfall-{FIRST}.svg", f"waterfall-{SECOND}.svg", "distributions.svg", "comparison.svg"} <= names
+    assert said.json["files"] == [
+        str(page),
+        *(str(folder / Path(one).name) for one in said.json["files"][1:-1]),
+        str(paper),
+    ]
+    assert {Path(one).name for one in said.json["files"][1:-1]} == names
+    assert 'width="7in"' in (folder / "distributions.svg").read_text()
+
+
+def test_drawings_are_as_wide_as_one_column_where_that_is_asked_for(hwd: Any, data: str, tmp_path: Path) -> None:
+    said = hwd(
+        "report", FIRST, "--data", data, "-o", str(tmp_path / "r.html"), "--svg", str(tmp_path), "--column", "single"
+    )
+    assert said.status == 0, said.err
+    assert 'width="3.33in"' in (tmp_path / "waterfall.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--by", "topology,moon"), "--by moon: cannot be split by. Use topology, run, testbed, stage"),
+        (("--compare-with", "nature"), "--compare-with nature: no figures of it are known"),
+        (("-o", "/nowhere/r.html"), "/nowhere/r.html: cannot be written"),
+        (("--column", "triple"), "triple"),
+    ],
+)
+def test_bad_report_is_refused(hwd: Any, data: str, tmp_path: Path, arguments: tuple[str, str], why: str) -> None:
+    said = hwd("report", FIRST, "--data", data, "-o", str(tmp_path / "r.html"), *arguments)
+    assert said.status == 2
+    assert why in said.err
+
+
+def test_run_without_links_has_a_page_but_nothing_to_draw(hwd: Any, data: str, tmp_path: Path) -> None:
+    page, paper = tmp_path / "r.html", tmp_path / "r.pdf"
+    assert hwd("report", EMPTY, "--data", data, "-o", str(page)).status == 0
+    said = hwd("report", EMPTY, "--data", data, "-o", str(page), "--pdf", str(paper))
+    assert said.status == 2
+    assert "nothing to draw" in said.err
+    assert not paper.exists()
+
+
+def test_runs_are_compared(hwd: Any, data: str) -> None:
+    said = hwd("compare", FIRST, SECOND, "--data", data)
+    assert said.status == 0
+    assert "note: no interval where a run has fewer than 6 reconfigurations of a topology" in said.out
+    assert "turnaround" in said.out
+    found = hwd("compare", FIRST, SECOND, "--data", data, "--json").json
+    assert found["runs"] == [FIRST, SECOND]
+    assert {row["shift_s"] for row in found["rows"]} == {0.0}
+    assert {row["shift_within_s"] for row in found["rows"]} == {None}
+
+
+def test_run_is_not_compared_with_itself(hwd: Any, data: str) -> None:
+    said = hwd("compare", FIRST, FIRST[:4], "--data", data)
+    assert said.status == 2
+    assert f"both are run {FIRST}" in said.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending"), [("jsonl", "jsonl"), ("csv", "csv"), ("parquet", "parquet"), ("perfetto", "pftrace")]
+)
+def test_run_is_exported_to_a_file_of_its_name(
+    hwd: Any, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, ending: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = hwd("export", FIRST[:4], "--as", kind, "--data", data, "--json")
+    assert said.status == 0, said.err
+    file = tmp_path / f"{FIRST}.{ending}"
+    assert said.json == {"file": str(file), "run": FIRST, "as": kind, "bytes": file.stat().st_size}
+    assert [*tmp_path.iterdir()] == [file], "no half of it is left beside"
+
+
+def test_lines_read_from_records_page_by_page_are_the_run(
+    hwd: Any, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hwd.cli.recorded.PAGE", 7)
+    assert hwd("export", FIRST, "--as", "jsonl", "--data", data, "-o", str(tmp_path / "x")).status == 0
+    lines = [json.loads(line) for line in (tmp_path / "x").read_bytes().splitlines()]
+    wanted = [json.loads(line) for line in RECORDED.read_bytes().splitlines()]
+    assert [one["kind"] for one in lines] == [one["kind"] for one in wanted]
+    assert lines == wanted
+
+
+def test_export_goes_into_a_pipe(data: str, places: Path) -> None:
+    command = [sys.executable, "-m", "hwd.cli", "export", FIRST, "--as", "csv", "--data", data, "-o", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stderr == ""
+    assert len([*csv.DictReader(io.StringIO(done.stdout))]) == 32
+
+
+def test_trace_is_not_written_to_a_terminal(data: str, places: Path) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "hwd.cli", "export", FIRST, "--as", "perfetto", "--data", data, "-o", "-"]
+        done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 2
+    assert "standard output is a terminal" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--as", "bluesky"), "it is not built yet. Use one of jsonl, csv, parquet, perfetto"),
+        (("--as", "excel"), "not a format. Use one of"),
+        (("--as", "csv", "-o", "-", "--json"), "both would be on standard output"),
+        (("--as", "csv", "-o", "/nowhere/x"), "/nowhere/x: cannot be written"),
+    ],
+)
+def test_bad_export_is_refused(hwd: Any, data: str, arguments: tuple[str, ...], why: str) -> None:
+    said = hwd("export", FIRST, "--data", data, *arguments)
+    assert said.status == 2
+    assert why in said.err
+
+
+def test_missing_library_says_how_to_install_it(
+    hwd: Any, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    said = hwd("export", FIRST, "--as", "parquet", "--data", data, "-o", str(tmp_path / "x"))
+    assert said.status == 2
+    assert "pip install '.[export]'" in said.err
+    assert not (tmp_path / "x").exists()
+
+
+def test_libraries_of_exports_are_not_loaded_by_other_commands() -> None:
+    script = "import sys; import hwd.cli.program; print(*sorted({'pyarrow', 'reportlab', 'perfetto', 'numpy'} & {*sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.strip() == ""
