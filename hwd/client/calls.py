@@ -1,6 +1,7 @@
 """Every call of the daemon, as a function that makes its `Call`: the one definition that both clients share."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -21,13 +22,16 @@ from hwd.client.kept import Kept, document_of
 from hwd_drivers.kit.documents import Document, Json
 
 if TYPE_CHECKING:
-    from hwd.client.timelines import Timelines
+    from hwd.client.timelines import MeasuredTimeline, Timelines
     from hwd.model.run import RunStatus
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
 DRIVE_S = 60.0
 """On top of what an apply waits for anyway."""
+
+OLDEST = "-.0"
+"""An id before all that the event stream keeps."""
 
 Fault = Mapping[str, Json]
 """One fault, as `hwd.model.fault` reads it: {"switch": "ocs1", "fault": "slow", "seconds": 0.5}."""
@@ -109,6 +113,18 @@ def roll_back(reconfiguration: str | None = None) -> Call[Applied]:
     return _drive(f"/api/v1/reconfigurations/{_part(reconfiguration or '-')}/rollback")
 
 
+def timeline(reconfiguration: str) -> "Call[MeasuredTimeline]":
+    """What was measured of one that has ended, as long as the event stream keeps it. Raises FailedError where there is none."""
+
+    def read(data: Any) -> "MeasuredTimeline":
+        from hwd.client.timelines import Timelines
+
+        return Timelines.of_documents(Kept.from_data(data).documents).of(reconfiguration)
+
+    query = {"kind": ("timeline",), "after": OLDEST}
+    return Call(method="GET", path="/api/v1/documents", query=query, read=read)
+
+
 # --- runs
 
 
@@ -120,6 +136,17 @@ def start_run(
     if due_wall_ns is not None:
         body["due_wall_ns"] = due_wall_ns
     return Call(method="POST", path="/api/v1/runs", body=body, read=Started)
+
+
+def start_playbook(
+    playbook: str | Path, *, parameters: Mapping[str, object] | None = None, due_wall_ns: int | None = None
+) -> Call[Started]:
+    """`start_run` of a file, or of the name of a playbook that hwd brings; what it includes goes with it."""
+    from hwd.client.playbook import read_playbook
+
+    defined = {key: str(value) for key, value in (parameters or {}).items()}
+    file, text = read_playbook(playbook, defined)
+    return start_run(text=text, file=file, parameters=defined, due_wall_ns=due_wall_ns)
 
 
 def runs() -> Call[list[RecordedRun]]:
@@ -138,7 +165,7 @@ def run_state(id: str) -> "Call[RunStatus]":
 
 
 def queue() -> "Call[list[RunStatus]]":
-    """Runs that wait or are under way, in the order of their start."""
+    """Runs that wait, in the order of their start."""
     return Call(method="GET", path="/api/v1/queue", read=lambda data: [_run_status(one) for one in data])
 
 

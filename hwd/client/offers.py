@@ -18,8 +18,10 @@ class Offers:
     apply_hash = Offered(calls.apply_hash)
     confirm = Offered(calls.confirm)
     roll_back = Offered(calls.roll_back)
+    timeline = Offered(calls.timeline)
 
     start_run = Offered(calls.start_run)
+    start_playbook = Offered(calls.start_playbook)
     runs = Offered(calls.runs)
     run = Offered(calls.run)
     run_state = Offered(calls.run_state)

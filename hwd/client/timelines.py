@@ -11,6 +11,7 @@ from typing import Any, Self
 from typing_extensions import override
 
 from hwd.client.shown import table
+from hwd.report.comparison import Comparison
 from hwd.report.load import RunReport, of_documents, run_of
 from hwd.report.quantity import bound, duration
 from hwd.report.stages import StageRow
@@ -120,6 +121,15 @@ class Timelines(tuple[MeasuredTimeline, ...]):
                 found.append(MeasuredTimeline.of(Timeline.from_data(document.data), virtual_time=virtual))
         return cls(found)
 
+    def of(self, reconfiguration: str) -> MeasuredTimeline:
+        """Raises FailedError where there is none of it."""
+        for one in self:
+            if one.reconfiguration == reconfiguration:
+                return one
+        raise FailedError(
+            f"reconfiguration {reconfiguration}: no timeline of it is kept. It moved nothing, has not ended, or was too long ago"
+        )
+
     @property
     def last(self) -> MeasuredTimeline:
         """Raises FailedError where there is none."""
@@ -179,6 +189,17 @@ class RunResult:
 
         return Stages(stage_table([self.report], by=by, compare_with=compare_with))
 
+    @property
+    def outcome(self) -> str | None:
+        """None while it goes on."""
+        return self.report.run.outcome
+
+    def compare(self, other: "RunResult") -> "RunComparison":
+        """How far the other's stages lie apart from these."""
+        from hwd.report.comparison import compare
+
+        return RunComparison(comparison=compare(self.report, other.report))
+
     def html(self) -> str:
         """The whole report, as one page."""
         from hwd.report.html import html
@@ -200,6 +221,28 @@ class RunResult:
             else MeasuredTimeline.of(middle, virtual_time=self.report.run.virtual_time)._repr_html_()
         )
         return f"<p>{self.report.run}</p>{drawn}{self.stages()._repr_html_()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunComparison:
+    """Two runs side by side, the second against the first."""
+
+    comparison: Comparison
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join([*self.comparison.remarks, *map(str, self.comparison.rows)])
+
+    @override
+    def __repr__(self) -> str:
+        runs = f"{self.comparison.first.run.id} and {self.comparison.second.run.id}"
+        return f"<comparison of {runs}, {len(self.comparison.rows)} stages>"
+
+    def _repr_html_(self) -> str:
+        from hwd.report.comparison_html import comparison_html
+
+        key = f"c-{self.comparison.first.run.id}-{self.comparison.second.run.id}"
+        return "".join(comparison_html(self.comparison, key=key))
 
 
 def _cells(link: LinkTimeline) -> tuple[str, ...]:

@@ -2,14 +2,14 @@
 
 import getpass
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from hwd.client import AsyncClient, Client
 from hwd.client.answers import Applied, HeldLease, Status, SwitchStatus
 from hwd.client.kept import Kept
 from hwd.client.timelines import RunResult, Timelines
-from hwd.config.shipped import shipped
 from hwd.testing.running import RunningLab
 from hwd_drivers.kit.errors import ConfigError, RefusedError
 
@@ -93,16 +93,20 @@ class Lab:
         )
 
     def run(self, playbook: str | Path, **parameters: object) -> RunResult:
-        """Run a playbook to its end: a file, the name of one that hwd brings, or its text. The run takes its own lease in place of the test's."""
-        file, text = _playbook(playbook)
-        defined = {key: str(value) for key, value in parameters.items()}
+        """Run a playbook to its end: a file, or the name of one that hwd brings. The run takes its own lease in place of the test's."""
+        with self.handed_over():
+            started = self.client.start_playbook(playbook, parameters=parameters)
+            self._follow(started.id)
+        return self.client.result(started.id)
+
+    @contextmanager
+    def handed_over(self) -> Generator[None]:
+        """The ports without the test's lease, for runs that take their own; it is taken anew at the end."""
         self.client.release_lease(self.lease.id)
         try:
-            started = self.client.start_run(text=text, file=file, parameters=defined)
-            self._follow(started.id)
+            yield
         finally:
             self.lease = self._take()
-        return self.client.result(started.id)
 
     def close(self) -> None:
         self.client.close()
@@ -153,19 +157,6 @@ class Lab:
 
 def _topology(links: Iterable[str]) -> str:
     return "\n".join(["topology: of-a-test", "links:", *(f"  - {link}" for link in links), ""])
-
-
-def _playbook(playbook: str | Path) -> tuple[str, str]:
-    """File and text."""
-    if isinstance(playbook, str) and "\n" in playbook:
-        return "playbook.yaml", playbook
-    path = Path(playbook)
-    if not path.is_file() and "/" not in str(playbook):
-        path = shipped("playbooks", str(playbook))
-    try:
-        return str(path.absolute()), path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{playbook}: cannot be read: {error.strerror}") from error
 
 
 def counts(status: Status) -> Mapping[str, int]:

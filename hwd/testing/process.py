@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 
 from hwd_drivers.kit.errors import FailedError
@@ -48,30 +47,33 @@ class Process:
 
 
 class Processes:
-    """Those of one rack: each ends with `stack`, the last one first."""
+    """Those of one rack. End them."""
 
-    def __init__(self, stack: ExitStack, folder: Path, environment: Mapping[str, str]) -> None:
-        self._stack = stack
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
         self._environment = environment
-        self._started: list[Process] = []
+        self._started: dict[str, Process] = {}
 
     def start(self, name: str, *arguments: str) -> None:
-        process = Process(self._folder / f"{name}.log", *arguments, environment=self._environment)
-        self._started.append(process)
-        self._stack.callback(process.end)
+        """In place of the one of this name, whose log it goes on with."""
+        if (before := self._started.pop(name, None)) is not None:
+            before.end()
+        self._started[name] = Process(self._folder / f"{name}.log", *arguments, environment=self._environment)
+
+    def end(self) -> None:
+        """The last one first."""
+        while self._started:
+            _, process = self._started.popitem()
+            process.end()
 
     def check(self) -> None:
         """Raises FailedError where one has ended."""
-        for process in self._started:
+        for process in self._started.values():
             process.check()
 
     @property
     def logs(self) -> tuple[Path, ...]:
-        return tuple(process.log for process in self._started)
-
-    def __bool__(self) -> bool:
-        return bool(self._started)
+        return tuple(process.log for process in self._started.values())
 
 
 def tail(log: Path, lines: int = WORDS) -> str:

@@ -17,7 +17,7 @@ from hwd.daemon.installed import load
 from hwd.daemon.launch import has_twins
 from hwd.testing.process import Processes, tail
 from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.kit.errors import BugError, LinkError
 
 UP_WITHIN_S = 30.0
 """For daemon, twins and agents to be there and their clocks aligned; 2 s on two idle cores."""
@@ -49,6 +49,7 @@ class RunningLab:
         self._url = url
         self._stack = stack
         self._processes: Processes | None = None
+        self._daemon: tuple[str, ...] = ()
 
     @classmethod
     def on_twins(cls, testbed: Path) -> Self:
@@ -58,11 +59,11 @@ class RunningLab:
             folder = _folder(stack)
             environment = {**_without_hwd(os.environ), "HWD_RUN_DIR": str(folder / "run")}
             lab = cls(stack, name=name, testbed=testbed, glass=False, twins=True, environment=environment)
-            lab._processes = Processes(stack, folder, environment)
+            lab._processes = Processes(folder, environment)
+            stack.callback(lab._processes.end)
             lab._processes.start("rack", "twin", "up", file)
-            data = str(folder / "data")
-            lab._processes.start("daemon", "serve", file, "--no-twin", "--data", data, "--http", "127.0.0.1:0")
-            lab._wait()
+            lab._daemon = ("serve", file, "--no-twin", "--data", str(folder / "data"), "--http", "127.0.0.1:0")
+            lab.start_daemon()
             lab.settle(UP_WITHIN_S)
             lab._stack = stack.pop_all()
         return lab
@@ -81,9 +82,10 @@ class RunningLab:
                 folder = _folder(stack)
                 if rack_of(loaded.name) is None:
                     stack.callback(_end_rack, loaded.name)
-                lab._processes = Processes(stack, folder, os.environ)
-                lab._processes.start("daemon", "serve", str(testbed.absolute()), "--http", "127.0.0.1:0")
-                lab._wait()
+                lab._processes = Processes(folder, os.environ)
+                stack.callback(lab._processes.end)
+                lab._daemon = ("serve", str(testbed.absolute()), "--http", "127.0.0.1:0")
+                lab.start_daemon()
                 lab.settle(UP_WITHIN_S, at_least=False)
             lab._stack = stack.pop_all()
         return lab
@@ -127,8 +129,11 @@ class RunningLab:
                     raise LinkError(f"lab: not settled within {within_s:g} s: {_missing(now)}")
                 threading.Event().wait(POLL_S)
 
-    def _wait(self) -> None:
-        """Until the daemon is there."""
+    def start_daemon(self) -> None:
+        """Start the daemon, or start it again after its death, and wait until it is there. Raises BugError where it is not ours."""
+        if self._processes is None:
+            raise BugError(f"lab {self.name}: its daemon was not started here")
+        self._processes.start("daemon", *self._daemon)
         due_ns = _clock.monotonic_ns() + round(UP_WITHIN_S * 1e9)
         while daemon_of(self.name, self.environment) is None:
             self.check()

@@ -17,6 +17,7 @@ OFFERED = {name: offer for name, offer in vars(Offers).items() if isinstance(off
 ARGUMENTS: Mapping[str, Any] = {
     "id": "k3v9",
     "run": "k3v9",
+    "reconfiguration": "k3v9",
     "lease": "k3v9",
     "hash": "0" * 12,
     "by": "me",
@@ -25,6 +26,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "for_s": 1.0,
     "text": "",
     "file": "x.yaml",
+    "playbook": "smoke",
     "fault": {"fault": "clear"},
 }
 """For what has no default."""

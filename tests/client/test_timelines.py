@@ -20,6 +20,14 @@ def test_a_figure_says_what_it_is(circuit: Circuit, timeline: TimelinesOfTest) -
     assert "h0.eth0<->h1.eth0" in turnaround_s.hwd_table.splitlines()[1]
 
 
+def test_a_timeline_is_had_by_its_reconfiguration(circuit: Circuit, lab: Lab) -> None:
+    made = circuit("h0.eth0 <-> h1.eth0")
+    circuit("h0.eth0 <-> h1.eth1")
+    assert lab.client.timeline(made.id).reconfiguration == made.id
+    with pytest.raises(FailedError, match="reconfiguration nobody: no timeline of it is kept"):
+        lab.client.timeline("nobody")
+
+
 def test_a_stage_that_is_not_known_is_never_zero(circuit: Circuit, timeline: TimelinesOfTest) -> None:
     """Mirrors that take no time leave no dark that anyone could see."""
     circuit("h0.eth0 <-> h1.eth0", "h0.eth1 <-> h1.eth1")
@@ -61,3 +69,12 @@ def test_the_result_of_a_run_has_its_stages_beside_the_papers(lab: Lab) -> None:
     assert "<svg" in result._repr_html_()
     assert result.html().startswith("<!doctype html>")
     assert lab.client.timelines(result.report.run.id) == result.timelines
+
+
+def test_two_runs_are_compared(lab: Lab) -> None:
+    first, second = lab.run("smoke"), lab.run("smoke", within_s=10)
+    compared = first.compare(second)
+    assert {row.topology for row in compared.comparison.rows} == {"pairs", "ring"}
+    assert "turnaround" in str(compared)
+    assert f"Run {second.report.run.id} against run {first.report.run.id}" in compared._repr_html_()
+    assert (first.outcome, second.outcome) == ("succeeded", "succeeded")
