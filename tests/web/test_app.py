@@ -11,6 +11,8 @@ from hwd_drivers.kit.errors import ConfigError, DeviceError, FailedError, LinkEr
 PAIR = "ocs1:1A-2B"
 PLAYBOOK = f"playbook: one\nshows: nothing\nsteps:\n  - apply: {{pairs: '{PAIR}'}}\n"
 
+SLOW = PLAYBOOK + "  - wait: {for_s: 0.3}\n" * 2 + "  - wait: {for_s: 300}\n"
+
 
 async def test_status_is_one_screen(desk: Any, client: Client) -> None:
     status = await desk.call(client.status)
@@ -164,6 +166,46 @@ async def test_an_aborted_run_says_by_whom(desk: Any, client: Client) -> None:
     assert "a test" in end["why"]
 
 
+async def test_runs_wait_pause_and_go_on_over_http(desk: Any, client: Client) -> None:
+    running = await desk.call(client.start_run, text=SLOW, file="/slow.yaml")
+    waiting = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
+    assert (running["state"], waiting["state"]) == ("running", "queued")
+    (queued,) = await desk.call(client.queue)
+    assert (queued.run, queued.waits_for) == (waiting["run"], (f"run {running['run']}",))
+    await desk.call(client.pause, running["run"][:5], by="ada")
+    with client.events(after=running["after"], kinds=["run.state"]) as events:
+        while (await desk.call(next, events)).document.data["state"] != "paused":
+            continue
+    status = await desk.call(client.run_state, running["run"])
+    assert (status.state, status.by) == ("paused", "ada")
+    assert (await desk.call(client.status))["runs"][0]["state"] == "paused"
+    await desk.call(client.resume, running["run"], by="ada")
+    await desk.call(client.abort, running["run"], by="ada")
+    await desk.daemon.service.wait_run(waiting["run"])
+    states = {run["id"]: run["state"] for run in await desk.call(client.runs)}
+    assert states == {running["run"]: "aborted", waiting["run"]: "succeeded"}
+    with pytest.raises(ConfigError, match="there is none"):
+        await desk.call(client.run_state, "nowhere")
+    with pytest.raises(RefusedError, match="not under way"):
+        await desk.call(client.pause, running["run"], by="ada")
+
+
+async def test_a_due_time_that_is_none_is_bad_input(desk: Any) -> None:
+    for due in (-1, 1 << 63, "soon", 1.5):
+        answer = await post(desk, "/api/v1/runs", {"text": PLAYBOOK, "file": "/one.yaml", "due_wall_ns": due})
+        assert (answer.status_code, answer.json()["exit_status"]) == (422, 2)
+    assert await desk.daemon.service.runs() == []
+
+
+async def test_faults_are_for_twins_that_are_there(desk: Any, client: Client) -> None:
+    with pytest.raises(ConfigError, match="no switch ocs7"):
+        await desk.call(client.fault, {"switch": "ocs7", "fault": "half"})
+    with pytest.raises(ConfigError, match="'explode' is no fault"):
+        await desk.call(client.fault, {"switch": "ocs1", "fault": "explode"})
+    with pytest.raises(LinkError, match="rack is not up"):
+        await desk.call(client.fault, {"switch": "ocs1", "fault": "half"})
+
+
 async def test_metrics_and_probes_are_there(desk: Any) -> None:
     metrics = await desk.call(httpx.get, f"{desk.url}/metrics")
     assert 'hwd_switch_up{switch="ocs1"} 1.0' in metrics.text
@@ -176,6 +218,9 @@ async def test_the_api_describes_itself(desk: Any) -> None:
     document = (await desk.call(httpx.get, f"{desk.url}/api/v1/openapi.json")).json()
     assert document["openapi"].startswith("3.")
     assert {"/api/v1/status", "/api/v1/plans", "/api/v1/events", "/metrics"} <= document["paths"].keys()
+    assert {"/api/v1/queue", "/api/v1/runs/{id}/state", "/api/v1/runs/{id}/pause"} <= document["paths"].keys()
+    body = document["components"]["schemas"]["RunBody"]["properties"]
+    assert {"text", "file", "parameters", "due_wall_ns"} == body.keys()
 
 
 async def test_a_foreign_host_name_is_turned_away(desk: Any) -> None:
