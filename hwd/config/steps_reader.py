@@ -26,7 +26,7 @@ WRITTEN_MAX = 10_000
 """Steps that sweeps and includes write out; repeats are not written out. Keeps the reading of any playbook under a few seconds."""
 EXAMPLE = "`wait: {for: ready, within_s: 15}`"
 
-_ITEMS: Mapping[str, type[BaseModel]] = {
+STEP_KINDS: Mapping[str, type[BaseModel]] = {
     next(field.alias or name for name, field in item.model_fields.items()): item for item in StepItem.__args__
 }
 """The kinds of steps, by the key that says which."""
@@ -226,13 +226,13 @@ def read_top(root: Node, parameters: Mapping[str, Value], reading: Reading) -> P
 
 def _kind(node: Node, where: Where, reading: Reading) -> str | None:
     keys = node.mapping()
-    kinds = [key for key in keys if key in _ITEMS]
+    kinds = [key for key in keys if key in STEP_KINDS]
     if not keys or (not kinds and len(keys) > 1):
-        reading.add(where, f"a step is one of {', '.join(_ITEMS)}, such as {EXAMPLE}")
+        reading.add(where, f"a step is one of {', '.join(STEP_KINDS)}, such as {EXAMPLE}")
         return None
     if not kinds:
         first = next(iter(keys))
-        reading.add((*where, first), f"no such step; {nearest(first, _ITEMS)}")
+        reading.add((*where, first), f"no such step; {nearest(first, STEP_KINDS)}")
         return None
     if len(kinds) > 1:
         reading.add(where, f"{' and '.join(kinds)} in one step; begin each with a dash")

@@ -184,7 +184,7 @@ class Lane:
             self._shared.tell(
                 "run.host",
                 host=action.port.host,
-                port=action.port.port,
+                port=str(action.port),
                 action=action.setting.value,
                 before=found.get("before"),
                 after=found.get("after"),
@@ -211,14 +211,15 @@ class Lane:
     def _assert(self, step: AssertStep) -> None:
         measured = self._figures(step.expression)
         scope = {**measured, **step.scope}
+        values = {name: scope[name] for name in step.expression.names if name in scope}
         try:
             held = step.expression.value(scope) is True
             why = "does not hold"
-        except UnknownError as error:
-            held, why = False, f"cannot be said ({error})"
+        except UnknownError:
+            unknown = ", ".join(name for name, value in values.items() if value is None)
+            held, why = False, f"cannot be said, since nothing that was measured says {unknown}"
         except ConfigError as error:
             held, why = False, f"cannot be calculated ({error})"
-        values = {name: scope[name] for name in step.expression.names if name in scope}
         self._shared.tell("run.assert", expression=step.expression.text, held=held, values=values)
         if not held:
             shown = ", ".join(f"{name} = {as_text(value)}" for name, value in values.items())

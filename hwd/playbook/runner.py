@@ -28,10 +28,10 @@ from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import BugError, FailedError, HwdError
 
-END_WITHIN_S = 4.8
+END_WITHIN_S = 4.6
 """For everything that a run leaves to be undone, so that an abort is over within 5 s."""
 CLEARED_WITHIN_S = 0.3
-"""For the twins to behave again before the switches are brought back; it takes a millisecond. What takes longer goes on beside that."""
+"""For the twins to behave again before anything is brought back; it takes a millisecond. What takes longer goes on beside that."""
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +103,8 @@ class Runner:
         self._dwell_s = total_dwell_s(playbook.steps)
         self._aborted_by: str | None = None
         self._task: asyncio.Task[None] | None = None
+        self._clearing: asyncio.Task[None] | None = None
+        self._stopped = False
 
     @property
     def ports(self) -> frozenset[str]:
@@ -127,7 +129,7 @@ class Runner:
         self._shared.started_ns = self._clock.monotonic_ns()
         self._task = asyncio.create_task(self._steps(), name=f"hwd:run/{self.id}")
         if self._aborted_by is not None:
-            self._task.cancel()
+            self._stop_once()
         fault: HwdError | None = None
         outcome, why = RunOutcome.SUCCEEDED, ""
         try:
@@ -156,8 +158,16 @@ class Runner:
         if self._aborted_by is not None:
             return  # it is on its way back already, and that must not be cut off
         self._aborted_by = by
-        if self._task is not None:
-            self._task.cancel()
+        if self._task is None:
+            return
+        if not self._shared.has_harmed:
+            self._stop_once()
+            return
+        self._clearing = self._start(
+            self._clear(), "clear"
+        )  # first, since what is under way is brought back as it is stopped
+        self._clearing.add_done_callback(lambda _: self._stop_once())
+        asyncio.get_running_loop().call_later(CLEARED_WITHIN_S, self._stop_once)
 
     def pause(self, by: str) -> None:
         """Stand still at the next border of two steps, in every branch for itself; leases stay as long as they have left now."""
@@ -179,12 +189,18 @@ class Runner:
                 f"run {self.id}: not done within {self.playbook.within_s:g} s; {self._shared.done} of {self.total_steps} steps were. Raise within_s of the playbook"
             ) from None
 
+    def _stop_once(self) -> None:
+        """A second time would cut the way back short."""
+        if self._task is not None and not self._stopped:
+            self._stopped = True
+            self._task.cancel()
+
     async def _undo(self, why: str) -> tuple[SafeState, list[str]]:
         """Twins behave, NIC ports are as before, nothing is under way, nothing is leased; returns also what could not be undone in time."""
         by_s = asyncio.get_running_loop().time() + END_WITHIN_S
         tasks: dict[str, asyncio.Task[None]] = {}
         if self._shared.has_harmed:
-            tasks["faults of twins"] = self._start(self._clear(), "clear")
+            tasks["faults of twins"] = self._clearing or self._start(self._clear(), "clear")
         if self._shared.has_set:
             tasks["settings of NIC ports"] = self._start(self._shared.hosts.put_back(self.id), "put-back")
         if "faults of twins" in tasks:

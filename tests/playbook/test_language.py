@@ -1,0 +1,379 @@
+"""What runs do beside driving switches one by one: branches, sweeps, asserts, faults, host settings, pauses, and how all of it ends."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hwd_agents.sources.settings import Setting
+
+from .conftest import CROSSED, STRAIGHT, Lab, RunLab, ends
+
+LEASE = "lease: {ports: all, for_s: 600}"
+ONE, OTHER = "ocs1:1A-3B,3A-1B", "ocs1:2A-4B,4A-2B"
+"""Two links of their own on one switch."""
+ABORT_WITHIN_S = 5.0
+
+
+def apply(what: str, ready_within_s: float | None = None) -> str:
+    ready = "" if ready_within_s is None else f", ready_within_s: {ready_within_s}"
+    return f'apply: {{pairs: "{what}"{ready}}}'
+
+
+def wait(within_s: float = 20) -> str:
+    return f"wait: {{for: ready, within_s: {within_s}}}"
+
+
+def at_once(**branches: list[str]) -> str:
+    listed = ", ".join(f"{name}: [{', '.join('{' + step + '}' for step in steps)}]" for name, steps in branches.items())
+    return f"parallel: {{{listed}}}"
+
+
+def left_nothing(lab: Lab) -> bool:
+    """No lease, no reconfiguration, no run."""
+    status = lab.service.status()
+    return not (status["leases"] or status["reconfigurations"] or status["runs"])
+
+
+async def record_of(lab: Lab, run: str) -> dict[str, Any]:
+    """When it has ended."""
+    await lab.service.wait_run(run)
+    return await lab.service.run(run)
+
+
+async def abort(lab: Lab, run: str) -> dict[str, Any]:
+    """Abort and check that it took no longer than it may."""
+    began_s = lab.now_s()
+    end = await lab.service.abort_run(run, by="ada")
+    assert lab.now_s() - began_s <= ABORT_WITHIN_S
+    return end
+
+
+def mtu(lab: Lab, port: str = "eth0") -> object:
+    """As the twin of h0 has it."""
+    return lab.world.rack.hosts["h0"].read_setting(port, Setting("mtu"), None)
+
+
+# --- branches
+
+
+def test_branches_on_one_switch_wait_for_their_links_at_the_same_time(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        began_s = lab.now_s()
+        assert (await lab.do(LEASE, apply(ONE, 20), apply(OTHER, 20)))["outcome"] == "succeeded"
+        one_by_one_s = lab.now_s() - began_s
+        await lab.do(apply("ocs1:none"))
+        await asyncio.sleep(10)
+        began_s = lab.now_s()
+        run = await lab.do(LEASE, at_once(left=[apply(ONE, 20)], right=[apply(OTHER, 20)]))
+        assert (run["outcome"], run["safe_state"]) == ("succeeded", "as-applied")
+        assert lab.now_s() - began_s < 0.75 * one_by_one_s
+        assert lab.light() == ends(f"{ONE},{OTHER.partition(':')[2]}")
+        steps = lab.told("run.step", run=run["id"], state="done")
+        assert [step["done"] for step in steps] == [1, 2, 3, 4, 5]
+        assert {step["branch"] for step in steps} == {"", "left", "right"}
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_branches_have_leases_of_their_own_and_give_them_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        left = ["lease: {ports: [ocs1.1, ocs1.3], for_s: 60}", apply(ONE, 20)]
+        right = ["lease: {ports: [ocs1.2, ocs1.4], for_s: 60}", apply(OTHER, 20), "wait: {for_s: 30}"]
+        run = await lab.start(at_once(left=left, right=right))
+        await lab.until("reconfiguration.state", state="waiting")
+        assert sorted(map(str, (lease["ports"] for lease in lab.service.leases()))) == [
+            "['ocs1.1', 'ocs1.3']",
+            "['ocs1.2', 'ocs1.4']",
+        ]
+        await lab.until("lease.released")
+        assert [lease["ports"] for lease in lab.service.leases()] == [["ocs1.2", "ocs1.4"]]
+        assert (await record_of(lab, run))["outcome"] == "succeeded"
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_branch_that_fails_stops_the_others_and_all_goes_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(CROSSED))
+        left = [apply(ONE), "wait: {for_s: 60}"]
+        run = await lab.do(at_once(left=left, right=["wait: {for_s: 1}", "assert: 1 > 2"]))
+        assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
+        assert run["why"] == "failed: assert 1 > 2: does not hold; no figure in it"
+        assert lab.light() == ends(CROSSED)
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("state", ["journaled", "driving", "read-back", "waiting"])
+def test_abort_of_branches_brings_all_of_them_back(run_lab: RunLab, state: str) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(CROSSED))
+        run = await lab.start(LEASE, apply("ocs1:none"), at_once(left=[apply(ONE, 20)], right=[apply(OTHER, 20)]))
+        await lab.until("run.step", branch="left", state="started")
+        await lab.until("reconfiguration.state", state=state)
+        end = await abort(lab, run)
+        assert (end["outcome"], end["safe_state"]) == ("aborted", "before-apply")
+        assert lab.light() == []
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_branches_within_branches_and_after_each_other(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        inner = at_once(a=["note: a"], b=["note: b"])
+        steps = at_once(left=[inner, apply(ONE)], right=[f"repeat: {{times: 2}}, steps: [{apply(OTHER)}]"])
+        run = await lab.do(steps, "note: between", steps)
+        assert run["outcome"] == "succeeded"
+        branches = [step["branch"] for step in lab.told("run.step", state="done")]
+        assert sorted(branches) == sorted(["", *["left/a", "left/b", "left", "right", "right"] * 2])
+
+    run_lab(test)
+
+
+# --- sweeps, notes, asserts
+
+
+def test_sweep_tells_its_values_with_every_step(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.do(
+            '{sweep: {a: [1, 2]}, steps: [{sweep: {b: [x, y]}, steps: [note: "{{ a }}{{ b }}"]}, note: after]}',
+            "note: z",
+        )
+        assert run["outcome"] == "succeeded"
+        assert [note["text"] for note in lab.told("run.note")] == ["1x", "1y", "after", "2x", "2y", "after", "z"]
+        assert [step["sweep"] for step in lab.told("run.step", state="done")] == [
+            *({"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 1}),
+            *({"a": 2, "b": "x"}, {"a": 2, "b": "y"}, {"a": 2}),
+            {},
+        ]
+
+    run_lab(test)
+
+
+def test_asserts_and_notes_know_what_was_measured(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.do(
+            apply(STRAIGHT, 20),
+            "assert: last.links == 2 and last.ready == 2 and last.moves == 4 and last.turnaround.n == 2",
+            "assert: last.control.n == 1 and last.what == 'ocs1:1A-3B,3A-1B,2A-4B,4A-2B' and last.outcome == 'confirmed'",
+            apply(CROSSED, 20),
+            "assert: run.applies == 2 and run.turnaround.n == 4 and run.turnaround.max_s >= last.turnaround.max_s",
+            "assert: run.breaches == 0 and 0 < last.firmware.min_s <= last.firmware.median_s <= last.firmware.max_s",
+            "note: 'took {{ round(last.turnaround.max_s, 6) }} s, p95 {{ run.turnaround.p95_s }}'",
+            apply(CROSSED, 20),
+            "assert: last.turnaround.n == 0 and last.moves == 0 and last.ready == 2",
+            "assert: run.seconds > 3",
+        )
+        assert (run["outcome"], run["why"]) == ("succeeded", "")
+        longest_s = max(
+            stage["seconds"]
+            for link in lab.told("timeline")[1]["links"]
+            for stage in link["stages"]
+            if stage["name"] == "turnaround"
+        )
+        assert lab.told("run.note")[0]["text"] == f"took {round(longest_s, 6):.9g} s, p95 unknown"
+        assert lab.told("run.assert")[-1]["held"] is True
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize(
+    ("steps", "why", "values"),
+    [
+        ([apply(STRAIGHT), "assert: last.moves == n"], "does not hold; last.moves = 4, n = 3", {"last.moves": 4, "n": 3}),
+        (["assert: last.ready == 0"], "cannot be said, since nothing that was measured says last.ready; last.ready = unknown", {"last.ready": None}),
+        ([apply(STRAIGHT), "assert: last.turnaround.p99_s < 3"], "p99_s = unknown", {"last.turnaround.p99_s": None}),
+        (["assert: 1 / (n - 3) > 0"], "cannot be calculated", {"n": 3}),
+    ],
+)  # fmt: skip
+def test_assert_that_does_not_hold_fails_the_run_with_its_figures(
+    run_lab: RunLab, steps: list[str], why: str, values: dict[str, Any]
+) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start(LEASE, *steps, "note: never", parameters="{n: 3}")
+        record = await record_of(lab, run)
+        assert (record["outcome"], record["safe_state"]) == ("failed", "as-applied")
+        assert record["why"].startswith("failed: assert ")
+        assert why in record["why"]
+        [told] = lab.told("run.assert")
+        assert (told["held"], told["values"]) == (False, values)
+        assert lab.told("run.ended")[-1]["exit_status"] == 1
+        assert lab.told("run.note") == []
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.do(apply(STRAIGHT), "wait: {for_s: 15}", wait(within_s=0.2))
+        assert run["outcome"] == "succeeded"
+        run_id = await lab.start("wait: {for_s: 3600}")
+        await lab.until("run.step", state="started", step=1, run=run_id)
+        began_s = lab.now_s()
+        await abort(lab, run_id)
+        assert lab.now_s() - began_s < 0.1
+
+    run_lab(test)
+
+
+def test_expected_time_counts_waits_for_a_time(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do("repeat: {times: 3}, steps: [wait: {for_s: 10}]".join("{}"))
+        left_s = [step["expected_s"] for step in lab.told("run.step", state="done")]
+        assert left_s == [20, 10, 0]
+
+    run_lab(test)
+
+
+def test_run_that_takes_longer_than_it_may_fails_and_goes_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        text = f"playbook: t\nwithin_s: 1\nsteps:\n  - {apply(CROSSED)}\n  - {wait()}\n"
+        run = str((await lab.service.start_run(text=text, file="t.yaml", parameters={}))["run"])
+        record = await record_of(lab, run)
+        assert (record["outcome"], record["safe_state"]) == ("failed", "before-apply")
+        assert "not done within 1 s; 1 of 2 steps were" in record["why"]
+        assert lab.light() == ends(STRAIGHT)
+
+    run_lab(test)
+
+
+# --- faults of twins and settings of hosts
+
+
+SLOW = "fault: {switch: ocs1, fault: slow, seconds: 0.5}"
+SMALL = "host: {ports: h0.eth0, set: {mtu: 1400}}"
+
+
+@pytest.mark.parametrize("end", ["succeeded", "failed", "aborted"])
+def test_faults_and_settings_are_undone_at_every_end(run_lab: RunLab, end: str) -> None:
+    async def test(lab: Lab) -> None:
+        last = {"succeeded": "wait: {for_s: 1}", "failed": "assert: 1 > 2", "aborted": "wait: {for_s: 60}"}[end]
+        run = await lab.start(LEASE, SLOW, SMALL, "note: set", last)
+        await lab.until("run.note")
+        assert (lab.faults().slow_s, mtu(lab), mtu(lab, "eth1")) == (0.5, 1400, 1500)
+        if end == "aborted":
+            await abort(lab, run)
+        assert (await record_of(lab, run))["outcome"] == end
+        assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
+        assert [one["fault"]["fault"] for one in lab.told("run.fault")] == ["slow", "clear"]
+        changes = [(one["host"], one["port"], one["action"]) for one in lab.told("run.host")]
+        assert changes == [("h0", "h0.eth0", "mtu"), ("h0", "h0.eth0", "put-back")]
+        assert lab.told("run.host")[0]["before"] != lab.told("run.host")[0]["after"]
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_slow_switch_is_quick_again_on_the_way_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        run = await lab.start("fault: {switch: ocs1, fault: slow, seconds: 1.5}", apply(CROSSED))
+        await lab.until("reconfiguration.state", state="driving")
+        end = await abort(lab, run)
+        assert end["safe_state"] == "before-apply"
+        assert lab.light() == ends(STRAIGHT)
+
+    run_lab(test)
+
+
+def test_settings_of_a_host_whose_agent_is_away_are_put_back_when_it_is_there(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start(LEASE, SMALL, "note: set", "wait: {for_s: 5}")
+        await lab.until("run.note")
+        lab.world.kill("agent h0")
+        record = await record_of(lab, run)
+        assert (record["outcome"], record["safe_state"]) == ("failed", "as-applied")
+        assert "settings of NIC ports: not undone" in record["why"]
+        assert mtu(lab) == 1400
+        lab.world.start_agent("h0")
+        await lab.until("run.host", action="put-back")
+        assert mtu(lab) == 1500
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("step", [SLOW, SMALL, "fault: {port: h0.eth0, fault: unplug}", "fault: {fault: clear}"])
+def test_ports_of_another_lease_are_neither_harmed_nor_set(run_lab: RunLab, step: str) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.take_lease(holder="ada", ports=["h0.eth0", "ocs1.7"], for_s=600)
+        run = await lab.do(step)
+        assert (run["outcome"], run["safe_state"]) == ("failed", "as-applied")
+        assert "leased to ada" in run["why"]
+        assert lab.told("run.ended")[-1]["exit_status"] == 3
+        assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
+
+    run_lab(test)
+
+
+# --- pause
+
+
+def test_paused_run_stands_at_a_border_with_its_lease_and_goes_on(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start("lease: {ports: all, for_s: 20}", apply(STRAIGHT), wait(), apply(CROSSED, 20))
+        await lab.until("reconfiguration.state", state="waiting")
+        lab.service.pause_run(run, by="ada")
+        await lab.until("run.paused", by="ada")
+        done = len(lab.told("run.step", state="done"))
+        await asyncio.sleep(300)
+        assert len(lab.told("run.step", state="done")) == done == 3
+        [lease] = lab.service.leases()
+        assert 5 < float(str(lease["left_s"])) < 20
+        lab.service.resume_run(run, by="ada")
+        assert (await record_of(lab, run))["outcome"] == "succeeded"
+        assert lab.light() == ends(CROSSED)
+        assert [one["branch"] for one in lab.told("run.resumed")] == [""]
+
+    run_lab(test)
+
+
+def test_paused_branches_keep_the_lease_around_them(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        branches = at_once(left=[apply(ONE, 20), "note: a"], right=["wait: {for_s: 2}", apply(OTHER, 20), "note: b"])
+        run = await lab.start("lease: {ports: all, for_s: 20}", branches)
+        await lab.until("reconfiguration.state", state="waiting")
+        lab.service.pause_run(run, by="ada")
+        await asyncio.sleep(200)
+        assert sorted(one["branch"] for one in lab.told("run.paused")) == ["left", "right"]
+        assert len(lab.service.leases()) == 1
+        lab.service.resume_run(run, by="ada")
+        assert (await record_of(lab, run))["outcome"] == "succeeded"
+
+    run_lab(test)
+
+
+def test_lease_that_is_kicked_during_a_pause_is_not_taken_again(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start("lease: {ports: all, for_s: 20}", "note: a", "wait: {for_s: 1}", apply(STRAIGHT))
+        await lab.until("run.note")
+        lab.service.pause_run(run, by="ada")
+        await lab.until("run.paused")
+        [lease] = lab.service.leases()
+        await lab.service.release_lease(str(lease["lease"]), kick=True)
+        await asyncio.sleep(60)
+        lab.service.resume_run(run, by="ada")
+        assert (await record_of(lab, run))["why"].startswith("refused: lease ")
+
+    run_lab(test)
+
+
+def test_paused_run_can_be_aborted(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        run = await lab.start(LEASE, apply(CROSSED), "wait: {for_s: 1}", wait())
+        await lab.until("run.step", state="started", step=3)
+        lab.service.pause_run(run, by="ada")
+        await lab.until("run.paused")
+        end = await abort(lab, run)
+        assert (end["outcome"], end["safe_state"]) == ("aborted", "before-apply")
+        assert lab.light() == ends(STRAIGHT)
+        assert left_nothing(lab)
+
+    run_lab(test)
