@@ -82,6 +82,8 @@ class Settings:
             if back:
                 self._journal.remove(back)
                 self._on_change()
+                words = ", ".join(f"{held.port} {held.setting}" for held in back)
+                _log.info("put back what run %s had set: %s", run, words)
             told = [{"port": held.port, "setting": held.setting, "state": held.before} for held in back]
             return {"back": told, "left": left}
 
