@@ -152,7 +152,7 @@ def runs(url: Url = None, data: Data = None, json: Json = False) -> None:
     else:
         output.say("no runs")
     if waiting:
-        output.say(f"{plural(waiting, 'more')} in the queue: hwd queue")
+        output.say(f"{waiting} more in the queue: hwd queue")
     output.data([short(run) for run in found])
 
 

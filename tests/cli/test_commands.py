@@ -163,6 +163,36 @@ def test_ctrl_c_aborts_the_run(hwd: Any, playbook: str) -> None:
     assert not hwd("status", "--json").json["runs"]
 
 
+def test_runs_are_queued_paused_resumed_and_taken_out(hwd: Any, playbook: str, tmp_path: Path) -> None:
+    slow = tmp_path / "slow.yaml"
+    slow.write_text(PLAYBOOK + "  - wait: {for_s: 0.3}\n" * 3)
+    assert hwd("queue").out == "no run waits\n"
+    running = hwd("run", str(slow), "--detach", "--json").json
+    waiting = hwd("run", playbook, "--queue", "--json").json
+    late = hwd("run", playbook, "--in", "3600", "--detach", "--json").json
+    assert [run["state"] for run in (running, waiting, late)] == ["running", "queued", "queued"]
+    rows = hwd("queue").out.splitlines()
+    assert f"run {running['run']}" in rows[1]
+    assert "its due time" in rows[2]
+    assert "2 more in the queue: hwd queue" in hwd("runs").out
+    paused = hwd("pause", running["run"][:5], "--json").json
+    assert paused["run"] == running["run"]
+    assert hwd("runs", "--json").json[0]["state"] in ("running", "paused")
+    assert hwd("resume", running["run"]).out == f"run {running['run']} goes on\n"
+    assert hwd("abort", late["run"], "--json").json["outcome"] == "aborted"
+    assert hwd("run", playbook, "--json").json["outcome"] == "succeeded", "it waits for those before it"
+    assert {run["state"] for run in hwd("runs", "--json").json[:3]} == {"succeeded", "aborted"}
+    assert hwd("pause", running["run"]).status == 3
+
+
+def test_a_start_that_is_no_time_is_bad_input(hwd: Any, playbook: str) -> None:
+    for arguments in (("--at", "soon"), ("--at", "2020-01-01 10:00"), ("--in", "-1"), ("--in", "1", "--at", "22:30")):
+        said = hwd("run", playbook, *arguments)
+        assert said.status == 2, arguments
+        assert "--" in said.err
+    assert hwd("queue").out == "no run waits\n"
+
+
 def test_a_reader_that_has_enough_is_no_error() -> None:
     command = f"{sys.executable} -m hwd.cli watch --after 0 --json | head -1"
     ended = subprocess.run(

@@ -1,0 +1,48 @@
+"""What --at means: the next such time of this machine's own clock."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from hwd.cli.experiments import due_at
+from hwd_drivers.kit.errors import ConfigError
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+NOW_NS = round(NOON.timestamp() * 1e9)
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    import time
+
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("22:30", datetime(2026, 11, 21, 22, 30, tzinfo=UTC)),
+        ("11:59", datetime(2026, 11, 22, 11, 59, tzinfo=UTC)),
+        ("12:00:00", datetime(2026, 11, 22, 12, 0, tzinfo=UTC)),
+        ("2027-01-10 22:30", datetime(2027, 1, 10, 22, 30, tzinfo=UTC)),
+        ("2027-01-10T22:30:05", datetime(2027, 1, 10, 22, 30, 5, tzinfo=UTC)),
+    ],
+)
+def test_time_is_read(text: str, due: datetime) -> None:
+    assert due_at(text, NOW_NS) == round(due.timestamp() * 1e9)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "25:00", "2027-13-01 10:00", "22:30 tomorrow"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="write it as 22:30"):
+        due_at(text, NOW_NS)
+
+
+def test_what_is_over_is_refused() -> None:
+    with pytest.raises(ConfigError, match="is over; it is 2026-11-21 12:00:00 now"):
+        due_at("2026-11-21 11:00", NOW_NS)
