@@ -98,11 +98,11 @@ class Playbook:
 
 
 class LoadedPlaybook(NamedTuple):
-    """`playbook` is None where a problem is more than a warning. `files`: the texts of those that it names, by name."""
+    """`playbook` is None where a problem is more than a warning. `files`: the texts of those that it names, None where one cannot be read."""
 
     playbook: Playbook | None
     problems: tuple[Problem, ...]
-    files: Mapping[str, str]
+    files: Mapping[str, str] | None
 
     def require(self) -> Playbook:
         """Raises ConfigError with all problems, a line each."""
@@ -127,10 +127,14 @@ def load_playbook_text(
 
 
 def bundle_playbook(path: str | Path, overrides: Mapping[str, Value] | None = None) -> str:
-    """The text of a playbook with those of all files that it names, ready to be sent and recorded. Raises ConfigError with all problems that show without
-    a testbed."""
+    """The text of a playbook with those of all files that it names, ready to be sent and recorded.
+
+    Raises ConfigError where one of them cannot be read; all other problems are left to who reads it against a testbed.
+    """
     loaded = load_playbook(path, overrides)
-    loaded.require()
+    if loaded.files is None:
+        loaded.require()
+    assert loaded.files is not None
     text = Path(path).read_text(encoding="utf-8-sig")
     root = parse_tree(text.encode(), file=str(path)).root
     already = root.child("files") if root else None
@@ -141,7 +145,7 @@ def _load(
     reading: Reading, overrides: Mapping[str, Value], testbed: Testbed | None, *, folder: Path | None
 ) -> LoadedPlaybook:
     if reading.root is None:
-        return LoadedPlaybook(None, reading.in_order(), {})
+        return LoadedPlaybook(None, reading.in_order(), None)
     root = reading.root
     parameters = settle(reading, root, overrides)
     top = read_top(root, parameters, reading)
@@ -164,7 +168,7 @@ def _load(
         )
     problems = (*reading.in_order(), *(problem for other in reader.readings for problem in other.in_order()))
     if top is None or not all(problem.warning for problem in problems):
-        return LoadedPlaybook(None, problems, files.used)
+        return LoadedPlaybook(None, problems, files.used if files.complete else None)
     playbook = Playbook(
         name=top.playbook,
         shows=top.shows,

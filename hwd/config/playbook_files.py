@@ -24,6 +24,8 @@ class PlaybookFiles:
     sent: Mapping[str, str]
     folder: Path | None
     used: dict[str, str] = field(default_factory=dict)
+    complete: bool = True
+    """Whether all that was asked for could be had."""
 
     def name_of(self, includer: str, file: str) -> str:
         """The name of a file that another one names, relative to itself. Raises ConfigError."""
@@ -34,7 +36,11 @@ class PlaybookFiles:
     def text(self, name: str) -> str:
         """Raises ConfigError where it cannot be had."""
         if name not in self.used:
-            self.used[name] = self._text(name)
+            try:
+                self.used[name] = self._text(name)
+            except ConfigError:
+                self.complete = False
+                raise
         return self.used[name]
 
     def path_of(self, name: str) -> str:

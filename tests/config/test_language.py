@@ -198,6 +198,19 @@ def test_bundled_playbook_stands_by_itself(read: Read, tmp_path: Path, opus: Tes
         load_playbook_text(path.read_text(), file="/nowhere/p.yaml", testbed=opus)
 
 
+def test_bundle_leaves_problems_to_the_reader_but_needs_every_file(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    (tmp_path / "i.yaml").write_text("playbook: i\nsteps: [aply: {}]\n")
+    path.write_text(HEAD + "  - include: {file: i.yaml}\n  - nte: x\n")
+    with pytest.raises(ConfigError, match=r"p\.yaml:5: .*no such step[^\0]*i\.yaml:2: .*no such step"):
+        load_playbook_text(bundle_playbook(path), file="p.yaml")
+    path.write_text(HEAD + "  - include: {file: j.yaml}\n  - nte: x\n")
+    with pytest.raises(ConfigError, match=r"p\.yaml:4: .*j\.yaml: cannot be read[^\0]*p\.yaml:5: "):
+        bundle_playbook(path)
+    with pytest.raises(ConfigError, match=r"p2\.yaml:1: cannot be read: No such file"):
+        bundle_playbook(tmp_path / "p2.yaml")
+
+
 def test_playbook_in_braces_cannot_carry_files(tmp_path: Path) -> None:
     (tmp_path / "i.yaml").write_text("playbook: i\nsteps: [note: x]\n")
     path = tmp_path / "p.yaml"
