@@ -2,6 +2,7 @@
 
 import getpass
 import socket
+import threading
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,15 +11,18 @@ from hwd.client import AsyncClient, Client
 from hwd.client.answers import Applied, HeldLease, Status, SwitchStatus
 from hwd.client.kept import Kept
 from hwd.client.timelines import RunResult, Timelines
-from hwd.testing.running import RunningLab
-from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd.testing.running import POLL_S, RunningLab
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
 
 LEASE_S = 600.0
 """A test that lasts longer says so: @pytest.mark.hwd_lease(for_s=3600)."""
 READY_WITHIN_S = 20.0
 """The slowest NICs known take some 10 s."""
-SETTLE_S = 15.0
+BACK_WITHIN_S = 15.0
 """For a switch whose sessions were cut to be back: attempts are at most some seconds apart."""
+
+_clock = SystemClock()
 
 
 class Lab:
@@ -40,7 +44,7 @@ class Lab:
         try:
             self.since = self.client.documents().last
             self.lease: HeldLease = self._take()
-            self._before = {switch.name: switch.crossconnects for switch in self.client.switches()}
+            self._before = {switch.name: switch.crossconnects for switch in self.client.switches() if switch.up}
         except BaseException:
             self.client.close()
             raise
@@ -118,9 +122,10 @@ class Lab:
                 f"lease {self.lease.id}: not in force at the end of the test, so that its crossconnects were not put back. It ends after {self._for_s:g} s, or was taken away; @pytest.mark.hwd_lease(for_s=3600) asks for a longer one"
             )
         try:
-            if any(switch.up is False for switch in self.client.switches()):
-                self.running.settle(SETTLE_S, at_least=False)
-            self._put_back()
+            for one in self.client.reconfigurations():
+                if one["lease"] == self.lease.id:
+                    self.client.roll_back(one.id)
+            self._put_back(self._switches())
         finally:
             self.client.release_lease(self.lease.id)
 
@@ -133,14 +138,28 @@ class Lab:
             self.client.abort(run, by=self.holder)
             raise
 
-    def _put_back(self) -> None:
-        for switch in self.client.switches():
-            if switch.up and (wanted := self._as_before(switch)) is not None:
+    def _switches(self) -> list[SwitchStatus]:
+        """Those that were there at the beginning; raises LinkError where one does not come back."""
+        due_ns = _clock.monotonic_ns() + round(BACK_WITHIN_S * 1e9)
+        while True:
+            switches = [switch for switch in self.client.switches() if switch.name in self._before]
+            away = ", ".join(str(switch) for switch in switches if not switch.up)
+            if not away:
+                return switches
+            if _clock.monotonic_ns() > due_ns:
+                raise LinkError(
+                    f"{away}: not back within {BACK_WITHIN_S:g} s; the crossconnects of the test were not put back"
+                )
+            threading.Event().wait(POLL_S)
+
+    def _put_back(self, switches: Iterable[SwitchStatus]) -> None:
+        for switch in switches:
+            if (wanted := self._as_before(switch)) is not None:
                 self.client.apply(what=wanted, mode="overwrite", lease=self.lease.id)
 
     def _as_before(self, switch: SwitchStatus) -> str | None:
         """What to apply, so that ours are as before and those of others stay; None where all is so."""
-        now, before = set(switch.crossconnects), set(self._before.get(switch.name, ()))
+        now, before = set(switch.crossconnects), set(self._before[switch.name])
         ours = {one for one in now | before if self._is_ours(switch.name, one)}
         wanted = (now - ours) | (before & ours)
         if wanted == now:

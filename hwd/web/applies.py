@@ -145,6 +145,7 @@ def under_way(one: Reconfiguration) -> dict[str, Json]:
         "run": one.run,
         "what": one.plan.what,
         "hash": one.plan.hash,
+        "lease": one.plan.lease,
         "state": one.state,
         "outcome": one.outcome,
         "why": one.why,

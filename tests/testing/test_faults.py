@@ -4,7 +4,7 @@ import pytest
 
 from hwd.testing.given import Circuit, Fault, TimelinesOfTest
 from hwd.testing.lab import Lab
-from hwd_drivers.kit.errors import ConfigError, DeviceError, NotReadyError
+from hwd_drivers.kit.errors import ConfigError, DeviceError, LinkError, NotReadyError
 
 
 def test_a_denial_is_the_switchs_own(circuit: Circuit, fault: Fault) -> None:
@@ -29,6 +29,19 @@ def test_a_link_that_does_not_come_up_is_taken_back(circuit: Circuit, fault: Fau
     with pytest.raises(NotReadyError, match=r"h0\.eth0"):
         circuit("h0.eth0 <-> h1.eth0", ready_within_s=0.5)
     assert lab.status().links == {}
+
+
+def test_a_switch_that_ends_its_sessions_is_waited_for(circuit: Circuit, fault: Fault, lab: Lab) -> None:
+    """So that what was made on it can be put back."""
+    circuit("ocs1:5A-6B", ready_within_s=None)
+    fault("refuse", switch="ocs1", on=True)
+    fault("reset", switch="ocs1")
+    with pytest.raises(LinkError, match="ocs1"):
+        circuit("ocs1:7A-8B", ready_within_s=None)
+
+
+def test_and_nothing_of_it_is_left(lab: Lab) -> None:
+    assert [switch.crossconnects for switch in lab.client.switches()] == [()]
 
 
 def test_what_is_no_fault_or_no_subject_is_refused(fault: Fault) -> None:

@@ -55,6 +55,35 @@ def test_what_was_there_before_comes_back(session: Session, client: Client) -> N
         client.apply(what="ocs1:none")
 
 
+def test_what_awaits_a_confirm_is_rolled_back_with_the_test(session: Session, client: Client) -> None:
+    result = session("""
+        def test_it(lab):
+            assert lab.apply("ring rail=0", confirm_within_s=300).state == "awaiting-confirm"
+
+        def test_after(lab):
+            assert lab.status().reconfigurations == ()
+            assert lab.status().links == {}
+    """)
+    result.assert_outcomes(passed=2)
+    assert client.status().settled
+
+
+def test_a_running_daemon_of_the_testbed_is_used_and_left(
+    pytester: pytest.Pytester, hwd_running: RunningLab, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hwd_running.testbed is not None
+    monkeypatch.setenv("HWD_RUN_DIR", hwd_running.environment["HWD_RUN_DIR"])
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    pytester.makepyfile(f"""
+        def test_it(lab, fault):
+            assert lab.glass
+            assert lab.client.url == "{client.url}"
+            fault("slow", switch="ocs1", seconds=0.01)
+    """)
+    pytester.runpytest_inprocess("--hwd-lab", str(hwd_running.testbed)).assert_outcomes(passed=1)
+    assert client.status().settled
+
+
 def test_a_lease_of_a_part_leaves_the_rest_to_others(session: Session, client: Client) -> None:
     """What others did meanwhile on their ports stays."""
     other = client.take_lease(holder="other", ports=["ocs1.5", "ocs1.6"], for_s=60)
