@@ -11,6 +11,7 @@ from pathlib import Path
 
 import typer
 
+from hwd.config.playbook import bundle_playbook
 from hwd.daemon.installed import load
 from hwd.sim.world import START_WALL_NS, World
 from hwd_drivers.kit.clock import SystemClock
@@ -32,7 +33,8 @@ def main() -> int:
 
 async def _run(arguments: argparse.Namespace) -> str:
     testbed = load(arguments.testbed).require()
-    text = arguments.playbook.read_text(encoding="utf-8")
+    parameters = dict(pair.split("=", 1) for pair in arguments.define)
+    text = bundle_playbook(arguments.playbook, parameters)
     world = World(
         testbed,
         arguments.testbed.read_text(encoding="utf-8"),
@@ -43,7 +45,6 @@ async def _run(arguments: argparse.Namespace) -> str:
         sinks=[_tell],
     )
     async with world:
-        parameters = dict(pair.split("=", 1) for pair in arguments.define)
         return await world.run_playbook(text, file=str(arguments.playbook), parameters=parameters)
 
 
