@@ -71,3 +71,13 @@ def test_same_seed_draws_the_same() -> None:
 def test_unknown_timing_is_refused_with_those_that_exist() -> None:
     with pytest.raises(ConfigError, match=r"'cx7'.*opus-cx6dx, mfabric-cx6, ideal"):
         nic_timing("cx7")
+
+
+def test_negotiation_leads_to_the_other_timing_of_the_same_nic_and_back() -> None:
+    for timing in NIC_TIMINGS.values():
+        if timing.other is None or timing.other == timing.name:
+            continue
+        other = nic_timing(timing.other)
+        assert other.autoneg is not timing.autoneg
+        assert other.other == timing.name
+    assert nic_timing("opus-cx6dx").other == "opus-cx6dx-autoneg"

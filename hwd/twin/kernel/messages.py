@@ -28,6 +28,7 @@ _REPLACE: Final = netlink.NLM_F_CREATE | netlink.NLM_F_REPLACE
 _IFLA_INFO_KIND: Final = 1
 _IFLA_INFO_DATA: Final = 2
 _VETH_INFO_PEER: Final = 1
+_LONGEST: Final = 65_535  # ETH_MAX_MTU, what a veth takes at most
 
 _TC_MESSAGE: Final = struct.Struct("=BxxxiIII")  # struct tcmsg: family, ifindex, handle, parent, info
 _TCA_KIND: Final = 1
@@ -60,7 +61,7 @@ _RTN_UNICAST: Final = 1
 def add_pair(
     *, near: str, near_index: int, far: str, far_index: int, far_namespace: int, address: bytes, mtu: int, says: str
 ) -> Request:
-    """A veth pair: `near` here, `far` in another namespace and with a hardware address, both down.
+    """A veth pair: `near` here, `far` in another namespace and with a hardware address and an MTU, both down. `near` is a fibre: it takes packets of any length.
 
     Different indexes are what makes the kernel tell each carrier change at once (link_watch.c compares them).
     """
@@ -77,7 +78,7 @@ def add_pair(
     payload = (
         netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, near_index, 0, 0)
         + encode_text(netlink.IFLA_IFNAME, near)
-        + encode_u32(netlink.IFLA_MTU, mtu)
+        + encode_u32(netlink.IFLA_MTU, _LONGEST)
         + encode_attribute(netlink.IFLA_LINKINFO, kind)
     )
     return Request(says=says, type=netlink.RTM_NEWLINK, flags=_CREATE, payload=payload)

@@ -126,3 +126,17 @@ def test_offset_and_drift_are_exact() -> None:
 def test_clock_that_would_stand_still_is_refused() -> None:
     with pytest.raises(ValueError, match=r"drift_ppm: -1000000\.0 would stop the clock"):
         shifted(0, 0.0, -1_000_000.0)
+
+
+@given(st.integers(0, 10**18), st.floats(-1e5, 1e5), st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=4))
+def test_step_moves_every_stamp_and_the_last_one_counts(at_ns: int, offset_s: float, steps_s: list[float]) -> None:
+    inner, clock = shifted(at_ns, offset_s, 50)
+    inner_ns = at_ns + 10**9
+    inner.now_ns = inner_ns
+    before = clock.monotonic_ns(), clock.wall_ns(), clock.from_kernel_ns(inner_ns)
+    for step_s in steps_s:
+        clock.step_to(step_s)
+    moved_ns = round(steps_s[-1] * 1e9)
+    after = clock.monotonic_ns(), clock.wall_ns(), clock.from_kernel_ns(inner_ns)
+    assert [late - early for early, late in zip(before, after, strict=True)] == [moved_ns] * 3
+    assert clock.to_inner_ns(clock.monotonic_ns()) == inner_ns

@@ -277,5 +277,5 @@ def test_pyroute2_reads_our_pair() -> None:
     read = ifinfmsg(whole(request))
     read.decode()
     peer = read.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA").get_attr("VETH_INFO_PEER")
-    assert (read["index"], read.get_attr("IFLA_IFNAME"), read.get_attr("IFLA_MTU")) == (9, "fibre1", 9000)
+    assert (read["index"], read.get_attr("IFLA_IFNAME"), read.get_attr("IFLA_MTU")) == (9, "fibre1", 65535)
     assert (peer["index"], peer.get_attr("IFLA_IFNAME"), peer.get_attr("IFLA_MTU")) == (5, "eth0", 9000)

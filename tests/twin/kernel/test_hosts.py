@@ -9,11 +9,15 @@ from ipaddress import IPv4Address, IPv4Interface
 import pytest
 
 from hwd.twin.kernel import Carrier, Crossbar, HostNetwork, Keeper, Light
+from hwd_agents.sources.kernel_settings import KernelSettings
+from hwd_agents.sources.settings import Setting
+from hwd_drivers.kit.offload import InlineOffload
 
 pytestmark = pytest.mark.kernel
 
 NEAR, FAR = IPv4Address("10.1.0.1"), IPv4Address("10.1.0.9")
 WITHIN_S = 20.0
+IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # the socket module of Python 3.11 does not name them
 UntilUp = Callable[..., Awaitable[None]]
 
 
@@ -111,4 +115,30 @@ async def test_host_passes_packets_on_between_its_ports(keeper: Keeper, crossbar
             while not frame.endswith(b"onward"):
                 frame = await asyncio.get_running_loop().sock_recv(tap, 2048)
     assert frame[:6] == bytes.fromhex("020000000099")
+    hosts.close()
+
+
+async def test_long_packets_pass_when_both_ends_take_them(
+    keeper: Keeper, crossbar: Crossbar, until_up: UntilUp
+) -> None:
+    """What the MTU of a kernel twin is set to, by its agent, holds on the wire: fibres take any length, the far end drops what is too long for it."""
+    hosts = Hosts(keeper, crossbar)
+    await until_up("a", "b", "c", "d")
+    hosts.join("a", "c")
+    near, far = (KernelSettings(keeper.sockets(host), InlineOffload()) for host in ("h0", "h1"))
+    with (
+        keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM) as sender,
+        keeper.socket("h1", socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+    ):
+        receiver.bind((str(FAR), 0))
+        sender.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)  # no fragments
+        with pytest.raises(OSError, match="Message too long"):
+            sender.sendto(bytes(8000), receiver.getsockname())
+        await near.write("a", Setting.MTU, 9000)
+        sender.sendto(bytes(8000), receiver.getsockname())
+        await far.write("c", Setting.MTU, 9000)
+        sender.sendto(bytes(8001), receiver.getsockname())
+        async with asyncio.timeout(WITHIN_S):
+            data = await asyncio.get_running_loop().sock_recv(receiver, 9000)
+    assert len(data) == 8001, "the one before it was too long for the far end"
     hosts.close()
