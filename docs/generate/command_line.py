@@ -8,7 +8,7 @@ from typing import Any
 from typer.main import get_command
 
 from docs.generate.pages import code, table
-from hwd.cli.program import program
+from hwd.cli.commands import make_program
 
 EVERYWHERE = ("help", "json", "url")
 """Explained once, above the commands."""
@@ -25,7 +25,7 @@ def commands() -> str:
 
 def _leaves(group: Any = None, before: str = "") -> Iterator[tuple[str, Any]]:
     """Every command that does something: its name behind `hwd`, and itself."""
-    for name, command in getattr(group or get_command(program), "commands", {}).items():
+    for name, command in getattr(group or get_command(make_program()), "commands", {}).items():
         if hasattr(command, "commands"):
             yield from _leaves(command, f"{before}{name} ")
         else:

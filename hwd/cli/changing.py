@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, Json, Lease, Mode, NoReady, ReadyWithin, Url, What
+from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, Json, Lease, NoReady, ReadyWithin, Url, What
 from hwd.cli.output import Output, coloured, plural, seconds
 from hwd.model.plan import ApplyMode
 from hwd_drivers.kit.errors import ConfigError
@@ -18,6 +18,13 @@ HASH = re.compile("[0-9a-f]{12}")
 
 Reconfiguration = Annotated[
     str | None, typer.Argument(metavar="[RECONFIGURATION]", help="Default: the only one under way.")
+]
+
+Mode = Annotated[
+    ApplyMode,
+    typer.Option(
+        "--mode", help="safe: refuse what collides; update: replace what collides; overwrite: replace everything."
+    ),
 ]
 
 

@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-from hwd.model.plan import ApplyMode
-
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; text for people goes to stderr.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="JSON lines on stdout; text for people goes to stderr.")]
 Url = Annotated[
@@ -18,12 +16,6 @@ Data = Annotated[
     typer.Option("--data", metavar="DIR", help="Read the records of this data directory, without a daemon."),
 ]
 Lease = Annotated[str | None, typer.Option("--lease", metavar="LEASE", help="Act under this lease of yours.")]
-Mode = Annotated[
-    ApplyMode,
-    typer.Option(
-        "--mode", help="safe: refuse what collides; update: replace what collides; overwrite: replace everything."
-    ),
-]
 What = Annotated[
     list[str],
     typer.Argument(

@@ -1,64 +1,26 @@
-"""The program `hwd`: its commands, and what any error of theirs ends with."""
+"""The program `hwd`: does one command, and says what an error of it ends with."""
 
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
 
-import typer
-
-from hwd.cli import changing, experiments, faults, leasing, racks, results, watching
+from hwd.cli.commands import make_program, spare_the_command_line_of_httpx
 from hwd.cli.output import Output
 from hwd_drivers.kit.errors import BugError, ConfigError, DeviceError, HwdError
-
-program = typer.Typer(
-    name="hwd",
-    help="Runs a rack of hosts and optical circuit switches, real or twins, and times every reconfiguration.",
-    epilog="Exit status: 0 done; 1 failed; 2 bad input; 3 refused; 4 unreachable; 5 not ready in time; 130 aborted.",
-    no_args_is_help=True,
-    add_completion=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-
-
-def _say_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"hwd {version('hwd-daemon')}")
-        raise typer.Exit
-
-
-@program.callback()
-def _program(
-    version: Annotated[
-        bool, typer.Option("--version", help="Say the version.", is_eager=True, callback=_say_version)
-    ] = False,
-) -> None:
-    pass
-
-
-racks.add_to(program)
-watching.add_to(program)
-changing.add_to(program)
-experiments.add_to(program)
-results.add_to(program)
-leasing.add_to(program)
-faults.add_to(program)
 
 
 def main() -> None:
     """The entry point."""
+    spare_the_command_line_of_httpx()
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Do one command; returns the exit status."""
     output = Output(json="--json" in arguments)
+    command = next(iter(arguments), None)
     try:
-        program(args=list(arguments), prog_name="hwd")
+        make_program(command)(args=list(arguments), prog_name="hwd")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except BugError:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from hwd.cli.program import program
+from hwd.cli.commands import make_program
 
 GOLDEN = Path(__file__).with_name("help.txt")
 
 
 def commands() -> Iterator[tuple[str, ...]]:
     yield ()
-    group = typer.main.get_group(program)
+    group = typer.main.get_group(make_program())
     for name, command in group.commands.items():
         yield (name,)
         for inner in getattr(command, "commands", {}):

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from hwd.cli.program import program
+from hwd.cli.commands import make_program
 from hwd.model.kinds import KINDS
 
 CASES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("rule_cases.yml").read_text(encoding="utf-8"))
@@ -107,7 +107,7 @@ def test_every_alert_says_what_is_wrong_and_what_to_do_next(alerts: dict[str, di
 
 
 def test_every_command_of_a_runbook_is_there(alerts: dict[str, dict[str, Any]]) -> None:
-    there = getattr(get_command(program), "commands")  # noqa: B009 - typer's group is not typed as one
+    there = getattr(get_command(make_program()), "commands")  # noqa: B009 - typer's group is not typed as one
     for name, rule in alerts.items():
         for line in re.findall(r"`hwd ([^`]+)`", rule["annotations"]["runbook"]):
             command, *options = line.split()
