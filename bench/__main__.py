@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from bench import apply, clock, event, memory, render
+from bench import apply, clock, event, intake, memory, render, startup, status
 from bench.broker import MosquittoMissingError
 from bench.measure import Bar
 from bench.progress import Progress
@@ -31,8 +31,11 @@ MEASURES: Mapping[str, Measure] = {
     "apply": apply.measure,
     "event": event.measure,
     "clock": clock.measure,
-    "memory": memory.measure,
+    "intake": intake.measure,
     "render": render.measure,
+    "memory": memory.measure,
+    "startup": startup.measure,
+    "status": status.measure,
 }
 
 

@@ -49,6 +49,9 @@ class SilentAgents:
     def boot(self, host: str) -> str | None:
         return None
 
+    def why_silent(self, host: str) -> str | None:
+        return None
+
     async def command(
         self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
     ) -> Mapping[str, Json]:

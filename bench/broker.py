@@ -9,6 +9,8 @@ from pathlib import Path
 
 PATHS = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"
 TRIES = 5
+SETTINGS = "user root\nallow_anonymous true\nset_tcp_nodelay true\nmax_queued_messages 0\n"
+"""The last: without a limit it holds what a subscriber has not taken yet, so that no message is lost before it comes to one."""
 
 
 class MosquittoMissingError(Exception):
@@ -33,7 +35,7 @@ async def _start(program: str, config: Path) -> tuple[asyncio.subprocess.Process
     for _ in range(TRIES):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        config.write_text(f"listener {port} 127.0.0.1\nuser root\nallow_anonymous true\nset_tcp_nodelay true\n")
+        config.write_text(f"listener {port} 127.0.0.1\n" + SETTINGS)
         process = await asyncio.create_subprocess_exec(program, "-c", str(config), stderr=asyncio.subprocess.DEVNULL)
         if await _answers(process, port):
             return process, port

@@ -51,14 +51,14 @@ class Summary:
         return {"n": self.n, "p25": self.p25, "median": self.median, "p75": self.p75, "p99": self.p99, "max": self.max}
 
 
-async def alternate(rounds: int, *works: Callable[[], Awaitable[None]]) -> list[list[float]]:
-    """Seconds of each work, done in turns `rounds` times after a tenth as many to warm up."""
+async def alternate(rounds: int, *works: Callable[[], Awaitable[float | None]]) -> list[list[float]]:
+    """Seconds of each work, done in turns `rounds` times after a tenth as many to warm up. A work may say itself how many it took."""
     seconds: list[list[float]] = [[] for _ in works]
     for number in range(-(rounds // 10) - 1, rounds):
         for index, work in enumerate(works):
             start = time.perf_counter()
-            await work()
-            taken = time.perf_counter() - start
+            said = await work()
+            taken = time.perf_counter() - start if said is None else said
             if number >= 0:
                 seconds[index].append(taken)
     return seconds

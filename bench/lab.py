@@ -1,0 +1,103 @@
+"""The demo's rack and the daemon over it, each in a process of its own, with places of their own for what they write."""
+
+import asyncio
+import contextlib
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.child import program
+from hwd.client import Client
+from hwd.config.places import DaemonPlace, daemon_of, rack_of
+from hwd_drivers.kit.errors import LinkError
+
+TESTBED = Path(__file__).resolve().parents[1] / "examples" / "opus-testbed.yaml"
+NAME = "opus-testbed"
+HWD = (sys.executable, "-m", "hwd.cli")
+WANTED = ("pairs groups=dp", "pairs groups=pp")
+"""Two topologies over the same ports."""
+UP_WITHIN_S, POLL_S = 60.0, 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """One that is ready for calls."""
+
+    place: DaemonPlace
+
+    def client(self) -> Client:
+        return Client(self.place.http)
+
+    def apply(self, what: str, *, ready_within_s: float | None = None) -> None:
+        """Blocks until the switches are read back and the links, where asked for, are ready."""
+        with self.client() as hwd:
+            hwd.apply(what=what, ready_within_s=ready_within_s)
+
+    async def until(self, fits: Callable[[dict[str, Any]], bool]) -> None:
+        """Return when its status is so. Raises TimeoutError."""
+        async with asyncio.timeout(UP_WITHIN_S):
+            while True:
+                if fits(await asyncio.to_thread(self.status)):
+                    return
+                await asyncio.sleep(POLL_S)
+
+    def status(self) -> dict[str, Any]:
+        with self.client() as hwd:
+            return hwd.status()
+
+    def memory_mb(self) -> tuple[float, float]:
+        """Resident now, and at most so far."""
+        status = Path(f"/proc/{self.place.pid}/status").read_text()
+        now, most = (re.search(rf"{key}:\s+(\d+) kB", status) for key in ("VmRSS", "VmHWM"))
+        assert now is not None
+        assert most is not None
+        return int(now[1]) / 1e3, int(most[1]) / 1e3
+
+
+class Lab:
+    """A folder with a run directory in it; what is started here finds the rest there, and nothing of the user's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "HWD_RUN_DIR": str(folder / "run")}
+        self.environment.pop("HWD_URL", None)
+        (folder / "run").mkdir(mode=0o700)
+
+    @contextlib.asynccontextmanager
+    async def rack(self) -> AsyncIterator[None]:
+        """Raises LinkError where it does not come up."""
+        command = (*HWD, "twin", "up", str(TESTBED))
+        log = self.folder / "rack.log"
+        async with program(*command, environment=self.environment, log=log) as rack:
+            async with asyncio.timeout(UP_WITHIN_S):
+                while rack_of(NAME, self.environment) is None:
+                    if rack.process.returncode is not None:
+                        raise LinkError(f"rack of the bench: did not come up: {log.read_text()}")
+                    await asyncio.sleep(POLL_S)
+            yield
+
+    @contextlib.asynccontextmanager
+    async def daemon(self, *, mqtt: str = "embedded", testbed: Path = TESTBED) -> AsyncIterator[Daemon]:
+        """Yields when it answers. Raises LinkError where it does not come up."""
+        serve = ("serve", str(testbed), "--no-twin", "--data", str(self.folder / "data"), "--http", "127.0.0.1:0")
+        log = self.folder / "daemon.log"
+        async with program(*HWD, *serve, "--mqtt", mqtt, environment=self.environment, log=log) as daemon:
+            async with asyncio.timeout(UP_WITHIN_S):
+                while (place := daemon_of(NAME, self.environment)) is None:
+                    if daemon.process.returncode is not None:
+                        raise LinkError(f"daemon of the bench: did not come up: {log.read_text()}")
+                    await asyncio.sleep(POLL_S)
+            yield Daemon(place)
+
+
+def all_up(status: dict[str, Any]) -> bool:
+    """Every switch has a session, and every agent's clock is known."""
+    return all(switch["up"] for switch in status["switches"]) and all_aligned(status)
+
+
+def all_aligned(status: dict[str, Any]) -> bool:
+    return all(host["clock"] for host in status["hosts"])

@@ -1,0 +1,157 @@
+"""Speaks for the agents of a recording: `python -m bench.processes.replay PORT RECORDING`.
+
+Gives birth to them, answers the daemon's clock requests and hears its acknowledgements, as agents do. A line in, `PREFIX MESSAGES EVENTS`, and it
+publishes so many messages at QoS 1 as fast as the broker takes them; EVENTS is 0 for the batches that were recorded, else how many events each
+message has. It says when it began and how many events that are, and, where the prefix is the daemon's, when the last was acknowledged (CLOCK_MONOTONIC_RAW, ns).
+"""
+
+import asyncio
+import itertools
+import json
+import signal
+import sys
+from collections.abc import Coroutine, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.publish import BarePublisher, publish_packet
+from hwd_agents.bus.mqtt import MqttBus
+from hwd_agents.bus.protocol import Incoming
+from hwd_agents.wire import Ack, Birth, ClockReply, ClockRequest, Event, Events, Message, State, decode, encode
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.ids import Draws, RandomIds
+
+DAEMON = "hwd/1"
+"""The prefix of the topics that the daemon listens on."""
+
+
+class Recording:
+    """Births and event messages of the agents of one testbed, with boots of their own and events numbered anew."""
+
+    def __init__(self, path: Path, ids: RandomIds) -> None:
+        recorded = [(topic.split("/"), decode(payload.encode())) for topic, payload in json.loads(path.read_text())]
+        births = {parts[3]: message for parts, message in recorded if isinstance(message, Birth)}
+        self.testbed = recorded[0][0][2]
+        self.births = {
+            host: msgspec.structs.replace(birth, boot=ids.uuid(), spool_oldest_seq=1, spool_next_seq=1, spool_lost=0)
+            for host, birth in births.items()
+        }
+        self._batches = [(parts[3], message.events) for parts, message in recorded if isinstance(message, Events)]
+        self._last = dict.fromkeys(births, 0)
+        self._messages = dict.fromkeys(births, 0)
+
+    @property
+    def last(self) -> dict[str, int]:
+        """The number of the last event of each host that was given out."""
+        return dict(self._last)
+
+    def take(self, messages: int, size: int) -> list[tuple[str, Events]]:
+        """The next ones; `size` 0: batches as they were recorded."""
+        batches = itertools.cycle(self._batches if size == 0 else self._batches_of(size))
+        return [(host, self._next(host, events)) for host, events in itertools.islice(batches, messages)]
+
+    def _next(self, host: str, events: Sequence[Event]) -> Events:
+        first, boot = self._last[host] + 1, self.births[host].boot
+        self._last[host] += len(events)
+        self._messages[host] += 1
+        numbered = [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events, start=first)]
+        return Events(boot=boot, seq=self._messages[host], events=numbered)
+
+    def _batches_of(self, size: int) -> list[tuple[str, list[Event]]]:
+        """The same events, as many in each message: a backlog."""
+        return [(host, list(itertools.islice(itertools.cycle(self._events_of(host)), size))) for host in self.births]
+
+    def _events_of(self, host: str) -> list[Event]:
+        return [event for name, events in self._batches if name == host for event in events]
+
+
+class Agents:
+    """All agents of a recording, over one connection."""
+
+    def __init__(self, bus: MqttBus, recording: Recording, clock: SystemClock) -> None:
+        self._bus = bus
+        self._recording = recording
+        self._clock = clock
+        self._seqs: Iterator[int] = itertools.count(1)
+        self._boots = {host: birth.boot for host, birth in recording.births.items()}
+        self._acked = dict.fromkeys(self._boots, 0)
+        self._came = asyncio.Event()
+        self._tasks = asyncio.TaskGroup()
+        bus.subscribe(f"{DAEMON}/{recording.testbed}/+/clock", self._take_request)
+        bus.subscribe(f"{DAEMON}/{recording.testbed}/+/ack", self._take_ack)
+        bus.on_up(lambda: self._say(self._greet()))
+
+    async def run(self) -> None:
+        async with self._tasks as tasks:
+            tasks.create_task(self._bus.run())
+
+    async def acked(self) -> int:
+        """Return when the daemon holds all that was given out, and since when."""
+        while any(self._acked[host] < last for host, last in self._recording.last.items()):
+            self._came.clear()
+            await self._came.wait()
+        return self._clock.monotonic_ns()
+
+    def _say(self, words: Coroutine[None, None, None]) -> None:
+        self._tasks.create_task(words)
+
+    async def _greet(self) -> None:
+        for host, birth in self._recording.births.items():
+            await self._publish(host, "state", State(boot=birth.boot, seq=1, state="up"), retain=True)
+            await self._publish(host, "birth", birth, retain=True)
+
+    def _take_request(self, incoming: Incoming) -> None:
+        request = decode(incoming.payload)
+        host = incoming.topic.split("/")[3]
+        if isinstance(request, ClockRequest) and request.boot == self._boots[host]:
+            reply = ClockReply(
+                boot=request.boot,
+                seq=next(self._seqs),
+                id=request.id,
+                t1_ns=request.t1_ns,
+                t2_ns=incoming.at_ns,
+                t3_ns=self._clock.monotonic_ns(),
+            )
+            self._say(self._publish(host, "reply", reply))
+
+    def _take_ack(self, incoming: Incoming) -> None:
+        ack = decode(incoming.payload)
+        host = incoming.topic.split("/")[3]
+        if isinstance(ack, Ack) and ack.boot == self._boots[host]:
+            self._acked[host] = ack.upto
+            self._came.set()
+
+    async def _publish(self, host: str, leaf: str, message: Message, *, retain: bool = False) -> None:
+        topic = f"{DAEMON}/{self._recording.testbed}/{host}/{leaf}"
+        await self._bus.publish(topic, encode(message), qos=int(retain), retain=retain)
+
+
+async def main(port: str, path: str) -> None:
+    clock, ids = SystemClock(), RandomIds()
+    recording, bare = Recording(Path(path), ids), Recording(Path(path), ids)
+    agents = Agents(MqttBus(f"mqtt://127.0.0.1:{port}", "bench-agents", clock, Draws(None)), recording, clock)
+    lines = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    life = asyncio.create_task(agents.run())
+    loop.add_signal_handler(signal.SIGTERM, life.cancel)
+    async with BarePublisher.open(int(port), "bench-load") as publisher:
+        print("ready", flush=True)
+        while line := (await lines.readline()).decode():
+            prefix, messages, size = line.split()
+            taken = (recording if prefix == DAEMON else bare).take(int(messages), int(size))
+            packets = [
+                publish_packet(f"{prefix}/{recording.testbed}/{host}/event", encode(message), number % 65535 + 1)
+                for number, (host, message) in enumerate(taken)
+            ]
+            began_ns = clock.monotonic_ns()
+            await publisher.send(packets)
+            ended_ns = await agents.acked() if prefix == DAEMON else 0
+            print(began_ns, ended_ns, sum(len(message.events) for _, message in taken), flush=True)
+    life.cancel()
+    await asyncio.wait([life])
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

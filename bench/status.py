@@ -1,0 +1,57 @@
+"""`hwd status` from the shell, against the demo's rack and its daemon; beside it what Python and the HTTP client alone take."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.lab import Lab, all_up
+from bench.measure import Bar, Summary, alternate
+from bench.progress import Progress
+
+LIMIT_MS = 300.0
+HWD = str(Path(sys.executable).with_name("hwd"))
+
+
+async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
+    rounds = 10 if quick else 100
+    lab = Lab(folder)
+    async with lab.rack(), lab.daemon() as daemon:
+        await daemon.until(all_up)
+        progress.say(f"status: {rounds} turns")
+        ours_s, python_s, httpx_s = await alternate(
+            rounds,
+            lambda: _shell(lab.environment, HWD, "status"),
+            lambda: _shell(lab.environment, sys.executable, "-c", "pass"),
+            lambda: _shell(lab.environment, sys.executable, "-c", "import httpx"),
+        )
+    ours, python, httpx = (Summary.of([second * 1e3 for second in seconds]) for seconds in (ours_s, python_s, httpx_s))
+    beside = f"python alone {python.median:.0f} ms, with httpx {httpx.median:.0f} (p99 {httpx.p99:.0f})"
+    detail = {"ours_ms": ours.to_data(), "python_ms": python.to_data(), "httpx_ms": httpx.to_data()}
+    return [
+        Bar(
+            name="hwd status",
+            value=ours.median,
+            limit=LIMIT_MS,
+            unit="ms",
+            spread=f"quartiles {ours.p25:.0f}-{ours.p75:.0f}; {ours.median / httpx.median:.2f} times the floor: {beside}",
+            n=ours.n,
+            detail=detail,
+        ),
+        Bar(
+            name="hwd status, p99",
+            value=ours.p99,
+            limit=LIMIT_MS,
+            unit="ms",
+            spread=f"max {ours.max:.0f} ms",
+            n=ours.n,
+        ),
+    ]
+
+
+async def _shell(environment: Mapping[str, str], *command: str) -> None:
+    """Run it as a shell does, and throw away what it says."""
+    await asyncio.to_thread(
+        subprocess.run, command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True
+    )
