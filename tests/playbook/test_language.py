@@ -299,6 +299,34 @@ def test_settings_of_a_host_whose_agent_is_away_are_put_back_when_it_is_there(ru
     run_lab(test)
 
 
+def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        run = await lab.start(SMALL, "fault: {switch: ocs1, fault: stick, ends: [1A]}", apply(CROSSED), wait())
+        await lab.until("reconfiguration.state", state="driving")
+        lab.world.broker.stop()
+        lab.faults().silent = True
+        end = await abort(lab, run)
+        assert end["outcome"] == "aborted"
+        assert end["why"].startswith("by ada; settings of NIC ports: not undone")
+        assert not lab.faults().silent
+
+    run_lab(test)
+
+
+def test_setting_of_a_host_that_is_away_fails_the_run_as_such(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.world.kill("agent h0")
+        await lab.until("host.down")
+        record = await lab.do(LEASE, SMALL, "note: never")
+        assert (record["outcome"], record["safe_state"]) == ("failed", "as-applied")
+        assert lab.told("run.ended")[-1]["exit_status"] == 4
+        assert (lab.told("run.note"), mtu(lab)) == ([], 1500)
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
 @pytest.mark.parametrize("step", [SLOW, SMALL, "fault: {port: h0.eth0, fault: unplug}", "fault: {fault: clear}"])
 def test_ports_of_another_lease_are_neither_harmed_nor_set(run_lab: RunLab, step: str) -> None:
     async def test(lab: Lab) -> None:
