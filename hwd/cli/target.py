@@ -7,6 +7,8 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+import typer
+
 from hwd.cli.output import Output
 from hwd_drivers.kit.errors import ConfigError, FailedError
 
@@ -42,8 +44,13 @@ def standard(*, binary: bool) -> Generator[BinaryIO, None, None]:
         raise ConfigError(
             "-o -: this is no text, and standard output is a terminal. Name a file, or send it into a pipe"
         )
-    yield sys.stdout.buffer
-    sys.stdout.buffer.flush()
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except BrokenPipeError as error:
+        # Who reads has had enough, as `head` does; Python would complain once more at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from error
 
 
 def counted(items: Iterable[T], output: Output, what: str) -> Iterator[T]:

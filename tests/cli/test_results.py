@@ -159,6 +159,15 @@ def test_export_goes_into_a_pipe(data: str, places: Path) -> None:
     assert len([*csv.DictReader(io.StringIO(done.stdout))]) == 32
 
 
+def test_reader_that_has_had_enough_ends_an_export_in_good_order(data: str, places: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "hwd.cli", "export", FIRST, "--as", "jsonl", "--data", data, "-o", "-"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_trace_is_not_written_to_a_terminal(data: str, places: Path) -> None:
     ours, theirs = pty.openpty()
     try:
