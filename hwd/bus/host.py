@@ -1,6 +1,6 @@
 """Host: what is known of one host's agent: which boot lives, its birth, whether it is up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -38,6 +38,7 @@ class HostView:
             "version": None if self.birth is None else self.birth.version,
             "clock": clock,
             "ports": {} if self.birth is None else ports_data(self.birth),
+            "settings": [] if self.birth is None else settings_data(self.birth),
         }
 
 
@@ -94,6 +95,7 @@ class Host:
                 version=birth.version,
                 ports=ports_data(birth),
                 inventory=birth.inventory,
+                settings=settings_data(birth),
             )
         self.birth = birth
         if self._early is not None and self._early.boot == birth.boot:
@@ -132,6 +134,12 @@ def ports_data(birth: Birth) -> Mapping[str, Json]:
     return data
 
 
+def settings_data(birth: Birth) -> Sequence[Json]:
+    """What runs have set of its ports and not put back yet."""
+    data: list[Json] = msgspec.to_builtins(birth.settings)
+    return data
+
+
 def _content(birth: Birth) -> tuple[object, ...]:
     """What of a birth is news when it differs; an agent sends it at every connect."""
-    return birth.version, birth.ports, birth.inventory
+    return birth.version, birth.ports, birth.inventory, birth.settings

@@ -161,6 +161,9 @@ def test_run_sets_and_puts_back() -> None:
         for host in HOSTS:
             assert await lab.settings.do("r1", mtu(host, 4200)) == {"before": 1500, "after": 4200}
         await lab.until(lambda: lab.held("h0") == lab.held("h1") == ["r1"])
+        held = {"run": "r1", "port": "eth0", "setting": "mtu", "value": 4200, "before": 1500}
+        assert lab.gateway.hosts()["h0"].to_data()["settings"] == [held]
+        assert [one.data["settings"] for one in lab.documents if one.kind == "host.birth"][-1] == [held]
         await asyncio.sleep(60)
         assert [lab.mtu(host) for host in HOSTS] == [4200, 4200], "it is under way"
         await lab.settings.put_back("r1")
