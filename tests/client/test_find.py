@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.client import find_daemon
+from hwd.client import Client, find_daemon
 from hwd.config.places import Announcement, DaemonPlace, run_dir
 from hwd_drivers.kit.errors import ConfigError, LinkError
 
@@ -39,6 +39,17 @@ def test_of_several_daemons_it_asks_which(environment: dict[str, str]) -> None:
         second.write(place("b", 2))
         with pytest.raises(ConfigError, match=r"--url http://127\.0\.0\.1:2   b at"):
             find_daemon(None, environment)
+
+
+def test_of_several_daemons_one_is_found_by_its_testbed(environment: dict[str, str]) -> None:
+    paths = [run_dir(name, environment) / "daemon.json" for name in ("a", "b")]
+    with Announcement(paths[0]) as first, Announcement(paths[1]) as second:
+        first.write(place("a", 1))
+        second.write(place("b", 2))
+        with Client.find(environment={**environment, "HWD_URL": "http://c:3"}, testbed="b") as client:
+            assert client.url == "http://127.0.0.1:2"
+        with pytest.raises(LinkError, match="testbed c: no daemon of it runs here; those that do: a, b"):
+            Client.find(environment=environment, testbed="c")
 
 
 def test_what_is_no_url_is_bad_input(environment: dict[str, str]) -> None:
