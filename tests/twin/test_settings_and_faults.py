@@ -87,7 +87,7 @@ class Rack:
         keeper = json.loads((self.run_dir / "rack.json").read_text())["hosts"][host]["keeper"]
         namespace = ask_for_descriptor(Path(keeper), KeeperRequest(verb=Verb.NAMESPACE, ns=host))
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        user = [] if os.geteuid() == 0 else [f"--user=/proc/{children[0]}/ns/user"]
+        user = [] if os.geteuid() == 0 else [f"--user=/proc/{children[0]}/ns/user", "--preserve-credentials"]
         enter = ["nsenter", *user, f"--net=/proc/self/fd/{namespace}", "ip", "-j"]
 
         def show(*words: str) -> Any:

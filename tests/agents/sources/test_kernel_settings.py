@@ -32,7 +32,11 @@ def ip(keeper: Keeper) -> Ip:
 
     def run(*arguments: str) -> Any:
         namespace = keeper.namespace("h0")
-        user = [f"--user=/proc/{keeper.pid}/ns/user"] if keeper.privilege is Privilege.USER else []
+        user = (
+            [f"--user=/proc/{keeper.pid}/ns/user", "--preserve-credentials"]
+            if keeper.privilege is Privilege.USER
+            else []
+        )
         command = ["nsenter", *user, f"--net=/proc/self/fd/{namespace}", "ip", "-j", *arguments]
         try:
             done = subprocess.run(command, pass_fds=[namespace], capture_output=True, text=True, check=False)
