@@ -1,13 +1,16 @@
 """What is kept of a test that failed: documents, report, status, logs, testbed. A part that cannot be had says why in its file."""
 
+import io
 import json
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from hwd.client.timelines import RunResult
+from hwd.records.run import Run
+from hwd.report.export import jsonl
 from hwd.report.html import html
+from hwd.report.load import of_documents, run_of
 from hwd.testing.lab import Lab
 from hwd.testing.process import tail
 from hwd_drivers.kit.clock import SystemClock
@@ -24,8 +27,8 @@ def keep(lab: Lab, top: Path, why: str) -> str:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _write(folder / "status.json", lambda: json.dumps(lab.status(), indent=2))
-    _write(folder / "documents.jsonl", lambda: "".join(map(_line, lab.documents().documents)))
-    _write(folder / "report.html", lambda: _report(lab, why))
+    _write(folder / "documents.jsonl", lambda: _documents(lab, why))
+    _write(folder / "report.html", lambda: html([of_documents(*_run(lab, why))]))
     if lab.running.testbed is not None:
         shutil.copy(lab.running.testbed, folder / "testbed.yaml")
     for log in lab.running.logs:
@@ -47,13 +50,15 @@ def _write(path: Path, make: Callable[[], str]) -> None:
         path.write_text(f"cannot be had: {error.title}: {error}\n", encoding="utf-8")
 
 
-def _line(document: Document) -> str:
-    data = {"kind": document.kind, "at_ns": document.at_ns, "wall_ns": document.wall_ns, "data": document.data}
-    return json.dumps(data) + "\n"
+def _documents(lab: Lab, why: str) -> str:
+    """As `hwd export --as jsonl` writes a run."""
+    file = io.BytesIO()
+    jsonl(*_run(lab, why), file)
+    return file.getvalue().decode()
 
 
-def _report(lab: Lab, why: str) -> str:
-    """One page over everything that was timed in the test, runs or not."""
+def _run(lab: Lab, why: str) -> tuple[Run, tuple[Document, ...]]:
+    """The test as if it had been a run, with all that happened in it, runs or not."""
     documents = lab.documents().documents
     now_ns = SystemClock().wall_ns()
     status = lab.status()
@@ -69,4 +74,4 @@ def _report(lab: Lab, why: str) -> str:
         "outcome": "failed",
         "why": why,
     }
-    return html([RunResult.of(run, documents).report])
+    return run_of(run), documents

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hwd.client import Client
+from hwd.report.export import read_jsonl
 from hwd.testing.running import RunningLab
 from hwd_drivers.kit.errors import RefusedError
 
@@ -165,7 +166,9 @@ def test_of_a_failed_test_all_is_kept_and_named(session: Session, pytester: pyte
     [folder] = (pytester.path / "kept").iterdir()
     assert folder.name == "test_inner.py-test_it-a-b-c"
     result.stdout.fnmatch_lines(["*hwd: kept*", f"{folder}: documents.jsonl, report.html, status.json"])
-    kinds = [json.loads(line)["kind"] for line in (folder / "documents.jsonl").read_text().splitlines()]
+    run, documents = read_jsonl((folder / "documents.jsonl").read_text().splitlines())
+    assert (run.id, run.outcome) == ("test_inner.py::test_it[a/b c]", "failed")
+    kinds = [document.kind for document in documents]
     assert kinds.count("timeline") == 1
     assert {"lease.taken", "reconfiguration.started", "reconfiguration.ended"} <= set(kinds)
     assert json.loads((folder / "status.json").read_text())["links"]
