@@ -10,8 +10,9 @@ POLLED = frozenset({"light", "dark", "rdma"})
 
 def event_data(boot: str, event: Event, alignment: Alignment) -> dict[str, Json]:
     """All of `host.event` but its host."""
-    earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
-    latest_ns, latest_error_ns = alignment.to_daemon(event.at_ns)
+    latest_ns, latest_error_ns = earliest_ns, earliest_error_ns = alignment.to_daemon(event.at_ns)
+    if event.earliest_ns != event.at_ns:
+        earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
     return {
         "boot": boot,
         "seq": event.seq,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -38,9 +38,11 @@ class Stored:
     document: Document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A document on its way into the records, its data already encoded. `boot`: host and boot of the agent that it came from; `seq`: of its event."""
+class Entry(NamedTuple):
+    """A document on its way into the records, its data already encoded. `boot`: host and boot of the agent that it came from; `seq`: of its event.
+
+    A tuple, made in a third of the time of a frozen dataclass: there is one for every document.
+    """
 
     run: str | None
     kind: str

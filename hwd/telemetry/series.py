@@ -29,11 +29,11 @@ class Series:
         self._lines: dict[str, dict[tuple[str, ...], str]] = {}
 
     def set(self, value: float, *labels: str) -> None:
-        self._put(tuple(map(clean, labels)), float(value))
+        self._put(self._key(labels), float(value))
 
     def add(self, by: float, *labels: str) -> None:
         """Adding 0 lets a counter begin: what is counted later is then seen as an increase."""
-        key = tuple(map(clean, labels))
+        key = self._key(labels)
         self._put(key, self._values.get(key, 0.0) + by)
 
     def value(self, *labels: str) -> float | None:
@@ -59,6 +59,10 @@ class Series:
     def freeze(self) -> Iterator[str]:
         """Text of what is there now, in slices; what is set from now on is not in them."""
         return _slices(list(chain.from_iterable(group.values() for group in self._lines.values())))
+
+    def _key(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of a series that is there are clean."""
+        return labels if labels in self._values else tuple(map(clean, labels))
 
     def _put(self, key: tuple[str, ...], value: float) -> None:
         before = self._before.get(key)
