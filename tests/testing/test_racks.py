@@ -79,6 +79,28 @@ def test_a_killed_session_leaves_no_process(places: Path, pytester: pytest.Pytes
         wait_until_gone(pid)
 
 
+@pytest.mark.slow
+def test_a_dead_daemon_is_told_of_with_its_last_words(places: Path, pytester: pytest.Pytester) -> None:
+    pytester.makeini(INI)
+    pytester.makepyfile("""
+        import os, signal
+        from hwd.config.places import daemon_of
+
+        def test_one(lab):
+            os.kill(daemon_of("pytest", lab.running.environment).pid, signal.SIGKILL)
+            lab.status()
+
+        def test_two(lab):
+            pass
+    """)
+    result = pytester.runpytest_subprocess(timeout=WITHIN_S)
+    result.assert_outcomes(failed=1, errors=2)
+    result.stdout.fnmatch_lines(["*hwd: failed: daemon of the tests ended with status -9*", "*INFO*http*"])
+    kept = pytester.path / "hwd-failures" / "test_a_dead_daemon_is_told_of_with_its_last_words.py-test_one"
+    assert (kept / "status.json").read_text().startswith("cannot be had: unreachable: ")
+    assert "INFO    http" in (kept / "daemon.log").read_text()
+
+
 def wait_until_gone(pid: int) -> None:
     """Fails by the test's limit."""
     try:
