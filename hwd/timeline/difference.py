@@ -14,6 +14,8 @@ from hwd.timeline.statistics import Sample
 
 RECONFIGURATIONS_NEEDED = 6
 """On either side. With fewer independent values even their whole range does not hold the median with 95 % (1 - 2 / 2^5 = 94 %)."""
+NEGLIGIBLE = 0.147
+"""Of Cliff's delta."""
 
 
 class Size(StrEnum):
@@ -31,9 +33,11 @@ class Size(StrEnum):
     @classmethod
     def of(cls, delta: float) -> "Size":
         size = abs(delta)
-        return (
-            cls.NEGLIGIBLE if size < 0.147 else cls.SMALL if size < 0.33 else cls.MEDIUM if size < 0.474 else cls.LARGE
-        )
+        if size < NEGLIGIBLE:
+            return cls.NEGLIGIBLE
+        if size < 0.33:
+            return cls.SMALL
+        return cls.MEDIUM if size < 0.474 else cls.LARGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
