@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hwd_agents.wire import Message
+from hwd_drivers.kit.errors import ProtocolError
+
 EVERY_NS = 1_000_000_000
 """One document a host in this time; it counts the others."""
 HOSTS_MOST = 64
@@ -17,6 +20,11 @@ class _Tally:
     topic: str = ""
     why: str = ""
     count: int = 0
+
+
+def misplaced(message: Message) -> ProtocolError:
+    """Of a message that makes sense elsewhere."""
+    return ProtocolError(f"a {type(message).__name__} does not belong on this topic")
 
 
 class Garbage:

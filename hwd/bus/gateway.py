@@ -7,7 +7,7 @@ from typing import Any
 
 from hwd.bus.commands import Commands
 from hwd.bus.event import event_data
-from hwd.bus.garbage import Garbage
+from hwd.bus.garbage import Garbage, misplaced
 from hwd.bus.host import Host, HostView
 from hwd.bus.intake import Intake, check_events, whole
 from hwd.bus.timekeeper import Timekeeper
@@ -195,12 +195,12 @@ class Gateway:
 
     def _take_state(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
         if not isinstance(message, State):
-            raise _misplaced(message)
+            raise misplaced(message)
         host.take_state(message, self._now_s())
 
     def _take_birth(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
         if not isinstance(message, Birth):
-            raise _misplaced(message)
+            raise misplaced(message)
         if (message.host, message.testbed) != (host.name, self._testbed):
             raise ProtocolError(f"the birth of {message.host} of testbed {message.testbed}")
         if host.take_birth(message, self._now_s()):
@@ -212,7 +212,7 @@ class Gateway:
 
     def _take_events(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
         if not isinstance(message, Events):
-            raise _misplaced(message)
+            raise misplaced(message)
         check_events(message.events)
         if message.boot == host.boot and not incoming.retained:
             host.alive(self._now_s())
@@ -233,7 +233,7 @@ class Gateway:
                 if self._commands.answer(host.name, message):
                     host.alive(self._now_s())
             case _:
-                raise _misplaced(message)
+                raise misplaced(message)
 
     # --- events
 
@@ -396,7 +396,3 @@ class Gateway:
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()
-
-
-def _misplaced(message: AnyMessage) -> ProtocolError:
-    return ProtocolError(f"a {type(message).__name__} does not belong on this topic")

@@ -7,7 +7,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Interface, ip_interface
 from hwd.model.instant import Origin
 from hwd.model.testbed import Host, NicPort, NicPortId
 from hwd.twin.nic import Nic, NicChange, What
-from hwd_agents.sources.hostwire import HostWireServer, LinkState
+from hwd_agents.sources.hostwire import LinkState
+from hwd_agents.sources.hostwire_server import HostWireServer
 from hwd_agents.sources.link import OperState
 from hwd_agents.sources.settings import Setting
 from hwd_agents.sources.sff8636 import build_memory
@@ -48,7 +49,7 @@ class _Port:
 
 
 class HostTwin:
-    """Implements `hwd_agents.sources.hostwire.TwinHost`.
+    """Implements `hwd_agents.sources.hostwire_server.TwinHost`.
 
     On a kernel host, links and datagrams are the kernel's own and are not told here: `links_here` is false. `light_origin`: what the times of its light are
     worth, those of the switches.
@@ -137,7 +138,7 @@ class HostTwin:
         for wire in list(self._wires):
             wire.close()
 
-    # --- hostwire.TwinHost
+    # --- hostwire_server.TwinHost
 
     def links(self) -> Sequence[LinkState]:
         return [self._link(port) for port in self._ports.values()] if self._links_here else []

@@ -22,7 +22,7 @@ from hwd.twin.nic import Nic, NicChange, What
 from hwd.twin.rays import Rays, Touched
 from hwd.twin.timing import nic_timing
 from hwd.twin.truth import Truth
-from hwd_agents.sources.hostwire import HostWireServer
+from hwd_agents.sources.hostwire_server import HostWireServer
 from hwd_drivers.kit import registry
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer, Listener

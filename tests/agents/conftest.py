@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hwd_agents.sources.hostwire import HostWireServer
+from hwd_agents.sources.hostwire_server import HostWireServer
 from hwd_agents.sources.played import PlayedHost
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.twin import TwinSources

@@ -14,7 +14,7 @@ from hwd_agents.agent import Agent
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Incoming
 from hwd_agents.config import AgentConfig, make_config
-from hwd_agents.sources.hostwire import HostWireServer
+from hwd_agents.sources.hostwire_server import HostWireServer
 from hwd_agents.sources.played import PlayedHost
 from hwd_agents.sources.twin import TwinSources
 from hwd_agents.wire import Birth, ClockReply, Event, Events, Peer, Reply, State

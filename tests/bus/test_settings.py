@@ -13,7 +13,7 @@ from hwd.model.testbed import NicPortId, Setting, Testbed
 from hwd_agents.agent import Agent
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
-from hwd_agents.sources.hostwire import HostWireServer
+from hwd_agents.sources.hostwire_server import HostWireServer
 from hwd_agents.sources.played import PlayedHost
 from hwd_agents.sources.twin import TwinSources
 from hwd_drivers.kit.clock import ShiftedClock

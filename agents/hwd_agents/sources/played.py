@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from typing_extensions import override
 
-from hwd_agents.sources.hostwire import HostWireServer, LinkState, TwinHost
+from hwd_agents.sources.hostwire import LinkState
+from hwd_agents.sources.hostwire_server import HostWireServer, TwinHost
 from hwd_agents.sources.link import OperState
 from hwd_agents.sources.settings import Setting, subject
 from hwd_agents.sources.sff8636 import build_memory

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from hwd_agents.sources import hostwire
-from hwd_agents.sources.hostwire import HostWireServer, Unframer
+from hwd_agents.sources.hostwire import Unframer
+from hwd_agents.sources.hostwire_server import HostWireServer
 from hwd_agents.sources.played import PlayedHost
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.dial import MemoryDialer

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from hwd_agents.sources.hostwire import HostWireServer
+from hwd_agents.sources.hostwire_server import HostWireServer
 from hwd_agents.sources.link import LinkReading, Origin
 from hwd_agents.sources.played import PlayedHost
 from hwd_agents.sources.sff8636 import parse_memory
