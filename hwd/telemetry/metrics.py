@@ -334,7 +334,7 @@ class Metrics:
     def _take_progress(self, run: str, data: Mapping[str, Any]) -> None:
         step, steps = number(data, "step"), number(data, "steps")
         if step is not None and steps:
-            self._progress.set((step - 1) / steps, run, text(data, "playbook"))
+            self._progress.set(min(max((step - 1) / steps, 0.0), 1.0), run, text(data, "playbook"))
 
     def _take_lease(self, kind: str, lease: str) -> None:
         if kind == "lease.released":

@@ -192,13 +192,31 @@ def test_two_daemons_in_one_process_share_nothing() -> None:
     assert value(other, "hwd_bus_connected") is None
 
 
+FIELDS = [
+    "name",
+    "state",
+    "stage",
+    "seconds",
+    "link",
+    "carrier",
+    "carrier_changes",
+    "interface",
+    "kept",
+    "crossconnects",
+    "switch",
+    "remove",
+    "instants",
+    "stages",
+    "knowledge",
+    "present",
+    "active",
+]
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=300),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["name", "state", "stage", "seconds", "link", "carrier", "carrier_changes", "interface"])
-            | st.text(st.characters()),
+            st.sampled_from(FIELDS) | st.text(st.characters()),
             inner,
             max_size=4,
         )
