@@ -1,0 +1,49 @@
+"""A home for one page: folders of its own, the tree beside them, and the end of everything that was started from it."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LINKED = (".venv", "dashboards", "docs", "drivers", "agents", "examples", "playbooks")
+
+
+@contextmanager
+def home(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
+    """The folder in which a page's commands run, and their environment. Afterwards no process of that environment is left."""
+    here = folder / "checkout"
+    here.mkdir()
+    for name in LINKED:
+        if (ROOT / name).exists():
+            (here / name).symlink_to(ROOT / name)
+    run = folder / "run"
+    run.mkdir(mode=0o700)
+    keep = {name: value for name, value in os.environ.items() if name in ("LANG", "TMPDIR", "USER", "LOGNAME")}
+    environment = {
+        **keep,
+        "HOME": str(folder),
+        "HWD_RUN_DIR": str(run),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin",
+        "PYTHONUNBUFFERED": "1",
+        "COLUMNS": "200",
+        "NO_COLOR": "1",
+    }
+    try:
+        yield here, environment
+    finally:
+        for pid in _processes(f"HWD_RUN_DIR={run}"):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _processes(entry: str) -> Iterator[int]:
+    """Those that have this entry in their environment: started from this home, by whatever way."""
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            entries = path.read_bytes().split(b"\0")
+        except OSError:
+            continue  # ended meanwhile, or another user's
+        if entry.encode() in entries:
+            yield int(path.parent.name)

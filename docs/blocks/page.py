@@ -1,0 +1,62 @@
+"""A page's fenced blocks: what each is, where it stands, whether it can run here and which file it is."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+COMMANDS = ("sh", "console")
+KNOWN = (*COMMANDS, "python", "yaml", "json", "text", "promql", "ini", "toml", "html")
+NOT_RUN = re.compile(r"^\*Not run in the tests: (?P<why>.{10,})\.\*$", re.DOTALL)
+"""A paragraph before a block, for readers too."""
+FILE = re.compile(r"`(?P<name>[\w./-]+\.(?:yaml|py|conf|toml|json))`[^`\n]*:$")
+"""A paragraph that ends so says that the block behind it is that file."""
+FIRST_LINE = re.compile(r"^# (?P<name>[\w./-]+\.py)$")
+"""The same, within the block."""
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[\w-]*)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """`line` is that of its first line of text. `not_run`: why it cannot run in the tests; empty where it can. `file`: what it is to be saved as."""
+
+    kind: str
+    text: str
+    line: int
+    not_run: str
+    file: str
+
+    @property
+    def runs(self) -> bool:
+        return self.kind in (*COMMANDS, "python") and not self.not_run and not self.file
+
+    def __str__(self) -> str:
+        return f"line {self.line} ({self.kind})"
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Raises ValueError for a fence that has no end or no known kind."""
+    lines = text.splitlines()
+    at, paragraph, goes_on = 0, "", False
+    while at < len(lines):
+        fence = _FENCE.match(lines[at])
+        if fence is None:
+            if line := lines[at].strip():
+                paragraph = f"{paragraph} {line}" if goes_on else line
+            goes_on = bool(line)
+            at += 1
+            continue
+        start, indent = at + 1, len(fence["indent"])
+        end = next((i for i in range(start, len(lines)) if lines[i].strip() == "```"), None)
+        if end is None:
+            raise ValueError(f"line {start}: this block has no end")
+        if fence["kind"] not in KNOWN:
+            raise ValueError(f"line {start}: a block of kind {fence['kind']!r}; there are {', '.join(KNOWN)}")
+        why, file = NOT_RUN.match(paragraph), FILE.search(paragraph) or FIRST_LINE.match(lines[start])
+        yield Block(
+            kind=fence["kind"],
+            text="".join(f"{line[indent:]}\n" for line in lines[start:end]),
+            line=start + 1,
+            not_run=why["why"] if why else "",
+            file=file["name"] if file and fence["kind"] not in COMMANDS else "",
+        )
+        at, paragraph, goes_on = end + 1, "", False

@@ -1,0 +1,150 @@
+"""Goes through a page's blocks in order, in one home, and says where the page is wrong.
+
+async with asyncio.timeout(300):
+    await run_page(page, folder=tmp_path)
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from docs.blocks.commands import Command, commands
+from docs.blocks.expected import ANYTHING, difference
+from docs.blocks.home import home
+from docs.blocks.page import Block, blocks
+from docs.blocks.shell import Background, Said, Shell, end, shell
+
+LIMIT_S = 120.0
+"""For one command."""
+TESTBED = "examples/opus-testbed.yaml"
+LASTING: Mapping[str, str] = {
+    "hwd serve": " data ",
+    "hwd twin up": "twin rack ",
+    "hwd twin serve": "listen",
+    "hwd watch": "",
+}
+"""Commands that last until Ctrl-C, and what they say when they are there. A page means a terminal of its own for each."""
+WORDS: Mapping[str, re.Pattern[str]] = {
+    "RUN": re.compile(r"^run (\w{8})\b", re.MULTILINE),
+    "HASH": re.compile(r"^plan ([0-9a-f]{12})\b", re.MULTILINE),
+    "LEASE": re.compile(r"^lease (\w{8})\b", re.MULTILINE),
+}
+"""Words in capitals stand for what the reader was told last; OTHER is the run before RUN."""
+
+
+USUAL = "127.0.0.1:8642"
+LISTENS = re.compile(r" http +http://(\S+)")
+
+
+class PageError(Exception):
+    """What a page says does not hold."""
+
+
+def needs_daemon(found: list[Block]) -> bool:
+    """A page that starts none and speaks to one means the one of its reader: a twin rack of the example."""
+    texts = [block.text for block in found if block.runs]
+    speaks = any(
+        re.search(r"\bhwd (?!check|schema|demo|twin|serve|export)|import hwd|from hwd", text) for text in texts
+    )
+    return speaks and not any("hwd serve" in text for text in texts)
+
+
+async def run_page(page: Path, *, folder: Path) -> list[str]:
+    """Returns what was left out, with its reason. Raises PageError, with the line, at the first command that does not do what the page shows."""
+    found = list(blocks(page.read_text(encoding="utf-8")))
+    async with AsyncExitStack() as stack:
+        here, environment = stack.enter_context(home(folder))
+        reader = Reader(stack, here, environment)
+        if needs_daemon(found):
+            await reader.begin(f"hwd serve {TESTBED}")
+        for block in found:
+            try:
+                await reader.take(block)
+            except (PageError, ValueError, TimeoutError, EOFError) as error:
+                raise PageError(f"{page.name}:{block.line}: {error}") from error
+    return [f"line {block.line}: {block.not_run}" for block in found if block.not_run]
+
+
+class Reader:
+    """Who works through a page: saves its files, types its commands, remembers ids."""
+
+    def __init__(self, stack: AsyncExitStack, here: Path, environment: Mapping[str, str]) -> None:
+        self._stack = stack
+        self._here = here
+        self._environment = environment
+        self._shells: dict[bool, Shell] = {}
+        self._terminals: dict[str, Background] = {}
+        self._told = ""
+
+    async def take(self, block: Block) -> None:
+        if block.file:
+            path = self._here / block.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+        elif block.runs and block.kind == "python":
+            self._check(Command(text=block.text, shown=None, status=0), await self._say(block.text, python=True))
+        elif block.runs:
+            for command in commands(block):
+                await self.do(command)
+
+    async def do(self, command: Command) -> None:
+        lasting = next((name for name in LASTING if command.text.startswith(name)), None)
+        if lasting is None or command.text.rstrip().endswith("&") or "--count" in command.text:
+            self._check(command, await self._say(self._filled(command.text), python=False))
+            return
+        words = await self.begin(self._filled(command.text))
+        if command.shown is not None and (found := difference(f"{command.shown}\n{ANYTHING}", words)):
+            raise PageError(f"$ {command.text}\n{found}\nall of it:\n{words}")
+
+    async def begin(self, command: str) -> str:
+        """In a terminal of its own; returns what it said until it was there. A second one of a kind takes the first one's terminal, after Ctrl-C."""
+        lasting = next(name for name in LASTING if command.startswith(name))
+        if lasting in self._terminals:
+            await end(self._terminals[lasting].process)
+        log = self._here.parent / f"{lasting.replace(' ', '-')}.log"
+        background = await Background.start(command, folder=self._here, environment=self._environment, log=log)
+        self._terminals[lasting] = background
+        self._stack.push_async_callback(end, background.process)
+        words = await background.said(LASTING[lasting], within_s=LIMIT_S)
+        if lasting == "hwd serve":
+            await self._hosts()
+        return words
+
+    async def _hosts(self) -> None:
+        """Until the agents of all hosts are there, as a reader would see in `hwd status`."""
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                said = await self._say("hwd status --json 2>/dev/null", python=False)
+                if said.status == 0 and all(host["up"] for host in json.loads(said.text)["hosts"]):
+                    return
+                await asyncio.sleep(0.2)
+
+    async def _say(self, text: str, *, python: bool) -> Said:
+        if python not in self._shells:
+            context = shell(self._here, self._environment, python=python)
+            self._shells[python] = await self._stack.enter_async_context(context)
+        said = await self._shells[python].do(text, within_s=LIMIT_S)
+        self._told += said.text
+        return said
+
+    def _filled(self, text: str) -> str:
+        """Words in capitals are what was told last. A page has the daemon's usual port; here it may have got another."""
+        if "hwd serve" in self._terminals and (there := LISTENS.search(self._terminals["hwd serve"].log.read_text())):
+            text = text.replace(USUAL, there[1])
+        for word, pattern in WORDS.items():
+            found = list(dict.fromkeys(pattern.findall(self._told)))
+            if found:
+                text = re.sub(rf"(?<![\w$-]){word}(?![\w=])", found[-1], text)
+            if word == "RUN" and len(found) > 1:
+                text = re.sub(r"(?<![\w$-])OTHER(?![\w=])", found[-2], text)
+        return text
+
+    @staticmethod
+    def _check(command: Command, said: Said) -> None:
+        if command.status is not None and said.status != command.status:
+            raise PageError(f"$ {command.text}\nexit status {said.status}, not {command.status}:\n{said.text}")
+        if command.shown is not None and (found := difference(command.shown, said.text)):
+            raise PageError(f"$ {command.text}\n{found}\nall of it:\n{said.text}")
