@@ -134,6 +134,7 @@ def switch() -> Iterator[str]:
             process.terminate()
 
 
+@pytest.mark.slow
 def test_on_glass_circuits_are_made_and_faults_are_skipped_by_name(
     places: Path, pytester: pytest.Pytester, switch: str
 ) -> None:
