@@ -12,7 +12,7 @@ from hwd.report.comparison import Comparison, comparison_drawing
 from hwd.report.drawing import SCREEN_WIDTH, Drawing
 from hwd.report.heat import heat_drawing, link_by_repeat, link_by_stage
 from hwd.report.load import RunReport
-from hwd.report.papers import figures
+from hwd.report.papers import PaperFigure, figures
 from hwd.report.stages import SEED
 from hwd.report.waterfall import typical, waterfall_drawing
 from hwd.timeline import Sample, samples
@@ -73,11 +73,17 @@ def pairs_rows(reports: Sequence[RunReport]) -> tuple[PairsRow, ...]:
 def pairs(reports: Sequence[RunReport], compare_with: str | None, width: float = BY_PAIRS_WIDTH) -> Drawing | None:
     """mFabric's figure stands beside where the run is compared with it. None where there is nothing to compare: one number of pairs, and no figure."""
     rows = pairs_rows(reports)
-    papers = of_pairs(figures(timings=_timings(reports), compare_with=compare_with))
+    papers, fitted = pairs_papers(reports, compare_with)
     if not rows or (not papers and len({row.pairs for row in rows}) == 1):
         return None
-    fitted = any(not _timings(reports).isdisjoint(one.drawn_by) for one in papers)
     return by_pairs_drawing(rows, papers=papers, fitted=fitted, width=width)
+
+
+def pairs_papers(reports: Sequence[RunReport], compare_with: str | None) -> tuple[tuple[PaperFigure, ...], bool]:
+    """The figures to stand beside, and whether the switches of one of the runs draw from them."""
+    timings = _timings(reports)
+    papers = of_pairs(figures(timings=timings, compare_with=compare_with))
+    return papers, any(not timings.isdisjoint(one.drawn_by) for one in papers)
 
 
 def links(report: RunReport, width: float = SCREEN_WIDTH) -> Iterator[Drawing]:

@@ -8,8 +8,9 @@ from importlib import resources
 from hwd.report.comparison import Comparison, compare
 from hwd.report.comparison_html import comparison_html
 from hwd.report.drawing import Drawing
-from hwd.report.drawings import distributions, links, pairs
+from hwd.report.drawings import distributions, links, pairs, pairs_papers, pairs_rows
 from hwd.report.load import RunReport
+from hwd.report.pairs_html import pairs_html
 from hwd.report.quantity import bound, duration, interval
 from hwd.report.stages import ORIGIN_WORDS, StageRow, stage_table
 from hwd.report.svg import svg
@@ -39,10 +40,9 @@ def html(
         *_head(title, reports),
         *_facts(reports),
         *_waterfalls(reports),
-        "<h2>Stages</h2>",
         *_stages(rows),
         *_figure("Distributions", distributions(reports, split, compare_with)),
-        *_figure("Control time by pairs", pairs(reports, compare_with)),
+        *_pairs(reports, compare_with),
         *_links(reports),
         *(part for number, one in enumerate(comparisons) for part in comparison_html(one, key=f"c{number}")),
         *_trouble(reports),
@@ -131,6 +131,9 @@ def _waterfalls(reports: Sequence[RunReport]) -> Iterator[str]:
 
 
 def _stages(rows: Sequence[StageRow]) -> Iterator[str]:
+    if not rows:
+        return
+    yield "<h2>Stages</h2>"
     headings = ("median", "95 % interval", "mean", "p95", "p99", "max", "bound")
     yield '<div class="scroll"><table><caption>'
     present = {row.origin for row in rows}
@@ -179,6 +182,12 @@ def _stage(row: StageRow) -> str:
 def _figure(heading: str, drawing: Drawing | None) -> Iterator[str]:
     if drawing is not None:
         yield f"<h2>{heading}</h2><figure>{svg(drawing)}</figure>"
+
+
+def _pairs(reports: Sequence[RunReport], compare_with: str | None) -> Iterator[str]:
+    if (drawing := pairs(reports, compare_with)) is not None:
+        papers, fitted = pairs_papers(reports, compare_with)
+        yield from pairs_html(drawing, pairs_rows(reports), papers, fitted=fitted)
 
 
 def _links(reports: Sequence[RunReport]) -> Iterator[str]:

@@ -109,6 +109,9 @@ def test_a_run_is_followed_shown_and_reported(hwd: Any, playbook: str, tmp_path:
     report = tmp_path / "report.html"
     assert hwd("report", run, "-o", str(report)).status == 0
     assert report.read_text().startswith("<!doctype html>")
+    table = tmp_path / "stages.csv"
+    assert hwd("export", run, "--as", "csv", "-o", str(table)).status == 0
+    assert table.read_text().startswith("run,playbook,")
 
 
 def test_records_are_read_without_the_daemon_too(hwd: Any, playbook: str, places: Path) -> None:

@@ -1,13 +1,16 @@
 """The page, and what it is made from."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
 
+from hwd.model.instant import Origin
 from hwd.records import RecordingSink, Records, Run, RunOutcome
 from hwd.report import RunReport, html, load, typical
+from hwd.report.commands import Commanded
 from hwd.timeline import StageName, Timeline, build_timeline
 from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.errors import ConfigError
@@ -104,6 +107,22 @@ def test_breaches_and_unknowns_are_shown(make_run: MakeRun, make_timeline: MakeT
     assert "r9: light after firmware" in text
     assert "h0.eth0&lt;-&gt;h1.eth2: rdma unknown" in text
     assert "What went wrong" not in html([make_run()])
+
+
+def test_pairs_have_a_table_with_the_paper_beside_each(make_run: MakeRun) -> None:
+    commands = tuple(
+        Commanded(
+            reconfiguration="r", switch="ocs1", pairs=pairs, removed=0, commands=1, control_s=0.04 + repeat / 1e3,
+            error_s=0.0, origin=Origin.FITTED,
+        )
+        for pairs in (1, 16)
+        for repeat in range(3)
+    )  # fmt: skip
+    report = dataclasses.replace(make_run(), commands=commands, timings=frozenset({"polatis-mfabric"}))
+    words = " ".join(Page(html([report])).words)
+    assert "1, real time 3 41.0 ms" in words
+    assert "mfabric fig. 10: mean 46.75 ms  fitted to it" in words
+    assert "Control time by pairs" not in html([make_run()])
 
 
 def test_run_without_any_link_has_a_page(make_run: MakeRun) -> None:
