@@ -38,9 +38,10 @@ def build_timeline(
     broken: list[str] = []
     for command in commands:
         broken += breaches(command.switch, _by_name([command.commanded, command.acknowledged]))
+    added = _added(started["moves"])
     for entry in started["links"]:
         link, kept = Link.parse(entry["link"]), bool(entry["kept"])
-        sent, answered = _switch_instants(kept, _switches(entry, started["moves"]), commands)
+        sent, answered = _switch_instants(kept, _switches(entry, added), commands)
         link_since_ns = sent.earliest_ns if sent.knowledge is Knowledge.SEEN else since_ns
         both = []
         for id in link.ends:
@@ -102,15 +103,20 @@ def _stamp(name: InstantName, at_ns: int, origin: Origin) -> Instant:
     )
 
 
-def _switches(entry: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[str]:
+def _added(moves: Sequence[Mapping[str, Any]]) -> dict[str, frozenset[SwitchCrossconnect]]:
+    """What was added on each switch that moved."""
+    return {
+        move["switch"]: frozenset(SwitchCrossconnect.parse(f"{move['switch']}:{text}") for text in move["add"])
+        for move in moves
+    }
+
+
+def _switches(entry: Mapping[str, Any], added: Mapping[str, frozenset[SwitchCrossconnect]]) -> list[str]:
     """Switches that had to add a crossconnect of this link."""
     if "crossconnects" not in entry:
-        moved = [move["switch"] for move in moves if move["add"]]
+        moved = [switch for switch, crossconnects in added.items() if crossconnects]
         return [switch for switch in moved if switch in entry.get("switches", moved)]
     used = {SwitchCrossconnect.parse(text) for text in entry["crossconnects"]}
-    added = {
-        move["switch"]: {SwitchCrossconnect.parse(f"{move['switch']}:{text}") for text in move["add"]} for move in moves
-    }
     return [switch for switch, crossconnects in added.items() if used & crossconnects]
 
 
