@@ -1,4 +1,4 @@
-"""`python -m bench`: run the measurements, write `bench/results.json`, print the table."""
+"""`python -m bench`: run the measurements, print their table, write it into `results.json` and the README."""
 
 import argparse
 import asyncio
@@ -6,18 +6,16 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from bench import apply, clock, event, intake, memory, render, startup, status
 from bench.broker import MosquittoMissingError
 from bench.measure import Bar
 from bench.progress import Progress
-from bench.table import machine, table, write
+from bench.table import keep, machine, result, table
 from hwd.twin.kernel import NamespacesUnavailableError
 
-RESULTS = Path(__file__).with_name("results.json")
-
-
+RESULTS, README = (Path(__file__).with_name(name) for name in ("results.json", "README.md"))
 MEASURE_WITHIN_S = 300.0
 
 
@@ -43,20 +41,26 @@ def main() -> int:
     """Exit status 1 where a bar is not met."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure each path against its floor.")
     parser.add_argument("--only", choices=[*MEASURES], action="append", help="this one alone; may be given again")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the turns: to see that it works")
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="default: bench/results.json")
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of the turns, to see that it works; nothing is written"
+    )
     options = parser.parse_args()
-    progress, bars = Progress(), list[Bar]()
+    progress, results = Progress(), dict[str, Mapping[str, Any]]()
+    met = True
     for name in options.only or MEASURES:
         with tempfile.TemporaryDirectory(prefix="hwd-bench-") as folder:
             try:
-                bars += asyncio.run(_run(MEASURES[name], Path(folder), progress, quick=options.quick))
+                here = machine()
+                bars = asyncio.run(_run(MEASURES[name], Path(folder), progress, quick=options.quick))
             except (NamespacesUnavailableError, MosquittoMissingError) as error:
                 progress.say(f"{name}: left out: {error}")
-    here = machine()
-    write(options.output, bars, here)
-    print(table(bars, here))
-    return 0 if all(bar.met for bar in bars) else 1
+                continue
+        results[name] = result(bars, here)
+        met = met and all(bar.met for bar in bars)
+    if not options.quick:
+        keep(RESULTS, README, results, list(MEASURES))
+    print(table(results))
+    return 0 if met else 1
 
 
 async def _run(measure: Measure, folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:

@@ -14,7 +14,7 @@ READY_WITHIN_S, POLL_S = 30.0, 0.002
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    rounds = 2 if quick else 20
+    rounds = 2 if quick else 10
     lab = Lab(folder)
     async with lab.rack():
         progress.say(f"startup: {rounds} turns")

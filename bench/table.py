@@ -1,15 +1,19 @@
-"""The table of a run of the bench, and its file."""
+"""The table of a run of the bench: on the terminal, in its file, and in the README between its marks."""
 
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from bench.measure import Bar
 
 HEAD = ("measured", "value", "limit", "met", "n", "spread")
+BEGIN, END = "<!-- results: written by `make bench` -->", "<!-- end of results -->"
+Results = Mapping[str, Mapping[str, Any]]
+"""By the name of the measure: the machine that it was taken on, and its bars as data."""
 
 
 def machine() -> str:
@@ -18,34 +22,61 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}, Python {platform.python_version()}, load {load:.1f}"
 
 
-def table(bars: Sequence[Bar], here: str) -> str:
-    rows = [HEAD, *(_row(bar) for bar in bars)]
+def result(bars: Sequence[Bar], here: str) -> Mapping[str, Any]:
+    return {"machine": here, "bars": [{**asdict(bar), "met": bar.met} for bar in bars]}
+
+
+def table(results: Results) -> str:
+    """For a terminal."""
+    rows = [HEAD, *(_row(bar) for one in results.values() for bar in one["bars"])]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD) - 1)]
     lines = [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
     ]
-    return "\n".join([*lines, "", f"on {here}"])
+    return "\n".join([*lines, "", *_machines(results)])
 
 
-def write(path: Path, bars: Sequence[Bar], here: str) -> None:
-    path.write_text(
-        json.dumps({"machine": here, "bars": [{**asdict(bar), "met": bar.met} for bar in bars]}, indent=2) + "\n"
-    )
+def markdown(results: Results) -> str:
+    """For the README."""
+    rows = [HEAD, tuple("---" for _ in HEAD), *(_row(bar) for one in results.values() for bar in one["bars"])]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([*lines, "", *(f"{line}  " for line in _machines(results))])
 
 
-def _row(bar: Bar) -> tuple[str, ...]:
-    if bar.limit is None:
-        return bar.name, _figure(bar.value, bar.unit), "", "", str(bar.n), bar.spread
-    sign = ">=" if bar.at_least else "<="
+def keep(path: Path, readme: Path, results: Results, order: Sequence[str]) -> None:
+    """Write what was measured over what an earlier run wrote of the same measures, and the README's table from all of it."""
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    both = {**kept, **results}
+    whole = {name: both[name] for name in order if name in both}
+    path.write_text(json.dumps(whole, indent=2) + "\n")
+    head, found, rest = readme.read_text().partition(BEGIN)
+    _, closed, tail = rest.partition(END)
+    if not found or not closed:
+        raise ValueError(f"{readme}: no place for the results: it lacks the line {END if found else BEGIN}")
+    readme.write_text(f"{head}{BEGIN}\n{markdown(whole)}\n{END}{tail}")
+
+
+def _machines(results: Results) -> list[str]:
+    """Which measures were taken where; a line where it was the same for all."""
+    places: dict[str, list[str]] = {}
+    for name, one in results.items():
+        places.setdefault(one["machine"], []).append(name)
+    return [f"{', '.join(names)}: on {place}" for place, names in places.items()]
+
+
+def _row(bar: Mapping[str, Any]) -> tuple[str, ...]:
+    if bar["limit"] is None:
+        return bar["name"], _figure(bar["value"], bar["unit"]), "", "", str(bar["n"]), bar["spread"]
+    sign = ">=" if bar["at_least"] else "<="
     return (
-        bar.name,
-        _figure(bar.value, bar.unit),
-        f"{sign} {_figure(bar.limit, bar.unit)}",
-        "yes" if bar.met else "NO",
-        str(bar.n),
-        bar.spread,
+        bar["name"],
+        _figure(bar["value"], bar["unit"]),
+        f"{sign} {_figure(bar['limit'], bar['unit'])}",
+        "yes" if bar["met"] else "NO",
+        str(bar["n"]),
+        bar["spread"],
     )
 
 
 def _figure(value: float, unit: str) -> str:
-    return f"{value:.2f}x" if unit == "x" else f"{value:.4g} {unit}"
+    return f"{value:.2f}x" if unit == "x" else f"{value:.4g} {unit}".rstrip()

@@ -23,7 +23,7 @@ async def main(database: str) -> None:
     with engine.begin() as connection:
         connection.execute(sa.text("CREATE TABLE IF NOT EXISTS empty (id INTEGER PRIMARY KEY)"))
     app = FastAPI()
-    app.add_api_route("/", lambda: {})
+    app.add_api_route("/", _nothing)
     server = HttpServer(app, listen("127.0.0.1", 0), before_stop=ended.set)
     broker = EmbeddedBroker()
     _, _, port = (await broker.start()).rpartition(":")
@@ -37,6 +37,10 @@ async def main(database: str) -> None:
         await server.stop()
     await broker.close()
     engine.dispose()
+
+
+def _nothing() -> dict[str, str]:
+    return {}
 
 
 if __name__ == "__main__":
