@@ -8,6 +8,7 @@ import typer
 from hwd.cli.leasing import show_leases
 from hwd.cli.options import Json, JsonLines, Url
 from hwd.cli.output import Output, coloured, plural, seconds, words
+from hwd.cli.standing import standing
 from hwd_drivers.kit.documents import Document
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
@@ -45,10 +46,20 @@ def status(url: Url = None, json: Json = False) -> None:
         left = "" if one["confirm_in_s"] is None else f", goes back in {seconds(one['confirm_in_s'])}"
         output.say(f"reconfiguration {one['reconfiguration']} ({one['what']}) {coloured(one['state'])}{left}")
     for run in now["runs"]:
-        output.say(
-            f"run {run['run']} ({run['playbook']}): {run['done']} of {plural(run['total'], 'step')}, about {seconds(run['expected_s'])} to go"
-        )
+        output.say(run_line(run))
+    if now["queue"]:
+        output.say(f"{plural(len(now['queue']), 'run')} in the queue: hwd queue")
+    if not now["records"]["writable"]:
+        output.say(f"records {coloured('failed')}: {now['records']['why']}")
     output.data(now)
+
+
+def run_line(run: dict[str, Any]) -> str:
+    """`run k3v9 (smoke): 2 of 5 steps, wait until ready (waiting), about 40 s to go`."""
+    stage = f" ({run['stage']})" if run["stage"] else ""
+    what = standing(run) or f"{run['what'] or 'about to begin'}{stage}"
+    left = f", about {seconds(run['expected_s'])} to go" if run["expected_s"] else ""
+    return f"run {run['run']} ({run['playbook']}): {run['done']} of {plural(run['total'], 'step')}, {what}{left}"
 
 
 def watch(

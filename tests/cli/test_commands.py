@@ -168,9 +168,11 @@ def test_ctrl_c_aborts_the_run(hwd: Any, playbook: str) -> None:
 
 def test_runs_are_queued_paused_resumed_and_taken_out(hwd: Any, playbook: str, tmp_path: Path) -> None:
     slow = tmp_path / "slow.yaml"
-    slow.write_text(PLAYBOOK + "  - wait: {for_s: 0.3}\n" * 3)
+    slow.write_text(PLAYBOOK + "  - wait: {for_s: 3}\n  - wait: {for_s: 0.1}\n")
     assert hwd("queue").out == "no run waits\n"
     running = hwd("run", str(slow), "--detach", "--json").json
+    paused = hwd("pause", running["run"][:5], "--json").json  # before its next step, whenever that is
+    assert paused["run"] == running["run"]
     waiting = hwd("run", playbook, "--queue", "--json").json
     late = hwd("run", playbook, "--in", "3600", "--detach", "--json").json
     assert [run["state"] for run in (running, waiting, late)] == ["running", "queued", "queued"]
@@ -178,8 +180,6 @@ def test_runs_are_queued_paused_resumed_and_taken_out(hwd: Any, playbook: str, t
     assert f"run {running['run']}" in rows[1]
     assert "its due time" in rows[2]
     assert "2 more in the queue: hwd queue" in hwd("runs").out
-    paused = hwd("pause", running["run"][:5], "--json").json
-    assert paused["run"] == running["run"]
     assert hwd("runs", "--json").json[0]["state"] in ("running", "paused")
     assert hwd("resume", running["run"]).out == f"run {running['run']} goes on\n"
     assert hwd("abort", late["run"], "--json").json["outcome"] == "aborted"
