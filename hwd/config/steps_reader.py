@@ -23,7 +23,7 @@ from hwd_drivers.kit.errors import ConfigError
 INCLUDE_DEPTH_MAX = 8
 """Files within files; a reader gets lost before."""
 WRITTEN_MAX = 10_000
-"""Steps that sweeps and includes write out; repeats are not written out. Keeps the reading of any playbook under a few seconds."""
+"""Steps and rounds that sweeps and includes write out; repeats are not written out. Keeps the reading of any playbook under a few seconds."""
 EXAMPLE = "`wait: {for: ready, within_s: 15}`"
 
 STEP_KINDS: Mapping[str, type[BaseModel]] = {
@@ -82,11 +82,9 @@ class StepsReader:
         return tuple(steps)
 
     def _step(self, node: Node, where: Where, part: Part) -> tuple[Step, ...]:
+        self._count()
         if (kind := _kind(node, where, part.reading)) is None:
             return ()
-        self._written += 1
-        if self._written > WRITTEN_MAX:
-            raise _TooMuch
         match kind:
             case "repeat":
                 return self._repeat(node, where, part)
@@ -98,6 +96,12 @@ class StepsReader:
                 return self._include(node, where, part)
             case _:
                 return self._leaf(kind, node.mapping()[kind], (*where, kind), part)
+
+    def _count(self) -> None:
+        """One more step, or round of a sweep, whether it can be used or not."""
+        self._written += 1
+        if self._written > WRITTEN_MAX:
+            raise _TooMuch
 
     def _leaf(self, kind: str, node: Node, where: Where, part: Part) -> tuple[Step, ...]:
         """Read once for each set of values that it uses; what has problems is read again, so that they are told for each."""
@@ -139,6 +143,7 @@ class StepsReader:
         rounds = []
         start = len(part.reading.problems)
         for values in combinations(variables):
+            self._count()
             steps = self._list(below, (*where, "steps"), replace(part, scope={**part.scope, **values}))
             round = SweepRound(values=values, steps=steps)
             rounds.append(round)

@@ -346,11 +346,12 @@ def test_parameters_that_cannot_be(read: Read, name: str, value: str, problem: s
     assert said(loaded) == [f"p.yaml:{problem}"]
 
 
-def test_sweeps_within_sweeps_end_at_the_limit(read: Read) -> None:
+@pytest.mark.parametrize("step", ["note: x", "5", "aply: {}", "sweep: {v0: [1]}", "wait: {for_s: '{{ v0 }}', x: 1}"])
+def test_sweeps_within_sweeps_end_at_the_limit_whatever_stands_in_them(read: Read, step: str) -> None:
     text = HEAD + "".join(
-        f"{'    ' * n}  - sweep: {{v{n}: {{from: 1, to: 100}}}}\n{'    ' * n}    steps:\n" for n in range(4)
+        f"{'    ' * n}  - sweep: {{v{n}: {{from: 1, to: 900}}}}\n{'    ' * n}    steps:\n" for n in range(3)
     )
-    loaded = read(text + " " * 18 + "- note: x\n")
+    loaded = read(text + " " * 14 + f"- {step}\n")
     assert [text for text in said(loaded) if "over 10000 steps with all sweeps" in text]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config import expression, leaves, parameters, playbook, playbook_schema, steps_reader, sweep
+from hwd.config import expression, leaves, parameters, playbook, playbook_schema, steps_reader
 from hwd.config.measured import MEASURED
 from hwd.config.playbook import load_playbook_text
 
@@ -38,7 +38,7 @@ def test_every_name_of_a_figure_is_told() -> None:
         ("steps of a run", [playbook.STEPS_MAX]),
         ("steps that sweeps", [steps_reader.WRITTEN_MAX]),
         ("`times` of a repeat", [playbook_schema.REPEATS_MAX]),
-        ("values of a variable", [playbook_schema.SWEPT_MAX, sweep.ROUNDS_MAX]),
+        ("values of a variable", [playbook_schema.SWEPT_MAX]),
         ("branches of", [playbook_schema.BRANCHES_MAX]),
         ("files within files", [steps_reader.INCLUDE_DEPTH_MAX]),
         ("time of a run", [playbook_schema.RUN_MAX_S / 86_400]),

@@ -182,6 +182,17 @@ def test_asserts_and_notes_know_what_was_measured(run_lab: RunLab) -> None:
     run_lab(test)
 
 
+def test_percentiles_are_known_from_enough_values_on(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        pairs = f"{{repeat: {{times: 10}}, steps: [{{{apply(ONE)}}}, {{{apply('ocs1:1A-4B,4A-1B')}}}]}}"
+        known = "run.control.median_s <= run.control.p95_s <= run.control.max_s"
+        run = await lab.do(pairs, f"assert: run.control.n == 20 and {known}", "assert: run.control.p99_s > 0")
+        assert [one["held"] for one in lab.told("run.assert")] == [True, False]
+        assert run["why"].endswith("run.control.p99_s = unknown")
+
+    run_lab(test)
+
+
 @pytest.mark.parametrize(
     ("steps", "why", "values"),
     [
