@@ -110,16 +110,18 @@ class Reader:
         self._stack.push_async_callback(end, background.process)
         words = await background.said(LASTING[lasting], within_s=LIMIT_S)
         if lasting == "hwd serve":
-            await self._hosts()
+            await self._rack()
         return words
 
-    async def _hosts(self) -> None:
-        """Until the agents of all hosts are there, as a reader would see in `hwd status`."""
+    async def _rack(self) -> None:
+        """Until all switches and agents are there, as a reader would see in `hwd status`."""
         async with asyncio.timeout(LIMIT_S):
             while True:
                 said = await self._say("hwd status --json 2>/dev/null", python=False)
-                if said.status == 0 and all(host["up"] for host in json.loads(said.text)["hosts"]):
-                    return
+                if said.status == 0:
+                    status = json.loads(said.text)
+                    if all(part["up"] for part in (*status["hosts"], *status["switches"])):
+                        return
                 await asyncio.sleep(0.2)
 
     async def _say(self, text: str, *, python: bool) -> Said:
