@@ -316,8 +316,16 @@ class Runs:
     async def _go(self, waiting: Waiting) -> None:
         runner = waiting.runner
         end = await to_end(runner, self._recorder)
-        del self._active[runner.id]  # its ports are free
-        self._changed.set()
+        ended_ns = self._clock.wall_ns()
+        try:
+            await self._recorder.end_run(
+                runner.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state, ended_wall_ns=ended_ns
+            )
+        except HwdError as error:
+            log.error(
+                "run %s: ended as %s, but the records could not take all of it: %s", runner.id, end.outcome, error
+            )
+        del self._active[runner.id], self._tasks[runner.id]
         self._tell(
             "run.ended",
             run=runner.id,
@@ -326,7 +334,6 @@ class Runs:
             safe_state=end.safe_state,
             exit_status=end.fault.exit_status if end.fault else None,
         )
-        ended_ns = self._clock.wall_ns()
         status = dataclasses.replace(
             self._of(runner.id),
             state=RunState(end.outcome),
@@ -339,15 +346,6 @@ class Runs:
             ended_wall_ns=ended_ns,
             expected_s=None,
         )
-        try:
-            await self._recorder.end_run(
-                runner.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state, ended_wall_ns=ended_ns
-            )
-        except HwdError as error:
-            log.error(
-                "run %s: ended as %s, but the records could not take all of it: %s", runner.id, end.outcome, error
-            )
-        del self._tasks[runner.id]
         self._end(status)
 
     def _end(self, status: RunStatus) -> None:

@@ -81,6 +81,7 @@ class Service:
             "links": list[Json](self._links.links()),
             "leases": self.leases(),
             "reconfigurations": [under_way(one) for one in self._reconfigurer.under_way],
+            "open": [one.to_data() for one in self._reconfigurer.left_open],
             "runs": [
                 {**status.to_data(), **runner.progress}
                 for runner in self._runs.active
@@ -242,9 +243,7 @@ class Service:
 
     def _state(self, run: Run) -> str:
         status = self._runs.board.get(run.id)
-        if status is not None and not (status.state.ended and run.outcome is None):
-            return status.state
-        return run.outcome or RunState.RUNNING
+        return status.state if status is not None else run.outcome or RunState.RUNNING
 
     async def _run(self, id: str) -> Run:
         try:
