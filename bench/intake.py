@@ -25,7 +25,8 @@ LOST_LIMIT = 0
 GROWTH_LIMIT_MB = 20.0
 READY_WITHIN_S = 20.0
 BARE = "bare/1"
-MESSAGES, BACKLOG_MESSAGES = 4000, 100
+MESSAGES, BACKLOG_MESSAGES = 20_000, 100
+"""In a turn: long enough that the wait for the last acknowledgement, some 60 ms, is little of it."""
 TURN_WITHIN_S = 60.0
 
 
