@@ -45,6 +45,8 @@ def status(url: Url = None, json: Json = False) -> None:
     for one in now["reconfigurations"]:
         left = "" if one["confirm_in_s"] is None else f", goes back in {seconds(one['confirm_in_s'])}"
         output.say(f"reconfiguration {one['reconfiguration']} ({one['what']}) {coloured(one['state'])}{left}")
+    for one in now["open"]:
+        output.say(left_open(one))
     for run in now["runs"]:
         output.say(run_line(run))
     if now["queue"]:
@@ -143,6 +145,13 @@ def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
         or "none"
     )
     return switch["switch"], "up", f"{switch['vendor']} {switch['model']} {switch['serial']}", counted
+
+
+def left_open(one: dict[str, Any]) -> str:
+    """What the journal holds open: whose it is, what keeps it, and that nobody has to do anything."""
+    run = f" of run {one['run']}" if one["run"] else ""
+    ports = plural(len(one["ports"]), "port")
+    return f"reconfiguration {one['reconfiguration']} ({one['what']}){run} open: {one['why']}; goes {one['goes']} by itself when that is over; {ports} held"
 
 
 def _host(host: dict[str, Any]) -> tuple[object, ...]:

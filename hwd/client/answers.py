@@ -157,6 +157,22 @@ class Applied(Answer):
         return f"{self.id} ({self['what']}) {self.outcome or self.state}{why}, {len(self.links)} links"
 
 
+class LeftOpen(Answer):
+    """A reconfiguration that was cut off, and holds its ports until it is brought back, or on."""
+
+    @property
+    def id(self) -> str:
+        return str(self["reconfiguration"])
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return tuple(self["ports"])
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.id} ({self['what']}) left open: {self['why']}, {len(self.ports)} ports held"
+
+
 class Started(Answer):
     """A run that was taken: started, or in the queue."""
 
@@ -243,12 +259,17 @@ class Status(Answer):
         return tuple(Applied(one) for one in self["reconfigurations"])
 
     @property
+    def open(self) -> tuple[LeftOpen, ...]:
+        """Those that were cut off; each goes back, or on, by itself when what keeps it is over."""
+        return tuple(LeftOpen(one) for one in self["open"])
+
+    @property
     def settled(self) -> bool:
-        """All switches and agents are there, their clocks aligned, the broker too, and nothing is under way."""
+        """All switches and agents are there, their clocks aligned, the broker too, and nothing is under way or left open."""
         there = all(switch.up is not False for switch in self.switches) and all(
             host.up and host.aligned for host in self.hosts
         )
-        return there and bool(self["bus"]["connected"]) and not self["runs"] and not self["reconfigurations"]
+        return there and bool(self["bus"]["connected"]) and not self["runs"] and not (self["reconfigurations"] or self["open"])
 
     @override
     def __str__(self) -> str:
@@ -264,5 +285,5 @@ class Status(Answer):
         carrier = {True: "carrier", False: "no carrier", None: "unknown"}
         rows += [("link", link, carrier[up]) for link, up in self.links.items()]
         rows += [("lease", one.id, str(one)) for one in self.leases]
-        rows += [("reconfiguration", one.id, str(one)) for one in self.reconfigurations]
+        rows += [("reconfiguration", one.id, str(one)) for one in (*self.reconfigurations, *self.open)]
         return table(("", "", "is"), rows, caption=str(self))

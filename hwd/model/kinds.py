@@ -15,8 +15,8 @@ KINDS: Mapping[str, frozenset[str]] = {
         "daemon.started": "version pid testbed data_dir",
         "daemon.stopped": "reason",
         "daemon.lag": "seconds",  # the longest that the event loop kept a timer waiting since the last of these
-        "journal.open": "reconfiguration what why",  # it was cut off and cannot be undone yet; daemon.recovered ends that
-        "daemon.recovered": "reconfiguration outcome why",  # at start: finished or rolled back what the journal left open
+        "journal.open": "reconfiguration run what why",  # it was cut off and cannot be undone yet; daemon.recovered ends that
+        "daemon.recovered": "reconfiguration run outcome why",  # finished or rolled back what the journal left open
         "bus.up": "address",
         "bus.down": "address cause",
         # switches; crossconnects is a list of {id, state}

@@ -71,6 +71,10 @@ class Leases:
         """From now on the ports cannot be leased: what a reconfiguration touches stays its own until it has ended, whatever becomes of its lease."""
         self._holds[reconfiguration] = frozenset(ports)
 
+    def held(self, reconfiguration: str) -> frozenset[str]:
+        """The ports that it holds."""
+        return self._holds.get(reconfiguration, frozenset())
+
     def let_go(self, reconfiguration: str) -> None:
         self._holds.pop(reconfiguration, None)
 

@@ -18,7 +18,7 @@ from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.observing import Agents, Observing
 from hwd.reconfigure.planner import Planner, Request, Routed, touched_ports
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
-from hwd.reconfigure.recovery import Recovery
+from hwd.reconfigure.recovery import LeftOpen, Recovery
 from hwd.reconfigure.switches import Switches, same_fault
 from hwd.reconfigure.switching import SwitchDriver
 from hwd.reconfigure.turns import Turns
@@ -76,6 +76,11 @@ class Reconfigurer:
     @property
     def under_way(self) -> tuple[Reconfiguration, ...]:
         return tuple(self._under_way.values())
+
+    @property
+    def left_open(self) -> tuple[LeftOpen, ...]:
+        """What was cut off, and the journal holds until it is undone."""
+        return self._recovery.left(self._under_way)
 
     def last_of(self, run: str) -> tuple[Reconfiguration, ...]:
         """The last one that each branch of this run began, ended or not."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Container
+from dataclasses import dataclass
 
 from hwd.model.plan import CrashRule
 from hwd.reconfigure import switching
@@ -11,12 +12,35 @@ from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import moved_ports
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.switches import Switches
+from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import LinkError
 
 WITHIN_S = 30.0
 """For the switches to be back when nobody waits; then it is tried again."""
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOpen:
+    """A reconfiguration that was cut off and is not undone, or finished, yet. `why`: what keeps it; `ports` are held until it is closed."""
+
+    reconfiguration: str
+    run: str | None
+    what: str
+    why: str
+    finish: bool
+    ports: frozenset[str]
+
+    def to_data(self) -> dict[str, Json]:
+        return {
+            "reconfiguration": self.reconfiguration,
+            "run": self.run,
+            "what": self.what,
+            "why": self.why,
+            "goes": "on" if self.finish else "back",
+            "ports": list[Json](sorted(self.ports)),
+        }
 
 
 class Recovery:
@@ -42,6 +66,21 @@ class Recovery:
             for entry in self._journal.open:
                 if self._is_left(entry, under_way):
                     await self._bring(entry)
+
+    def left(self, under_way: Container[str]) -> tuple[LeftOpen, ...]:
+        """All that is left open, oldest first."""
+        return tuple(
+            LeftOpen(
+                reconfiguration=entry.reconfiguration,
+                run=entry.run,
+                what=entry.what,
+                why=self._why.get(entry.reconfiguration, "not tried yet"),
+                finish=entry.crash_rule is CrashRule.FINISH,
+                ports=self._leases.held(entry.reconfiguration),
+            )
+            for entry in self._journal.open
+            if self._is_left(entry, under_way)
+        )
 
     def left_open(self, switch: str, under_way: Container[str]) -> str | None:
         """Why a switch cannot be driven for anything else, None where it can."""
@@ -79,7 +118,9 @@ class Recovery:
                 )  # at each start, until the switches are connected
                 level = logging.INFO if waits else logging.WARNING
                 log.log(level, "journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
-                self._tell("journal.open", reconfiguration=entry.reconfiguration, what=entry.what, why=why)
+                self._tell(
+                    "journal.open", reconfiguration=entry.reconfiguration, run=entry.run, what=entry.what, why=why
+                )
             self._why[entry.reconfiguration] = why
             return
         before = self._why.pop(entry.reconfiguration, "a switch could not be driven")
@@ -87,5 +128,5 @@ class Recovery:
         self.write_end(entry.reconfiguration, outcome)
         self._leases.let_go(entry.reconfiguration)
         why = "the daemon ended before it did" if entry.reconfiguration in self._of_an_earlier_life else before
-        self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, outcome=outcome, why=why)
+        self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)

@@ -161,6 +161,7 @@ def _missing(now: Status) -> str:
     ]
     words += [f"run {run['run']} is under way" for run in now["runs"]]
     words += [f"reconfiguration {one} is under way" for one in now.reconfigurations]
+    words += [f"reconfiguration {one}" for one in now.open]
     return "; ".join(words) or f"the broker {now['bus']['address']} is not connected"
 
 

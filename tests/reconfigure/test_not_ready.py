@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from hwd.cli.watching import left_open
+from hwd.client.answers import Status
 from hwd.sim.world import agent_node
 from hwd_drivers.kit.errors import NotReadyError
 
@@ -86,5 +88,32 @@ def test_recovery_says_which_of_its_causes_it_was(run_lab: RunLab) -> None:
         lab.world.start_daemon()
         await lab.until("daemon.recovered")
         assert lab.told("daemon.recovered")[-1]["why"] == "the daemon ended before it did"
+
+    run_lab(test)
+
+
+def test_what_stays_open_is_in_the_status_until_it_is_brought_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        assert lab.service.status()["open"] == []
+        faults = lab.world.rack.switches["ocs1"].faults
+
+        def cut() -> None:
+            faults.refusing = True
+            faults.reset()
+            lab.world.kill(agent_node("h1"))
+
+        asyncio.get_running_loop().call_later(2, cut)
+        await late(lab)
+        await asyncio.sleep(40)  # virtual: the way back is tried again after it failed
+        left = Status(lab.service.status())
+        (one,) = left.open
+        assert not left.settled
+        assert (one["what"], one["goes"], len(one.ports)) == (CROSSED, "back", 8)
+        assert left_open(one).startswith(f"reconfiguration {one.id} ({CROSSED}) open: ocs1: ")
+        assert left_open(one).endswith("; goes back by itself when that is over; 8 ports held")
+        faults.refusing = False
+        await lab.until("daemon.recovered")
+        assert lab.service.status()["open"] == []
 
     run_lab(test)

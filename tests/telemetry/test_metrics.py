@@ -159,9 +159,9 @@ def test_reconfiguration_under_way_is_counted_by_its_state_until_it_ends(metrics
 
 def test_what_the_journal_holds_open_is_told_until_it_is_undone(metrics: Metrics, tell: Tell) -> None:
     for why in ("ocs1: lost", "ocs1: refused"):
-        tell("journal.open", reconfiguration="r1", what="ring", why=why)
+        tell("journal.open", reconfiguration="r1", run=None, what="ring", why=why)
     assert value(metrics, "hwd_journal_open") == 1
-    tell("daemon.recovered", reconfiguration="r1", outcome="rolled-back", why="")
+    tell("daemon.recovered", reconfiguration="r1", run=None, outcome="rolled-back", why="")
     assert value(metrics, "hwd_journal_open") == 0
     assert value(metrics, "hwd_recoveries_total", outcome="rolled-back") == 1
 
