@@ -66,5 +66,5 @@ def check(document: Document) -> None:
     fields = KINDS.get(document.kind)
     if fields is None:
         raise BugError(f"document {document.kind!r} is not a kind of hwd.model.kinds")
-    if missing := fields - document.data.keys():
-        raise BugError(f"document {document.kind} lacks {', '.join(sorted(missing))}")
+    if not fields <= document.data.keys():
+        raise BugError(f"document {document.kind} lacks {', '.join(sorted(fields - document.data.keys()))}")
