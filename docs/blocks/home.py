@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,8 @@ def home(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
         yield here, environment
     finally:
         for pid in _processes(f"HWD_RUN_DIR={run}"):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it ended by itself meanwhile
+                os.kill(pid, signal.SIGKILL)
 
 
 def _processes(entry: str) -> Iterator[int]:
