@@ -142,7 +142,7 @@ def runs(url: Url = None, data: Data = None, json: Json = False) -> None:
             run["testbed"],
             started_at(run["started_wall_ns"]),
             took(run),
-            run["outcome"] or states.get(run["id"], "under way"),
+            states.get(run["id"]) or run.get("state") or run["outcome"] or "under way",
             run["why"],
         )
         for run in found

@@ -162,7 +162,8 @@ class Runs:
 
     async def abort(self, id: str, *, by: str) -> RunStatus:
         """End a run in its safe state, within 5 s; one that waits is taken out of the queue. Returns its end."""
-        id = self._named(id)
+        if id not in self._tasks:
+            id = self._named(id)
         if id not in self._active:
             async with self._starting:
                 if (waiting := self._queue.get(id)) is not None:
@@ -316,16 +317,7 @@ class Runs:
     async def _go(self, waiting: Waiting) -> None:
         runner = waiting.runner
         end = await to_end(runner, self._recorder)
-        ended_ns = self._clock.wall_ns()
-        try:
-            await self._recorder.end_run(
-                runner.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state, ended_wall_ns=ended_ns
-            )
-        except HwdError as error:
-            log.error(
-                "run %s: ended as %s, but the records could not take all of it: %s", runner.id, end.outcome, error
-            )
-        del self._active[runner.id], self._tasks[runner.id]
+        del self._active[runner.id]  # its ports are free
         self._tell(
             "run.ended",
             run=runner.id,
@@ -334,6 +326,7 @@ class Runs:
             safe_state=end.safe_state,
             exit_status=end.fault.exit_status if end.fault else None,
         )
+        ended_ns = self._clock.wall_ns()
         status = dataclasses.replace(
             self._of(runner.id),
             state=RunState(end.outcome),
@@ -346,13 +339,28 @@ class Runs:
             ended_wall_ns=ended_ns,
             expected_s=None,
         )
-        self._end(status)
+        self.board.put(status)
+        self._changed.set()
+        try:
+            await self._recorder.end_run(
+                runner.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state, ended_wall_ns=ended_ns
+            )
+        except HwdError as error:
+            log.error(
+                "run %s: ended as %s, but the records could not take all of it: %s", runner.id, end.outcome, error
+            )
+        del self._tasks[runner.id]
+        self._set_ended(runner.id)
 
     def _end(self, status: RunStatus) -> None:
+        """Of a run that never began."""
         self.board.put(status)
-        if (ended := self._ended.pop(status.run, None)) is not None:
-            ended.set()
         self._changed.set()
+        self._set_ended(status.run)
+
+    def _set_ended(self, run: str) -> None:
+        if (ended := self._ended.pop(run, None)) is not None:
+            ended.set()
 
     # --- the rest
 
