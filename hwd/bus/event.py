@@ -8,12 +8,13 @@ POLLED = frozenset({"light", "dark", "rdma"})
 """Events found by looking: they lie anywhere between two looks. All others are notices, which come just after what they tell."""
 
 
-def event_data(boot: str, event: Event, alignment: Alignment) -> dict[str, Json]:
-    """All of `host.event` but its host."""
+def event_data(host: str, boot: str, event: Event, alignment: Alignment) -> dict[str, Json]:
+    """All of `host.event`."""
     latest_ns, latest_error_ns = earliest_ns, earliest_error_ns = alignment.to_daemon(event.at_ns)
     if event.earliest_ns != event.at_ns:
         earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
     return {
+        "host": host,
         "boot": boot,
         "seq": event.seq,
         "type": event.kind,

@@ -280,12 +280,11 @@ class Gateway:
             host.forget(boot)
 
     def _tell_event(self, host: Host, boot: str, event: Event, alignment: Alignment) -> None:
-        self._tell("host.event", host=host.name, **event_data(boot, event, alignment))
+        self._emit("host.event", event_data(host.name, boot, event, alignment))
         if event.kind == "lost":
             self._tell_lost(host, boot, host.losses.told(event.data), str(event.data.get("why", "the spool was full")))
-        else:
-            unseen = whole(event.data.get("unseen"), at_least=0)
-            self._tell_lost(host, boot, unseen, "flaps that the kernel counted and nobody saw one by one")
+        elif "unseen" in event.data:
+            self._tell_lost(host, boot, whole(event.data["unseen"], at_least=0), "flaps that nobody saw one by one")
 
     async def _fill_gap(self, host: Host, boot: str) -> None:
         """Ask for missing events a few times; then they are lost, and the rest goes on."""
@@ -392,6 +391,9 @@ class Gateway:
         self._tell("host.garbage", host=host, topic=garbage_topic, why=why, count=count)
 
     def _tell(self, kind: str, **data: Json) -> None:
+        self._emit(kind, data)
+
+    def _emit(self, kind: str, data: dict[str, Json]) -> None:
         self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
 
     def _now_s(self) -> float:
