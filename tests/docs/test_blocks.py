@@ -10,6 +10,7 @@ import yaml
 from docs.blocks.commands import commands
 from docs.blocks.page import Block, blocks
 from docs.blocks.runner import PageError, run_page
+from hwd.cli.program import run
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -25,7 +26,9 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-RUNNING = [page for page in PAGES if re.search(r"^ *```(sh|console|python)$", page.read_text(encoding="utf-8"), re.MULTILINE)]
+RUNNING = [
+    page for page in PAGES if re.search(r"^ *```(sh|console|python)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -38,6 +41,18 @@ def test_no_command_stands_where_the_runner_does_not_look(page: Path) -> None:
             assert not re.search(r"^(\$ |hwd |make |curl |pip )", block.text, re.MULTILINE), block
         if block.kind == "yaml":
             yaml.safe_load(block.text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_files_that_a_page_shows_are_right(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole testbeds and playbooks; the latter against the testbed that the pages use."""
+    for block in found(page):
+        file = tmp_path / f"line-{block.line}.yaml"
+        file.write_text(block.text, encoding="utf-8")
+        if block.kind == "yaml" and "\nfibres:" in block.text:
+            assert run(("check", str(file))) == 0, capsys.readouterr().err
+        elif block.kind == "yaml" and re.search("^playbook: ", block.text, re.MULTILINE):
+            assert run(("check", str(ROOT / "examples/opus-testbed.yaml"), str(file))) == 0, capsys.readouterr().err
 
 
 @pytest.mark.parametrize("page", [page for page in RUNNING if named(page) in QUICK], ids=named)
