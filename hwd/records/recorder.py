@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 import logging
 from collections import deque
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from hwd.records.finish import to_its_end
@@ -17,6 +18,8 @@ BUFFERED_MAX = 100_000
 """Documents held while the database cannot be written (about 50 MB); those that come after are counted and lost."""
 BATCH = 1000
 """Documents in one transaction: some 10 ms of the disk's time."""
+PAGE = 500
+"""Documents read at once: some 5 ms of the loop's time to send them on."""
 NEVER_DROPPED = frozenset({"host.event", "host.lost"})
 """An agent forgets its events when they are acknowledged: the gateway gives none while the sink is `full`, and what it gave is held."""
 GATHER_S = 0.05
@@ -127,13 +130,22 @@ class RecordingSink:
         if failure is not None:
             raise failure
 
-    async def documents(self, run: str) -> tuple[Document, ...]:
-        """All of a run, oldest first; while the database cannot be written, those too that wait for it."""
+    async def documents(self, run: str) -> AsyncGenerator[Document, None]:
+        """All of a run, oldest first, read page by page; while the database cannot be written, those too that wait for it."""
         if (failure := await self.held(run)) is not None:
             log.debug("run %s: read while not all of it is held: %s", run, failure)
-        async with self._flushing:
-            stored = await self._records.documents(run=run)
-            return *(one.document for one in stored), *(decoded(one) for one in self._buffer if one.run == run)
+        after = 0
+        while len(page := await self._records.documents(run=run, after=after, limit=PAGE)) == PAGE:
+            for stored in page:
+                yield stored.document
+            after = page[-1].id
+        async with self._flushing:  # what is written meanwhile is in the last page or in the buffer, and not in both
+            last = await self._records.documents(run=run, after=after)
+            waiting = [decoded(one) for one in self._buffer if one.run == run]
+        for stored in last:
+            yield stored.document
+        for document in waiting:
+            yield document
 
     async def lasting_failure(self) -> HwdError:
         """Returns when the database could not be written for `PATIENCE_S`, with the reason."""

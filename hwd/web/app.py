@@ -3,7 +3,8 @@
 app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...), tokens=frozenset())
 """
 
-from collections.abc import AsyncGenerator, Callable
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import PurePath
 from typing import Annotated, Any
@@ -23,6 +24,7 @@ from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
+from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError, HwdError
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -50,6 +52,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 Data = dict[str, Any]
 """One JSON object; `Service` says what is in it."""
+PIECE = 100
+"""Documents in one piece of an answer: some 1 ms of the loop's time."""
 
 
 def make_app(
@@ -182,7 +186,7 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
     @router.get("/runs/{id}/documents")
     async def documents(id: str) -> Response:
         """Everything that happened in a run, oldest first."""
-        return JSONResponse(await service.run_documents(id))
+        return StreamingResponse(array(await service.run_documents(id)), media_type="application/json")
 
     @router.post("/runs/{id}/pause")
     async def pause(id: str, body: ByBody) -> Data:
@@ -333,3 +337,15 @@ def _request(service: Service, body: PlanBody) -> Request:
 
 def _named(id: str) -> str | None:
     return None if id == "-" else id
+
+
+async def array(items: AsyncIterator[Json]) -> AsyncGenerator[str, None]:
+    """One JSON array in pieces, so that neither the loop waits for all of it nor a client longer than for a piece."""
+    piece: list[str] = []
+    before = "["
+    async for item in items:
+        piece.append(json.dumps(item, separators=(",", ":")))
+        if len(piece) == PIECE:
+            yield before + ",".join(piece)
+            piece, before = [], ","
+    yield (before + ",".join(piece) if piece or before == "[" else "") + "]"

@@ -2,9 +2,10 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from hwd.bus.gateway import Gateway
+from hwd.bus.host import HostView
 from hwd.config.wanted import Wanted
 from hwd.fabric.claims import all_ports
 from hwd.model.fault import parse_fault
@@ -108,7 +109,7 @@ class Service:
         return self._switches()
 
     def hosts(self) -> list[dict[str, Json]]:
-        """[{host, up, boot, version, clock: {offset_s, error_s} or None, ports: {...}}]"""
+        """[{host, up, cause, heard_wall_ns, boot, version, clock: {offset_s, error_s} or None, ports: {...}}]"""
         return [self._host(name) for name in self.testbed.hosts]
 
     def leases(self) -> list[dict[str, Json]]:
@@ -216,10 +217,10 @@ class Service:
         run = await self._run(id)
         return {**run_data(run), "state": self._state(run)}
 
-    async def run_documents(self, id: str) -> list[dict[str, Json]]:
-        """All documents of a run, oldest first; while the records cannot be written, those too that wait for it."""
+    async def run_documents(self, id: str) -> AsyncIterator[dict[str, Json]]:
+        """All documents of a run, oldest first, as they are read; while the records cannot be written, those too that wait for it."""
         run = await self._run(id)
-        return [document_data(document) for document in await self._recorder.documents(run.id)]
+        return (document_data(document) async for document in self._recorder.documents(run.id))
 
     async def close(self) -> None:
         """Abort the runs and roll back what is under way, each into its safe state. Nothing new begins from here on."""
@@ -230,7 +231,7 @@ class Service:
     def _host(self, name: str) -> dict[str, Json]:
         view = self._gateway.hosts().get(name)
         if view is None:
-            return {"host": name, "up": False, "boot": None, "version": None, "clock": None, "ports": {}}
+            view = HostView(host=name)
         return {**view.to_data(), "ports": self._links.ports(name)}
 
     def _lease(self, lease: Lease) -> dict[str, Json]:

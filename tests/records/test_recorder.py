@@ -194,3 +194,37 @@ async def test_cancelled_flush_writes_nothing_twice(records: Records, flood: lis
     await asyncio.wait([flushing])
     await sink.flush()
     assert [stored.document for stored in await records.documents()] == flood
+
+
+@pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1000, 1234])
+async def test_a_run_is_read_whole_and_in_order_over_the_borders_of_pages(
+    memory: Records, started: Run, flood: list[Document], count: int
+) -> None:
+    sink = RecordingSink(memory)
+    await memory.start_run(started)
+    sink(document("run.started", run=started.id))
+    for one in flood[:count]:
+        sink(one)
+    read = [one async for one in sink.documents(started.id)]
+    assert [one.kind for one in read[:1]] == ["run.started"]
+    assert read[1:] == flood[:count]
+
+
+async def test_what_comes_while_a_run_is_read_is_read_once(
+    memory: Records, started: Run, flood: list[Document]
+) -> None:
+    sink = RecordingSink(memory)
+    await memory.start_run(started)
+    sink(document("run.started", run=started.id))
+    for one in flood[:600]:
+        sink(one)
+    read = []
+    async for one in sink.documents(started.id):
+        read.append(one)
+        if len(read) == 10:
+            sink(flood[600])
+            await sink.flush()
+        if len(read) == 550:
+            sink(flood[601])
+    assert read[1:602] == flood[:601]
+    assert len(read) == 602, "what comes after the last page belongs to the next reading"

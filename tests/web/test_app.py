@@ -1,11 +1,14 @@
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
 from hwd.client import Client
+from hwd.web.app import PIECE, array
+from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError, DeviceError, FailedError, LinkError, RefusedError
 
 PAIR = "ocs1:1A-2B"
@@ -142,6 +145,17 @@ async def test_a_run_leaves_its_documents(desk: Any, client: Client) -> None:
     assert run["outcome"] == "succeeded"
     documents = await desk.call(client.run_documents, run["id"])
     assert {"run.step", "reconfiguration.started", "switch.command"} <= {document.kind for document in documents}
+
+
+@pytest.mark.parametrize("count", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])
+async def test_pieces_of_an_array_are_one_array(count: int) -> None:
+    async def items() -> AsyncIterator[Json]:
+        for number in range(count):
+            yield {"n": number, "text": "a \u2028 \udc80"}
+
+    pieces = [piece async for piece in array(items())]
+    assert json.loads("".join(pieces)) == [{"n": number, "text": "a \u2028 \udc80"} for number in range(count)]
+    assert len(pieces) == count // PIECE + 1
 
 
 async def test_a_bad_playbook_starts_nothing(desk: Any, client: Client) -> None:
