@@ -5,11 +5,14 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from hwd.bus.acks import Acks
 from hwd.bus.commands import Commands
 from hwd.bus.event import event_data
 from hwd.bus.garbage import Garbage, misplaced
 from hwd.bus.host import Host, HostView
 from hwd.bus.intake import Intake, check_events, whole
+from hwd.bus.refresher import WITHIN_S as REFRESH_WITHIN_S
+from hwd.bus.refresher import Refresher
 from hwd.bus.timekeeper import Timekeeper
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming
@@ -31,7 +34,7 @@ from hwd_agents.wire import (
 )
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import ConfigError, DeadlineError, HwdError, LinkError, ProtocolError
+from hwd_drivers.kit.errors import ConfigError, DeadlineError, LinkError, ProtocolError
 from hwd_drivers.kit.ids import Ids
 
 log = logging.getLogger(__name__)
@@ -45,9 +48,6 @@ UNALIGNED_KEPT_S = 60.0
 UNALIGNED_BOOTS_MOST = 4
 """A host's boots, other than the present one, whose clock nobody knows. Events of more are garbage; an agent sends them again until there is room."""
 RESEND_TRIES, RESEND_WITHIN_S, RESEND_PAUSE_S = 3, 5.0, 1.0
-RETRY_S = 1.0
-GATHER_S = 0.05
-"""Acknowledgements wait so long for others, so that the records are written once for all of them."""
 
 
 class Gateway:
@@ -86,13 +86,12 @@ class Gateway:
         self._sink = sink
         self._known = dict(known or {})
         self._seen = dict(seen or {})
-        self._durable = durable
         self._full = full
         self._hosts = {name: self._new_host(name) for name in hosts}
         self._garbage = Garbage(self._tell_garbage)
         self._commands = Commands()
-        self._acks: dict[tuple[str, str], int] = {}
-        self._acks_due = asyncio.Event()
+        self._refresher = Refresher(lambda host, verb, data: self.command(host, verb, data, within_s=REFRESH_WITHIN_S))
+        self._acks = Acks(durable=durable, send=self._acknowledge)
         self._timekeepers = {name: self._new_timekeeper(host) for name, host in self._hosts.items()}
         self._filling: set[tuple[str, str]] = set()
         self._tasks: asyncio.TaskGroup | None = None
@@ -105,7 +104,7 @@ class Gateway:
         ):
             bus.subscribe(topic(testbed, "+", leaf), self._checked(handler))
         bus.on_up(self._bus_up)
-        bus.on_down(lambda cause: self._tell("bus.down", address=self._bus.address, cause=cause))
+        bus.on_down(self._bus_down)
 
     @property
     def connected(self) -> bool:
@@ -126,7 +125,7 @@ class Gateway:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 tasks.create_task(self._bus.run(), name="hwd:bus/client")
-                tasks.create_task(self._send_acks(), name="hwd:bus/acks")
+                tasks.create_task(self._acks.run(), name="hwd:bus/acks")
                 tasks.create_task(self._tick(), name="hwd:bus/tick")
                 for name, timekeeper in self._timekeepers.items():
                     tasks.create_task(timekeeper.run(), name=f"hwd:{name}/clock")
@@ -146,7 +145,7 @@ class Gateway:
             raise ConfigError(f"{host}: cannot {verb}: no such host; there are {', '.join(self._hosts) or 'none'}")
         alignment = None if known.boot is None else self._known.get(known.boot)
         if known.boot is None or not known.up:
-            raise LinkError(f"{host}: cannot {verb}: its agent is down")
+            raise LinkError(f"{host}: cannot {verb}: {known.why_down}")
         if alignment is None:
             raise LinkError(f"{host}: cannot {verb}: its clock is not aligned yet, so no expiry can be given")
         expires_ns, error_ns = alignment.to_agent(self._clock.monotonic_ns() + round(within_s * 1e9))
@@ -203,7 +202,7 @@ class Gateway:
             raise misplaced(message)
         if (message.host, message.testbed) != (host.name, self._testbed):
             raise ProtocolError(f"the birth of {message.host} of testbed {message.testbed}")
-        if host.take_birth(message, self._now_s()):
+        if host.take_birth(message, self._now_s(), retained=incoming.retained):
             self._intake(host, message.boot).begin(message.spool_oldest_seq)
             self._pass_on(host, message.boot)
         self._timekeepers[host.name].wake()
@@ -258,8 +257,7 @@ class Gateway:
             for event in events:
                 self._tell_event(host, boot, event, alignment)
         if (upto := intake.owed()) is not None:
-            self._acks[host.name, boot] = upto
-            self._acks_due.set()
+            self._acks.owe(host.name, boot, upto)
         if intake.gap is not None and host.up and (host.name, boot) not in self._filling and self._tasks is not None:
             self._filling.add((host.name, boot))
             self._tasks.create_task(self._fill_gap(host, boot), name=f"hwd:{host.name}/resend")
@@ -273,7 +271,7 @@ class Gateway:
             why = "they come from a boot whose clock was never aligned"
             self._tell_lost(host, boot, host.losses.missed(boot, *gone), why)
             self._pass_on(host, boot)
-        busy = intake.held or (host.name, boot) in self._acks or (host.name, boot) in self._filling
+        busy = intake.held or self._acks.owes(host.name, boot) or (host.name, boot) in self._filling
         if not busy and (aligned or age_s >= UNALIGNED_KEPT_S):
             if aligned:
                 self._seen[host.name, boot] = intake.upto
@@ -281,6 +279,8 @@ class Gateway:
 
     def _tell_event(self, host: Host, boot: str, event: Event, alignment: Alignment) -> None:
         self._emit("host.event", event_data(host.name, boot, event, alignment))
+        if boot == host.boot and event.kind in ("carrier", "interface"):
+            host.event(event)
         if event.kind == "lost":
             self._tell_lost(host, boot, host.losses.told(event.data), str(event.data.get("why", "the spool was full")))
         elif "unseen" in event.data:
@@ -312,25 +312,8 @@ class Gateway:
             self._tell_lost(host, boot, host.losses.missed(boot, *gap), "asked for again, and they did not come")
         self._pass_on(host, boot)
 
-    async def _send_acks(self) -> None:
-        while True:
-            await self._acks_due.wait()
-            await asyncio.sleep(GATHER_S)
-            self._acks_due.clear()
-            acks = dict(self._acks)
-            try:
-                if self._durable is not None:
-                    await self._durable()
-            except HwdError as error:
-                log.warning("events are not acknowledged: %s", error)
-                await asyncio.sleep(RETRY_S)
-                self._acks_due.set()
-                continue
-            for (name, boot), upto in acks.items():
-                if self._acks.get((name, boot)) == upto:
-                    del self._acks[name, boot]
-                ack = Ack(boot=boot, seq=self._hosts[name].next_seq(boot, "ack"), upto=upto)
-                await self._send(name, "ack", ack)
+    async def _acknowledge(self, host: str, boot: str, upto: int) -> None:
+        await self._send(host, "ack", Ack(boot=boot, seq=self._hosts[host].next_seq(boot, "ack"), upto=upto))
 
     # --- clocks
 
@@ -339,6 +322,8 @@ class Gateway:
             self._known[alignment.boot] = alignment
             if alignment.boot in host.intakes:
                 self._pass_on(host, alignment.boot)
+            if self._tasks is not None:
+                self._refresher.ask(host, self._tasks)
 
         return Timekeeper(
             host,
@@ -356,13 +341,28 @@ class Gateway:
 
     def _view(self, host: Host) -> HostView:
         alignment = None if host.boot is None else self._known.get(host.boot)
-        return HostView(host=host.name, boot=host.boot, up=host.up, birth=host.birth, alignment=alignment)
+        heard_ns = None if host.heard_s is None else self._clock.wall_ns() - round(host.silent_s(self._now_s()) * 1e9)
+        return HostView(
+            host=host.name,
+            boot=host.boot,
+            up=host.up,
+            cause=host.cause,
+            heard_wall_ns=heard_ns,
+            birth=host.birth,
+            alignment=alignment,
+        )
 
     def _bus_up(self) -> None:
         self._tell("bus.up", address=self._bus.address)
         for host in self._hosts.values():
-            host.heard_s = self._now_s()  # it could not be heard meanwhile
-            self._timekeepers[host.name].wake()
+            host.bus_up()
+        for timekeeper in self._timekeepers.values():
+            timekeeper.wake()
+
+    def _bus_down(self, cause: str) -> None:
+        self._tell("bus.down", address=self._bus.address, cause=cause)
+        for host in self._hosts.values():
+            host.bus_down()
 
     async def _send(self, host: str, leaf: str, message: Message) -> bool:
         """At QoS 0; False where the bus is down: what matters is sent again when it is up."""

@@ -1,5 +1,6 @@
 """Host: what is known of one host's agent: which boot lives, its birth, whether it is up."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,21 +9,31 @@ import msgspec
 from hwd.bus.exchange import ClockExchange
 from hwd.bus.intake import Intake, Losses
 from hwd.timeline.alignment import Alignment
-from hwd_agents.wire import Birth, State
+from hwd_agents.wire import Birth, Event, PortNote, State
 from hwd_drivers.kit.documents import Json
 
 Tell = Callable[..., None]
 """`tell(kind, **data)` emits a document."""
 CAUSES = {"down": "it stopped in order", "lost": "its connection to the broker was lost"}
+NEVER_HEARD = "no agent was ever heard of"
+BUS_AWAY = "the broker is not connected"
+BUS_BACK = "nothing was heard of it since the broker is back"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostView:
-    """A host's agent as others see it. `boot` and `birth` are None until it was first heard of, `alignment` until its clock is known."""
+    """A host's agent as others see it. `boot` and `birth` are None until it was first heard of, `alignment` until its clock is known.
+
+    `cause`: why it is not up; `heard_wall_ns`: when something was heard of it last. The carrier of a port is None where it is not known as of now.
+    """
 
     host: str
     boot: str | None = None
     up: bool = False
+    cause: str = NEVER_HEARD
+    heard_wall_ns: int | None = None
     birth: Birth | None = None
     alignment: Alignment | None = None
 
@@ -34,6 +45,8 @@ class HostView:
         return {
             "host": self.host,
             "up": self.up,
+            "cause": self.cause,
+            "heard_wall_ns": self.heard_wall_ns,
             "boot": self.boot,
             "version": None if self.birth is None else self.birth.version,
             "clock": clock,
@@ -46,6 +59,9 @@ class Host:
     """The life of one host's agent. A boot begins with its birth and ends when another is born: nothing brings it back.
 
     `State` and `Birth` come on two topics, hence in any order; the state of a boot that was not born yet waits.
+
+    `stale`: whatever it told of its ports may have changed since. So it is from the start, and whenever it was away: a broker keeps births as they were
+    when they were sent, and events that were acknowledged do not come again.
     """
 
     def __init__(self, name: str, tell: Tell, on_end: Callable[[str], None]) -> None:
@@ -53,7 +69,9 @@ class Host:
         self.boot: str | None = None
         self.birth: Birth | None = None
         self.up = False
-        self.heard_s = 0.0
+        self.stale = True
+        self.cause = NEVER_HEARD
+        self.heard_s: float | None = None
         self.exchange: ClockExchange | None = None
         self.intakes: dict[str, Intake] = {}
         self.losses = Losses()
@@ -62,6 +80,8 @@ class Host:
         self._past: set[str] = set()
         self._early: State | None = None
         self._sent: dict[tuple[str, str], int] = {}
+        self._warned = False
+        self._told: dict[str, Event] = {}  # by port: the last event of its carrier
 
     def next_seq(self, boot: str, type: str) -> int:
         """Number our messages to it, for each boot and type."""
@@ -77,27 +97,20 @@ class Host:
         del self.intakes[boot]
         self._sent.pop((boot, "ack"), None)
 
-    def take_birth(self, birth: Birth, now_s: float) -> bool:
-        """Return whether a new boot began."""
+    def take_birth(self, birth: Birth, now_s: float, *, retained: bool = False) -> bool:
+        """Return whether a new boot began. `retained`: the broker kept it, so its carriers are those of whenever it was sent."""
         if birth.boot in self._past:
             return False
+        if retained:
+            birth = _without_carrier(birth)
         new = birth.boot != self.boot
         if new:
             self.end("a new boot took its place")
             if self.boot is not None:
                 self._past.add(self.boot)
             self.boot, self.exchange = birth.boot, ClockExchange(birth.boot)
-        if new or self.birth is None or _content(birth) != _content(self.birth):
-            self._tell(
-                "host.birth",
-                host=self.name,
-                boot=birth.boot,
-                version=birth.version,
-                ports=ports_data(birth),
-                inventory=birth.inventory,
-                settings=settings_data(birth),
-            )
-        self.birth = birth
+            self._told.clear()
+        self._born(birth)
         if self._early is not None and self._early.boot == birth.boot:
             state, self._early = self._early, None
             self.take_state(state, now_s)
@@ -116,17 +129,85 @@ class Host:
 
     def alive(self, now_s: float) -> None:
         """It was heard of."""
-        self.heard_s = now_s
+        before_s, self.heard_s = self.heard_s, now_s
         if not self.up and self.boot is not None:
-            self.up = True
+            if self._warned and before_s is not None:
+                log.info("%s: agent up again; nothing was heard of it for %.1f s", self.name, now_s - before_s)
+            self.up, self.cause, self._warned = True, "", False
             self._tell("host.up", host=self.name, boot=self.boot)
+
+    def silent_s(self, now_s: float) -> float:
+        """For how long nothing was heard of it."""
+        return 0.0 if self.heard_s is None else now_s - self.heard_s
+
+    def event(self, event: Event) -> None:
+        """One of the boot that lives, of a carrier or an interface."""
+        if event.port is not None:
+            self._told[event.port] = event
+
+    def refresh(self, ports: Mapping[str, PortNote], at_ns: int) -> None:
+        """So its ports were at `at_ns` of its clock; an event from after that stands."""
+        if self.birth is None:
+            return
+        now = {
+            port: _after(note, event) if (event := self._told.get(port)) is not None and event.at_ns > at_ns else note
+            for port, note in ports.items()
+        }
+        self.stale = False
+        self._born(msgspec.structs.replace(self.birth, ports=now))
+
+    @property
+    def why_down(self) -> str:
+        """Why it cannot be asked, in words."""
+        return self.cause if self.cause in (NEVER_HEARD, BUS_AWAY) else f"its agent is down: {self.cause}"
 
     def end(self, cause: str) -> None:
         """It is down until it is heard of again."""
-        if self.up:
-            self.up = False
-            self._tell("host.down", host=self.name, boot=self.boot, cause=cause)
+        self._away(cause)
+        if self.boot is not None:
+            self.cause = cause
+            self._warn()
         self._on_end(cause)
+
+    def bus_down(self) -> None:
+        """Nothing can be heard of it; what it was asked it may still answer."""
+        self._away(BUS_AWAY)
+
+    def bus_up(self) -> None:
+        if self.cause == BUS_AWAY:
+            self.cause = BUS_BACK
+
+    def missed(self) -> None:
+        """It has had its time to be heard since the broker is back."""
+        if self.cause == BUS_BACK:
+            self._warn()
+
+    def _away(self, cause: str) -> None:
+        if self.birth is not None:
+            self.birth = _without_carrier(self.birth)
+        self.stale = True
+        if self.up:
+            self.up, self.cause = False, cause
+            self._tell("host.down", host=self.name, boot=self.boot, cause=cause)
+
+    def _warn(self) -> None:
+        """Once, until it is heard of again. Of a broker that is away the bus itself has told."""
+        if not self._warned:
+            self._warned = True
+            log.warning("%s: agent down: %s", self.name, self.cause)
+
+    def _born(self, birth: Birth) -> None:
+        before, self.birth = self.birth, birth
+        if before is None or _content(birth) != _content(before):
+            self._tell(
+                "host.birth",
+                host=self.name,
+                boot=birth.boot,
+                version=birth.version,
+                ports=ports_data(birth),
+                inventory=birth.inventory,
+                settings=settings_data(birth),
+            )
 
 
 def ports_data(birth: Birth) -> Mapping[str, Json]:
@@ -142,4 +223,17 @@ def settings_data(birth: Birth) -> Sequence[Json]:
 
 def _content(birth: Birth) -> tuple[object, ...]:
     """What of a birth is news when it differs; an agent sends it at every connect."""
-    return birth.version, birth.ports, birth.inventory, birth.settings
+    return birth.boot, birth.version, birth.ports, birth.inventory, birth.settings
+
+
+def _without_carrier(birth: Birth) -> Birth:
+    ports = {
+        port: msgspec.structs.replace(note, carrier=None, carrier_changes=None) for port, note in birth.ports.items()
+    }
+    return msgspec.structs.replace(birth, ports=ports)
+
+
+def _after(note: PortNote, event: Event) -> PortNote:
+    """A port as an event left it."""
+    told = {key: event.data[key] for key in ("carrier", "carrier_changes", "present") if key in event.data}
+    return msgspec.convert({**msgspec.to_builtins(note), **told}, PortNote)

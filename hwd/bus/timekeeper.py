@@ -69,8 +69,10 @@ class Timekeeper:
                         told_s, told_steps = self._now_s(), exchange.steps
                         self._tell("clock.aligned", host=self._host.name, **alignment.to_data(), stepped=stepped)
                     self._aligned(alignment)
-                if self._host.up and self._now_s() - self._host.heard_s > SILENT_S:
+                if self._host.up and self._host.silent_s(self._now_s()) > SILENT_S:
                     self._host.end(f"it answered no clock request for {SILENT_S} s")
+                if not self._host.up and period_s == PERIOD_MOST_S:
+                    self._host.missed()
                 period_s = min(PERIOD_MOST_S, period_s * PERIOD_GROWTH)
             try:
                 async with asyncio.timeout(period_s):

@@ -34,7 +34,9 @@ def status(url: Url = None, json: Json = False) -> None:
     output.say()
     output.table(("switch", "state", "what", "crossconnects"), [switch_row(switch) for switch in now["switches"]])
     output.say()
-    output.table(("host", "state", "clock", "ports with carrier"), [_host(host) for host in now["hosts"]])
+    connected = bool(now["bus"]["connected"])
+    rows = [host_row(host, connected=connected) for host in now["hosts"]]
+    output.table(("host", "state", "clock", "ports with carrier"), rows)
     output.say()
     if now["links"]:
         output.table(("link", "state"), [(link["link"], CARRIER[link["carrier"]]) for link in now["links"]])
@@ -154,11 +156,19 @@ def left_open(one: dict[str, Any]) -> str:
     return f"reconfiguration {one['reconfiguration']} ({one['what']}){run} open: {one['why']}; goes {one['goes']} by itself when that is over; {ports} held"
 
 
-def _host(host: dict[str, Any]) -> tuple[object, ...]:
-    ports = host["ports"]
-    lit = sum(bool(port.get("carrier")) for port in ports.values())
+def host_row(host: dict[str, Any], *, connected: bool) -> tuple[object, ...]:
+    """A host in the table of `hwd status`. `connected`: whether there is a broker; without it nothing can be known of any host."""
+    if not host["up"]:
+        heard_ns = host["heard_wall_ns"]
+        why = host["cause"] if heard_ns is None else f"not heard since {_time_of_day(heard_ns)}: {host['cause']}"
+        return host["host"], "down" if connected else "unknown", why, "unknown"
     clock = host["clock"]
     aligned = "" if clock is None else f"{clock['offset_ns'] / 1e9:+.6f} s ± {clock['error_ns'] / 1e3:.0f} µs"
-    if not host["up"]:
-        return host["host"], "down", "", ""  # what its agent said last is old
-    return host["host"], "up", aligned, f"{lit} of {len(ports)}"
+    carriers = [port.get("carrier") for port in host["ports"].values()]
+    unknown = f", {carriers.count(None)} unknown" if None in carriers else ""
+    return host["host"], "up", aligned, f"{carriers.count(True)} of {len(carriers)}{unknown}"
+
+
+def _time_of_day(wall_ns: int) -> str:
+    """In the time zone of this machine."""
+    return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC).astimezone():%H:%M:%S}"

@@ -69,7 +69,9 @@ class HostStatus(Answer):
     @override
     def __str__(self) -> str:
         lit = sum(bool(port.get("carrier")) for port in self.ports.values())
-        return f"{self.name} {'up' if self.up else 'down'}, {lit} of {len(self.ports)} ports with carrier"
+        if not self.up:
+            return f"{self.name} down: {self['cause']}"
+        return f"{self.name} up, {lit} of {len(self.ports)} ports with carrier"
 
 
 class HeldLease(Answer):
@@ -285,5 +287,6 @@ class Status(Answer):
         carrier = {True: "carrier", False: "no carrier", None: "unknown"}
         rows += [("link", link, carrier[up]) for link, up in self.links.items()]
         rows += [("lease", one.id, str(one)) for one in self.leases]
-        rows += [("reconfiguration", one.id, str(one)) for one in (*self.reconfigurations, *self.open)]
+        rows += [("reconfiguration", one.id, str(one)) for one in self.reconfigurations]
+        rows += [("reconfiguration", one.id, str(one)) for one in self.open]
         return table(("", "", "is"), rows, caption=str(self))

@@ -12,13 +12,13 @@ Switches = Callable[[], list[dict[str, Json]]]
 
 
 class Linkboard:
-    """A `Sink`. Carrier is what an agent said last; None where none did, or where its host's agent is away."""
+    """A `Sink`. Carrier is what an agent said last; None where none did, or where its host's agent is away, or was and has not said it anew."""
 
     def __init__(self, fabric: Fabric, switches: Switches) -> None:
         self._fabric = fabric
         self._switches = switches
         self._ports: dict[str, dict[str, dict[str, Json]]] = {}
-        self._away: set[str] = set()
+        self._boots: dict[str, str] = {}
 
     def __call__(self, document: Document) -> None:
         data = document.data
@@ -26,13 +26,15 @@ class Linkboard:
             case "host.birth":
                 ports = data["ports"]
                 assert isinstance(ports, Mapping)
+                self._boots[str(data["host"])] = str(data["boot"])
                 self._ports[str(data["host"])] = {
                     name: dict(port) for name, port in ports.items() if isinstance(port, Mapping)
                 }
-            case "host.up":
-                self._away.discard(str(data["host"]))
             case "host.down":
-                self._away.add(str(data["host"]))
+                for away in self._ports.get(str(data["host"]), {}).values():
+                    away |= {"carrier": None, "carrier_changes": None}
+            case "host.event" if data["boot"] != self._boots.get(str(data["host"])):
+                return  # of an earlier boot, whose spool is read to its end: its carriers are over
             case "host.event" if data["type"] in ("carrier", "interface") and isinstance(data["data"], Mapping):
                 port = self._ports.get(str(data["host"]), {}).get(str(data["port"]))
                 if port is not None:
@@ -59,7 +61,7 @@ class Linkboard:
 
     def _end(self, end: NicPortId) -> bool | None:
         carrier = self._ports.get(end.host, {}).get(end.port, {}).get("carrier")
-        return carrier if isinstance(carrier, bool) and end.host not in self._away else None
+        return carrier if isinstance(carrier, bool) else None
 
 
 def _crossconnects(told: Json) -> list[Crossconnect]:

@@ -1,10 +1,11 @@
 """Rows of `hwd status`."""
 
+import re
 from typing import Any
 
 import pytest
 
-from hwd.cli.watching import run_line, switch_row
+from hwd.cli.watching import host_row, left_open, run_line, switch_row
 
 UP = {
     "switch": "ocs1",
@@ -59,3 +60,48 @@ RUN = {
 )
 def test_a_run_says_where_it_is(run: dict[str, Any], line: str) -> None:
     assert run_line(run) == line
+
+
+CLOCK = {"offset_ns": 5_000_000_000, "error_ns": 12_000}
+HOST = {
+    "host": "h0",
+    "up": True,
+    "cause": "",
+    "heard_wall_ns": 1_700_000_000_000_000_000,
+    "clock": CLOCK,
+    "ports": {"eth0": {"carrier": True}, "eth1": {"carrier": False}},
+}
+
+
+def test_a_host_that_is_heard_says_its_clock_and_its_carriers() -> None:
+    assert host_row(HOST, connected=True) == ("h0", "up", "+5.000000 s ± 12 µs", "1 of 2")
+
+
+def test_carriers_that_nobody_told_since_it_is_back_are_unknown() -> None:
+    ports = {"eth0": {"carrier": None}, "eth1": {"carrier": True}}
+    assert host_row({**HOST, "ports": ports}, connected=True)[-1] == "1 of 2, 1 unknown"
+
+
+@pytest.mark.parametrize(("connected", "state"), [(False, "unknown"), (True, "down")])
+def test_a_host_that_is_not_heard_is_not_up_and_nothing_old_is_said_of_it(connected: bool, state: str) -> None:
+    away = {**HOST, "up": False, "cause": "the broker is not connected"}
+    name, said, why, carriers = host_row(away, connected=connected)
+    assert (name, said, carriers) == ("h0", state, "unknown")
+    assert re.fullmatch(r"not heard since \d\d:\d\d:20: the broker is not connected", str(why))
+    never = {**away, "heard_wall_ns": None, "cause": "no agent was ever heard of"}
+    assert host_row(never, connected=connected) == ("h0", state, "no agent was ever heard of", "unknown")
+
+
+def test_what_stays_open_says_whose_it_is_and_that_it_goes_by_itself() -> None:
+    one = {
+        "reconfiguration": "5ed4uu6j",
+        "run": "k3v9",
+        "what": "pairs groups=pp",
+        "why": "ocs1: the switch is down",
+        "goes": "back",
+        "ports": ["h0.eth0", "ocs1.1"],
+    }
+    assert left_open(one) == (
+        "reconfiguration 5ed4uu6j (pairs groups=pp) of run k3v9 open: ocs1: the switch is down; "
+        "goes back by itself when that is over; 2 ports held"
+    )

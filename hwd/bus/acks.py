@@ -1,0 +1,53 @@
+"""Acks: tells agents how far their events are held for good, so that they may forget them."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from hwd_drivers.kit.errors import HwdError
+
+RETRY_S = 1.0
+GATHER_S = 0.05
+"""Acknowledgements wait so long for others, so that the records are written once for all of them."""
+
+log = logging.getLogger(__name__)
+
+
+class Acks:
+    """Owed by host and boot. `durable` returns when all that came is held, or raises HwdError; `send(host, boot, upto)` lets one go out."""
+
+    def __init__(
+        self, *, durable: Callable[[], Awaitable[None]] | None, send: Callable[[str, str, int], Awaitable[object]]
+    ) -> None:
+        self._durable = durable
+        self._send = send
+        self._owed: dict[tuple[str, str], int] = {}
+        self._due = asyncio.Event()
+
+    def owe(self, host: str, boot: str, upto: int) -> None:
+        """All events up to and with `upto` were passed on."""
+        self._owed[host, boot] = upto
+        self._due.set()
+
+    def owes(self, host: str, boot: str) -> bool:
+        return (host, boot) in self._owed
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._due.wait()
+            await asyncio.sleep(GATHER_S)
+            self._due.clear()
+            owed = dict(self._owed)
+            try:
+                if self._durable is not None:
+                    await self._durable()
+            except HwdError as error:
+                log.warning("events are not acknowledged: %s", error)
+                await asyncio.sleep(RETRY_S)
+                self._due.set()
+                continue
+            for (host, boot), upto in owed.items():
+                if self._owed.get((host, boot)) == upto:
+                    del self._owed[host, boot]
+                await self._send(host, boot, upto)

@@ -1,0 +1,70 @@
+"""Refresher: asks a host that is heard again how its ports are now. What it told before may be old, and its events since then may be long taken."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from hwd.bus.host import Host
+from hwd_agents.wire import PortNote, Reply
+from hwd_drivers.kit.errors import DeadlineError, LinkError
+
+WITHIN_S = 5.0
+
+log = logging.getLogger(__name__)
+
+Command = Callable[[str, str, dict[str, Any]], Awaitable[Reply]]
+"""`command(host, verb, arguments)`; raises LinkError or DeadlineError."""
+
+
+class _Answer(msgspec.Struct, frozen=True, kw_only=True):
+    at_ns: int
+    ports: dict[str, PortNote]
+
+
+class Refresher:
+    """Until a host has answered, the carriers of its ports are unknown. `ask` is to be called again and again: one that could not be asked is asked anew."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._asking: set[str] = set()
+        self._complained: set[str] = set()
+
+    def ask(self, host: Host, tasks: asyncio.TaskGroup) -> None:
+        """Where it is up, its clock known, and nothing fresh was heard since it was away."""
+        if host.up and host.stale and host.name not in self._asking:
+            self._asking.add(host.name)
+            tasks.create_task(self._refresh(host), name=f"hwd:{host.name}/refresh")
+
+    async def _refresh(self, host: Host) -> None:
+        boot = host.boot
+        try:
+            reply = await self._command(host.name, "refresh", {})
+            if reply.outcome == "expired":  # it came late, or the clocks had moved apart
+                log.debug("%s: refresh: %s", host.name, reply.why)
+                return
+            if reply.outcome != "done":
+                self._complain(host, f"{reply.outcome}: {reply.why}")
+                return
+            answer = msgspec.convert(reply.data, _Answer)
+        except (LinkError, DeadlineError) as error:
+            log.debug("%s", error)
+            return
+        except msgspec.ValidationError as error:
+            self._complain(host, f"its answer cannot be read: {error}")
+            return
+        finally:
+            self._asking.discard(host.name)
+        if host.boot == boot and host.up:
+            host.refresh(answer.ports, answer.at_ns)
+            self._complained.discard(host.name)
+
+    def _complain(self, host: Host, why: str) -> None:
+        """Once, until it works."""
+        if host.name not in self._complained:
+            self._complained.add(host.name)
+            log.warning(
+                "%s: its agent does not say how its ports are, so their carriers are unknown: %s", host.name, why
+            )

@@ -1,0 +1,202 @@
+"""Carriers are those of now, or unknown: never those of the moment before a host, the broker or the daemon was away."""
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+
+from hwd.timeline.alignment import Alignment
+from hwd_agents.wire import Command, Reply, State
+
+from .test_gateway import Peer, World, play
+
+
+def carrier(world: World) -> bool | None:
+    birth = world.gateway.hosts()["h0"].birth
+    assert birth is not None
+    return birth.ports["eth0"].carrier
+
+
+def told(world: World) -> list[bool | None]:
+    """What documents said of the carrier, births in turn."""
+    return [birth["ports"]["eth0"]["carrier"] for birth in world.of("host.birth")]
+
+
+async def changed(world: World, peer: Peer) -> None:
+    """The carrier goes, and the daemon has it for good."""
+    peer.carrier, peer.carrier_changes = False, 3
+    await peer.send(peer.event(carrier=False, carrier_changes=3))
+    await world.agreed(peer, peer.boot, 1)
+
+
+def test_daemon_that_starts_anew_shows_the_present_carrier_and_never_the_retained_one() -> None:
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        await changed(world, peer)
+        alignment = world.gateway.hosts()["h0"].alignment
+        assert isinstance(alignment, Alignment)
+        await world.stop()
+        world.documents.clear()
+        world.start(world.new_gateway(known={"boot-1": alignment}, seen={("h0", "boot-1"): 1}))
+        await world.until("host.birth", 2)
+        assert told(world) == [None, False]
+        assert carrier(world) is False
+        assert world.of("host.event") == []
+
+    play(scenario)
+
+
+def test_carrier_is_unknown_while_the_broker_is_away_and_the_present_one_when_it_is_back() -> None:
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        await asyncio.sleep(1)
+        assert carrier(world) is True
+        heard_ns = world.clock.wall_ns()
+        world.broker.stop()
+        await asyncio.sleep(60)
+        view = world.gateway.hosts()["h0"]
+        assert (view.up, view.cause) == (False, "the broker is not connected")
+        assert carrier(world) is None
+        assert view.heard_wall_ns is not None
+        assert abs(view.heard_wall_ns - heard_ns) < 4_000_000_000
+        peer.carrier, peer.carrier_changes = False, 3
+        world.broker.start()
+        await world.until("host.up", 2)
+        await asyncio.sleep(5)
+        assert carrier(world) is False
+        assert told(world)[-1] is False
+        view = world.gateway.hosts()["h0"]
+        assert (view.up, view.cause) == (True, "")
+
+    play(scenario)
+
+
+def test_daemon_cut_off_alone_asks_what_changed_meanwhile() -> None:
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        await asyncio.sleep(1)
+        world.broker.cut("daemon")
+        peer.carrier, peer.carrier_changes = False, 3
+        await world.until("host.up", 2)
+        assert carrier(world) is None  # the birth that the broker kept is not believed
+        await asyncio.sleep(5)
+        assert carrier(world) is False
+        assert len(peer.refreshes) == 2
+
+    play(scenario)
+
+
+def test_host_is_asked_once_for_each_time_that_it_comes_up() -> None:
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        await asyncio.sleep(60)
+        assert len(peer.refreshes) == 1
+        await peer.say("state", State(boot="boot-1", seq=99, state="lost"), retain=True)
+        await world.until("host.up", 2)
+        await asyncio.sleep(60)
+        assert len(peer.refreshes) == 2
+
+    play(scenario)
+
+
+def test_event_that_is_newer_than_the_answer_stands() -> None:
+    async def scenario(world: World) -> None:
+        peer = world.peer()
+
+        def answer(command: Command) -> Reply:
+            """As of before an event that comes before the answer."""
+            reply = peer.obey(command)
+            peer.event(carrier=False, carrier_changes=3)
+            return msgspec.structs.replace(reply, data={**reply.data, "at_ns": reply.data["at_ns"] - 1000})
+
+        peer.answers = answer
+        real = peer.say
+
+        async def event_first(leaf: str, message: Any, **more: Any) -> None:
+            if isinstance(message, Reply):
+                await peer.send(*peer.spools["boot-1"])
+            await real(leaf, message, **more)
+
+        peer.say = event_first  # type: ignore[method-assign]
+        await world.until("host.event")
+        await asyncio.sleep(2)
+        assert carrier(world) is False
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"at_ns": 1, "ports": {"eth0": {"carrier": "perhaps"}}}], ids=["nothing", "garbage"]
+)
+def test_answer_that_cannot_be_read_leaves_the_carrier_unknown_and_is_told_once(
+    data: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        await asyncio.sleep(1)
+        peer.answers = lambda command: msgspec.structs.replace(peer.obey(command), data=data)
+        world.broker.cut("daemon")
+        await asyncio.sleep(60)
+        assert world.gateway.hosts()["h0"].up
+        assert carrier(world) is None
+        assert len(peer.refreshes) > 5
+        said = [record.getMessage() for record in caplog.records if "carriers are unknown" in record.getMessage()]
+        assert len(said) == 1
+        peer.answers = peer.obey
+        await asyncio.sleep(10)
+        assert carrier(world) is True
+
+    play(scenario)
+
+
+def test_lost_agent_is_in_the_log_once_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hwd.bus.host")
+
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        await asyncio.sleep(1)
+        assert caplog.messages == []
+        await peer.stop()
+        world.broker.cut("h0 boot-1")
+        await asyncio.sleep(30)
+        peer.start()
+        await world.until("host.up", 2)
+
+    play(scenario)
+    down, up = [record for record in caplog.records if record.name == "hwd.bus.host"]
+    assert (down.levelname, up.levelname) == ("WARNING", "INFO")
+    assert down.getMessage().startswith("h0: agent down: ")
+    assert up.getMessage().startswith("h0: agent up again; nothing was heard of it for 3")
+
+
+def test_broker_that_was_away_is_not_the_loss_of_an_agent(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hwd.bus.host")
+
+    async def scenario(world: World) -> None:
+        await world.aligned_peer()
+        world.broker.stop()
+        await asyncio.sleep(60)
+        world.broker.start()
+        await world.until("host.up", 2)
+        await asyncio.sleep(20)
+
+    play(scenario)
+    assert [record for record in caplog.records if record.name == "hwd.bus.host"] == []
+
+
+def test_agent_that_died_while_the_broker_was_away_is_told_of_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        await asyncio.sleep(1)
+        world.broker.stop()
+        await asyncio.sleep(10)
+        await peer.stop()
+        world.broker.start()
+        await asyncio.sleep(60)
+        assert not world.gateway.hosts()["h0"].up
+
+    play(scenario)
+    said = [record for record in caplog.records if record.name == "hwd.bus.host"]
+    assert [record.levelname for record in said] == ["WARNING"]
