@@ -19,7 +19,7 @@ def follow(hwd: "Client", output: Output, started: dict[str, Any]) -> dict[str, 
         teller = _Teller(output, bar)
         while True:
             try:
-                with hwd.events(after=after, kinds=["run."]) as events:
+                with hwd.events(after=after, kinds=["run."], say=output.note) as events:
                     for event in events:
                         after = event.id
                         if event.document is None or event.document.data.get("run") != run:
@@ -60,10 +60,8 @@ class _Teller:
                 self._bar.step(data)
             case "run.step":
                 self._step(data)
-            case "run.note" if self._bar is not None:
+            case "run.note" if self._bar is not None:  # elsewhere the line of its step has it
                 self._bar.say(str(data["text"]))
-            case "run.note":
-                self._output.note(str(data["text"]))
 
     def _step(self, step: dict[str, Any]) -> None:
         words = f"step {step['step']} of {step['total']}: {step['what']}"

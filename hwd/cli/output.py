@@ -85,10 +85,17 @@ def plural(count: int, one: str) -> str:
 def words(data: Mapping[str, Any]) -> str:
     """The plain values of a document, in a line; stamps are for programs."""
     return " ".join(
-        f"{key}={value}"
+        f"{key}={_figure(value)}"
         for key, value in data.items()
         if isinstance(value, str | int | float | bool) and value != "" and not key.endswith("_ns")
     )
+
+
+def _figure(value: object) -> object:
+    """Not more digits than a reader wants: `6.738`, `0.0042`."""
+    if not isinstance(value, float):
+        return value
+    return f"{value:.3g}" if abs(value) < 1 else f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

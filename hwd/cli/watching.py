@@ -83,7 +83,8 @@ def watch(
 
     output = Output(json=json)
     seen = 0
-    with Client.find(url) as hwd, hwd.events(after="-.0" if after == "0" else after, kinds=kind or ()) as events:
+    after = "-.0" if after == "0" else after
+    with Client.find(url) as hwd, hwd.events(after=after, kinds=kind or (), say=output.note) as events:
         for event in events:
             if event.document is None:
                 output.note(f"{plural(event.missed, 'event')} missed")

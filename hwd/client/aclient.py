@@ -8,7 +8,7 @@ async with AsyncClient.find() as hwd:
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Self
 
@@ -66,10 +66,10 @@ class AsyncClient(Offers, AsyncAsker):
 
     @asynccontextmanager
     async def events(
-        self, *, after: str | None = None, kinds: Iterable[str] = ()
+        self, *, after: str | None = None, kinds: Iterable[str] = (), say: Callable[[str], None] | None = None
     ) -> AsyncGenerator[AsyncGenerator[Event, None]]:
         """As `Client.events`, with `async with` and `async for`."""
-        async with aclosing(self._listen(Listening(after=after, kinds=kinds))) as found:
+        async with aclosing(self._listen(Listening(after=after, kinds=kinds, say=say))) as found:
             yield found
 
     async def follow(self, run: str) -> "AsyncGenerator[RunStatus, None]":

@@ -271,7 +271,12 @@ class Status(Answer):
         there = all(switch.up is not False for switch in self.switches) and all(
             host.up and host.aligned for host in self.hosts
         )
-        return there and bool(self["bus"]["connected"]) and not self["runs"] and not (self["reconfigurations"] or self["open"])
+        return (
+            there
+            and bool(self["bus"]["connected"])
+            and not self["runs"]
+            and not (self["reconfigurations"] or self["open"])
+        )
 
     @override
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ with Client.find() as hwd:
 
 import os
 import threading
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
@@ -70,16 +70,18 @@ class Client(Offers, Asker):
             raise call.failed(self.url, error) from error
 
     @contextmanager
-    def events(self, *, after: str | None = None, kinds: Iterable[str] = ()) -> Generator[Generator[Event]]:
+    def events(
+        self, *, after: str | None = None, kinds: Iterable[str] = (), say: Callable[[str], None] | None = None
+    ) -> Generator[Generator[Event]]:
         """Events from now on, or from after an id; comes back by itself when the connection is lost.
 
         with client.events(kinds=["run."]) as events:
             for event in events: ...
 
-        Raises LinkError when the daemon does not come back.
+        `say` gets a line when the daemon does not answer, and one when it does again. Raises LinkError when it does not come back.
         """
         closed = threading.Event()
-        found = self._listen(Listening(after=after, kinds=kinds), closed)
+        found = self._listen(Listening(after=after, kinds=kinds, say=say), closed)
         try:
             yield found
         finally:

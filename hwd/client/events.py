@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 
 import httpx
@@ -15,6 +15,8 @@ SILENT_S = 30.0
 """The daemon says something every 10 s; one that was silent for so long is not there any more."""
 PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0, 5.0, 5.0)
 """Between attempts to come back, half a minute in all: a daemon that is started again takes seconds."""
+SAID_AT = 2
+"""A stream that broke off once and is taken up again at once is nothing to tell of."""
 PATH = "/api/v1/events"
 TIMEOUT = httpx.Timeout(5.0, read=SILENT_S)
 
@@ -34,10 +36,13 @@ class Event:
 
 
 class Listening:
-    """One listener, over all its connections: what it goes on after, and for how long it tries to come back."""
+    """One listener, over all its connections: what it goes on after, and for how long it tries to come back; `say` gets what a person may want to know."""
 
-    def __init__(self, *, after: str | None, kinds: Iterable[str] = ()) -> None:
+    def __init__(
+        self, *, after: str | None, kinds: Iterable[str] = (), say: Callable[[str], None] | None = None
+    ) -> None:
         self._after = after
+        self._say = say or log.debug
         self._kinds = tuple(kinds)
         self._failures = 0
 
@@ -51,6 +56,8 @@ class Listening:
 
     def take(self, event: Event) -> Event:
         """It came: a lost connection goes on after it."""
+        if self._failures >= SAID_AT:
+            self._say("the daemon answers again")
         self._failures = 0
         self._after = event.id
         return event
@@ -63,6 +70,8 @@ class Listening:
         pause_s = PAUSES_S[self._failures]
         log.debug("event stream: %s; trying again in %g s", why, pause_s)
         self._failures += 1
+        if self._failures == SAID_AT:
+            self._say(f"the daemon {url} does not answer; waiting for it, up to {sum(PAUSES_S):.0f} s (Ctrl-C leaves)")
         return pause_s
 
 

@@ -114,14 +114,15 @@ class Lane:
         shared = self._shared
         shared.begun += 1
         number = shared.begun
-        self._tell_step(number, step, "started")
+        what = self._what(step)
+        self._tell_step(number, what, "started")
         try:
             await self._leaf(step)
         except HwdError:
-            self._tell_step(number, step, "failed")
+            self._tell_step(number, what, "failed")
             raise
         shared.done += 1
-        self._tell_step(number, step, "done")
+        self._tell_step(number, what, "done")
 
     async def _leaf(self, step: LeafStep) -> None:
         match step:
@@ -195,6 +196,13 @@ class Lane:
         self._shared.has_harmed = True
         await self._shared.faults.set(step.fault)
         self._shared.tell("run.fault", fault=step.fault.to_data())
+
+    def _what(self, step: LeafStep) -> str:
+        """A step in words; a note with its figures, where they can be had."""
+        try:
+            return f"note {self._written(step)}" if isinstance(step, NoteStep) else str(step)
+        except FailedError:  # the step itself says why
+            return str(step)
 
     def _written(self, step: NoteStep) -> str:
         def value(expression: Expression) -> Value:
@@ -276,11 +284,11 @@ class Lane:
     def _up(self) -> "list[Lane]":
         return [self, *(self._around._up() if self._around else [])]
 
-    def _tell_step(self, number: int, step: LeafStep, state: str) -> None:
+    def _tell_step(self, number: int, what: str, state: str) -> None:
         self._shared.tell(
             "run.step",
             step=number,
-            what=str(step),
+            what=what,
             state=state,
             **self._shared.progress(),
             branch=self.name,

@@ -1,5 +1,6 @@
 """The event stream against a server that cuts, restarts and refuses, from both clients."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import pytest
@@ -23,12 +24,18 @@ def event(id: str) -> str:
     return f"event: document\nid: {id}\ndata: {EVENT}\n\n"
 
 
-async def read(kind: type[Client] | type[AsyncClient], url: str, count: int, after: str | None = None) -> list[Event]:
+async def read(
+    kind: type[Client] | type[AsyncClient],
+    url: str,
+    count: int,
+    after: str | None = None,
+    say: Callable[[str], None] | None = None,
+) -> list[Event]:
     """The next so many events."""
     if issubclass(kind, Client):
-        with kind(url) as client, client.events(after=after) as stream:
+        with kind(url) as client, client.events(after=after, say=say) as stream:
             return [next(stream) for _ in range(count)]
-    async with kind(url) as aclient, aclient.events(after=after) as astream:
+    async with kind(url) as aclient, aclient.events(after=after, say=say) as astream:
         return [await anext(astream) for _ in range(count)]
 
 
@@ -40,6 +47,25 @@ async def test_a_cut_stream_is_taken_up_where_it_broke(kind: Any, server: Script
     server.answers = [event("b.1") + event("b.2") + "event: document\nid: b.3\nda", event("b.3")]
     assert [one.id for one in await read(kind, server.url, 3)] == ["b.1", "b.2", "b.3"]
     assert server.asked_after[:2] == [None, "b.2"]
+
+
+@both
+async def test_a_daemon_that_does_not_answer_is_told_of_once_and_its_return_too(kind: Any, server: Script) -> None:
+    said: list[str] = []
+    server.answers = [event("b.1"), "", "", event("b.2"), event("b.3")]
+    await read(kind, server.url, 3, say=said.append)
+    assert said == [
+        f"the daemon {server.url} does not answer; waiting for it, up to 0 s (Ctrl-C leaves)",
+        "the daemon answers again",
+    ]
+
+
+@both
+async def test_a_stream_that_is_taken_up_at_once_is_nothing_to_tell_of(kind: Any, server: Script) -> None:
+    said: list[str] = []
+    server.answers = [event("b.1"), event("b.2"), event("b.3")]
+    await read(kind, server.url, 3, say=said.append)
+    assert said == []
 
 
 @both

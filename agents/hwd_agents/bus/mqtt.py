@@ -35,6 +35,11 @@ CONNACK_GRACE_S = 0.2
 """A cancel in the middle of connecting lets it finish in this time, so that it can end in order."""
 REFUSED_CREDENTIALS = frozenset({"Bad user name or password", "Not authorized"})
 """CONNACK 4 and 5 in paho's words."""
+LOST_WORDS = {
+    "Unspecified error": "the broker closed the connection, or it broke",
+    "Keep alive timeout": "the broker was silent for too long",
+}
+"""paho's words for the ends of a connection that no packet told of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +196,7 @@ class MqttBus:
         try:
             await anext(client.messages)  # nothing comes this way (`Pump`): it only ends
         except aiomqtt.MqttError as error:
-            raise _Lost(f"connection lost: {error.__cause__ or error}") from error
+            raise _Lost(_lost_words(error)) from error
 
     async def _keep_subscribed(self, client: aiomqtt.Client) -> None:
         held: set[str] = set()
@@ -287,6 +292,12 @@ def _heeding_cancel() -> Generator[None, None, None]:
     finally:
         if task is not None and task.cancelling() > before:
             raise asyncio.CancelledError
+
+
+def _lost_words(error: aiomqtt.MqttError) -> str:
+    cause = error.__cause__ or error
+    known = LOST_WORDS.get(str(cause.rc)) if isinstance(cause, aiomqtt.MqttCodeError) else None
+    return known or f"connection lost: {cause}"
 
 
 class _Lost(Exception):

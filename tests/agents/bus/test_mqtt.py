@@ -174,3 +174,13 @@ async def _a_turn() -> None:
     turn = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(turn.set_result, None)
     await turn
+
+
+async def test_broker_that_ends_is_said_in_words(start_mosquitto: Start, run_buses: Run) -> None:
+    url, stop = await start_mosquitto()
+    bus = new_bus(url)
+    causes: asyncio.Queue[str] = asyncio.Queue()
+    bus.on_down(causes.put_nowait)
+    async with run_buses(bus), asyncio.timeout(PATIENCE_S):
+        await stop()
+        assert await causes.get() == "the broker closed the connection, or it broke"
