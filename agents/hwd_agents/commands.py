@@ -1,6 +1,7 @@
 """Commands: what the daemon may ask of an agent, checked for its boot and its expiry before anything is done."""
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from hwd_agents.spool import Spool
 from hwd_agents.watchers import Watchers
 from hwd_agents.wire import Command, Peer
 from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import HwdError, RefusedError
+from hwd_drivers.kit.errors import DeadlineError, HwdError, RefusedError
 
 REMEMBERED: Final = 256
 """Commands whose outcome is kept: a broker may deliver at QoS 1 again, and what was done is not done twice."""
@@ -26,6 +27,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     why: str = ""
     data: dict[str, Any] = {}
+
+
+class _ExpiredError(DeadlineError):
+    """Its turn came after its expiry."""
 
 
 class _Observe(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,14 +123,16 @@ class Commands:
             late_s = (now_ns - command.expires_at_ns) / 1e9
             return Outcome(outcome="expired", why=f"it came {late_s:.3f} s after its expiry")
         try:
-            return Outcome(outcome="done", data=await self._verb(command.verb)(command.arguments))
+            return Outcome(outcome="done", data=await self._verb(command)(command.arguments))
+        except _ExpiredError as error:
+            return Outcome(outcome="expired", why=f"{command.verb}: {error}")
         except (RefusedError, msgspec.ValidationError) as error:
             return Outcome(outcome="refused", why=f"{command.verb}: {error}")
         except (HwdError, OSError) as error:
             return Outcome(outcome="failed", why=f"{command.verb}: {error}")
 
-    def _verb(self, verb: str) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
-        match verb:
+    def _verb(self, command: Command) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
+        match command.verb:
             case "observe":
                 return self._observe
             case "settle":
@@ -135,9 +142,9 @@ class Commands:
             case "refresh":
                 return self._refresh
             case "set":
-                return self._set
+                return functools.partial(self._set, expires_at_ns=command.expires_at_ns)
             case "put-back":
-                return self._put_back
+                return functools.partial(self._put_back, expires_at_ns=command.expires_at_ns)
             case _:
                 known = "observe, settle, resend, refresh, set and put-back"
                 raise RefusedError(f"this agent does not know it; there are {known}")
@@ -179,12 +186,20 @@ class Commands:
             "states": {port: self._watchers.states(port) for port in ports},
         }
 
-    async def _set(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _set(self, arguments: dict[str, Any], *, expires_at_ns: int) -> dict[str, Any]:
         asked = msgspec.convert(arguments, _Set)
-        return await self._settings.set(asked.run, self._port(asked.port), asked.setting, asked.value)
+        in_time = functools.partial(self._check_expiry, expires_at_ns)
+        return await self._settings.set(asked.run, self._port(asked.port), asked.setting, asked.value, in_time=in_time)
 
-    async def _put_back(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        return await self._settings.put_back(msgspec.convert(arguments, _PutBack).run)
+    async def _put_back(self, arguments: dict[str, Any], *, expires_at_ns: int) -> dict[str, Any]:
+        in_time = functools.partial(self._check_expiry, expires_at_ns)
+        return await self._settings.put_back(msgspec.convert(arguments, _PutBack).run, in_time=in_time)
+
+    def _check_expiry(self, expires_at_ns: int) -> None:
+        """Whoever asked has given up by then, and may have gone on to something else."""
+        late_s = (self._clock.monotonic_ns() - expires_at_ns) / 1e9
+        if late_s > 0:
+            raise _ExpiredError(f"its turn came {late_s:.3f} s after its expiry; nothing was changed")
 
     def _observations(self, ports: tuple[str, ...]) -> dict[str, Any]:
         seen = {

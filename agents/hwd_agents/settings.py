@@ -15,6 +15,10 @@ from hwd_drivers.kit.errors import FailedError, HwdError, RefusedError
 _log = logging.getLogger(__name__)
 
 
+def _always() -> None:
+    """No expiry."""
+
+
 class Settings:
     """One change at a time. What was before is durable before anything is changed, and goes only when it is so again.
 
@@ -42,8 +46,13 @@ class Settings:
         """What is still set, in the order in which it was changed."""
         return self._journal.held
 
-    async def set(self, run: str, port: str, setting_name: str, value: Any) -> dict[str, Any]:
-        """Change it for `run`; returns {before, after}, two states. Raises RefusedError where another run has set the same, HwdError where it did not come out."""
+    async def set(
+        self, run: str, port: str, setting_name: str, value: Any, *, in_time: Callable[[], None] = _always
+    ) -> dict[str, Any]:
+        """Change it for `run`; returns {before, after}, two states. Raises RefusedError where another run has set the same, HwdError where it did not come out.
+
+        `in_time` is asked when its turn has come, right before the change: it raises where that is too late, and nothing is changed.
+        """
         setting = parse_setting(setting_name)
         source = self._get_source(setting)
         interface = self._ports[port].interface
@@ -52,6 +61,7 @@ class Settings:
             if held is not None and held.run != run:
                 raise RefusedError(f"{port}: {setting} is set for run {held.run}. Put that back first")
             before = await source.read(interface, setting, value)
+            in_time()
             if held is None:
                 held = HeldSetting(run=run, port=port, setting=setting, value=value, before=before)
                 self._keep(held)
@@ -66,14 +76,18 @@ class Settings:
             _log.info("%s: %s set to %s for run %s; it was %s", port, setting, value, run, before)
             return {"before": before, "after": after}
 
-    async def put_back(self, run: str) -> dict[str, Any]:
-        """Last change first; returns {back: what is as it was, left: what is not, each with why}. Asked again, it tries what is left."""
+    async def put_back(self, run: str, *, in_time: Callable[[], None] = _always) -> dict[str, Any]:
+        """Last change first; returns {back: what is as it was, left: what is not, each with why}. Asked again, it tries what is left.
+
+        `in_time` is asked before each as in `set`; it raises before anything is changed, or is the `why` of what is left.
+        """
         async with self._one_at_a_time:
+            in_time()
             back: list[HeldSetting] = []
             left: list[dict[str, Any]] = []
             for held in reversed([held for held in self._journal.held if held.run == run]):
                 try:
-                    await self._restore(held)
+                    await self._restore(held, in_time)
                 except (HwdError, OSError) as error:
                     _log.warning("%s: %s is not put back: %s", held.port, held.setting, error)
                     left.append({"port": held.port, "setting": held.setting, "why": str(error)})
@@ -91,7 +105,7 @@ class Settings:
         """Give up the disk; what is set stays set."""
         self._journal.close()
 
-    async def _restore(self, held: HeldSetting) -> None:
+    async def _restore(self, held: HeldSetting, in_time: Callable[[], None]) -> None:
         setting = parse_setting(held.setting)
         source = self._get_source(setting)
         if (port := self._ports.get(held.port)) is None:
@@ -99,6 +113,7 @@ class Settings:
         now = await source.read(port.interface, setting, held.value)
         if restored(setting, held.before, now):
             return
+        in_time()
         await source.restore(port.interface, setting, held.value, held.before)
         now = await source.read(port.interface, setting, held.value)
         if not restored(setting, held.before, now):

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 from typing import Any
 
 import pytest
@@ -10,15 +11,35 @@ from hwd_agents.commands import REMEMBERED, Commands, Outcome
 from hwd_agents.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
 from hwd_agents.outbox import Outbox
 from hwd_agents.settings import Settings
+from hwd_agents.sources.settings import Setting, SettingSource
 from hwd_agents.spool import Spool
 from hwd_agents.watchers import Watchers
 from hwd_agents.wire import Command, Event
 from hwd_drivers.kit.disk import MemoryDisk
+from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.virtual import run_virtual
 
 from .conftest import Stage, ip, stage
 
 PEER = {"peer": "h1.eth0", "peer_ip": ip("h1"), "peer_probe_port": 49152, "kept": False}
+
+
+class SlowNic:
+    """A SettingSource whose firmware takes `takes_s` for each change."""
+
+    def __init__(self, source: SettingSource | None) -> None:
+        assert source is not None
+        self.read = source.read
+        self._source = source
+        self.takes_s = 0.0
+
+    async def write(self, interface: str, setting: Setting, value: Json) -> None:
+        await asyncio.sleep(self.takes_s)
+        await self._source.write(interface, setting, value)
+
+    async def restore(self, interface: str, setting: Setting, value: Json, state: Json) -> None:
+        await asyncio.sleep(self.takes_s)
+        await self._source.restore(interface, setting, value, state)
 
 
 class Asked:
@@ -45,7 +66,8 @@ class Asked:
             phase=random.Random(1),
             on_change=lambda: None,
         )
-        settings = Settings(config.ports, one.sources["h0"].settings, MemoryDisk(), on_change=lambda: None)
+        self.nic = SlowNic(one.sources["h0"].settings)
+        settings = Settings(config.ports, self.nic, MemoryDisk(), on_change=lambda: None)
         self.commands = Commands(config, "b1", one.clock, self.watchers, self.outbox, self.spool, settings)
         one.run(self.outbox)
         for watcher in (self.watchers.link, self.watchers.optics, self.watchers.firmware, self.watchers.probe):
@@ -211,6 +233,34 @@ def test_an_observation_with_the_rack_away_is_answered_in_time_and_says_why() ->
             seen = outcome.data["ports"]["eth0"]
             assert [seen[kind]["seen"] for kind in ("light", "firmware")] == [False, False]
             assert "is away" in seen["light"]["why_not"]
+            agent.commands.close()
+
+    run_virtual(main())
+
+
+def test_what_waits_for_a_slow_nic_beyond_its_expiry_changes_nothing() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = await asked(one)
+            states = one.hosts["h0"].states
+            states |= {(f"eth{number}", "mtu", ""): 1500 for number in range(2)}
+            agent.nic.takes_s = 3.0
+            mtu: dict[str, Any] = {"run": "r1", "setting": "mtu", "value": 4200}
+            slow = asyncio.create_task(agent.do("set", expires_in_s=1, port="h0.eth0", **mtu))
+            await asyncio.sleep(0.5)
+            late = await agent.do("set", expires_in_s=2, port="h0.eth1", **mtu)
+            assert late.outcome == "expired"
+            assert re.fullmatch(r"set: its turn came 0\.50\d s after its expiry; nothing was changed", late.why)
+            assert (await slow).outcome == "done", "it was in time when it began"
+            assert [states[f"eth{number}", "mtu", ""] for number in range(2)] == [4200, 1500]
+
+            slow = asyncio.create_task(agent.do("set", expires_in_s=1, port="h0.eth0", **{**mtu, "value": 9000}))
+            await asyncio.sleep(0.5)
+            late = await agent.do("put-back", expires_in_s=2, run="r1")
+            assert (late.outcome, (await slow).outcome) == ("expired", "done")
+            assert states["eth0", "mtu", ""] == 9000
+            assert (await agent.do("put-back", expires_in_s=2, run="r1")).outcome == "done"
+            assert states["eth0", "mtu", ""] == 1500
             agent.commands.close()
 
     run_virtual(main())

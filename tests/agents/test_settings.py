@@ -253,6 +253,10 @@ def test_what_comes_and_goes_by_itself_does_not_count() -> None:
     assert restored(Setting.AUTONEG, {**AUTONEG, "speed": 100_000}, AUTONEG)
     assert not restored(Setting.AUTONEG, {**AUTONEG, "ours": "3"}, AUTONEG)
     assert restored(Setting.NEIGHBOUR, {"mac": "02:00:00:00:00:01", "nud": 2}, {"mac": "02:00:00:00:00:01", "nud": 4})
+    learned: Json = {"mac": "02:00:00:00:00:01", "nud": 2}
+    lasting: Json = {"mac": "02:00:00:00:00:01", "nud": 0x80}
+    assert not restored(Setting.NEIGHBOUR, learned, lasting), "the kernel would never ask for it again"
+    assert not restored(Setting.NEIGHBOUR, lasting, learned)
     assert not restored(Setting.ROUTE, {"via": None, "oif": 2}, {"via": "10.0.0.1", "oif": 2})
 
 

@@ -15,7 +15,7 @@ from . import netlink
 from .ethtool import Ethtool
 from .netlink import attributes, encode_attribute, encode_text, encode_u32
 from .netlink_ask import KernelRefusal, NetlinkAsk
-from .settings import Setting
+from .settings import NUD_LASTING, Setting
 from .sockets import Sockets
 
 IPV6_MTU_LEAST: Final = 1280
@@ -34,7 +34,7 @@ _REPLACE: Final = netlink.NLM_F_CREATE | netlink.NLM_F_REPLACE
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _IFA_F_NODAD: Final = 0x02  # a dark link would keep the address tentative
 _NDA_DST, _NDA_LLADDR = 1, 2
-_NUD_STALE, _NUD_PERMANENT, _NUD_NOARP = 0x04, 0x80, 0x40
+_NUD_STALE, _NUD_PERMANENT = 0x04, 0x80
 _NUD_NOTHING: Final = 0x01 | 0x20  # incomplete, failed: no hardware address is known
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_CACHEINFO, _RTA_TABLE = 1, 4, 5, 6, 12, 15
 _RT_TABLE_MAIN, _RTPROT_STATIC, _RTN_UNICAST = 254, 4, 1
@@ -149,7 +149,7 @@ class _Interface:
             case Setting.NEIGHBOUR if state is None:
                 self._forget_neighbour(value["ip"])
             case Setting.NEIGHBOUR:
-                lasting = state["nud"] & (_NUD_PERMANENT | _NUD_NOARP)
+                lasting = state["nud"] & NUD_LASTING
                 self._set_neighbour(value["ip"], state["mac"], lasting or _NUD_STALE)
             case Setting.ROUTE if state is None:
                 self._delete_route(value)

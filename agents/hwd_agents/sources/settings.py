@@ -41,6 +41,10 @@ SETTINGS_OF_FIRMWARE: Final = frozenset({Setting.AUTONEG, Setting.FEC})
 """What a kernel twin's veth does not have, and its simulated NIC does."""
 
 
+NUD_LASTING: Final = 0x80 | 0x40
+"""Permanent, or in no need of asking (linux/neighbour.h): a neighbour that the kernel did not learn by itself, and does not forget."""
+
+
 class SettingSource(Protocol):
     """Settings of the interfaces of one host. Raises RefusedError where the port cannot, LinkError where it is not there, HwdError for the rest."""
 
@@ -95,7 +99,7 @@ def restored(setting: Setting, before: Json, now: Json) -> bool:
         case Setting.AUTONEG, Mapping(), Mapping():
             return _without(before, "speed", "duplex") == _without(now, "speed", "duplex")
         case Setting.NEIGHBOUR, Mapping(), Mapping():
-            return before["mac"] == now["mac"]
+            return _neighbour(before) == _neighbour(now)
         case Setting.ROUTE, Mapping(), Mapping():
             return _without(before, "oif") == _without(now, "oif")
         case _:
@@ -128,6 +132,11 @@ def parse_setting(text: str) -> Setting:
     if text not in set(Setting):
         raise RefusedError(f"{text!r} is no setting that this agent knows; there are {', '.join(Setting)}")
     return Setting(text)
+
+
+def _neighbour(state: Mapping[str, Any]) -> tuple[str, int]:
+    """What of it does not change by itself."""
+    return state["mac"], state["nud"] & NUD_LASTING
 
 
 def _without(state: Mapping[str, Any], *keys: str) -> dict[str, Any]:

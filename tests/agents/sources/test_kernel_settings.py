@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from hwd.twin.kernel import Crossbar, Keeper, Privilege
+from hwd_agents.config import PortConfig
+from hwd_agents.settings import Settings
 from hwd_agents.sources.kernel_settings import KernelSettings
 from hwd_agents.sources.netlink_ask import KernelRefusal
 from hwd_agents.sources.settings import Setting, holds, restored
+from hwd_drivers.kit.disk import MemoryDisk
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import LinkError, RefusedError
 from hwd_drivers.kit.offload import InlineOffload
@@ -136,6 +139,20 @@ async def test_neighbour_that_was_static_is_so_again(settings: KernelSettings, i
     assert everything(ip) != before
     await settings.restore("eth0", Setting.NEIGHBOUR, value, state)
     assert everything(ip) == before
+
+
+async def test_neighbour_that_the_kernel_had_learned_is_one_that_it_asks_for_again(
+    settings: KernelSettings, ip: Ip
+) -> None:
+    mac = "02:00:00:00:00:07"
+    ip("neighbour", "add", "10.0.0.7", "lladdr", mac, "dev", "eth0", "nud", "reachable")
+    held = Settings({"eth0": PortConfig(interface="eth0")}, settings, MemoryDisk(), on_change=lambda: None)
+    await held.set("r1", "eth0", "neighbour", {"ip": "10.0.0.7", "mac": mac})
+    (neighbour,) = ip("neighbour", "show", "10.0.0.7", "dev", "eth0")
+    assert neighbour["state"] == ["PERMANENT"]
+    assert (await held.put_back("r1"))["left"] == []
+    (neighbour,) = ip("neighbour", "show", "10.0.0.7", "dev", "eth0")
+    assert (neighbour["lladdr"], neighbour["state"]) == (mac, ["STALE"])
 
 
 async def test_interface_that_was_made_anew_gets_what_the_old_one_had(
