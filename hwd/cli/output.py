@@ -82,6 +82,14 @@ def plural(count: int, one: str) -> str:
     return f"{count} {one}" if count == 1 else f"{count} {one}s"
 
 
+def size(count: int) -> str:
+    """`435 bytes`, `12.3 kB`, `4.56 MB`."""
+    for unit, factor in (("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return plural(count, "byte")
+
+
 def words(data: Mapping[str, Any]) -> str:
     """The plain values of a document, in a line; stamps are for programs."""
     return " ".join(

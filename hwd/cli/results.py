@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hwd.cli.options import Data, Json, RunId, Url
-from hwd.cli.output import Output, coloured, plural
+from hwd.cli.output import Output, coloured, plural, size
 from hwd.cli.recorded import recorded, run_reports, short, started_at, took
+from hwd.cli.steps import folded, steps_of, switches_left
 from hwd.cli.target import STANDARD, busy, counted, standard, writing
 from hwd_drivers.kit.errors import ConfigError
 
@@ -50,8 +51,9 @@ def add_to(program: typer.Typer) -> None:
 
 def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> None:
     """One run: how it ended, its steps, and how long each stage took."""
+    from hwd.report.drawings import pairs_rows
     from hwd.report.stages import stage_table
-    from hwd.report.text import stage_text
+    from hwd.report.text import pairs_text, stage_text
 
     output = Output(json=json)
     with recorded(url, data) as source:
@@ -64,20 +66,21 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     output.say(f"started {started_at(found['started_wall_ns'])}, took {took(found) or 'until now'}")
     if found["parameters"]:
         output.say(f"parameters {', '.join(f'{key}={value}' for key, value in found['parameters'].items())}")
-    if found["safe_state"]:
-        output.say(f"switches {found['safe_state']}")
-    steps = {
-        document.data["step"]: (document.data["step"], document.data["what"], document.data["state"])
-        for document in documents
-        if document.kind == "run.step"
-    }
+    switches = switches_left(found["safe_state"], documents)
+    if switches:
+        output.say(f"switches {switches}")
+    steps = steps_of(documents, ended=found["outcome"] is not None)
     if steps:
         output.say()
-        output.table(("step", "what", "state"), list(steps.values()))
+        output.table(("step", "what", "state", ""), folded(steps))
     rows = stage_table([loaded], compare_with=_compared_with([loaded]))
     if rows:
         output.say()
         output.say(stage_text(rows).rstrip())
+    by_pairs = pairs_rows([loaded])
+    if by_pairs and (len(by_pairs) > 1 or not rows):
+        output.say()
+        output.say(pairs_text(by_pairs).rstrip())
     for timeline in loaded.timelines:
         for breach in timeline.breaches:
             output.say(f"order broken in {timeline.reconfiguration}: {breach}")
@@ -88,7 +91,8 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
             **short(found),
             "parameters": found["parameters"],
             "inventory": found["inventory"],
-            "steps": [{"step": step, "what": what, "state": state} for step, what, state in steps.values()],
+            "switches": switches,
+            "steps": [{"step": one.number, "what": one.what, "state": one.state} for one in steps],
             "timelines": [timeline.to_data() for timeline in loaded.timelines],
             "events_lost": loaded.events_lost,
         }
@@ -241,7 +245,7 @@ def export(
         with standard(binary=kind in BINARY) if file == STANDARD else writing(path) as to:
             write(found, documents, to)
     if file != STANDARD:
-        output.say(f"{path}: run {found.id}, {path.stat().st_size / 1e6:.3g} MB")
+        output.say(f"{path}: run {found.id}, {size(path.stat().st_size)}")
         output.data({"file": str(path.absolute()), "run": found.id, "as": kind, "bytes": path.stat().st_size})
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+from hwd.report.commands import PairsRow
 from hwd.report.quantity import bound, duration, interval
 from hwd.report.stages import ORIGIN_WORDS, StageRow
 
 HEADINGS = ("stage", "n", "median", "95 % interval", "p99", "max", "error", "origin", "papers")
+PAIRS_HEADINGS = ("pairs", "n", "mean", "95 % interval", "p99", "max", "error", "origin")
 _RIGHT = frozenset({1, 2, 4, 5, 6})
 
 
@@ -24,6 +26,31 @@ def stage_text(rows: Sequence[StageRow]) -> str:
     body = iter(cells)
     out += [_line(next(body), widths) if line is None else line for line in lines]
     return "\n".join([*out, *_legend(rows)]) + "\n"
+
+
+def pairs_text(rows: Sequence[PairsRow]) -> str:
+    """Control times by the number of crossconnects that a command made. The interval is that of the mean."""
+    cells = [
+        (
+            str(row.pairs),
+            str(row.n),
+            duration(row.mean_s),
+            interval(*(row.mean_within_s or (None, None))),
+            duration(row.p99_s),
+            duration(row.max_s),
+            bound(row.error_s),
+            f"{row.origin}, {'virtual' if row.virtual_time else 'real'} time",
+        )
+        for row in rows
+    ]
+    widths = [max(len(line[column]) for line in (PAIRS_HEADINGS, *cells)) for column in range(len(PAIRS_HEADINGS))]
+    body = [PAIRS_HEADINGS, tuple("-" * width for width in widths), *cells]
+    return "control by pairs of a command\n" + "\n".join(_pairs_line(line, widths) for line in body) + "\n"
+
+
+def _pairs_line(cells: tuple[str, ...], widths: list[int]) -> str:
+    *figures, origin = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+    return "  ".join([*figures, origin.strip()]).rstrip()
 
 
 def _cells(row: StageRow) -> Iterable[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The columns of the table that CSV and Parquet hold: a row for each stage of each link of each reconfiguration."""
+"""The columns of the table that CSV and Parquet hold: a row for each stage of each link of each reconfiguration; for each switch of one without links."""
 
 from dataclasses import dataclass
 
@@ -53,7 +53,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         name="commanded_wall_ns", type=int, optional=True, means="unix time of the link's first command, by the daemon's wall clock"
     ),
-    Column(name="link", type=str, means="both ends, `h0.eth0<->h1.eth0`"),
+    Column(name="link", type=str, means="both ends, `h0.eth0<->h1.eth0`; empty in rows of a switch"),
     Column(name="end_a", type=str, means="its first end"),
     Column(name="end_b", type=str, means="its second end"),
     Column(name="switches", type=str, means="switches that it goes through, a space between"),
@@ -69,4 +69,5 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="why", type=str, optional=True, means="what is missing, or a remark"),
     *_instant("start", "at which"),
     *_instant("end", "at which"),
+    Column(name="pairs", type=int, optional=True, means="crossconnects that the switch made; empty in rows of links"),
 )  # fmt: skip

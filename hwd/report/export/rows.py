@@ -4,26 +4,32 @@ from collections.abc import Iterable, Iterator
 
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.records import Run
+from hwd.report.commands import Commanded, commanded
 from hwd.report.export.columns import Value
 from hwd.report.reconfigured import Reconfigured, reconfigured
-from hwd.timeline import LinkTimeline, Stage
+from hwd.timeline import LinkTimeline, Stage, StageName
+from hwd.timeline.timeline import SwitchCommand
 from hwd_drivers.kit.documents import Document
 
 Row = tuple[Value, ...]
 
 
 def rows(run: Run, documents: Iterable[Document]) -> Iterator[Row]:
-    """In the order in which reconfigurations ended, their links and stages in their own; kept links too."""
+    """In the order in which reconfigurations ended, their links and stages in their own; kept links too.
+
+    One that makes no link, as of ports that nobody lights, has a row for each of its switches too: how long its control took, and for how many pairs.
+    """
     for one in reconfigured(run, documents):
         for link in one.timeline.links:
             of_link = _link(run, one, link)
             for stage in link.stages:
-                yield (*of_link, *_stage(link, stage))
+                yield (*of_link, *_stage(link, stage), None)
+        if all(link.kept for link in one.timeline.links):
+            for command, measured in zip(one.timeline.commands, commanded(one), strict=True):
+                yield _switch(run, one, command, measured)
 
 
-def _link(run: Run, one: Reconfigured, link: LinkTimeline) -> Row:
-    commanded = link.instant(InstantName.COMMANDED)
-    seen = commanded.knowledge is Knowledge.SEEN
+def _reconfiguration(run: Run, one: Reconfigured, sent: Instant) -> Row:
     return (
         run.id,
         run.playbook,
@@ -33,7 +39,36 @@ def _link(run: Run, one: Reconfigured, link: LinkTimeline) -> Row:
         one.timeline.what,
         one.outcome,
         one.whole,
-        commanded.at_ns + one.wall_offset_ns if seen else None,
+        sent.at_ns + one.wall_offset_ns if sent.knowledge is Knowledge.SEEN else None,
+    )
+
+
+def _switch(run: Run, one: Reconfigured, command: SwitchCommand, measured: Commanded) -> Row:
+    sent, answered = command.commanded, command.acknowledged
+    seen = measured.control_s is not None
+    return (
+        *_reconfiguration(run, one, sent),
+        *("", "", ""),
+        command.switch,
+        False,
+        None,
+        str(StageName.CONTROL),
+        str(Knowledge.SEEN if seen else Knowledge.UNKNOWN),
+        measured.control_s,
+        measured.error_s,
+        max(0, answered.earliest_ns - sent.latest_ns) / 1e9 if seen else None,
+        (answered.latest_ns - sent.earliest_ns) / 1e9 if seen else None,
+        str(measured.origin) if seen else None,
+        None if seen else answered.why or "the switch did not answer",
+        *_instant(sent),
+        *_instant(answered),
+        measured.pairs,
+    )
+
+
+def _link(run: Run, one: Reconfigured, link: LinkTimeline) -> Row:
+    return (
+        *_reconfiguration(run, one, link.instant(InstantName.COMMANDED)),
         str(link.link),
         str(link.link.a),
         str(link.link.b),
