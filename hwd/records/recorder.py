@@ -5,14 +5,14 @@ import dataclasses
 import itertools
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 
 from hwd.records.finish import to_its_end
 from hwd.records.records import Entry, Records, decoded, entry
 from hwd.records.run import RunOutcome
 from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import FailedError, HwdError
+from hwd_drivers.kit.errors import BugError, FailedError, HwdError
 
 BUFFERED_MAX = 100_000
 """Documents held while the database cannot be written (about 50 MB); those that come after are counted and lost."""
@@ -63,8 +63,13 @@ class RecordingSink:
         self._failing = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
-        self.failure: HwdError | None = None
-        """Why the last attempt to write failed; None when it worked."""
+        self._documents_failure: HwdError | None = None
+        self._ends_failure: HwdError | None = None
+
+    @property
+    def failure(self) -> HwdError | None:
+        """Why the last attempt to write failed, documents or the end of a run; None when it worked."""
+        return self._documents_failure or self._ends_failure
 
     @property
     def dropped(self) -> int:
@@ -83,7 +88,7 @@ class RecordingSink:
             return
         try:
             self._buffer.append(entry(document, run=run))
-        except TypeError as error:
+        except (TypeError, UnicodeEncodeError) as error:
             self._drop(run, f"document {document.kind} is not JSON: {error}")
         self._came.set()
 
@@ -99,9 +104,14 @@ class RecordingSink:
             await self._try_flush()
             if self._buffer:
                 log.error("%s: %d documents could not be written", self._records.name, len(self._buffer))
+            if self._ends:
+                log.error("%s: the ends of runs %s could not be written", self._records.name, ", ".join(self._ends))
 
     async def flush(self) -> None:
-        """Raises FailedError where the disk is full, LinkError where the database cannot be reached. Of dropped documents `end_run` tells."""
+        """Raises FailedError where the disk is full, LinkError where the database cannot be reached.
+
+        Of dropped documents, and of an end that cannot be written, `end_run` tells.
+        """
         async with self._flushing:
             await to_its_end(self._write_all(), name="hwd:records/flush")
 
@@ -126,37 +136,43 @@ class RecordingSink:
             outcome, why = RunOutcome.FAILED, f"{why}; {failure}" if why else str(failure)
         self._ends[id] = _End(outcome=outcome, why=why, ended_wall_ns=ended_wall_ns, safe_state=safe_state)
         async with self._flushing:  # before documents take the room that is kept for it
-            await self._write_ends()
-        if failure is not None:
+            failures = await self._write_ends()
+        if (failure := failure or failures.get(id)) is not None:
             raise failure
 
     async def documents(self, run: str) -> AsyncGenerator[Document, None]:
         """All of a run, oldest first, read page by page; while the database cannot be written, those too that wait for it."""
         if (failure := await self.held(run)) is not None:
             log.debug("run %s: read while not all of it is held: %s", run, failure)
-        after = 0
-        while len(page := await self._records.documents(run=run, after=after, limit=PAGE)) == PAGE:
+        after, more = 0, True
+        waiting: list[Entry] = []
+        while more:
+            page = await self._records.documents(run=run, after=after, limit=PAGE)
+            if len(page) < PAGE:
+                async with (
+                    self._flushing
+                ):  # what is written meanwhile is in the last page or in the buffer, and not in both
+                    page = await self._records.documents(run=run, after=after, limit=PAGE)
+                    waiting = [one for one in self._buffer if one.run == run]
             for stored in page:
                 yield stored.document
-            after = page[-1].id
-        async with self._flushing:  # what is written meanwhile is in the last page or in the buffer, and not in both
-            last = await self._records.documents(run=run, after=after)
-            waiting = [decoded(one) for one in self._buffer if one.run == run]
-        for stored in last:
-            yield stored.document
-        for document in waiting:
-            yield document
+            more = len(page) == PAGE
+            after = page[-1].id if page else after
+        for start in range(0, len(waiting), PAGE):
+            await asyncio.sleep(0)  # others have their turn between two pages
+            for one in waiting[start : start + PAGE]:
+                yield decoded(one)
 
     async def lasting_failure(self) -> HwdError:
-        """Returns when the database could not be written for `PATIENCE_S`, with the reason."""
+        """Returns when documents could not be written for `PATIENCE_S`, with the reason."""
         while True:
             await self._failing.wait()
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     await self._writable.wait()
             except TimeoutError:
-                if self.failure is not None:
-                    return self.failure
+                if self._documents_failure is not None:
+                    return self._documents_failure
 
     def _owner(self, document: Document) -> str | None:
         run = document.data.get("run")
@@ -198,26 +214,42 @@ class RecordingSink:
             for _ in batch:
                 self._buffer.popleft()
             self._worked()
-        if self.failure is None:
-            await self._write_ends()
+        await self._write_ends()
 
-    async def _write_ends(self) -> None:
+    async def _write_ends(self) -> Mapping[str, HwdError]:
+        """Each by itself: one that cannot be written now keeps no other, and is tried again. Returns why, by run."""
+        failures: dict[str, HwdError] = {}
         for id, end in list(self._ends.items()):
-            await self._records.end_run(id, **dataclasses.asdict(end))
+            try:
+                await self._records.end_run(id, **dataclasses.asdict(end))
+            except HwdError as error:
+                failures[id] = error
+                if not isinstance(error, BugError):
+                    continue
+                log.error("%s", error)  # no later attempt will do
             del self._ends[id]
+        waits = next((failures[id] for id in self._ends if id in failures), None)
+        if waits is not None:
+            self._came.set()
+            if self._ends_failure is None:
+                log.warning("%s. %d ends of runs wait", waits, len(self._ends))
+        elif self._ends_failure is not None:
+            log.info("%s: the ends of all runs are written", self._records.name)
+        self._ends_failure = waits
+        return failures
 
     def _failed(self, error: HwdError) -> None:
         self._failing.set()
         self._writable.clear()
-        if self.failure is None:
+        if self._documents_failure is None:
             self._failing_since_s = asyncio.get_running_loop().time()
             log.warning("%s. %d documents wait", error, len(self._buffer))
-        self.failure = error
+        self._documents_failure = error
 
     def _worked(self) -> None:
         if self._failing_since_s is not None:
             seconds = asyncio.get_running_loop().time() - self._failing_since_s
             log.info("%s: can be written again after %.1f s", self._records.name, seconds)
-        self.failure, self._failing_since_s = None, None
+        self._documents_failure, self._failing_since_s = None, None
         self._failing.clear()
         self._writable.set()

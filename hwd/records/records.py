@@ -1,9 +1,9 @@
 """Records: runs, documents, leases, alignments and how far each agent's events are held, in SQL."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -16,9 +16,11 @@ from hwd.records.run import Run, RunOutcome
 from hwd.records.schema import alignments, documents, leases, queue, runs, seen
 from hwd.records.store import Store, insert_rows
 from hwd.records.twinfaults import TwinFaultTable
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import BugError, ConfigError, FailedError, UnknownError
 from hwd_drivers.kit.offload import Offload
+
+T = TypeVar("T")
 
 _OF_A_BOOT = frozenset({"host.event", "clock.aligned"})
 _SEE = sa.text(
@@ -56,7 +58,8 @@ class Entry(NamedTuple):
 class Records:
     """All methods but `close` go through `offload`. One writer at a time; a file's readers do not wait for it.
 
-    `reserve` is given up where the end of a run finds the disk full, and taken again when documents can be written.
+    `reserve` is given up where the end of a run, or the start of the daemon after a crash, finds the disk full, and taken again when documents can be
+    written.
 
     ```
     records = Records("sqlite:///data/records.db", offload)
@@ -88,7 +91,7 @@ class Records:
 
     async def open(self) -> None:
         """Raises ConfigError for a file that is not ours or that a newer hwd wrote."""
-        await self._access.write(self._store.open)
+        await self._access.write(self._last_resort, self._store.open)
 
     def close(self) -> None:
         """No call may be under way."""
@@ -103,15 +106,16 @@ class Records:
     async def end_run(
         self, id: str, *, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None = None
     ) -> None:
-        await self._access.write(self._end_run, id, outcome, why, ended_wall_ns, safe_state)
+        """Raises BugError where the run is not under way; the same end once more, whose answer was lost, is no error."""
 
-    async def set_inventory(self, id: str, inventory: Mapping[str, Json]) -> None:
-        """What the devices said that they are; known only when they have been asked."""
-        await self._access.write(self._set_inventory, id, _encode(inventory))
+        def end() -> None:
+            self._end_run(id, outcome, why, ended_wall_ns, safe_state)
+
+        await self._access.write(self._last_resort, end)
 
     async def close_crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
         """At a start: every run that has no end ended with the daemon's death. Returns them as they are now."""
-        return await self._access.write(self._close_crashed, now_wall_ns)
+        return await self._access.write(self._last_resort, lambda: self._close_crashed(now_wall_ns))
 
     async def runs(self, *, limit: int | None = None) -> tuple[Run, ...]:
         """Newest first."""
@@ -192,27 +196,28 @@ class Records:
             connection.execute(sa.delete(queue).where(queue.c.id == run.id))
             connection.execute(sa.insert(runs), [row])
 
-    def _end_run(self, id: str, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None) -> None:
+    def _last_resort(self, write: Callable[[], T]) -> T:
+        """Do it, with the room of the reserve where there is no other."""
         try:
-            self._write_end(id, outcome, why, ended_wall_ns, safe_state)
+            return write()
         except FailedError:
             if self._reserve is None or not self._reserve.release():
                 raise
-            self._write_end(id, outcome, why, ended_wall_ns, safe_state)
+            written = write()
             self._reserve.hold()  # what is left of it, before documents take that
+            return written
 
-    def _write_end(self, id: str, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None) -> None:
+    def _end_run(self, id: str, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None) -> None:
         ended = {"outcome": str(outcome), "why": why, "ended_wall_ns": ended_wall_ns, "safe_state": safe_state}
         with self._store.transaction(f"end run {id}") as connection:
             changed = connection.execute(
                 sa.update(runs).where(runs.c.id == id, runs.c.outcome.is_(None)).values(**ended)
             )
-            if changed.rowcount != 1:
+            if changed.rowcount == 1:
+                return
+            there = connection.execute(sa.select(*(runs.c[name] for name in ended)).where(runs.c.id == id)).first()
+            if there is None or tuple(there) != tuple(ended.values()):
                 raise BugError(f"run {id}: ended as {outcome}, and is not under way in {self.name}")
-
-    def _set_inventory(self, id: str, inventory: str) -> None:
-        with self._store.transaction(f"keep the inventory of run {id}") as connection:
-            connection.execute(sa.update(runs).where(runs.c.id == id).values(inventory=inventory))
 
     def _close_crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
         with self._store.transaction("close crashed runs") as connection:

@@ -13,15 +13,18 @@ log = logging.getLogger(__name__)
 
 
 class Reserve:
-    """One file of `BYTES`, or of what there is room for, beside the records. Blocking; called through an Offload."""
+    """One file of `BYTES`, or of what there is room for, beside the records. Blocking; called through an Offload.
+
+    What an earlier life of the daemon held is held: a full disk is when it dies, and when the next one needs it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._held_bytes = 0
+        self._held_bytes = path.stat().st_size if path.exists() else 0
 
     def hold(self) -> None:
         """Take what is not held yet, as far as there is room. On a full disk that is nothing; it is tried again at the next call."""
-        if self._held_bytes == BYTES:
+        if self._held_bytes >= BYTES:
             return
         try:
             disk = os.statvfs(self._path.parent)

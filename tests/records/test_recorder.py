@@ -3,13 +3,17 @@
 import asyncio
 import logging
 import sqlite3
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hwd.records import RecordingSink, Records, Run, RunOutcome
+from hwd.records.recorder import PAGE
+from hwd.records.records import Stored
 from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.errors import FailedError
+from hwd_drivers.kit.errors import BugError, FailedError
 from hwd_drivers.kit.offload import InlineOffload
 from hwd_drivers.kit.virtual import run_virtual
 
@@ -228,3 +232,100 @@ async def test_what_comes_while_a_run_is_read_is_read_once(
             sink(flood[601])
     assert read[1:602] == flood[:601]
     assert len(read) == 602, "what comes after the last page belongs to the next reading"
+
+
+def runs_named(*ids: str) -> list[Run]:
+    return [Run(id=id, playbook="p", testbed="t", version="0", started_wall_ns=1) for id in ids]
+
+
+async def test_end_that_means_nothing_keeps_no_other(memory: Records, caplog: pytest.LogCaptureFixture) -> None:
+    sink = RecordingSink(memory)
+    for run in runs_named("a", "b"):
+        await memory.start_run(run)
+    await memory.end_run("a", outcome=RunOutcome.ABORTED, why="", ended_wall_ns=1)
+    with pytest.raises(BugError, match="run a: ended as succeeded, and is not under way"):
+        await sink.end_run("a", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
+    assert "run a: ended as succeeded" in caplog.text
+    assert sink.failure is None
+    assert await sink.held("b") is None
+    await sink.end_run("b", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
+    assert (await memory.run("b")).outcome is RunOutcome.SUCCEEDED
+
+
+def test_end_that_cannot_be_written_is_said_and_tried_again_each_second(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The table of runs is locked by a rule of its own, so that documents can be written and one end cannot."""
+
+    async def scenario() -> None:
+        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload())
+        await records.open()
+        for run in runs_named("a", "b"):
+            await records.start_run(run)
+        sink = RecordingSink(records)
+        writer = asyncio.create_task(sink.run())
+        with sqlite3.connect(tmp_path / "records.db") as connection:
+            connection.execute(
+                "CREATE TRIGGER no BEFORE UPDATE ON runs WHEN new.id = 'a' BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
+            )
+        with pytest.raises(FailedError, match="cannot end run a: disk is full"):
+            await sink.end_run("a", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
+        assert "cannot end run a" in str(sink.failure)
+
+        sink(document("switch.power", run="b"))
+        await sink.end_run("b", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=3)
+        assert (await records.run("b")).outcome is RunOutcome.SUCCEEDED, (
+            "the end of another run is no matter of this one"
+        )
+
+        attempts = len(caplog.records)
+        await asyncio.sleep(60)
+        assert len(caplog.records) == attempts, "said once"
+        assert "cannot end run a" in str(sink.failure)
+        connection.execute("DROP TRIGGER no")
+        connection.commit()
+        connection.close()
+        await asyncio.sleep(2)
+        assert sink.failure is None
+        ended = await records.run("a")
+        assert (ended.outcome, ended.ended_wall_ns) == (RunOutcome.SUCCEEDED, 2)
+        writer.cancel()
+        await asyncio.wait([writer])
+        records.close()
+
+    with caplog.at_level(logging.INFO, logger="hwd.records.recorder"):
+        run_virtual(scenario(), seed=1)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+class WatchedRecords(Records):
+    """Knows its longest page; the first reading lets time pass before its reader hears of it."""
+
+    longest = 0
+    meanwhile: Callable[[], Coroutine[None, None, None]] | None = None
+
+    async def documents(self, **asked: Any) -> tuple[Stored, ...]:
+        page = await super().documents(**asked)
+        self.longest = max(self.longest, len(page))
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile()
+        return page
+
+
+async def test_run_is_read_in_pages_however_much_is_written_meanwhile(started: Run, flood: list[Document]) -> None:
+    records = WatchedRecords("sqlite://", InlineOffload())
+    await records.open()
+    await records.start_run(started)
+    sink = RecordingSink(records)
+    sink(document("run.started", run=started.id))
+
+    async def much_comes() -> None:
+        for one in flood:
+            sink(one)
+        await sink.flush()
+
+    records.meanwhile = much_comes
+    assert [one async for one in sink.documents(started.id)][1:] == flood
+    assert records.longest == PAGE
+    records.close()

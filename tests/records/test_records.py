@@ -47,6 +47,15 @@ async def test_run_ends_once(records: Records, started: Run) -> None:
     await records.end_run(started.id, outcome=RunOutcome.ABORTED, why="", ended_wall_ns=1)
     with pytest.raises(BugError, match="is not under way"):
         await records.end_run(started.id, outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
+    with pytest.raises(BugError, match="is not under way"):
+        await records.end_run("nobody", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
+
+
+async def test_end_whose_answer_was_lost_can_be_written_once_more(records: Records, started: Run) -> None:
+    await records.start_run(started)
+    for _ in range(2):
+        await records.end_run(started.id, outcome=RunOutcome.ABORTED, why="by ada", ended_wall_ns=1, safe_state="ring")
+    assert (await records.run(started.id)).outcome is RunOutcome.ABORTED
 
 
 async def test_run_is_found_by_the_start_of_its_id(records: Records) -> None:

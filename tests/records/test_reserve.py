@@ -1,26 +1,42 @@
 """The room that is kept for saying how runs ended."""
 
+import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from hwd.records import Records, Run, RunOutcome
 from hwd.records.reserve import BYTES, LEAST_BYTES, Reserve
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.offload import InlineOffload
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+OwnDisk = Callable[[int], Path]
+"""A file system of so many bytes, gone with the test."""
+
+
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def own_disk(tmp_path: Path) -> Iterator[OwnDisk]:
     if os.geteuid() != 0:
         pytest.skip("needs root: a tmpfs is mounted")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={BYTES}", "hwd-test", tmp_path], check=True)
-    try:
-        yield tmp_path
-    finally:
-        subprocess.run(["umount", "--lazy", tmp_path], check=True)
+    with contextlib.ExitStack() as stack:
+
+        def mount(size_bytes: int) -> Path:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "hwd-test", tmp_path], check=True)
+            stack.callback(lambda: subprocess.run(["umount", "--lazy", tmp_path], check=True))
+            return tmp_path
+
+        yield mount
+
+
+@pytest.fixture
+def small_disk(own_disk: OwnDisk) -> Path:
+    return own_disk(BYTES)
 
 
 def free_bytes(path: Path) -> int:
@@ -54,3 +70,36 @@ def test_reserve_on_a_full_disk_holds_nothing(small_disk: Path) -> None:
     reserve.hold()
     assert not reserve.release()
     assert not (small_disk / "reserve").exists()
+
+
+def test_reserve_of_an_earlier_life_is_there_for_the_next_one_on_a_full_disk(small_disk: Path) -> None:
+    Reserve(small_disk / "reserve").hold()
+    risen = Reserve(small_disk / "reserve")
+    risen.hold()
+    assert free_bytes(small_disk) == 0
+    assert risen.release()
+    assert free_bytes(small_disk) == BYTES
+
+
+async def test_what_a_crash_left_open_is_closed_on_a_full_disk(started: Run, own_disk: OwnDisk) -> None:
+    disk = own_disk(2 << 20)
+
+    async def alive() -> Records:
+        records = Records(f"sqlite:///{disk}/records.db", InlineOffload(), reserve=Reserve(disk / "reserve"))
+        await records.open()
+        return records
+
+    dead = await alive()
+    await dead.start_run(started)
+    await dead.add_documents([Document(kind="switch.power", at_ns=1, wall_ns=7_000, data={})], run=started.id)
+    with (disk / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
+        while True:
+            ballast.write(b"x" * PAGE)
+    assert free_bytes(disk) == 0
+
+    risen = await alive()
+    (crashed,) = await risen.close_crashed(99_000)
+    assert (crashed.id, crashed.outcome) == (started.id, RunOutcome.CRASHED)
+    assert (await risen.run(started.id)).outcome is RunOutcome.CRASHED
+    for records in (risen, dead):
+        records.close()
