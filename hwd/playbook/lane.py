@@ -33,6 +33,11 @@ from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, RefusedError
 
+HELD_S = 60.0
+"""A pause lets leases last at least so long from each renewal on, however little they had left: they are renewed twice in that time."""
+LEFT_LEAST_S = 0.001
+"""What a lease has left is read a moment after it was seen in force."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Shared:
@@ -51,6 +56,8 @@ class Shared:
     tell: Callable[..., None]
     started_ns: int
     lanes: "list[Lane]" = field(default_factory=list)
+    left_s: dict[str, float] = field(default_factory=dict)
+    """By lease: what it had left when the pause began that holds it."""
     begun: int = 0
     done: int = 0
     applies_done: int = 0
@@ -266,14 +273,19 @@ class Lane:
         """Between two steps: stands still as long as a pause is asked for. Time stands still for its leases too."""
         if (by := self._shared.brake.by) is None:
             return
-        now_wall_ns = self._shared.clock.wall_ns()
-        left_s = {lease.id: (lease.expires_wall_ns - now_wall_ns) / 1e9 for lease in self._held()}
         self._shared.tell("run.paused", by=by, branch=self.name)
+        left_s = self._shared.left_s
         while self._shared.brake.by is not None:
-            await _within(self._shared.brake.off(), min((seconds / 2 for seconds in left_s.values()), default=None))
-            for id, seconds in left_s.items():
-                if any(lease.id == id for lease in self._shared.leases.all()):  # else it was kicked meanwhile
-                    await self._shared.leases.renew(id, for_s=seconds)
+            held_s: dict[str, float] = {}
+            for lease in self._held():
+                left_s.setdefault(lease.id, (lease.expires_wall_ns - self._shared.clock.wall_ns()) / 1e9)
+                held_s[lease.id] = max(left_s[lease.id], HELD_S)
+            for id, seconds in held_s.items():
+                await self._shared.leases.renew(id, for_s=seconds)
+            await _within(self._shared.brake.off(), min((seconds / 2 for seconds in held_s.values()), default=None))
+        for lease in self._held():
+            if lease.id in left_s:  # else another branch that stood under it went on first
+                await self._shared.leases.renew(lease.id, for_s=max(LEFT_LEAST_S, left_s.pop(lease.id)))
         self._shared.tell("run.resumed", branch=self.name)
 
     def _held(self) -> list[Lease]:

@@ -106,7 +106,6 @@ def test_paused_run_stands_between_two_steps_until_it_is_resumed(in_lab: InLab) 
         assert lab.service.pause_run(run, by="ada")["state"] == "running"
         await asyncio.sleep(70.0)
         paused = await lab.state(run)
-        print(paused, lab.told("lease.released"), lab.told("lease.renewed"))
         assert (paused["state"], paused["by"], paused["stage"]) == ("paused", "ada", None)
         assert lab.service.leases(), "a pause keeps the lease, however long"
         other = await lab.start(*ON_FIRST)
@@ -114,6 +113,45 @@ def test_paused_run_stands_between_two_steps_until_it_is_resumed(in_lab: InLab) 
         lab.service.resume_run(run, by="bob")
         assert [(await lab.ended(one))["state"] for one in (run, other)] == ["succeeded"] * 2
         assert not lab.service.leases()
+
+    in_lab(test)
+
+
+def test_pause_with_little_lease_left_renews_it_now_and_then_and_gives_back_what_was_left(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        steps = "wait: {for_s: 0.9995}", "wait: {for_s: 0.0001}", "wait: {for_s: 5}"
+        run = await lab.start("lease: {ports: all, for_s: 1}", *steps)
+        await asyncio.sleep(0.5)
+        lab.service.pause_run(run, by="ada")
+        await asyncio.sleep(120.5)
+        assert (await lab.state(run))["state"] == "paused"
+        assert len(lab.service.leases()) == 1
+        assert 1 <= len(lab.told("lease.renewed")) <= 5
+        lab.service.resume_run(run, by="ada")
+        resumed_ns = lab.world.clock.wall_ns()
+        await asyncio.sleep(0.1)
+        assert lab.told("lease.renewed")[-1]["expires_wall_ns"] - resumed_ns < 2e6
+        assert lab.told("lease.released")[-1]["why"] == "expired"
+        assert (await lab.ended(run))["state"] == "succeeded"
+
+    in_lab(test)
+
+
+def test_branches_paused_under_one_lease_go_on_with_what_it_had_left(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        branch = "[{wait: {for_s: %g}}, {wait: {for_s: 1}}]"
+        both = f"parallel: {{left: {branch % 1}, right: {branch % 5}}}"
+        run = await lab.start("lease: {ports: all, for_s: 30}", both)
+        await asyncio.sleep(0.5)
+        lab.service.pause_run(run, by="ada")
+        await asyncio.sleep(200.0)
+        assert len(lab.service.leases()) == 1
+        lab.service.resume_run(run, by="ada")
+        resumed_ns = lab.world.clock.wall_ns()
+        await asyncio.sleep(0.1)
+        left_s = (lab.told("lease.renewed")[-1]["expires_wall_ns"] - resumed_ns) / 1e9
+        assert left_s == pytest.approx(29.0, abs=0.1), "as when the first of them stood"
+        assert (await lab.ended(run))["state"] == "succeeded"
 
     in_lab(test)
 
