@@ -194,7 +194,8 @@ class Host:
         """Once, until it is heard of again. Of a broker that is away the bus itself has told."""
         if not self._warned:
             self._warned = True
-            log.warning("%s: agent down: %s", self.name, self.cause)
+            level = logging.INFO if self.cause == CAUSES["down"] else logging.WARNING  # somebody stopped it
+            log.log(level, "%s: agent down: %s", self.name, self.cause)
 
     def _born(self, birth: Birth) -> None:
         before, self.birth = self.birth, birth

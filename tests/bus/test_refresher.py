@@ -200,3 +200,17 @@ def test_agent_that_died_while_the_broker_was_away_is_told_of_when_it_is_back(ca
     play(scenario)
     said = [record for record in caplog.records if record.name == "hwd.bus.host"]
     assert [record.levelname for record in said] == ["WARNING"]
+
+
+def test_agent_that_was_stopped_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hwd.bus.host")
+
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        peer.answers_clock = False
+        await peer.say("state", State(boot="boot-1", seq=99, state="down"), retain=True)
+        await asyncio.sleep(5)
+
+    play(scenario)
+    (said,) = [record for record in caplog.records if record.name == "hwd.bus.host"]
+    assert (said.levelname, said.getMessage()) == ("INFO", "h0: agent down: it stopped in order")
