@@ -27,9 +27,7 @@ _CELL = 274.0
 """About as wide as a plot with its axis."""
 _PLOT_HEIGHT, _CELL_HEIGHT = 118.0, 196.0
 _MARGIN, _LEFT, _ABOVE = 16.0, 38.0, 38.0
-_NOTE = (
-    "shade: 95 % band (DKW) around the bounds of all values · in brackets: measured apart · dashed: a paper's figure"
-)
+_NOTE = "shade: 95 % band (DKW over reconfigurations, from six on) around the bounds of all values · in brackets: reconfigurations · dashed: a paper's figure"
 
 _Scale = Callable[[float], float]
 Group = tuple[tuple[str, ...], bool]
@@ -113,11 +111,12 @@ def _plot(
     def y(share: float) -> float:
         return top + _PLOT_HEIGHT * (1 - share)
 
-    count, measured = sum(len(one.best_s) for one in curves.values()), sum(one.measured for one in curves.values())
+    count = sum(len(one.best_s) for one in curves.values())
+    reconfigurations = sum(one.reconfigurations for one in curves.values())
     yield text(left, top - 12, str(name), kind="head")
-    told = f"n = {count}" + (f" ({measured} apart)" if measured < count else "")
+    told = f"n = {count}" + (f" ({reconfigurations})" if reconfigurations < count else "")
     if (len(told) + 1.2 * len(name)) * CHARACTER > width:
-        told = told.removeprefix("n = ").replace(" apart", "")
+        told = told.removeprefix("n = ")
     yield text(left + width, top - 12, told, kind="soft num", anchor="end")
     for share in (0.0, 0.5, 1.0):
         yield line(left, y(share), left + width, y(share), kind="axis" if share == 0 else "grid")
@@ -159,13 +158,14 @@ def _range(curves: Collection[Distribution], papers: Sequence[PaperFigure]) -> t
 
 def _curve(curve: Distribution, colour: str, x: _Scale, y: _Scale, right: float, left: float) -> Iterator[Mark]:
     """The band goes on to both edges of the plot: beyond all values, too, it is not known better."""
-    high = [(left, y(min(1.0, curve.half_width)))]
-    for at_s, share in curve.high:
-        high += [(x(at_s), high[-1][1]), (x(at_s), y(share))]
-    low = [(left, y(0))]
-    for at_s, share in curve.low:
-        low += [(x(at_s), low[-1][1]), (x(at_s), y(share))]
-    yield polygon([*high, (right, high[-1][1]), (right, low[-1][1]), *reversed(low)], colour=colour)
+    if curve.half_width is not None:
+        high = [(left, y(min(1.0, curve.half_width)))]
+        for at_s, share in curve.high:
+            high += [(x(at_s), high[-1][1]), (x(at_s), y(share))]
+        low = [(left, y(0))]
+        for at_s, share in curve.low:
+            low += [(x(at_s), low[-1][1]), (x(at_s), y(share))]
+        yield polygon([*high, (right, high[-1][1]), (right, low[-1][1]), *reversed(low)], colour=colour)
     steps: list[tuple[float, float]] = []
     for index, seconds in enumerate(curve.best_s):
         steps += [(x(seconds), y(index / len(curve.best_s))), (x(seconds), y((index + 1) / len(curve.best_s)))]

@@ -9,7 +9,7 @@ import numpy as np
 from hwd.model.instant import Knowledge, Origin
 from hwd.report.reconfigured import Reconfigured
 from hwd.timeline import StageName
-from hwd.timeline.resampling import mean_interval
+from hwd.timeline.resampling import mean_interval, numbered
 from hwd.timeline.statistics import P99_NEEDS
 
 _NS_IN_S = 1e9
@@ -31,7 +31,7 @@ class Commanded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsRow:
-    """Commands that made so many pairs. The interval of the mean is 95 % (bootstrap over commands); p99 is None below 100 commands."""
+    """Commands that made so many pairs. The interval of the mean is 95 % (bootstrap over whole reconfigurations; None below 20); p99 is None below 100 commands."""
 
     virtual_time: bool
     pairs: int
@@ -81,13 +81,14 @@ def _row(virtual_time: bool, pairs: int, cell: Sequence[Commanded], seed: int, r
     origin = cell[0].origin
     for one in cell[1:]:
         origin = origin.weakest(one.origin)
+    clusters = numbered(one.reconfiguration for one in cell)
     generator = np.random.default_rng([seed, zlib.crc32(f"{StageName.CONTROL} {virtual_time} {pairs}".encode())])
     return PairsRow(
         virtual_time=virtual_time,
         pairs=pairs,
         n=len(cell),
         mean_s=float(seconds.mean()),
-        mean_within_s=mean_interval(seconds, generator, resamples) if len(cell) > 1 else None,
+        mean_within_s=mean_interval(seconds, clusters, generator, resamples),
         p99_s=float(np.percentile(seconds, 99)) if len(cell) >= P99_NEEDS else None,
         max_s=float(seconds.max()),
         error_s=float(np.median([one.error_s or 0.0 for one in cell])),

@@ -140,7 +140,7 @@ def _stages(rows: Sequence[StageRow]) -> Iterator[str]:
     words = [f"<b>{origin}</b>: {escape(told)}" for origin, told in ORIGIN_WORDS.items() if origin in present]
     yield (
         "; ".join(words)
-        + ". The interval is that of the median; p95 needs 20 values that were measured apart, p99 needs 100; a dash stands where nothing is known.</caption>"
+        + ". The interval is that of the median, over whole reconfigurations, and needs six of them; p95 needs 20 values that were measured apart, p99 needs 100; a dash stands where nothing is known.</caption>"
     )
     yield '<thead><tr><th scope="col">stage</th><th scope="col" class="num">n</th>'
     yield "".join(f'<th scope="col" class="num">{heading}</th>' for heading in headings)
@@ -246,7 +246,7 @@ def _run(report: RunReport) -> Iterator[str]:
     }
     yield _nested(facts)
     if run.inventory:
-        yield f"<details open><summary>Inventory</summary>{_nested(run.inventory)}</details>"
+        yield f"<details><summary>Inventory</summary>{_nested(run.inventory)}</details>"
     for name, text in (("Playbook", run.playbook_text), ("Testbed", run.testbed_text)):
         if text:
             cut = "" if len(text) <= TEXT_MAX else f"\n... {len(text) - TEXT_MAX} more characters"

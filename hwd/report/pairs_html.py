@@ -18,7 +18,7 @@ def pairs_html(
 ) -> Iterator[str]:
     """`papers`: those that stand beside; `fitted`: our switches draw from them."""
     yield f"<h2>Control time by pairs</h2><figure>{svg(drawing)}</figure>"
-    yield '<div class="scroll"><table><caption>Commands that made so many crossconnects at once. The interval is that of the mean; p99 needs 100 commands.</caption>'
+    yield '<div class="scroll"><table><caption>Commands that made so many crossconnects at once. The interval is that of the mean, over whole reconfigurations, and needs 20 of them; p99 needs 100 commands.</caption>'
     yield '<thead><tr><th scope="col">pairs</th>'
     yield "".join(f'<th scope="col" class="num">{heading}</th>' for heading in _HEADINGS)
     yield '<th scope="col">origin</th><th scope="col">the papers</th></tr></thead><tbody>'

@@ -8,12 +8,12 @@ from typing import Self
 
 import numpy as np
 
-from hwd.timeline.resampling import Floats, draw, in_parts, percentiles, weighted_medians
+from hwd.timeline.resampling import CLUSTERS_NEEDED, Floats, draw, in_parts, numbered, percentiles, weighted_medians
 from hwd.timeline.stage import StageName
 from hwd.timeline.statistics import Sample
 
-RECONFIGURATIONS_NEEDED = 6
-"""On either side. With fewer independent values even their whole range does not hold the median with 95 % (1 - 2 / 2^5 = 94 %)."""
+RECONFIGURATIONS_NEEDED = CLUSTERS_NEEDED
+"""On either side."""
 NEGLIGIBLE = 0.147
 """Of Cliff's delta."""
 
@@ -54,12 +54,11 @@ class Values:
         seen = [sample for sample in taken if sample.stage.seconds is not None]
         best_s = [sample.stage.seconds or 0.0 for sample in seen]
         within_s = [sample.within_s or (value, value) for sample, value in zip(seen, best_s, strict=True)]
-        numbers: dict[str, int] = {}
         return cls(
             best_s=np.array(best_s, dtype=float),
             least_s=np.array([least_s for least_s, _ in within_s], dtype=float),
             most_s=np.array([most_s for _, most_s in within_s], dtype=float),
-            reconfiguration=tuple(numbers.setdefault(sample.reconfiguration, len(numbers)) for sample in seen),
+            reconfiguration=numbered(sample.reconfiguration for sample in seen),
         )
 
     @property
@@ -72,7 +71,7 @@ class Difference:
     """The second side minus the first.
 
     `shift_s`: difference of the medians. `delta`: Cliff's, how much more often a value of the second side is larger than one of the first than smaller,
-    from -1 to 1. Their 95 % intervals are a percentile bootstrap over whole reconfigurations, since links of one are not independent; at either edge each
+    from -1 to 1. Their 95 % intervals are a bootstrap over whole reconfigurations, since links of one are not independent; at either edge each
     value stands at that one of its own bounds that lies furthest out. None where a side has fewer than `RECONFIGURATIONS_NEEDED`.
     """
 
@@ -132,8 +131,13 @@ def _intervals(a: Values, b: Values, seed: int, resamples: int) -> tuple[tuple[f
         for edge, (values_a, values_b) in enumerate(((a.most_s, b.least_s), (a.least_s, b.most_s))):
             shifts[edge].append(weighted_medians(values_b, weights_b) - weighted_medians(values_a, weights_a))
             deltas[edge].append(_deltas(values_a, values_b, weights_a, weights_b))
-    shift_low, shift_high = (percentiles(np.concatenate(found))[edge] for edge, found in enumerate(shifts))
-    delta_low, delta_high = (percentiles(np.concatenate(found))[edge] for edge, found in enumerate(deltas))
+    fewer = min(a.reconfigurations, b.reconfigurations)
+    shift_low, shift_high = (
+        percentiles(np.concatenate(found), clusters=fewer)[edge] for edge, found in enumerate(shifts)
+    )
+    delta_low, delta_high = (
+        percentiles(np.concatenate(found), clusters=fewer)[edge] for edge, found in enumerate(deltas)
+    )
     return (shift_low, shift_high), (delta_low, delta_high)
 
 

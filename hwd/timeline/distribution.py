@@ -1,11 +1,12 @@
 """Cumulative distributions with a band in which the true one lies, whatever its form."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hwd.timeline.resampling import CONFIDENCE
-from hwd.timeline.statistics import Sample, measurements
+from hwd.timeline.resampling import CLUSTERS_NEEDED, CONFIDENCE, numbered
+from hwd.timeline.statistics import Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,28 +15,26 @@ class Distribution:
 
     Each value is only known to lie within its bounds. So the distribution of the sample is not above that of `least_s` and not below that of `most_s`,
     and the true one is, with 95 %, nowhere further than `half_width` from it: the inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's constant
-    (Annals of Probability, 1990). It holds for the whole curve at once. `measured` is what it counts: values that were read apart.
+    (Annals of Probability, 1990). It holds for the whole curve at once. What it counts are whole `reconfigurations`, since links of one are not independent:
+    the curve is the mean of theirs, which strays no further than one link drawn from each would; where some have more links than others, they count as
+    the fewer that Kish's effective number says. With fewer than six of them `half_width` is None, and there is no band.
     """
 
     best_s: tuple[float, ...]
     least_s: tuple[float, ...]
     most_s: tuple[float, ...]
-    measured: int
-    half_width: float
+    reconfigurations: int
+    half_width: float | None
 
     @property
     def low(self) -> tuple[tuple[float, float], ...]:
-        """The lower edge of the band: from each of these times on, that share at least."""
-        return self._edge(self.most_s, -self.half_width)
+        """The lower edge of the band: from each of these times on, that share at least. Empty where there is no band."""
+        return () if self.half_width is None else _edge(self.most_s, -self.half_width)
 
     @property
     def high(self) -> tuple[tuple[float, float], ...]:
-        """The upper edge: from each of these times on, that share at most; before the first, `half_width`."""
-        return self._edge(self.least_s, self.half_width)
-
-    def _edge(self, seconds: Sequence[float], moved: float) -> tuple[tuple[float, float], ...]:
-        n = len(seconds)
-        return tuple((at_s, min(1.0, max(0.0, (index + 1) / n + moved))) for index, at_s in enumerate(seconds))
+        """The upper edge: from each of these times on, that share at most; before the first, `half_width`. Empty where there is no band."""
+        return () if self.half_width is None else _edge(self.least_s, self.half_width)
 
 
 def distribution(taken: Sequence[Sample]) -> Distribution | None:
@@ -45,11 +44,19 @@ def distribution(taken: Sequence[Sample]) -> Distribution | None:
         return None
     best_s = [sample.stage.seconds or 0.0 for sample in seen]
     within_s = [sample.within_s or (value, value) for sample, value in zip(seen, best_s, strict=True)]
-    measured = len(set(measurements(seen)))
+    links = Counter(numbered(sample.reconfiguration for sample in seen)).values()
+    effective = len(seen) ** 2 / sum(count**2 for count in links)
     return Distribution(
         best_s=tuple(sorted(best_s)),
         least_s=tuple(sorted(least_s for least_s, _ in within_s)),
         most_s=tuple(sorted(most_s for _, most_s in within_s)),
-        measured=measured,
-        half_width=math.sqrt(math.log(2 / (1 - CONFIDENCE)) / (2 * measured)),
+        reconfigurations=len(links),
+        half_width=math.sqrt(math.log(2 / (1 - CONFIDENCE)) / (2 * effective))
+        if len(links) >= CLUSTERS_NEEDED
+        else None,
     )
+
+
+def _edge(seconds: Sequence[float], moved: float) -> tuple[tuple[float, float], ...]:
+    n = len(seconds)
+    return tuple((at_s, min(1.0, max(0.0, (index + 1) / n + moved))) for index, at_s in enumerate(seconds))

@@ -1,6 +1,11 @@
-"""Bootstrap over clusters: what was measured together is drawn together. Seeded, so that one record gives one interval."""
+"""Bootstrap over clusters: what was measured together is drawn together. Seeded, so that one record gives one interval.
 
-from collections.abc import Iterator, Sequence
+A cluster is a whole reconfiguration: its links went the same way at the same time under the same load, so they are no independent values.
+"""
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,23 +15,66 @@ Floats = NDArray[np.float64]
 _DRAWN_AT_ONCE = 1 << 20
 """Values drawn in one step: bounds the memory to some 10 MB."""
 CONFIDENCE = 0.95
+CLUSTERS_NEEDED = 6
+"""For any interval. With fewer independent values even their whole range does not hold the median with 95 % (1 - 2 / 2^5 = 94 %)."""
+CLUSTERS_NEEDED_BY_MEAN = 20
+"""A few large values move a mean, and a small sample has none of them: with six exponential ones its interval would hold in 88 %, not in 95 %."""
+
+
+def numbered(names: Iterable[Hashable]) -> tuple[int, ...]:
+    """For each name its number, from 0 on in the order of their first places."""
+    numbers: dict[Hashable, int] = {}
+    return tuple(numbers.setdefault(name, len(numbers)) for name in names)
 
 
 def median_interval(
     values: Floats, clusters: Sequence[int], generator: np.random.Generator, resamples: int
-) -> tuple[float, float]:
-    """Percentile bootstrap of the median, 95 %. `clusters`: for each value the number of its cluster, from 0 on."""
+) -> tuple[float, float] | None:
+    """Bootstrap of the median, 95 %. `clusters`: for each value the number of its cluster, from 0 on. None below `CLUSTERS_NEEDED`."""
+    if (count := len(set(clusters))) < CLUSTERS_NEEDED:
+        return None
     medians = [
         weighted_medians(values, draw(clusters, generator, rows)) for rows in in_parts(resamples, of=len(values))
     ]
-    return percentiles(np.concatenate(medians))
+    return percentiles(np.concatenate(medians), clusters=count)
 
 
-def percentiles(found: Floats) -> tuple[float, float]:
-    """The middle 95 %."""
-    tail = 50 * (1 - CONFIDENCE)
+def mean_interval(
+    values: Floats, clusters: Sequence[int], generator: np.random.Generator, resamples: int
+) -> tuple[float, float] | None:
+    """The same of the mean of all values. None below `CLUSTERS_NEEDED_BY_MEAN`."""
+    if (count := len(set(clusters))) < CLUSTERS_NEEDED_BY_MEAN:
+        return None
+    means = []
+    for rows in in_parts(resamples, of=len(values)):
+        weights = draw(clusters, generator, rows)
+        means.append(weights @ values / weights.sum(axis=1))
+    return percentiles(np.concatenate(means), clusters=count)
+
+
+def percentiles(found: Floats, *, clusters: int) -> tuple[float, float]:
+    """The middle of what was drawn, as much of it as holds 95 % where there are so few clusters.
+
+    The plain percentiles of a bootstrap are too narrow for few: by the spread of a sample against that of what it was drawn from, sqrt(n / (n - 1)), and
+    by Student's t against the normal distribution. These are Hesterberg's expanded ones (The American Statistician 69, 2015, section 5.3).
+    """
+    tail = 100 * NormalDist().cdf(-math.sqrt(clusters / (clusters - 1)) * _student(clusters - 1))
     low, high = np.percentile(found, [tail, 100 - tail])
     return float(low), float(high)
+
+
+def _student(freedom: int) -> float:
+    """The quantile of Student's t that leaves out half of what is not `CONFIDENCE`, within 0.2 % from five degrees of freedom on.
+
+    The expansion of Abramowitz and Stegun, 26.7.5.
+    """
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    return (
+        z
+        + (z**3 + z) / (4 * freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+    )
 
 
 def in_parts(resamples: int, *, of: int) -> Iterator[int]:
@@ -54,10 +102,3 @@ def weighted_medians(values: Floats, weights: Floats) -> Floats:
     high = np.argmax(upto > half, axis=1)
     middles: Floats = (ascending[low] + ascending[high]) / 2
     return middles
-
-
-def mean_interval(values: Floats, generator: np.random.Generator, resamples: int) -> tuple[float, float]:
-    """Percentile bootstrap of the mean of values that are independent, 95 %."""
-    own = range(len(values))
-    means = [draw(own, generator, rows) @ values / len(values) for rows in in_parts(resamples, of=len(values))]
-    return percentiles(np.concatenate(means))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwd.model.instant import Knowledge, Origin
-from hwd.timeline.resampling import median_interval
+from hwd.timeline.resampling import median_interval, numbered
 from hwd.timeline.stage import Stage, StageName
 from hwd.timeline.timeline import Timeline
 
@@ -21,6 +21,8 @@ P95_NEEDS = 20
 class Sample:
     """One stage of one link in one reconfiguration. `group` is what a table is split by: the topology, the run, or both.
 
+    Links of one reconfiguration are not independent of each other: whole reconfigurations are.
+
     `within_s`: the shortest and the longest that it can have been. `measurement`: what it was read from; links that wait for one answer of a switch
     share one, and are one value measured once. None: its own.
     """
@@ -28,7 +30,7 @@ class Sample:
     group: tuple[str, ...]
     stage: Stage
     virtual_time: bool
-    reconfiguration: str = ""
+    reconfiguration: str
     link: str = ""
     within_s: tuple[float, float] | None = None
     measurement: tuple[str, int, int] | None = None
@@ -38,8 +40,9 @@ class Sample:
 class StageStatistics:
     """One row: a stage of one group in one kind of time. Figures are None where `n` values do not carry them.
 
-    `measured` counts measurements: fewer than `n` where links share some. `median_low_s` and `median_high_s` bound the median with 95 % (bootstrap over measurements); `error_s` is the median of the values' own
-    bounds. `origin` is the weakest of all values. `unknown` and `never_left` count what has no value.
+    `measured` counts measurements: fewer than `n` where links share some; `reconfigurations` are what they come from. `median_low_s` and `median_high_s`
+    bound the median with 95 % (bootstrap over whole reconfigurations; None below six of them); `error_s` is the median of the values' own bounds.
+    `origin` is the weakest of all values. `unknown` and `never_left` count what has no value.
     """
 
     group: tuple[str, ...]
@@ -47,6 +50,7 @@ class StageStatistics:
     virtual_time: bool
     n: int
     measured: int
+    reconfigurations: int
     unknown: int
     never_left: int
     origin: Origin | None
@@ -82,11 +86,7 @@ def samples(timelines: Iterable[Timeline], *, virtual_time: bool, group: Sequenc
 
 def measurements(taken: Iterable[Sample]) -> tuple[int, ...]:
     """For each sample the number of its measurement, from 0 on."""
-    numbers: dict[object, int] = {}
-    return tuple(
-        numbers.setdefault(index if sample.measurement is None else sample.measurement, len(numbers))
-        for index, sample in enumerate(taken)
-    )
+    return numbered(index if sample.measurement is None else sample.measurement for index, sample in enumerate(taken))
 
 
 def summarise(taken: Iterable[Sample], *, seed: int, resamples: int = 2000) -> tuple[StageStatistics, ...]:
@@ -110,9 +110,10 @@ def _row(
     group: tuple[str, ...], virtual_time: bool, name: StageName, cell: list[Sample], seed: int, resamples: int
 ) -> StageStatistics:
     found = [sample.stage for sample in cell]
-    shared = measurements(sample for sample in cell if sample.stage.seconds is not None)
-    measured = len(set(shared))
-    seconds = np.array([stage.seconds for stage in found if stage.seconds is not None], dtype=float)
+    seen = [sample for sample in cell if sample.stage.seconds is not None]
+    measured = len(set(measurements(seen)))
+    clusters = numbered(sample.reconfiguration for sample in seen)
+    seconds = np.array([sample.stage.seconds for sample in seen], dtype=float)
     errors = [stage.error_s for stage in found if stage.error_s is not None]
     n = len(seconds)
     origin: Origin | None = None
@@ -121,13 +122,14 @@ def _row(
             origin = stage.origin if origin is None else origin.weakest(stage.origin)
     key = zlib.crc32("\n".join([*group, name, str(virtual_time)]).encode())
     generator = np.random.default_rng([seed, key])
-    low_s, high_s = median_interval(seconds, shared, generator, resamples) if n else (None, None)
+    low_s, high_s = median_interval(seconds, clusters, generator, resamples) or (None, None)
     return StageStatistics(
         group=group,
         stage=name,
         virtual_time=virtual_time,
         n=n,
         measured=measured,
+        reconfigurations=len(set(clusters)),
         unknown=sum(stage.knowledge is Knowledge.UNKNOWN for stage in found),
         never_left=sum(stage.knowledge is Knowledge.NEVER_LEFT for stage in found),
         origin=origin,

@@ -14,10 +14,12 @@ from hwd.report.papers import FIGURES, figures
 from hwd.report.svg import svg
 
 
-def command(pairs: int, control_s: float | None, *, commands: int = 1, origin: Origin = Origin.TWIN) -> Commanded:
+def command(
+    pairs: int, control_s: float | None, *, commands: int = 1, origin: Origin = Origin.TWIN, reconfiguration: int = 0
+) -> Commanded:
     error_s = None if control_s is None else 0.0
     return Commanded(
-        reconfiguration="r", switch="ocs1", pairs=pairs, removed=0, commands=commands, control_s=control_s,
+        reconfiguration=f"r{reconfiguration}", switch="ocs1", pairs=pairs, removed=0, commands=commands, control_s=control_s,
         error_s=error_s, origin=origin,
     )  # fmt: skip
 
@@ -29,7 +31,11 @@ def table(*commands: Commanded, virtual: bool = False) -> tuple[PairsRow, ...]:
 def test_row_for_each_number_of_pairs_with_the_mean_and_its_interval() -> None:
     draw = random.Random(1)
     rows = table(
-        *(command(pairs, 0.04 + 0.001 * pairs + draw.gauss(0, 0.001)) for pairs in (1, 4, 16) for _ in range(120))
+        *(
+            command(pairs, 0.04 + 0.001 * pairs + draw.gauss(0, 0.001), reconfiguration=number)
+            for pairs in (1, 4, 16)
+            for number in range(120)
+        )
     )
     assert [(row.pairs, row.n) for row in rows] == [(1, 120), (4, 120), (16, 120)]
     for row in rows:
@@ -40,11 +46,27 @@ def test_row_for_each_number_of_pairs_with_the_mean_and_its_interval() -> None:
         assert row.mean_s < row.p99_s <= row.max_s
 
 
-def test_p99_needs_a_hundred_commands_and_an_interval_two() -> None:
+def test_p99_needs_a_hundred_commands() -> None:
     (row,) = table(*(command(1, 0.04 + index / 1e5) for index in range(99)))
     assert row.p99_s is None
-    (row,) = table(command(1, 0.04))
+
+
+def test_interval_of_the_mean_needs_twenty_reconfigurations_however_many_switches_they_moved() -> None:
+    (row,) = table(*(command(1, 0.04 + index / 1e5, reconfiguration=index % 19) for index in range(190)))
     assert row.mean_within_s is None
+    (row,) = table(*(command(1, 0.04 + index / 1e5, reconfiguration=index) for index in range(20)))
+    assert row.mean_within_s is not None
+
+
+def test_switches_that_one_reconfiguration_moves_are_no_values_of_their_own() -> None:
+    draw = random.Random(3)
+    seconds = [draw.gauss(0.04, 0.001) for _ in range(40)]
+    (alone,) = table(*(command(1, one, reconfiguration=number) for number, one in enumerate(seconds)))
+    (copied,) = table(
+        *(command(1, one, reconfiguration=number) for number, one in enumerate(seconds) for _ in range(16))
+    )
+    assert alone.mean_within_s is not None
+    assert copied.mean_within_s == pytest.approx(alone.mean_within_s)
 
 
 def test_what_went_in_several_commands_or_made_nothing_or_was_not_answered_does_not_count() -> None:

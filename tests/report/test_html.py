@@ -84,6 +84,12 @@ def test_page_says_where_figures_come_from_and_what_the_run_was(make_run: MakeRu
         assert expected in words, expected
 
 
+def test_nothing_but_what_was_measured_is_open_at_first(make_run: MakeRun) -> None:
+    text = html([make_run()])
+    assert "<details><summary>Inventory</summary>" in text
+    assert "<details open" not in text
+
+
 def test_hostile_texts_stay_texts(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
     evil = "<script>alert(1)</script>\"'&"
     page = Page(html([make_run(evil, timelines=(make_timeline(what=evil),))]))

@@ -116,7 +116,12 @@ def test_few_reconfigurations_have_no_interval() -> None:
 
 def test_side_without_a_value_is_no_difference() -> None:
     stage = Stage(name=STAGE, knowledge=Knowledge.UNKNOWN, why="no source")
-    assert difference([Sample(group=(), stage=stage, virtual_time=False)], [sample(1)], stage=STAGE, seed=1) is None
+    assert (
+        difference(
+            [Sample(group=(), stage=stage, virtual_time=False, reconfiguration="r")], [sample(1)], stage=STAGE, seed=1
+        )
+        is None
+    )
 
 
 def test_same_seed_gives_the_same_interval() -> None:

@@ -3,6 +3,8 @@
 import bisect
 import math
 import random
+from collections.abc import Iterable
+from statistics import NormalDist
 
 import pytest
 
@@ -10,12 +12,23 @@ from hwd.model.instant import Knowledge, Origin
 from hwd.timeline import Distribution, Sample, Stage, StageName, distribution
 
 
-def sample(seconds: float, *, error_s: float = 0.0, measurement: tuple[str, int, int] | None = None) -> Sample:
+def sample(seconds: float, *, reconfiguration: int, error_s: float = 0.0) -> Sample:
     stage = Stage(
         name=StageName.OPTICAL, knowledge=Knowledge.SEEN, seconds=seconds, error_s=error_s, origin=Origin.TWIN
     )
     within_s = (seconds - error_s, seconds + error_s)
-    return Sample(group=("ring",), stage=stage, virtual_time=False, within_s=within_s, measurement=measurement)
+    return Sample(
+        group=("ring",), stage=stage, virtual_time=False, within_s=within_s, reconfiguration=f"r{reconfiguration}"
+    )
+
+
+def of(values: Iterable[float], *, error_s: float = 0.0) -> Distribution:
+    """Each value in a reconfiguration of its own."""
+    found = distribution(
+        [sample(value, reconfiguration=number, error_s=error_s) for number, value in enumerate(values)]
+    )
+    assert found is not None
+    return found
 
 
 def share(edge: tuple[tuple[float, float], ...], seconds: float, before: float) -> float:
@@ -25,6 +38,7 @@ def share(edge: tuple[tuple[float, float], ...], seconds: float, before: float) 
 
 def holds(found: Distribution, quantiles: list[tuple[float, float]]) -> bool:
     """Whether the band holds a distribution, given as times and shares."""
+    assert found.half_width is not None
     return all(
         share(found.low, at_s, 0.0) <= true <= share(found.high, at_s, min(1.0, found.half_width))
         for at_s, true in quantiles
@@ -32,8 +46,7 @@ def holds(found: Distribution, quantiles: list[tuple[float, float]]) -> bool:
 
 
 def test_half_width_is_the_one_of_the_inequality() -> None:
-    found = distribution([sample(float(value)) for value in range(100)])
-    assert found is not None
+    found = of(float(value) for value in range(100))
     assert found.half_width == pytest.approx(math.sqrt(math.log(40) / 200))
     assert found.low[0][1] == 0
     assert found.high[-1][1] == 1
@@ -42,12 +55,28 @@ def test_half_width_is_the_one_of_the_inequality() -> None:
 def test_band_holds_the_whole_true_distribution_at_least_as_often_as_stated() -> None:
     draw = random.Random(4)
     true = [(at / 20, 1 - math.exp(-at / 20)) for at in range(100)]
+    held = sum(holds(of(draw.expovariate(1) for _ in range(30)), true) for _ in range(300))
+    assert held >= 0.95 * 300 - 8
+
+
+@pytest.mark.parametrize("spread_s", [0.1, 1.0])
+def test_band_holds_it_where_links_of_a_reconfiguration_go_together(spread_s: float) -> None:
+    """With a spread of 0.1 s, links taken for independent would hold it hardly ever."""
+    draw = random.Random(6)
+    normal = NormalDist(10, math.hypot(1, spread_s))
+    true = [(5 + at / 10, normal.cdf(5 + at / 10)) for at in range(100)]
     held = 0
-    for _ in range(300):
-        found = distribution([sample(draw.expovariate(1)) for _ in range(30)])
+    for _ in range(100):
+        middles = [draw.gauss(10, 1) for _ in range(6)]
+        links = [
+            sample(draw.gauss(middle, spread_s), reconfiguration=number)
+            for number, middle in enumerate(middles)
+            for _ in range((8, 8, 8, 8, 8, 2)[number])
+        ]
+        found = distribution(links)
         assert found is not None
         held += holds(found, true)
-    assert held >= 0.95 * 300 - 8
+    assert held >= 93
 
 
 def test_band_holds_where_values_are_only_known_to_lie_within_bounds() -> None:
@@ -57,25 +86,36 @@ def test_band_holds_where_values_are_only_known_to_lie_within_bounds() -> None:
     held = blind = 0
     for _ in range(60):
         seen = [math.ceil(draw.expovariate(1) / 0.5) * 0.5 for _ in range(200)]
-        honest = distribution([sample(value - 0.25, error_s=0.25) for value in seen])
-        naive = distribution([sample(value) for value in seen])
-        assert honest is not None
-        assert naive is not None
-        held += holds(honest, true)
-        blind += holds(naive, true)
+        held += holds(of((value - 0.25 for value in seen), error_s=0.25), true)
+        blind += holds(of(seen), true)
     assert held >= 56
     assert blind < 6, "the bounds are what makes it honest"
 
 
-def test_one_answer_that_many_links_wait_for_is_one_value() -> None:
-    links = [sample(0.2, measurement=("r1", 0, 200)) for _ in range(8)]
-    links += [sample(0.3, measurement=("r2", 0, 300)) for _ in range(8)]
-    found = distribution(links)
+def test_reconfigurations_are_what_the_band_counts() -> None:
+    found = distribution([sample(0.2 + number, reconfiguration=number) for number in range(8) for _ in range(16)])
     assert found is not None
-    assert (len(found.best_s), found.measured) == (16, 2)
-    assert found.half_width == pytest.approx(math.sqrt(math.log(40) / 4))
+    assert (len(found.best_s), found.reconfigurations) == (128, 8)
+    assert found.half_width == pytest.approx(math.sqrt(math.log(40) / 16))
+
+
+def test_reconfiguration_with_most_of_the_links_counts_for_most_of_the_curve() -> None:
+    uneven = [sample(0.2, reconfiguration=0) for _ in range(95)] + [
+        sample(0.3, reconfiguration=number) for number in range(1, 6)
+    ]
+    found = distribution(uneven)
+    assert found is not None
+    assert found.half_width is not None
+    assert found.half_width > 1, "it is little better than one value"
+
+
+def test_no_band_is_stated_below_six_reconfigurations() -> None:
+    found = distribution([sample(0.2, reconfiguration=number) for number in range(5) for _ in range(64)])
+    assert found is not None
+    assert (len(found.best_s), found.reconfigurations, found.half_width) == (320, 5, None)
+    assert (found.low, found.high) == ((), ())
 
 
 def test_nothing_seen_has_no_distribution() -> None:
     stage = Stage(name=StageName.OPTICAL, knowledge=Knowledge.UNKNOWN, why="no source")
-    assert distribution([Sample(group=(), stage=stage, virtual_time=False)]) is None
+    assert distribution([Sample(group=(), stage=stage, virtual_time=False, reconfiguration="r")]) is None

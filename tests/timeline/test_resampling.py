@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.timeline.resampling import draw, in_parts, mean_interval, median_interval, weighted_medians
+from hwd.timeline.resampling import draw, in_parts, mean_interval, median_interval, percentiles, weighted_medians
 
 
 @given(
@@ -39,14 +39,33 @@ def test_copies_of_a_value_make_no_interval_narrower() -> None:
     alone = median_interval(values, range(20), np.random.default_rng(0), 2000)
     copied = median_interval(np.repeat(values, 8), np.repeat(range(20), 8).tolist(), np.random.default_rng(0), 2000)
     taken_apart = median_interval(np.repeat(values, 8), range(160), np.random.default_rng(0), 2000)
+    assert alone is not None
     assert copied == pytest.approx(alone, rel=0.1)
+    assert taken_apart is not None
     assert taken_apart[1] - taken_apart[0] < 0.6 * (alone[1] - alone[0])
 
 
-def test_interval_of_a_mean_covers_it_about_as_often_as_stated() -> None:
+def test_interval_of_a_mean_covers_it_as_often_as_stated_though_values_go_together() -> None:
     generator = np.random.default_rng(11)
     covered = 0
     for _ in range(200):
-        low, high = mean_interval(generator.normal(5, 1, size=40), generator, 400)
-        covered += low <= 5 <= high
-    assert 178 <= covered <= 199
+        values = np.repeat(generator.normal(5, 1, size=20), 4) + generator.normal(0, 0.2, size=80)
+        found = mean_interval(values, np.repeat(range(20), 4).tolist(), generator, 400)
+        assert found is not None
+        covered += found[0] <= 5 <= found[1]
+    assert 182 <= covered <= 199
+
+
+def test_too_few_clusters_have_no_interval_however_many_values_they_hold() -> None:
+    generator = np.random.default_rng(2)
+    assert median_interval(generator.normal(size=500), [index % 5 for index in range(500)], generator, 100) is None
+    assert median_interval(generator.normal(size=6), range(6), generator, 100) is not None
+    assert mean_interval(generator.normal(size=500), [index % 19 for index in range(500)], generator, 100) is None
+
+
+@pytest.mark.parametrize(("clusters", "tail"), [(6, 0.00243), (7, 0.00411), (21, 0.01627), (1001, 0.02476)])
+def test_few_clusters_are_given_wider_percentiles(clusters: int, tail: float) -> None:
+    """The tails are Phi(-sqrt(n / (n - 1)) t) with t of Student's table: 2.5706, 2.4469, 2.0860, 1.9623."""
+    low, high = percentiles(np.linspace(0, 1, 100_001), clusters=clusters)
+    assert low == pytest.approx(tail, rel=0.02)
+    assert high == pytest.approx(1 - tail, rel=0.001)

@@ -1,6 +1,6 @@
 """Statistics of stages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,23 @@ from hwd.timeline import Sample, Stage, StageName, samples, summarise
 Story = Any
 
 
-def sample(seconds: float, *, virtual: bool = False, origin: Origin = Origin.KERNEL, group: str = "ring") -> Sample:
+def sample(
+    seconds: float,
+    *,
+    virtual: bool = False,
+    origin: Origin = Origin.KERNEL,
+    group: str = "ring",
+    reconfiguration: int = 0,
+) -> Sample:
     stage = Stage(
         name=StageName.FIRMWARE, knowledge=Knowledge.SEEN, seconds=seconds, error_s=seconds / 100, origin=origin
     )
-    return Sample(group=(group,), stage=stage, virtual_time=virtual)
+    return Sample(group=(group,), stage=stage, virtual_time=virtual, reconfiguration=f"r{reconfiguration}")
+
+
+def apart(values: Iterable[float]) -> list[Sample]:
+    """Each in a reconfiguration of its own."""
+    return [sample(float(value), reconfiguration=number) for number, value in enumerate(values)]
 
 
 def test_p99_is_there_from_a_hundred_values_on() -> None:
@@ -45,14 +57,15 @@ def test_row_without_values_counts_what_is_missing() -> None:
         Stage(name=StageName.RDMA, knowledge=Knowledge.UNKNOWN, why="no source"),
         Stage(name=StageName.RDMA, knowledge=Knowledge.NEVER_LEFT, why="kept"),
     ]
-    (row,) = summarise([Sample(group=("a",), stage=stage, virtual_time=False) for stage in stages], seed=1)
+    taken = [Sample(group=("a",), stage=stage, virtual_time=False, reconfiguration="r") for stage in stages]
+    (row,) = summarise(taken, seed=1)
     assert (row.n, row.unknown, row.never_left) == (0, 1, 1)
     assert [row.median_s, row.median_low_s, row.mean_s, row.p95_s, row.max_s, row.error_s] == [None] * 6
     assert row.origin is None
 
 
 def test_row_does_not_depend_on_other_rows() -> None:
-    own = [sample(float(value)) for value in range(30)]
+    own = apart(range(30))
     (alone,) = summarise(own, seed=7)
     beside = summarise([sample(3, group="pairs"), *own], seed=7)
     assert beside[1] == alone
@@ -64,16 +77,47 @@ def test_bootstrap_interval_covers_the_true_median_about_as_often_as_stated() ->
     covered = 0
     for trial in range(200):
         values = generator.exponential(size=60)
-        (row,) = summarise([sample(float(value)) for value in values], seed=trial, resamples=400)
+        (row,) = summarise(apart(values), seed=trial, resamples=400)
         assert row.median_low_s is not None
         assert row.median_high_s is not None
         covered += row.median_low_s <= np.log(2) <= row.median_high_s
     assert 178 <= covered <= 199
 
 
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=40))
+@pytest.mark.parametrize("reconfigurations", [6, 7, 20])
+def test_interval_holds_the_median_as_often_as_stated_where_links_of_a_reconfiguration_go_together(
+    reconfigurations: int,
+) -> None:
+    """Links differ by a tenth of what reconfigurations do: taken for independent, they would hold it in two of five."""
+    generator = np.random.default_rng(7)
+    held = 0
+    for trial in range(150):
+        together = generator.normal(10, 1, size=reconfigurations)
+        taken = [
+            sample(float(seconds), reconfiguration=number)
+            for number, middle in enumerate(together)
+            for seconds in middle + generator.normal(0, 0.1, size=8)
+        ]
+        (row,) = summarise(taken, seed=trial, resamples=300)
+        assert row.median_low_s is not None
+        assert row.median_high_s is not None
+        assert (row.n, row.reconfigurations) == (8 * reconfigurations, reconfigurations)
+        held += row.median_low_s <= 10 <= row.median_high_s
+    assert held >= 0.9 * 150
+
+
+def test_no_interval_is_stated_below_six_reconfigurations() -> None:
+    five = [sample(seconds, reconfiguration=number) for number in range(5) for seconds in (1.0, 2.0, 3.0)]
+    (row,) = summarise(five, seed=1)
+    assert (row.n, row.reconfigurations, row.median_s) == (15, 5, 2.0)
+    assert (row.median_low_s, row.median_high_s) == (None, None)
+    (row,) = summarise([*five, sample(2.0, reconfiguration=5)], seed=1)
+    assert row.median_low_s is not None
+
+
+@given(st.lists(st.floats(0, 100), min_size=6, max_size=40))
 def test_interval_holds_the_median_and_lies_within_the_values(values: list[float]) -> None:
-    (row,) = summarise([sample(value) for value in values], seed=3, resamples=200)
+    (row,) = summarise(apart(values), seed=3, resamples=200)
     assert row.median_s is not None
     assert row.median_low_s is not None
     assert row.median_high_s is not None
