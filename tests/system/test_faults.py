@@ -97,11 +97,20 @@ async def test_broker_killed_in_a_run_loses_nothing(lab: Lab, mosquitto: Mosquit
         run = lab.run(times=5)
         await lab.on_its_way(done=3)
     await mosquitto.kill()
-    await lab.until("the broker is told to be away", lambda now: not now["bus"]["connected"])
+    now = await lab.until("the broker is told to be away", lambda now: not now["bus"]["connected"])
+    assert {(host["up"], host["cause"]) for host in now["hosts"]} == {(False, "the broker is not connected")}
+    assert {port["carrier"] for host in now["hosts"] for port in host["ports"].values()} == {None}
+    assert {link["carrier"] for link in now["links"]} <= {None}
     await mosquitto.start()
     said = await run
     assert said.status == 0, said
     assert await lab.light() == (STRAIGHT if state == "waiting" else CROSSED)
+    now = await lab.until(
+        "the present carriers are known",
+        lambda now: all(port["carrier"] is not None for host in now["hosts"] for port in host["ports"].values()),
+    )
+    assert now["links"]
+    assert {link["carrier"] for link in now["links"]} == {True}
     await lab.nothing_lost()
 
 
