@@ -16,10 +16,17 @@ OPEN = frozenset({"/healthz", "/readyz"})
 """Paths that a watchdog asks without a token: they tell of no more than up and down."""
 SHORTEST_TOKEN = 16
 """Characters; fewer can be guessed over a fast network."""
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing; a page of another origin cannot read what they answer."""
+OWN_SITES = frozenset({"same-origin", "none"})
+"""What a browser says in Sec-Fetch-Site of our own pages, and of what was typed. Another port of this machine is `same-site`, and is not ours."""
 
 
 class Door:
-    """ASGI middleware. With tokens: one of them as `Authorization: Bearer`. Without: a `Host` that is this machine's own name for itself."""
+    """ASGI middleware. With tokens: one of them as `Authorization: Bearer`, which no page of others can make a browser send.
+
+    Without: a `Host` that is this machine's own name for itself; and what changes something does not come from a page of another origin.
+    """
 
     def __init__(self, app: ASGIApp, *, tokens: frozenset[str] = frozenset()) -> None:
         self._app = app
@@ -27,9 +34,12 @@ class Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN:
-            why = self._why_not(Headers(scope=scope))
-            if why:
-                await _refusal(why)(scope, receive, send)
+            headers = Headers(scope=scope)
+            if why := self._why_not(headers):
+                await _refusal(why, 401)(scope, receive, send)
+                return
+            if not self._tokens and scope["method"] not in READING and (why := _why_foreign(headers)):
+                await _refusal(why, 403)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -78,18 +88,32 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _why_foreign(headers: Headers) -> str:
+    """Browsers say where a request comes from, by `Origin` or `Sec-Fetch-Site`; the clients of hwd say nothing."""
+    host = headers.get("host", "")
+    remedy = "Ask from a page of the daemon's own address, or by the command line"
+    for origin in headers.getlist("origin"):
+        scheme, _, rest = origin.partition("://")
+        if scheme not in ("http", "https") or rest.lower() != host.lower():
+            return f"it comes from a web page of {origin!r}, and this is {host!r}. {remedy}"
+    for site in headers.getlist("sec-fetch-site"):
+        if site not in OWN_SITES:
+            return f"it comes from a web page of another origin ({site}). {remedy}"
+    return ""
+
+
 def _without_port(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
 
 
-def _refusal(why: str) -> JSONResponse:
+def _refusal(why: str, status: int) -> JSONResponse:
     data = {
         "type": type_of(RefusedError.title),
         "title": RefusedError.title,
-        "status": 401,
+        "status": status,
         "detail": why,
         "exit_status": RefusedError.exit_status,
     }
-    return JSONResponse(data, 401, {"WWW-Authenticate": "Bearer"}, MEDIA_TYPE)
+    return JSONResponse(data, status, {"WWW-Authenticate": "Bearer"} if status == 401 else None, MEDIA_TYPE)

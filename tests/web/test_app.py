@@ -243,6 +243,15 @@ async def test_a_foreign_host_name_is_turned_away(desk: Any) -> None:
     assert "not this machine" in answer.json()["detail"]
 
 
+async def test_a_form_on_a_page_of_others_kicks_nobody(desk: Any, client: Client) -> None:
+    lease = (await desk.call(client.take_lease, holder="ada", ports=["ocs1.1"], for_s=60.0))["lease"]
+    foreign = {"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}
+    for path in (f"leases/{lease}/kick", "reconfigurations/-/rollback"):
+        answer = await desk.call(httpx.post, f"{desk.url}/api/v1/{path}", headers=foreign)
+        assert answer.status_code == 403, answer.text
+    assert [one["lease"] for one in await desk.call(client.leases)] == [lease]
+
+
 async def post(desk: Any, path: str, body: object, **kwargs: Any) -> httpx.Response:
     answer: httpx.Response = await desk.call(
         httpx.post,
