@@ -42,6 +42,7 @@ class _Watch:
     sent: int = 0
     refused: str = ""
     ready_ns: int | None = None
+    succeeded: int = 0
     wrong: set[str] = field(default_factory=set)
     outstanding: dict[int, tuple[int, int]] = field(default_factory=dict)
     ended_ns: int | None = None
@@ -152,17 +153,18 @@ class Probe:
             why_not="" if watch.sent else self.why_not(port) or watch.refused or "it had no carrier",
             now=watch.ready_ns is not None,
             looks=watch.sent,
-            failed=watch.sent - (watch.ready_ns is not None),
+            failed=watch.sent - watch.succeeded,
             from_ns=watch.begun_ns,
             upto_ns=watch.ended_ns or self._clock.monotonic_ns(),
         )
 
     def carrier_changed(self, port: str, *, carrier: bool, earliest_ns: int) -> None:
-        """Start at carrier on, as fast as at first; stop at carrier off."""
+        """Start at carrier on, as fast as at first; stop at carrier off, which also ends that it was ready."""
         watch = self._watches.get(port)
-        if watch is None or watch.ended_ns is not None or watch.ready_ns is not None:
+        if watch is None or watch.ended_ns is not None or (carrier and watch.ready_ns is not None):
             return
         _stop(watch)
+        watch.ready_ns = None
         watch.outstanding.clear()  # their replies would have crossed the light that is gone
         if carrier:
             watch.failed_ns = max(watch.begun_ns, earliest_ns)
@@ -170,10 +172,11 @@ class Probe:
             self._attempt(port)
 
     def rdma_changed(self, port: str) -> None:
-        """Ask at once when the RDMA port became active: the attempts before had to fail."""
+        """Ask at once when the RDMA port became active: the attempts before had to fail, and one that succeeded was before it went down."""
         watch = self._watches.get(port)
-        if watch is not None and watch.ended_ns is None and watch.ready_ns is None and self._carrier(port):
+        if watch is not None and watch.ended_ns is None and self._carrier(port):
             _stop(watch)
+            watch.ready_ns = None
             watch.interval_s = self._config.first_s
             self._attempt(port)
 
@@ -268,6 +271,7 @@ class Probe:
             return  # it was sent too early: a failed attempt
         _, failed_ns = attempt
         watch.ready_ns = at_ns
+        watch.succeeded += 1
         _stop(watch)
         unseen = [end for end, state in (("here", here), ("there", there)) if state is None]
         self._emit(
@@ -283,7 +287,7 @@ class Probe:
                 "peer": watch.peer.peer,
                 "via": "udp" if not unseen else f"udp, rdma unseen {' and '.join(unseen)}",
                 "sent": watch.sent,
-                "failed": watch.sent - 1,
+                "failed": watch.sent - watch.succeeded,
             },
         )
 

@@ -13,7 +13,7 @@ from hwd_drivers.kit.disk import Disk, decode_frames, encode_frame
 from hwd_drivers.kit.values import Crossconnect
 
 COMPACT_BYTES = 1 << 20
-"""With nothing open and more than this on disk, the journal is begun anew."""
+"""With more than this on disk beside twice what is open, the journal is begun anew with what is open."""
 
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,8 @@ class Journal:
         self._disk = disk
         self._sync = sync
         self._open: dict[str, OpenEntry] = {}
+        self._frames: dict[str, bytes] = {}
+        """What is open, as it is on the disk."""
 
     def load(self) -> tuple[OpenEntry, ...]:
         """Read what is there, cut a torn tail off, and return what is open, oldest first."""
@@ -46,9 +48,9 @@ class Journal:
         for payload in frames.payloads:
             entry = json.loads(payload)
             if entry["entry"] == "begin":
-                self._open[entry["reconfiguration"]] = _read_begin(entry)
+                self._put(_read_begin(entry), encode_frame(payload))
             else:
-                self._open.pop(entry["reconfiguration"], None)
+                self._drop(entry["reconfiguration"])
         return self.open
 
     @property
@@ -60,28 +62,47 @@ class Journal:
         entry = OpenEntry(
             reconfiguration=reconfiguration, run=run, what=plan.what, moves=plan.moves, crash_rule=plan.crash_rule
         )
-        self._append(_write_begin(entry, plan.hash))
-        self._open[reconfiguration] = entry
+        frame = _frame(_write_begin(entry, plan.hash))
+        self._append(frame)
+        self._put(entry, frame)
 
     def end(self, reconfiguration: str, *, outcome: str) -> None:
         """The switches are where the journal says that they shall be."""
-        self._append({"entry": "end", "reconfiguration": reconfiguration, "outcome": outcome})
-        self._open.pop(reconfiguration, None)
-        if not self._open and self._disk.size() > COMPACT_BYTES:
-            try:
-                self._disk.replace(b"")
-            except OSError as error:
-                log.warning("journal: cannot begin anew, it goes on growing: %s", error)
+        self._append(_frame({"entry": "end", "reconfiguration": reconfiguration, "outcome": outcome}))
+        self._drop(reconfiguration)
+        if self._disk.size() > COMPACT_BYTES:
+            self._compact()
 
-    def _append(self, entry: dict[str, Any]) -> None:
+    def _compact(self) -> None:
+        there = b"".join(self._frames.values())
+        if self._disk.size() <= COMPACT_BYTES + 2 * len(there):
+            return
+        try:
+            self._disk.replace(there)
+        except OSError as error:
+            log.warning("journal: cannot begin anew, it goes on growing: %s", error)
+
+    def _put(self, entry: OpenEntry, frame: bytes) -> None:
+        self._open[entry.reconfiguration] = entry
+        self._frames[entry.reconfiguration] = frame
+
+    def _drop(self, reconfiguration: str) -> None:
+        self._open.pop(reconfiguration, None)
+        self._frames.pop(reconfiguration, None)
+
+    def _append(self, frame: bytes) -> None:
         before = self._disk.size()
         try:
-            self._disk.append(encode_frame(json.dumps(entry, separators=(",", ":")).encode()))
+            self._disk.append(frame)
             if self._sync:
                 self._disk.sync()
         except OSError:
             self._disk.truncate(before)  # half a frame would hide every later one
             raise
+
+
+def _frame(entry: dict[str, Any]) -> bytes:
+    return encode_frame(json.dumps(entry, separators=(",", ":")).encode())
 
 
 def _write_begin(entry: OpenEntry, plan_hash: str) -> dict[str, Any]:

@@ -137,9 +137,12 @@ class Reconfiguration:
         if port not in self.ends:
             return
         self.events.append(event)
-        if event["type"] == "ready" and event["data"].get("reconfiguration") == self.id:
-            self._ready.add(port)
-            self._changed.set()
+        match event["type"], event["data"]:
+            case "ready", {"reconfiguration": self.id}:
+                self._ready.add(port)
+                self._changed.set()
+            case ("carrier", {"carrier": False}) | ("interface", {"present": False}) | ("rdma", {"active": False}):
+                self._ready.discard(port)  # it was, and is not any more; its agent probes again
 
     def end_by(self, ending: asyncio.Task[None]) -> None:
         """From here on it is being confirmed or rolled back."""

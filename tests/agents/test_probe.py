@@ -346,6 +346,53 @@ def test_a_reply_that_crossed_light_that_is_gone_confirms_nothing() -> None:
     run_virtual(main())
 
 
+def test_what_was_ready_and_lost_its_carrier_becomes_ready_again_only_by_another_transfer() -> None:
+    async def main() -> None:
+        async with stage("h0", "h1") as one:
+            join(one)
+            h0, h1 = await sides(one)
+            h0.begin("h1", h1.udp_port())
+            h1.begin("h0", h0.udp_port())
+            for side in (h0, h1):
+                side.up()
+            await asyncio.sleep(1)
+            h0.down()
+            await asyncio.sleep(1)
+            assert not h0.probe.observation("eth0").now
+            assert len(h0.ear.told) == 1
+            up_ns = one.now_ns()
+            h0.up()
+            await asyncio.sleep(1)
+            _, again = h0.ear.told
+            assert again.earliest_ns == up_ns
+            assert again.data["failed"] == 0
+            seen = h0.probe.observation("eth0")
+            assert (seen.now, seen.looks, seen.failed) == (True, 2, 0)
+            assert len(h1.ear.told) == 1  # its own carrier never fell
+
+    run_virtual(main())
+
+
+def test_what_was_ready_and_lost_its_rdma_port_asks_again_when_that_is_back() -> None:
+    async def main() -> None:
+        async with stage("h0", "h1") as one:
+            join(one)
+            h0, h1 = await sides(one)
+            h0.begin("h1", h1.udp_port())
+            h1.begin("h0", h0.udp_port())
+            for side in (h0, h1):
+                side.up()
+            await asyncio.sleep(1)
+            h0.rdma["eth0"] = False
+            await asyncio.sleep(1)
+            h0.rdma["eth0"] = True
+            h0.probe.rdma_changed("eth0")
+            await asyncio.sleep(1)
+            assert [event.kind for event in h0.ear.told] == ["ready", "ready"]
+
+    run_virtual(main())
+
+
 def test_all_ports_together_keep_to_the_rate_over_any_second() -> None:
     async def main() -> None:
         ports, per_s = 8, 200.0

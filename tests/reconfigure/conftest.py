@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hwd.daemon.installed import load
+from hwd.model.fault import parse_fault
 from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.sim.world import World
@@ -38,6 +39,10 @@ class Lab:
 
     def request(self, what: str, **more: Any) -> Request:
         return self.service.request(what, **more)
+
+    def set_fault(self, data: dict[str, Any]) -> None:
+        """What the rack's control socket does."""
+        self.world.faults.set(parse_fault(data))
 
     def light(self) -> str:
         """The crossconnects that the mirrors really have."""

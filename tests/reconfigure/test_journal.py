@@ -95,6 +95,27 @@ def test_journal_is_begun_anew_when_large_and_nothing_open(monkeypatch: pytest.M
     assert disk.size() == 0
 
 
+def test_what_stays_open_does_not_let_the_journal_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "COMPACT_BYTES", 2_000)
+    disk = MemoryDisk()
+    journal = Journal(disk)
+    journal.begin(plan(CrashRule.FINISH), reconfiguration="away", run="run1")
+    one_bytes, largest_bytes = disk.size(), 0
+    for number in range(100):
+        journal.begin(plan(), reconfiguration=f"r{number}", run=None)
+        journal.end(f"r{number}", outcome="confirmed")
+        largest_bytes = max(largest_bytes, disk.size())
+    assert largest_bytes < 2_000 + 6 * one_bytes
+    disk.crash()
+    (entry,) = Journal(disk).load()
+    assert (entry.reconfiguration, entry.run, entry.moves) == ("away", "run1", (MOVES,))
+    again = Journal(disk)
+    again.load()
+    again.end("away", outcome="confirmed")
+    disk.crash()
+    assert Journal(disk).load() == ()
+
+
 @given(cut=st.integers(min_value=0, max_value=2000))
 def test_torn_tail_is_cut_and_the_rest_is_read(cut: int) -> None:
     disk = MemoryDisk()

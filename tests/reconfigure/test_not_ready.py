@@ -69,6 +69,37 @@ def test_links_that_were_heard_are_blamed_alone(run_lab: RunLab) -> None:
     run_lab(test)
 
 
+def test_link_that_was_ready_and_fell_while_another_was_waited_for_is_not_ready(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 8})
+        applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT, ready_within_s=18)))
+        await lab.until("host.event", type="ready", port="eth0")
+        await asyncio.sleep(1)
+        lab.set_fault({"port": "h0.eth0", "fault": "unplug"})
+        with pytest.raises(NotReadyError, match=r"h0\.eth0<->h1\.eth0") as raised:
+            await applying
+        assert "h0.eth1<->h1.eth1" not in str(raised.value).partition("Outcome")[0].partition("not ready")[2]
+        assert lab.told("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
+
+    run_lab(test)
+
+
+def test_link_that_fell_and_came_back_while_another_was_waited_for_is_ready(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 14})
+        applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT, ready_within_s=30)))
+        await lab.until("host.event", type="ready", port="eth0")
+        await asyncio.sleep(1)
+        lab.set_fault({"port": "h0.eth0", "fault": "unplug"})
+        await asyncio.sleep(0.5)
+        lab.set_fault({"port": "h0.eth0", "fault": "unplug", "on": False})
+        assert (await applying)["outcome"] == "confirmed"
+        readies = [event for event in lab.told("host.event") if event["type"] == "ready" and event["port"] == "eth0"]
+        assert len(readies) == 4, "both ends, twice"
+
+    run_lab(test)
+
+
 def test_where_nothing_moved_nothing_is_said_to_have_gone_back(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT))  # its links come up later
