@@ -279,7 +279,7 @@ class Gateway:
 
     def _tell_event(self, host: Host, boot: str, event: Event, alignment: Alignment) -> None:
         self._emit("host.event", event_data(host.name, boot, event, alignment))
-        if boot == host.boot and event.kind in ("carrier", "interface"):
+        if boot == host.boot and event.kind in ("carrier", "interface", "rdma"):
             host.event(event)
         if event.kind == "lost":
             self._tell_lost(host, boot, host.losses.told(event.data), str(event.data.get("why", "the spool was full")))

@@ -50,7 +50,7 @@ class HostView:
             "boot": self.boot,
             "version": None if self.birth is None else self.birth.version,
             "clock": clock,
-            "ports": {} if self.birth is None else ports_data(self.birth),
+            "ports": {} if self.birth is None else dict(ports_data(self.birth)),
             "settings": [] if self.birth is None else settings_data(self.birth),
         }
 
@@ -82,6 +82,7 @@ class Host:
         self._sent: dict[tuple[str, str], int] = {}
         self._warned = False
         self._told: dict[str, Event] = {}  # by port: the last event of its carrier
+        self._rdma: dict[str, bool | None] = {}
 
     def next_seq(self, boot: str, type: str) -> int:
         """Number our messages to it, for each boot and type."""
@@ -141,14 +142,20 @@ class Host:
         return 0.0 if self.heard_s is None else now_s - self.heard_s
 
     def event(self, event: Event) -> None:
-        """One of the boot that lives, of a carrier or an interface."""
-        if event.port is not None:
+        """One of the boot that lives, of a carrier, an interface or an RDMA device."""
+        if event.port is None:
+            return
+        if event.kind == "rdma":
+            active = event.data.get("active")
+            self._rdma[event.port] = active if isinstance(active, bool) else None
+        else:
             self._told[event.port] = event
 
-    def refresh(self, ports: Mapping[str, PortNote], at_ns: int) -> None:
-        """So its ports were at `at_ns` of its clock; an event from after that stands."""
+    def refresh(self, ports: Mapping[str, PortNote], rdma: Mapping[str, bool | None], at_ns: int) -> None:
+        """So its ports, and their RDMA devices, were at `at_ns` of its clock; an event of a carrier from after that stands."""
         if self.birth is None:
             return
+        self._rdma = dict(rdma)
         now = {
             port: _after(note, event) if (event := self._told.get(port)) is not None and event.at_ns > at_ns else note
             for port, note in ports.items()
@@ -186,6 +193,7 @@ class Host:
         if self.birth is not None:
             self.birth = _without_carrier(self.birth)
         self.stale = True
+        self._rdma.clear()
         if self.up:
             self.up, self.cause = False, cause
             self._tell("host.down", host=self.name, boot=self.boot, cause=cause)
@@ -205,14 +213,14 @@ class Host:
                 host=self.name,
                 boot=birth.boot,
                 version=birth.version,
-                ports=ports_data(birth),
+                ports={port: {**note, "rdma": self._rdma.get(port)} for port, note in ports_data(birth).items()},
                 inventory=birth.inventory,
                 settings=settings_data(birth),
             )
 
 
-def ports_data(birth: Birth) -> Mapping[str, Json]:
-    data: dict[str, Json] = msgspec.to_builtins(birth.ports)
+def ports_data(birth: Birth) -> Mapping[str, dict[str, Json]]:
+    data: dict[str, dict[str, Json]] = msgspec.to_builtins(birth.ports)
     return data
 
 

@@ -22,6 +22,7 @@ Command = Callable[[str, str, dict[str, Any]], Awaitable[Reply]]
 class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     at_ns: int
     ports: dict[str, PortNote]
+    states: dict[str, dict[str, bool | None]]
 
 
 class Refresher:
@@ -58,7 +59,8 @@ class Refresher:
         finally:
             self._asking.discard(host.name)
         if host.boot == boot and host.up:
-            host.refresh(answer.ports, answer.at_ns)
+            rdma = {port: states.get("rdma") for port, states in answer.states.items()}
+            host.refresh(answer.ports, rdma, answer.at_ns)
             self._complained.discard(host.name)
 
     def _complain(self, host: Host, why: str) -> None:

@@ -26,7 +26,7 @@ KINDS: Mapping[str, frozenset[str]] = {
         "switch.command": "switch verb outcome seconds code text",  # outcome: done, denied, lost, timeout, garbled
         "switch.power": "switch power_dbm",  # {end: dBm or None where dark}
         # hosts and their agents
-        "host.birth": "host boot version ports",  # ports: {name: {interface, present, carrier, sources: {name: {sees, origin}}}}
+        "host.birth": "host boot version ports",  # ports: {name: {interface, present, carrier, rdma, sources: {name: {sees, origin}}}}
         "host.up": "host boot",
         "host.down": "host boot cause",
         "host.event": "host boot seq type port earliest_ns best_ns latest_ns agent_ns origin source data",

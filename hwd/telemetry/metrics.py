@@ -40,6 +40,7 @@ class Metrics:
     def __init__(self, budget: Budget) -> None:
         switches, ends, hosts, ports = budget.switches, budget.ends, budget.hosts, budget.ports
         self._interfaces: dict[tuple[str, str], str] = {}
+        self._boots: dict[str, str] = {}
         self._leases: dict[str, None] = {}
         self._states: dict[str, str] = {}
         self._runs_now: dict[str, str] = {}
@@ -239,11 +240,14 @@ class Metrics:
                     series.drop(host)
             case "host.birth":
                 self._agent_up.set(1, host)
+                self._boots[host] = text(data, "boot")
                 self._lost.add(0, host)
                 self._garbage.add(0, host)
                 self._take_ports(host, mapping(data, "ports"))
             case "host.event":
                 self._events.add(1, host)
+                if text(data, "boot") != self._boots.get(host, text(data, "boot")):
+                    return  # of an earlier boot, whose spool is read to its end: its states are over
                 self._take_event(host, text(data, "port"), text(data, "type"), mapping(data, "data"))
             case "host.lost":
                 self._lost.add(max(0.0, number(data, "count") or 0.0), host)
@@ -262,6 +266,8 @@ class Metrics:
             note = mapping(ports, port)
             self._interfaces[host, port] = text(note, "interface") or port
             self._take_carrier(host, port, note)
+            if (active := number(note, "rdma")) is not None:
+                self._rdma.set(active, host, self._interfaces[host, port])
 
     def _take_carrier(self, host: str, port: str, note: Mapping[str, Any]) -> None:
         device = self._interfaces.get((host, port), port)

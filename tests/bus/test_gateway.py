@@ -61,6 +61,7 @@ class Peer:
         self.acked = asyncio.Event()
         self.answers_clock = True
         self.carrier, self.carrier_changes = True, 2
+        self.rdma: bool | None = None
         self.answers: Callable[[Command], Reply | None] = self.obey
         self.inventory: dict[str, Any] = {"kernel": "6.1"}
         self._seq = 0
@@ -147,6 +148,7 @@ class Peer:
         data: dict[str, Any] = {"verb": command.verb}
         if command.verb == "refresh":
             data |= {"at_ns": self.clock.monotonic_ns(), "ports": {"eth0": msgspec.to_builtins(self.note())}}
+            data["states"] = {"eth0": {"carrier": self.carrier, "rdma": self.rdma}}
         return Reply(boot=self.boot, seq=self._next(), id=command.id, outcome="done", data=data)
 
     def _take(self, incoming: Incoming) -> None:

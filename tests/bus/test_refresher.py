@@ -214,3 +214,17 @@ def test_agent_that_was_stopped_is_no_warning(caplog: pytest.LogCaptureFixture) 
     play(scenario)
     (said,) = [record for record in caplog.records if record.name == "hwd.bus.host"]
     assert (said.levelname, said.getMessage()) == ("INFO", "h0: agent down: it stopped in order")
+
+
+def test_rdma_devices_are_as_they_are_now_too() -> None:
+    async def scenario(world: World) -> None:
+        peer = world.peer()
+        peer.rdma = True
+        await asyncio.sleep(2)
+        assert [birth["ports"]["eth0"]["rdma"] for birth in world.of("host.birth")] == [None]
+        peer.rdma = False
+        world.broker.cut("daemon")
+        await world.until("host.birth", 2)
+        assert world.of("host.birth")[-1]["ports"]["eth0"]["rdma"] is False
+
+    play(scenario)

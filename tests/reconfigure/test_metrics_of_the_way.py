@@ -93,3 +93,22 @@ def test_what_stays_open_is_told_until_it_is_undone(run_lab: RunLab) -> None:
         assert samples(lab, "hwd_recoveries_total")[("rolled-back",)] == 1
 
     run_lab(test)
+
+
+def test_while_the_broker_is_away_no_carrier_is_known_and_then_the_present_ones_are(run_lab: RunLab) -> None:
+    async def test(lab: Any) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        before = samples(lab, "hwd_nic_carrier")
+        assert set(before.values()) == {1}
+        assert set(samples(lab, "hwd_agent_up").values()) == {1}
+        lab.world.broker.stop()
+        await asyncio.sleep(1)
+        assert set(samples(lab, "hwd_agent_up").values()) == {0}
+        assert samples(lab, "hwd_nic_carrier") == {}
+        assert {link["carrier"] for link in lab.service.status()["links"]} == {None}
+        lab.world.broker.start()
+        await asyncio.sleep(30)
+        assert samples(lab, "hwd_nic_carrier") == before
+        assert {link["carrier"] for link in lab.service.status()["links"]} == {True}
+
+    run_lab(test)

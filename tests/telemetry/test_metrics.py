@@ -98,6 +98,16 @@ def test_lost_agent_leaves_no_carrier_behind(metrics: Metrics, rack: None, tell:
     assert value(metrics, "hwd_clock_error_seconds", host="h0") is None
 
 
+def test_events_of_an_earlier_boot_change_nothing_of_the_present_one(metrics: Metrics, rack: None, tell: Tell) -> None:
+    ports = {"eth0": {"interface": "enp65s0f0", "carrier": True, "rdma": True}}
+    tell("host.birth", host="h0", boot="c", version="0.1.0", ports=ports)
+    data = {"carrier": False, "carrier_changes": 9}
+    at = {"earliest_ns": 1, "best_ns": 1, "latest_ns": 1, "agent_ns": 1, "origin": "twin", "source": "link"}
+    tell("host.event", host="h0", boot="b", seq=9, type="carrier", port="eth0", data=data, **at)
+    assert value(metrics, "hwd_nic_carrier", host="h0", device="enp65s0f0") == 1
+    assert value(metrics, "hwd_rdma_port_active", host="h0", device="enp65s0f0") == 1
+
+
 def test_port_that_a_new_birth_does_not_name_is_gone(metrics: Metrics, rack: None, tell: Tell) -> None:
     tell("host.birth", host="h0", boot="c", version="0.1.0", ports={})
     assert value(metrics, "hwd_nic_carrier", host="h0", device="enp65s0f0") is None
