@@ -18,6 +18,8 @@ Value = Scalar | tuple[Scalar, ...]
 
 LENGTH_MAX = 400
 """Characters; what a reader takes in at once."""
+TEXT_LENGTH_MAX = 10_000
+"""Characters of a text with holes, and of what is put into it; a list of 1000 ports has fewer."""
 DEPTH_MAX = 40
 """Keeps the stack small."""
 MAGNITUDE_MAX = 1e12
@@ -93,11 +95,25 @@ def substitute(text: str, scope: Mapping[str, Value]) -> Value:
 
 
 def fill_text(text: str, value: Callable[[Expression], Value]) -> str:
-    """The text with each `{{ ... }}` replaced by what `value` says of it. Raises ConfigError where a hole has no end."""
+    """The text with each `{{ ... }}` replaced by what `value` says of it. Raises ConfigError where a hole has no end, and where it is too long."""
+    if len(text) > TEXT_LENGTH_MAX:
+        raise ConfigError(
+            f"text of {len(text)} characters is over the {TEXT_LENGTH_MAX} that one with {{{{ }}}} may have"
+        )
+    put_in = 0
+
+    def put(match: re.Match[str]) -> str:
+        nonlocal put_in
+        piece = as_text(value(Expression.parse(match[1])))
+        put_in += len(piece)
+        if put_in > TEXT_LENGTH_MAX:
+            raise ConfigError(f"{{{{{match[1]}}}}}: puts over {TEXT_LENGTH_MAX} characters into one text; write less")
+        return piece
+
     rest = _HOLE.sub("", text)
     if "{{" in rest or "}}" in rest:
         raise ConfigError(f"{text!r}: a {{{{ without its }}}}")
-    return _HOLE.sub(lambda match: as_text(value(Expression.parse(match[1]))), text)
+    return _HOLE.sub(put, text)
 
 
 def names_in(text: str) -> frozenset[str]:

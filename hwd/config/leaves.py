@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwd.config.claims import claimed, needed
+from hwd.config.effort import Effort
 from hwd.config.expression import Expression, Value, fill_text, names_in
 from hwd.config.measured import MEASURED
 from hwd.config.parameters import fill
@@ -56,6 +57,7 @@ class LeafReader:
 
     files: PlaybookFiles
     testbed: Testbed | None
+    effort: Effort
     readings: dict[str, Reading] = field(default_factory=dict)
     ports: frozenset[str] = frozenset()
     """All of the testbed."""
@@ -207,6 +209,7 @@ class LeafReader:
             return f"{{{{ {expression} }}}}"
 
         try:
+            self.effort.holes(node.text)
             text = fill_text(node.text, value)
         except ConfigError as error:
             part.reading.add(where, str(error))
@@ -231,7 +234,7 @@ class LeafReader:
         return (AssertStep(expression=expression, scope=scope),)
 
     def _filled(self, node: Node, where: Where, part: Part) -> Node:
-        return fill(part.reading, node, part.scope, where)
+        return fill(part.reading, node, part.scope, where, self.effort)
 
 
 def _what(entry: ApplyEntry, where: Where, reading: Reading) -> str | None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from hwd.config.expression import Scalar, Value, as_text, substitute
+from hwd.config.effort import Effort
+from hwd.config.expression import TEXT_LENGTH_MAX, Scalar, Value, as_text, substitute
 from hwd.config.playbook_schema import VARIABLE
 from hwd.config.problem import Where, nearest
 from hwd.config.tree import Node, Reading
@@ -64,32 +65,36 @@ def plain_value(node: Node) -> Value:
                 raise ConfigError(f"a list here has 1 to {LIST_MAX} values")
             if not all(isinstance(part, str | int | float) for part in parts):
                 raise ConfigError("a list here holds text, numbers, true and false only")
-            return tuple(part for part in parts if isinstance(part, str | int | float))
+            return tuple(_bounded(part) for part in parts if isinstance(part, str | int | float))
         case str() | int() | float() as value:
-            return value
+            return _bounded(value)
         case _:
             raise ConfigError("needs a default: text, a number, true or false, or a list of such")
 
 
-def fill(reading: Reading, node: Node, scope: Mapping[str, Value], where: Where) -> Node:
-    """The same tree with every `{{ ... }}` replaced by its value."""
+def fill(reading: Reading, node: Node, scope: Mapping[str, Value], where: Where, effort: Effort) -> Node:
+    """The same tree with every `{{ ... }}` replaced by its value. Raises TooMuchError."""
+    effort.values(1)
     match node.value:
         case dict() as mapping:
-            return replace(
-                node, value={key: fill(reading, child, scope, (*where, key)) for key, child in mapping.items()}
-            )
+            filled_mapping = {key: fill(reading, child, scope, (*where, key), effort) for key, child in mapping.items()}
+            return replace(node, value=filled_mapping)
         case list() as items:
-            filled = [fill(reading, child, scope, (*where, index)) for index, child in enumerate(items)]
+            filled = [fill(reading, child, scope, (*where, index), effort) for index, child in enumerate(items)]
             return replace(node, value=filled)
         case str() as text if "{{" in text or "}}" in text:
+            effort.holes(text)
             try:
                 value = substitute(text, scope)
             except ConfigError as error:
                 reading.add(where, str(error))
                 return node
             if isinstance(value, tuple):
+                effort.values(len(value))
                 return replace(node, value=[Node(value=part, line=node.line, text=as_text(part)) for part in value])
-            return replace(node, value=value, text=as_text(value))
+            filled_text = as_text(value)
+            effort.filled(filled_text)
+            return replace(node, value=value, text=filled_text)
         case _:
             return node
 
@@ -107,6 +112,12 @@ def _list(default: tuple[Scalar, ...], parts: Iterable[Scalar]) -> Value:
     return values
 
 
+def _bounded(value: Scalar) -> Scalar:
+    if isinstance(value, str) and len(value) > TEXT_LENGTH_MAX:
+        raise ConfigError(f"text of {len(value)} characters is over the {TEXT_LENGTH_MAX} that a value may have")
+    return value
+
+
 def _typed(value: Value, default: Scalar) -> Scalar:
     text = as_text(value).strip() if isinstance(value, bool | tuple) else str(value).strip()
     try:
@@ -121,7 +132,7 @@ def _typed(value: Value, default: Scalar) -> Scalar:
                     raise ValueError(text)
                 return number
             case str():
-                return text
+                return _bounded(text)
     except (KeyError, ValueError):
         kind = {bool: "true or false", int: "a whole number", float: "a number"}[type(default)]
         raise ConfigError(f"must be {kind}, as its default {as_text(default)} is") from None

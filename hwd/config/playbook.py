@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hwd.config.claims import claimed
+from hwd.config.effort import Effort, TooMuchError
 from hwd.config.expression import Value
 from hwd.config.leaves import Part
 from hwd.config.parameters import settle
@@ -148,9 +149,14 @@ def _load(
         return LoadedPlaybook(None, reading.in_order(), None)
     root = reading.root
     parameters = settle(reading, root, overrides)
-    top = read_top(root, parameters, reading)
+    effort = Effort()
+    try:
+        top = read_top(root, parameters, reading, effort)
+    except TooMuchError as error:
+        reading.add((), str(error))
+        return LoadedPlaybook(None, reading.in_order(), None)
     files = PlaybookFiles(shown=reading.file, sent=top.files if top else {}, folder=folder)
-    reader = StepsReader(files, testbed)
+    reader = StepsReader(files, testbed, effort)
     name = Path(reading.file).name
     part = Part(reading=reading, name=name, scope=parameters, within=(name,))
     steps = reader.read(root.child("steps"), part)

@@ -1,16 +1,21 @@
 """The files that a playbook names: playbooks that it includes, topologies that it applies. Sent along with it, or beside it on the disk.
 
 A daemon gets the text of a playbook and reads no file of its own for it: `bundled` puts the files into the text, so that the run and its record hold all of it.
+What is sent is therefore only what stands in the folder of the playbook or below: a playbook of somebody else sends no other file of whoever runs it.
 """
 
 import json
+import os
 import posixpath
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from hwd.config.tree import FILE_BYTES_MAX, parse_tree
 from hwd_drivers.kit.errors import ConfigError
+
+OUTSIDE = "leads out of the folder of the playbook; put the file there, or below"
 
 
 @dataclass(slots=True)
@@ -28,10 +33,13 @@ class PlaybookFiles:
     """Whether all that was asked for could be had."""
 
     def name_of(self, includer: str, file: str) -> str:
-        """The name of a file that another one names, relative to itself. Raises ConfigError."""
+        """The name of a file that another one names, relative to itself. Raises ConfigError, also where it leads out of the playbook's folder."""
         if PurePosixPath(file).is_absolute() or "\0" in file:
             raise ConfigError(f"{file}: write the path relative to the file that names it")
-        return posixpath.normpath(posixpath.join(posixpath.dirname(includer), file))
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(includer), file))
+        if name.split("/", 1)[0] == "..":
+            raise ConfigError(f"{file}: {OUTSIDE}")
+        return name
 
     def text(self, name: str) -> str:
         """Raises ConfigError where it cannot be had."""
@@ -53,15 +61,27 @@ class PlaybookFiles:
         if self.folder is None:
             raise ConfigError(f"{name}: was not sent along with the playbook; `hwd run` does that")
         try:
-            data = (self.folder / name).read_bytes()
+            data = _read(self.folder, name)
         except OSError as error:
             raise ConfigError(f"{name}: cannot be read: {error.strerror}") from error
         if len(data) > FILE_BYTES_MAX:
-            raise ConfigError(f"{name}: {len(data)} bytes are over the {FILE_BYTES_MAX} that such a file may have")
+            raise ConfigError(f"{name}: is over the {FILE_BYTES_MAX} bytes that such a file may have")
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise ConfigError(f"{name}: not UTF-8: {error.reason}") from error
+
+
+def _read(folder: Path, name: str) -> bytes:
+    """A regular file in the folder or below, links followed; at most a byte more than it may have. Raises OSError, and ConfigError for what is no such file."""
+    path = os.path.realpath(folder / name)
+    if not Path(path).is_relative_to(os.path.realpath(folder)):
+        raise ConfigError(f"{name}: is a link; {OUTSIDE}")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO without a writer blocks otherwise
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ConfigError(f"{name}: is no regular file")
+        return file.read(FILE_BYTES_MAX + 1)
 
 
 def bundled(text: str, files: Mapping[str, str], *, file: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pydantic import BaseModel
 
 from hwd.config.claims import claimed
+from hwd.config.effort import Effort, TooMuchError
 from hwd.config.expression import Value, names_in
 from hwd.config.leaves import LeafReader, Part, some
 from hwd.config.parameters import defaults, fill, given
@@ -22,8 +23,6 @@ from hwd_drivers.kit.errors import ConfigError
 
 INCLUDE_DEPTH_MAX = 8
 """Files within files; a reader gets lost before."""
-WRITTEN_MAX = 10_000
-"""Steps and rounds that sweeps and includes write out; repeats are not written out. Keeps the reading of any playbook under a few seconds."""
 EXAMPLE = "`wait: {for: ready, within_s: 15}`"
 
 STEP_KINDS: Mapping[str, type[BaseModel]] = {
@@ -34,19 +33,15 @@ _BESIDE = {"repeat": ("steps",), "sweep": ("steps",)}
 """Keys that may stand beside the one that says the kind."""
 
 
-class _TooMuch(Exception):
-    """More steps than may be written out."""
-
-
 class StepsReader:
     """One for a playbook."""
 
-    def __init__(self, files: PlaybookFiles, testbed: Testbed | None) -> None:
+    def __init__(self, files: PlaybookFiles, testbed: Testbed | None, effort: Effort) -> None:
         self.files = files
-        self._leaves = LeafReader(files, testbed)
+        self._effort = effort
+        self._leaves = LeafReader(files, testbed, effort)
         self._known: dict[tuple[object, ...], tuple[Step, ...]] = {}
         self._uses: dict[int, tuple[str, ...]] = {}
-        self._written = 0
         self._parsed: dict[str, Reading] = {}
 
     @property
@@ -63,11 +58,8 @@ class StepsReader:
         """The steps of a whole file."""
         try:
             return self._list(node, ("steps",), part)
-        except _TooMuch:
-            part.reading.add(
-                ("steps",),
-                f"over {WRITTEN_MAX} steps with all sweeps and includes written out; sweep less, or put what is the same into a repeat",
-            )
+        except TooMuchError as error:
+            part.reading.add(("steps",), str(error))
             return ()
 
     def _list(self, node: Node | None, where: Where, part: Part) -> tuple[Step, ...]:
@@ -82,7 +74,7 @@ class StepsReader:
         return tuple(steps)
 
     def _step(self, node: Node, where: Where, part: Part) -> tuple[Step, ...]:
-        self._count()
+        self._effort.step()
         if (kind := _kind(node, where, part.reading)) is None:
             return ()
         match kind:
@@ -96,12 +88,6 @@ class StepsReader:
                 return self._include(node, where, part)
             case _:
                 return self._leaf(kind, node.mapping()[kind], (*where, kind), part)
-
-    def _count(self) -> None:
-        """One more step, or round of a sweep, whether it can be used or not."""
-        self._written += 1
-        if self._written > WRITTEN_MAX:
-            raise _TooMuch
 
     def _leaf(self, kind: str, node: Node, where: Where, part: Part) -> tuple[Step, ...]:
         """Read once for each set of values that it uses; what has problems is read again, so that they are told for each."""
@@ -143,7 +129,7 @@ class StepsReader:
         rounds = []
         start = len(part.reading.problems)
         for values in combinations(variables):
-            self._count()
+            self._effort.step()
             steps = self._list(below, (*where, "steps"), replace(part, scope={**part.scope, **values}))
             round = SweepRound(values=values, steps=steps)
             rounds.append(round)
@@ -202,13 +188,14 @@ class StepsReader:
         if (root := reading.root) is None:
             return ()
         start = len(reading.problems)
+        self._effort.values(root.size)
         parameters = defaults(reading, root)
         for key, value in entry.given.items():
             try:
                 parameters[key] = given(key, tuple(value) if isinstance(value, list) else value, parameters)
             except ConfigError as error:
                 part.reading.add((*where, "with", key), f"{entry.file}: {key}: {error}")
-        read_top(root, parameters, reading)
+        read_top(root, parameters, reading, self._effort)
         inner = replace(part, reading=reading, name=name, scope=parameters, within=(*part.within, name))
         steps = self._list(root.child("steps"), ("steps",), inner)
         line = part.reading.root.line_of(where) if part.reading.root else 1
@@ -217,14 +204,15 @@ class StepsReader:
         return steps
 
     def _filled(self, node: Node, where: Where, part: Part) -> Node:
-        return fill(part.reading, node, part.scope, where)
+        return fill(part.reading, node, part.scope, where, self._effort)
 
 
-def read_top(root: Node, parameters: Mapping[str, Value], reading: Reading) -> PlaybookFile | None:
-    """What is not steps."""
+def read_top(root: Node, parameters: Mapping[str, Value], reading: Reading, effort: Effort) -> PlaybookFile | None:
+    """What is not steps. Raises TooMuchError."""
     as_is = ("parameters", "steps", "files")
     mapping = {
-        key: node if key in as_is else fill(reading, node, parameters, (key,)) for key, node in root.mapping().items()
+        key: node if key in as_is else fill(reading, node, parameters, (key,), effort)
+        for key, node in root.mapping().items()
     }
     return validate(PlaybookFile, replace(root, value=mapping), (), reading)
 

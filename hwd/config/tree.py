@@ -128,7 +128,8 @@ def read_tree(path: str | Path) -> Reading:
     """Read a YAML file whose top is a mapping."""
     file = str(path)
     try:
-        data = Path(path).read_bytes()
+        with open(path, "rb") as opened:
+            data = opened.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         reading = Reading(file)
         reading.add_at(1, f"cannot be read: {error.strerror}")
@@ -144,7 +145,7 @@ def parse_tree(data: bytes, *, file: str) -> Reading:
     """Parse the bytes of a YAML file whose top is a mapping."""
     reading = Reading(file)
     if len(data) > FILE_BYTES_MAX:
-        reading.add_at(1, f"{len(data)} bytes are over the {FILE_BYTES_MAX} that such a file may have")
+        reading.add_at(1, f"is over the {FILE_BYTES_MAX} bytes that such a file may have")
         return reading
     try:
         text = data.decode("utf-8-sig")

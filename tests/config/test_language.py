@@ -1,5 +1,7 @@
 """Sweeps, branches, includes, host actions, faults, notes and asserts: what is read, and what is refused before anything moves."""
 
+import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from hwd.config.playbook import (
     load_playbook,
     load_playbook_text,
 )
+from hwd.config.playbook_files import bundled
+from hwd.config.tree import FILE_BYTES_MAX
 from hwd.model.testbed import Testbed
 from hwd_drivers.kit.errors import ConfigError
 
@@ -255,6 +259,41 @@ def test_includes_that_cannot_be(read: Read, tmp_path: Path, files: dict[str, st
     assert any(problem in str(found) for found in loaded.problems), list(map(str, loaded.problems))
 
 
+def test_included_files_are_those_of_the_playbooks_folder(read: Read, tmp_path: Path) -> None:
+    (tmp_path / "secret.yaml").write_text("playbook: a\nsteps: [note: x]\n")
+    below = tmp_path / "lab" / "parts"
+    below.mkdir(parents=True)
+    (below / "a.yaml").write_text("playbook: a\nsteps: [include: {file: ../b.yaml}]\n")
+    (below.parent / "b.yaml").write_text("playbook: b\nsteps: [note: x]\n")
+    (below / "inner.yaml").symlink_to("../b.yaml")
+    (below / "outer.yaml").symlink_to(tmp_path / "secret.yaml")
+    os.mkfifo(below / "fifo.yaml")
+    (below / "zeros.yaml").symlink_to("/dev/zero")
+    (below / "long.yaml").write_bytes(b"x" * (FILE_BYTES_MAX + 1))
+
+    def why(file: str) -> str:
+        path = below.parent / "p.yaml"
+        path.write_text(HEAD + f"  - include: {{file: {file}}}\n")
+        loaded = load_playbook(path)
+        assert (loaded.playbook is None) == bool(loaded.problems)
+        return " ".join(problem.text for problem in loaded.problems)
+
+    out = "leads out of the folder of the playbook; put the file there, or below"
+    assert [why("parts/a.yaml"), why("parts/inner.yaml")] == ["", ""]
+    for file in ("../secret.yaml", "parts/../../secret.yaml", "../../../../../../etc/passwd", ".."):
+        assert why(file) == f"{file}: {out}"
+    for file in ("parts/outer.yaml", "parts/zeros.yaml"):
+        assert why(file) == f"{file}: is a link; {out}"
+    assert why("parts/fifo.yaml") == "parts/fifo.yaml: is no regular file"
+    assert why("parts") == "parts: cannot be read: Is a directory"
+    assert why("parts/long.yaml") == "parts/long.yaml: is over the 4000000 bytes that such a file may have"
+
+
+def test_file_that_is_read_without_end_is_refused(tmp_path: Path) -> None:
+    [problem] = load_playbook("/dev/zero").problems
+    assert problem.text == "is over the 4000000 bytes that such a file may have"
+
+
 # --- host, fault, note, assert
 
 
@@ -368,3 +407,51 @@ def test_playbook_without_a_testbed_is_read_for_its_shape() -> None:
     steps = "  - host: {ports: all, set: {mtu: 4200}}\n  - parallel: {a: [lease: {ports: all, for_s: 1}], b: [fault: {fault: clear}]}\n"
     playbook = load_playbook_text(HEAD + steps, file="sent.yaml")
     assert (playbook.total_steps, playbook.ports) == (3, frozenset())
+
+
+LONG = "x" * 9_999
+WITH_HOLES = [f"k{n}: 'y{{{{a}}}}'" for n in range(9_000)]
+LITTLE_BYTES = 40_000_000
+"""More than the tree of a megabyte, and less than what any of the texts below would come to."""
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"parameters: {{a: {LONG}}}\nsteps:\n  - apply: {{pairs: '{'{{a}}' * 1900}'}}\n", "{{a}}: puts over 10000 characters into one text"),
+        (f"parameters: {{a: {LONG}xx}}\nsteps: [note: x]\n", "text of 10001 characters is over the 10000 that a value may have"),
+        (f"steps:\n  - apply: {{pairs: '{'{{ 1 }}' * 2000}'}}\n", "text of 14000 characters is over the 10000 that one with {{ }} may have"),
+        (f"parameters: {{a: {LONG}}}\nsteps:\n  - fault: {{{', '.join(WITH_HOLES)}}}\n", "over 10000000 characters with all sweeps"),
+    ],
+)  # fmt: skip
+def test_text_writes_out_no_more_than_fits_the_memory(text: str, problem: str, opus: Testbed) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ConfigError) as refused:
+            load_playbook_text(f"playbook: p\n{text}", file="p.yaml", testbed=opus)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert problem in str(refused.value)
+    assert peak_bytes < LITTLE_BYTES
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        f"apply: {{pairs: '{'{{i}}' * 1900}'}}",
+        f"note: '{'{{i}}' * 390}'",
+        f"fault: {{a: '{{{{i}}}}', x: [{'1,' * 20_000}1]}}",
+    ],
+)
+def test_rounds_of_a_sweep_are_counted_by_what_stands_in_them(read: Read, step: str) -> None:
+    rounds = "  - sweep: {i: {from: 1, to: 1000}, j: [1, 2, 3]}\n    steps:\n"
+    said = [problem.text for problem in read(f"{HEAD}{rounds}      - {step}\n").problems]
+    assert [text for text in said if text.startswith("over 10000000 characters with all sweeps")]
+
+
+def test_included_file_counts_each_time(opus: Testbed) -> None:
+    inner = f"playbook: a\nsteps: [note: x]\nreport: {{by: [{'link, ' * 20_000}link]}}\n"
+    text = bundled("playbook: p\nsteps:\n" + "  - include: {file: a.yaml}\n" * 100, {"a.yaml": inner}, file="p.yaml")
+    with pytest.raises(ConfigError, match="over 10000000 characters with all sweeps"):
+        load_playbook_text(text, file="p.yaml", testbed=opus)

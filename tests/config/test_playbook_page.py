@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config import expression, leaves, parameters, playbook, playbook_schema, steps_reader
+from hwd.config import effort, expression, leaves, parameters, playbook, playbook_schema, steps_reader
 from hwd.config.measured import MEASURED
 from hwd.config.playbook import load_playbook_text
 
@@ -36,7 +36,9 @@ def test_every_name_of_a_figure_is_told() -> None:
     ("of", "limits"),
     [
         ("steps of a run", [playbook.STEPS_MAX]),
-        ("steps that sweeps", [steps_reader.WRITTEN_MAX]),
+        ("steps that sweeps", [effort.WRITTEN_MAX]),
+        ("characters that sweeps", [effort.CHARACTERS_MAX, effort.VALUE_CHARACTERS, effort.HOLE_CHARACTERS]),
+        ("characters of a text", [expression.TEXT_LENGTH_MAX]),
         ("`times` of a repeat", [playbook_schema.REPEATS_MAX]),
         ("values of a variable", [playbook_schema.SWEPT_MAX]),
         ("branches of", [playbook_schema.BRANCHES_MAX]),
