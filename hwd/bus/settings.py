@@ -1,12 +1,15 @@
 """Settings of hosts: what a run changes of NIC ports, by their agents, and the way back, whatever became of the run."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from hwd.bus.gateway import Gateway
+from hwd.bus.setting_holds import Holds, SettingHolds
 from hwd.model.action import Action
+from hwd.model.hold import Hold
 from hwd.model.testbed import Testbed
 from hwd_agents.wire import Reply
 from hwd_drivers.kit.clock import Clock
@@ -24,10 +27,11 @@ log = logging.getLogger(__name__)
 class HostSettings:
     """`hwd.playbook.effects.HostActions`. `under_way` names the runs that are not over: what others have set is put back by itself, while `run` runs.
 
-    Each setting that is put back is told as `run.host` with the action `put-back`.
+    From the first `set` until all is put back the ports are held in `holds`, so that nobody else has them in between. What is put back is on ports that
+    nobody else has at that time; else it waits. Each setting that is put back is told as `run.host` with the action `put-back`.
 
     ```
-    settings = HostSettings(gateway, testbed, under_way=lambda: runner.ids, clock=clock, sink=sink)
+    settings = HostSettings(gateway, testbed, holds=leases, under_way=lambda: runner.ids, clock=clock, sink=sink)
     tasks.create_task(settings.run())
     await settings.do("k3v9", Action(port=..., setting=Setting.MTU, value=4200))
     await settings.put_back("k3v9")
@@ -39,31 +43,49 @@ class HostSettings:
         gateway: Gateway,
         testbed: Testbed,
         *,
+        holds: Holds,
         under_way: Callable[[], Collection[str]],
         clock: Clock,
         sink: Sink,
+        on_let_go: Callable[[], None] = lambda: None,
     ) -> None:
         self._gateway = gateway
         self._testbed = testbed
         self._under_way = under_way
         self._clock = clock
         self._sink = sink
-        self._asked: dict[
-            str, dict[str, None]
-        ] = {}  # by run: hosts that may have something of it, though no birth said so yet
         self._complained: dict[tuple[str, str], str] = {}
         self._born = asyncio.Event()
-        gateway.on_birth(lambda host: self._born.set())
+        self._holds = SettingHolds(holds, why=self._why, on_let_go=on_let_go)
+        gateway.on_birth(self._take_birth)
+
+    @property
+    def left(self) -> tuple[Hold, ...]:
+        """The holds of runs that are over."""
+        alive = set(self._under_way())
+        return tuple(hold for hold in self._holds.all() if hold.run not in alive)
+
+    def kick(self, id: str) -> Hold | None:
+        """Let the ports go although something is still set there; None where there is no such hold. Raises RefusedError while its run is under way.
+
+        It is put back all the same where its host comes back and nobody else has the ports.
+        """
+        hold = self._holds.get(id)
+        if hold is None:
+            return None
+        if hold.run in self._under_way():
+            raise RefusedError(f"{id}: run {hold.run} is under way. End it with `hwd abort {hold.run}`")
+        log.warning("%s; kicked, so others can take %s", hold, ", ".join(sorted(hold.ports)))
+        self._holds.kick(id)
+        return hold
 
     async def run(self) -> None:
         """Put back what belongs to no run that is under way, at each birth of an agent and now and then; until cancelled."""
         while True:
             self._born.clear()
             for host, run in self._orphans():
-                try:
+                with contextlib.suppress(HwdError):  # it was told; tried again below
                     await self._put_back_at(host, run)
-                except HwdError as error:
-                    self._complain(host, run, str(error))
             try:
                 async with asyncio.timeout(AGAIN_S):
                     await self._born.wait()
@@ -73,14 +95,16 @@ class HostSettings:
     async def do(self, run: str, action: Action) -> Mapping[str, Json]:
         """Set it; returns {before, after}, the states as the host read them.
 
-        Raises RefusedError where the testbed file does not allow it, or host or NIC say no; LinkError where the agent is away; FailedError where it did not come out.
+        Raises RefusedError where the testbed file does not allow it, somebody else has the port, or host or NIC say no; LinkError where the agent is
+        away; FailedError where it did not come out.
         """
         if action.setting not in self._testbed.host_actions:
             raise RefusedError(
                 f"{action}: {action.setting} is not among the host_actions of testbed {self._testbed.name}"
             )
         host = action.port.host
-        self._asked.setdefault(run, {})[host] = None
+        if self._is_there(host):  # else nothing is sent, and nothing is to be put back
+            self._holds.begin(host, run, str(action.port))
         arguments: dict[str, Any] = {"run": run, **action.to_data()}
         reply = await self._gateway.command(host, "set", arguments, within_s=WITHIN_S)
         data = _data(host, str(action), reply)
@@ -88,7 +112,7 @@ class HostSettings:
 
     async def put_back(self, run: str) -> None:
         """All that it set is as it was before, or an HwdError says what is not, and why; that is tried again when its host is there."""
-        hosts = dict.fromkeys([*self._asked.get(run, ()), *(host for host, held in self._held() if held == run)])
+        hosts = [host for host, other in self._holds.keys if other == run]
         done = await asyncio.gather(*(self._put_back_at(host, run) for host in hosts), return_exceptions=True)
         failures = [result for result in done if isinstance(result, BaseException)]
         for failure in failures:
@@ -97,42 +121,55 @@ class HostSettings:
         if failures:
             raise FailedError(
                 f"run {run}: not all settings of hosts are put back: {'; '.join(map(str, failures))}. "
-                "It is tried again while the daemon runs"
+                "It is tried again while the daemon runs, and the ports are held until then"
             )
-        self._asked.pop(run, None)
 
     async def _put_back_at(self, host: str, run: str) -> None:
-        reply = await self._gateway.command(host, "put-back", {"run": run}, within_s=WITHIN_S)
-        data = _data(host, f"put back what run {run} set", reply)
-        for back in data.get("back", ()):
-            self._tell(run, host, back)
-        if left := data.get("left"):
-            words = "; ".join(f"{one.get('port')} {one.get('setting')}: {one.get('why')}" for one in left)
-            raise FailedError(f"{host}: {words}")
-        self._asked.get(run, {}).pop(host, None)
+        try:
+            with self._holds.putting_back(host, run, set(self._under_way())):
+                reply = await self._gateway.command(host, "put-back", {"run": run}, within_s=WITHIN_S)
+                data = _data(host, f"put back what run {run} set", reply)
+                for back in data.get("back", ()):
+                    self._tell(run, host, back)
+                left = data.get("left", ())
+                self._holds.left(host, run, [f"{host}.{one.get('port')}" for one in left])
+            if left:
+                words = "; ".join(f"{one.get('port')} {one.get('setting')}: {one.get('why')}" for one in left)
+                raise FailedError(f"{host}: {words}")
+        except HwdError as error:
+            self._complain(host, run, str(error))
+            raise
         if self._complained.pop((host, run), None) is not None:
             log.info("%s: what run %s set is put back", host, run)
 
     def _orphans(self) -> list[tuple[str, str]]:
         """(host, run) of runs that are over, where the host's agent can be asked."""
         alive = set(self._under_way())
-        self._asked = {run: hosts for run, hosts in self._asked.items() if hosts}
-        asked = [(host, run) for run, hosts in self._asked.items() for host in hosts]
-        views = self._gateway.hosts()
-        return [
-            (host, run)
-            for host, run in dict.fromkeys([*self._held(), *asked])
-            if run not in alive and views[host].up and views[host].alignment is not None
-        ]
+        return [(host, run) for host, run in self._holds.keys if run not in alive and self._is_there(host)]
 
-    def _held(self) -> list[tuple[str, str]]:
-        """(host, run) of what births say is still set."""
-        return [
-            (host, run)
-            for host, view in self._gateway.hosts().items()
-            if view.birth is not None
-            for run in dict.fromkeys(held.run for held in view.birth.settings)
-        ]
+    def _is_there(self, host: str) -> bool:
+        """Whether its agent can be asked."""
+        view = self._gateway.hosts().get(host)
+        return view is not None and view.up and view.alignment is not None
+
+    def _take_birth(self, host: str) -> None:
+        birth = self._gateway.hosts()[host].birth
+        found: dict[str, set[str]] = {}
+        for held in birth.settings if birth is not None else ():
+            found.setdefault(held.run, set()).add(f"{host}.{held.port}")
+        self._holds.born(host, found)
+        self._born.set()
+
+    def _why(self, host: str, run: str) -> str:
+        """Why what it set stands there."""
+        if run in self._under_way():
+            return f"run {run} is under way"
+        view = self._gateway.hosts()[host]
+        if not self._gateway.connected:
+            return "the broker is not connected"
+        if not view.up:
+            return f"its agent is down: {view.cause}"
+        return self._complained.get((host, run), "it is about to be asked")
 
     def _complain(self, host: str, run: str, why: str) -> None:
         if self._complained.get((host, run)) != why:

@@ -84,7 +84,7 @@ def release(lease: LeaseId, url: Url = None, json: Json = False) -> None:
 
 @_lease.command(epilog="Example: hwd lease kick k3v9")
 def kick(lease: LeaseId, url: Url = None, json: Json = False) -> None:
-    """Take a lease away from its holder."""
+    """Take a lease away from its holder; or a hold, as `hwd status` names it, from the settings of a run that cannot be put back."""
     from hwd.client import Client
 
     output = Output(json=json)

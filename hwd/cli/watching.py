@@ -49,6 +49,8 @@ def status(url: Url = None, json: Json = False) -> None:
         output.say(f"reconfiguration {one['reconfiguration']} ({one['what']}) {coloured(one['state'])}{left}")
     for one in now["open"]:
         output.say(left_open(one))
+    for one in now["held"]:
+        output.say(one["why"])
     for run in now["runs"]:
         output.say(run_line(run))
     if now["queue"]:

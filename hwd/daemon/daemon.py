@@ -147,9 +147,11 @@ class Daemon:
         self._settings = HostSettings(
             self._gateway,
             self.testbed,
+            holds=self._leases,
             under_way=lambda: [runner.id for runner in self._runs.active],
             clock=self._clock,
             sink=self._sink,
+            on_let_go=lambda: self._runs.look_again(),
         )
         self._applies = Applies(testbed=self.testbed, reconfigurer=self.reconfigurer, ids=self._ids)
         self._runs = Runs(
@@ -164,6 +166,7 @@ class Daemon:
             make_runner=self._make_runner,
             run_of=self._run_of,
             is_settled=self._is_settled,
+            held=lambda: self._settings.left,
             faults=self._faults,
             records=self._records,
             recorder=self._recorder,
@@ -185,6 +188,7 @@ class Daemon:
             faults=self._faults,
             reconfigurer=self.reconfigurer,
             leases=self._leases,
+            settings=self._settings,
             records=self._records,
             recorder=self._recorder,
             gateway=self._gateway,

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
+from hwd.fabric.claims import conflicts
+from hwd.model.hold import HeldFor, Hold
 from hwd.model.lease import Lease
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Sink
@@ -40,7 +42,7 @@ class Leases:
         self._sink = sink
         self._leases: dict[str, Lease] = {}
         self._to_delete: set[str] = set()
-        self._holds: dict[str, frozenset[str]] = {}
+        self._holds: dict[str, Hold] = {}
         self._lasting: set[str] = set()
         self._changed = asyncio.Event()
 
@@ -67,36 +69,65 @@ class Leases:
             f"lease {id}: not in force; it expired or was released. Take a new one with `hwd lease take`"
         )
 
-    def hold(self, reconfiguration: str, ports: Iterable[str]) -> None:
-        """From now on the ports cannot be leased: what a reconfiguration touches stays its own until it has ended, whatever becomes of its lease."""
-        self._holds[reconfiguration] = frozenset(ports)
+    def hold(self, hold: Hold) -> None:
+        """From now on its ports cannot be leased, whatever becomes of a lease, until it is let go; a hold of the same id is replaced."""
+        self._holds[hold.id] = hold
 
-    def held(self, reconfiguration: str) -> frozenset[str]:
+    def hold_reconfiguration(self, id: str, ports: Iterable[str], *, run: str | None) -> None:
+        """What a reconfiguration touches stays its own until it has ended."""
+        ends = f"reconfiguration {id} has not ended yet. See `hwd status`"
+        self.hold(
+            Hold(
+                id=id,
+                held_for=HeldFor.RECONFIGURATION,
+                ports=frozenset(ports),
+                run=run,
+                words=lambda ports: f"{', '.join(ports)}: {ends}",
+            )
+        )
+
+    def held(self, id: str) -> frozenset[str]:
         """The ports that it holds."""
-        return self._holds.get(reconfiguration, frozenset())
+        return self._holds[id].ports if id in self._holds else frozenset()
 
-    def let_go(self, reconfiguration: str) -> None:
-        self._holds.pop(reconfiguration, None)
+    def let_go(self, id: str) -> None:
+        self._holds.pop(id, None)
 
-    def check(self, ports: Iterable[str], *, lease: str | None) -> None:
-        """Raises RefusedError naming every port of `ports` that someone else leases, or that a reconfiguration holds."""
+    def check(self, ports: Iterable[str], *, lease: str | None, run: str | None = None) -> None:
+        """Raises RefusedError naming every port of `ports` that someone else leases, or that something holds.
+
+        Settings of `run` do not stand in its own way, nor in the way of a lease that was there before they were found.
+        """
         wanted = frozenset(ports)
-        if lease is not None:
-            self.get(lease)
+        covered = self.get(lease).ports if lease is not None else frozenset[str]()
         for other in self.all():
             if other.id != lease and (taken := sorted(wanted & other.ports)):
                 left_s = (other.expires_wall_ns - self._clock.wall_ns()) / 1e9
                 raise RefusedError(
                     f"{', '.join(taken)}: leased to {other.holder} ({other.id}) for another {left_s:.0f} s. Wait, ask {other.holder} to release it, or act under it with --lease {other.id} if it is yours"
                 )
-        for reconfiguration, held in self._holds.items():
-            if taken := sorted(wanted & held):
-                raise RefusedError(
-                    f"{', '.join(taken)}: reconfiguration {reconfiguration} has not ended yet. See `hwd status`"
-                )
+        for hold in self._holds.values():
+            if hold.held_for is HeldFor.SETTINGS:
+                taken = [] if hold.run == run else sorted((wanted & hold.ports) - covered)
+            else:
+                taken = sorted(wanted & hold.ports)
+            if taken:
+                raise RefusedError(hold.words(taken))
+
+    def why_not(
+        self, ports: Iterable[str], *, run: str, held_for: Collection[HeldFor] = frozenset(HeldFor)
+    ) -> str | None:
+        """Who else than `run` has one of the ports, in words: by a lease, or by a hold of the kinds in `held_for`. None where nobody has."""
+        wanted = frozenset(ports)
+        for conflict in conflicts(self.all(), wanted, holder=f"run {run}", now_wall_ns=self._clock.wall_ns()):
+            return f"{conflict}. Wait, or ask {conflict.lease.holder} to release it"
+        for hold in self._holds.values():
+            if hold.run != run and hold.held_for in held_for and (taken := sorted(wanted & hold.ports)):
+                return hold.words(taken)
+        return None
 
     async def take(self, *, holder: str, ports: Iterable[str], for_s: float, lasting: bool = True) -> Lease:
-        """Claim `ports` for `for_s` seconds; raises RefusedError where one of them is taken.
+        """Claim `ports` for `for_s` seconds; raises RefusedError where one of them is taken. A run is the holder `run k3v9`.
 
         `lasting` false: it dies with the daemon, as the run or the apply that holds it does.
         """
@@ -104,7 +135,7 @@ class Leases:
         if not wanted:
             raise ConfigError("lease: no port named; name ports such as ocs1.3 or h0.eth0, or `all`")
         self._check_length(for_s)
-        self.check(wanted, lease=None)
+        self.check(wanted, lease=None, run=holder.removeprefix("run "))
         now = self._clock.wall_ns()
         lease = Lease(
             id=self._ids.token(length=8),

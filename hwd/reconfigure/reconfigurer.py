@@ -8,11 +8,13 @@ await reconfigurer.confirm(reconfiguration)
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
 
 from hwd.model.instant import Origin
 from hwd.model.plan import ApplyMode, Plan
 from hwd.reconfigure import switching
 from hwd.reconfigure.driving import Driving
+from hwd.reconfigure.host_settings import HostSettings
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.observing import Agents, Observing
@@ -65,6 +67,7 @@ class Reconfigurer:
         self._ids = ids
         self._sink = sink
         self._switch_origins = switch_origins
+        self._host_settings = HostSettings()
         self._moved_ns: dict[str, int] = {}
         self._under_way: dict[str, Reconfiguration] = {}
         self._last_of_run: dict[str, dict[str, Reconfiguration]] = {}
@@ -119,10 +122,11 @@ class Reconfigurer:
         *,
         run: str | None = None,
         branch: str = "",
+        sweep: Mapping[str, Json] | None = None,
         expect_hash: str | None = None,
         id: str | None = None,
     ) -> Reconfiguration:
-        """Drive the switches to what is wanted and read them back. `id` names it where the caller has named it already.
+        """Drive the switches to what is wanted and read them back. `id` names it where the caller has named it already; `sweep` is what `run` sweeps.
 
         Raises RefusedError (lease, under way elsewhere, `expect_hash` differs), LinkError, ConfigError before anything moved; FailedError or LinkError
         after the switches were rolled back.
@@ -135,7 +139,9 @@ class Reconfigurer:
         reconfiguration: Reconfiguration | None = None
         try:
             async with self._turns.drive(routed.switches):
-                reconfiguration = await self._prepare(id, routed, run=run, branch=branch, expect_hash=expect_hash)
+                reconfiguration = await self._prepare(
+                    id, routed, run=run, branch=branch, sweep=sweep or {}, expect_hash=expect_hash
+                )
                 await self._driving.drive(reconfiguration)
         except BaseException as error:
             if reconfiguration is None:
@@ -237,12 +243,15 @@ class Reconfigurer:
         await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in self.under_way))
 
     def __call__(self, document: Document) -> None:
-        """Sink: takes the agents' events."""
+        """Sink: takes the agents' events, and what was set of NIC ports."""
+        data: Mapping[str, Any] = document.data
         match document.kind:
+            case "run.host":
+                self._host_settings.see(document)
             case "host.event":
                 for reconfiguration in self._under_way.values():
-                    if _int(document.data["latest_ns"]) >= reconfiguration.started_ns - GRACE_NS:
-                        reconfiguration.see(document.data)
+                    if data["latest_ns"] >= reconfiguration.started_ns - GRACE_NS:
+                        reconfiguration.see(data)
             case "host.up" | "host.birth" | "clock.aligned":
                 for reconfiguration in self._under_way.values():
                     reconfiguration.agents_changed.set()
@@ -250,7 +259,14 @@ class Reconfigurer:
     # --- steps
 
     async def _prepare(
-        self, id: str, routed: Routed, *, run: str | None, branch: str, expect_hash: str | None
+        self,
+        id: str,
+        routed: Routed,
+        *,
+        run: str | None,
+        branch: str,
+        sweep: Mapping[str, Json],
+        expect_hash: str | None,
     ) -> Reconfiguration:
         """Plan, and take the ports that the plan touches."""
         theirs = self._turns.ports_of_others(id)  # whoever comes later waits for our turn to be over
@@ -262,11 +278,17 @@ class Reconfigurer:
         touched = touched_ports(plan)
         whole = plan.mode is ApplyMode.OVERWRITE or bool(routed.request.emptied)
         self._turns.claim(id, switches=routed.switches, ports=routed.ports | touched, whole=whole)
-        self._leases.check(touched, lease=plan.lease)
-        self._leases.hold(id, touched)
+        self._leases.check(touched, lease=plan.lease, run=run)
+        self._leases.hold_reconfiguration(id, touched, run=run)
         reconfiguration = Reconfiguration(
-            id=id, plan=plan, run=run, started_ns=self._clock.monotonic_ns(), ports_of_others=theirs
+            id=id,
+            plan=plan,
+            run=run,
+            started_ns=self._clock.monotonic_ns(),
+            ports_of_others=theirs,
+            sweep=dict(sweep),
         )
+        reconfiguration.settings = self._host_settings.in_force(map(str, reconfiguration.ends))
         self._under_way[id] = reconfiguration
         if run is not None:
             self._last_of_run.setdefault(run, {})[branch] = reconfiguration
@@ -344,6 +366,7 @@ class Reconfigurer:
             events=reconfiguration.events,
             sampled=reconfiguration.sampled,
             switch_origins=self._switch_origins,
+            actions=self._host_settings.actions,
             dwells_s={
                 link: (reconfiguration.started_ns - self._moved_ns[link]) / 1e9
                 for link in moved
@@ -375,8 +398,3 @@ def _came_of(reconfiguration: Reconfiguration) -> str:
     if reconfiguration.outcome is Outcome.FAILED:
         return f"It could not be rolled back yet ({reconfiguration.why}); the journal holds it open and it is tried again until it is done; {look}"
     return f"Outcome: {reconfiguration.outcome}. {look}"
-
-
-def _int(value: Json) -> int:
-    assert isinstance(value, int)
-    return value

@@ -56,7 +56,7 @@ class Recovery:
         self._recovering = asyncio.Lock()
         self._of_an_earlier_life = {entry.reconfiguration for entry in journal.open}
         for entry in journal.open:
-            leases.hold(entry.reconfiguration, moved_ports(entry.moves))
+            leases.hold_reconfiguration(entry.reconfiguration, moved_ports(entry.moves), run=entry.run)
 
     async def recover(self, under_way: Container[str]) -> None:
         """Try everything once. What cannot be brought where it shall be stays open."""

@@ -1,7 +1,9 @@
 """The queue of runs: who starts next, and what each of the others waits for. Pure; whoever starts runs owns it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
+
+from hwd.model.hold import Hold
 
 ITS_TIME = "its due time"
 
@@ -29,11 +31,12 @@ W = TypeVar("W", bound=Waits)
 class Queue(Generic[W]):
     """Runs that wait, in the order in which they start: by their earliest start, then by arrival.
 
-    A run starts when its time has come and no run before it, going on or due and waiting, has one of its ports. So runs on other ports pass by, and no
-    run is passed by for ever.
+    A run starts when its time has come and no run before it, going on or due and waiting, has one of its ports, nor `held()`, what runs that are over
+    still have. So runs on other ports pass by, and no run is passed by for ever.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, held: Callable[[], Iterable[Hold]] = tuple) -> None:
+        self._held = held
         self._waiting: list[W] = []
 
     @property
@@ -53,12 +56,17 @@ class Queue(Generic[W]):
     def look(self, now_wall_ns: int, busy: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
         """What each waits for, in order; nothing where it can start. `busy`: the ports of each run that goes on."""
         claimed = dict(busy)
+        holds = tuple(self._held())
         waits_for: dict[str, tuple[str, ...]] = {}
         for one in self._waiting:
             if one.from_wall_ns > now_wall_ns:
                 waits_for[one.id] = (ITS_TIME,)
                 continue
-            waits_for[one.id] = tuple(f"run {run}" for run, ports in claimed.items() if ports & one.ports)
+            runs = (f"run {run}" for run, ports in claimed.items() if ports & one.ports)
+            waits_for[one.id] = (
+                *runs,
+                *(hold.words(taken) for hold in holds if (taken := sorted(hold.ports & one.ports))),
+            )
             claimed[one.id] = one.ports
         return waits_for
 

@@ -8,9 +8,10 @@ await runs.abort(status.run, by="ada")
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from hwd.config.playbook import Playbook, load_playbook_text
+from hwd.model.hold import Hold
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.runner import Runner, SafeState
 from hwd.records.finish import to_its_end
@@ -22,7 +23,7 @@ from hwd.runs.board import ENDED_KEPT, Board
 from hwd.runs.effects import TwinFaults
 from hwd.runs.going import to_end
 from hwd.runs.queue import Queue
-from hwd.runs.status import status_of
+from hwd.runs.status import ended_status, status_of
 from hwd.runs.waiting import Waiting
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
@@ -44,7 +45,10 @@ log = logging.getLogger(__name__)
 
 
 class Runs:
-    """Owner of every run from when it is asked for to its end. `is_settled()`: switches and hosts are there, and nothing waits to be brought back."""
+    """Owner of every run from when it is asked for to its end. `is_settled()`: switches and hosts are there, and nothing waits to be brought back.
+
+    `held()`: ports that runs which are over still have; `look_again` when some of them are free.
+    """
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class Runs:
         make_runner: Callable[[str, Playbook], Runner],
         run_of: Callable[[str], str | None],
         is_settled: Callable[[], bool],
+        held: Callable[[], Iterable[Hold]],
         faults: TwinFaults,
         records: Records,
         recorder: RecordingSink,
@@ -72,7 +77,7 @@ class Runs:
         self.board = Board(
             run_of=run_of, paused_by=self._paused_by, tell=lambda status: self._tell("run.state", **status.to_data())
         )
-        self._queue: Queue[Waiting] = Queue()
+        self._queue: Queue[Waiting] = Queue(held)
         self._left_over: set[str] = set()
         self._aborted_by: dict[str, str] = {}
         self._active: dict[str, Runner] = {}
@@ -114,6 +119,10 @@ class Runs:
                     await self._changed.wait()
             except TimeoutError:
                 continue
+
+    def look_again(self) -> None:
+        """One of those that wait may be able to start."""
+        self._changed.set()
 
     async def close(self) -> None:
         """Abort what goes on, into its safe state. What waits stays in the queue; nothing new begins from here on."""
@@ -327,19 +336,8 @@ class Runs:
             exit_status=end.fault.exit_status if end.fault else None,
         )
         ended_ns = self._clock.wall_ns()
-        status = dataclasses.replace(
-            self._of(runner.id),
-            state=RunState(end.outcome),
-            stage=None,
-            fault_class=end.fault.title if end.fault else None,
-            why=end.why,
-            by=self._aborted_by.pop(runner.id, DAEMON_END) if end.outcome is RunOutcome.ABORTED else None,
-            rolled_back=end.safe_state is SafeState.BEFORE_APPLY,
-            safe_state=end.safe_state,
-            ended_wall_ns=ended_ns,
-            expected_s=None,
-        )
-        self.board.put(status)
+        by = self._aborted_by.pop(runner.id, DAEMON_END) if end.outcome is RunOutcome.ABORTED else None
+        self.board.put(ended_status(self._of(runner.id), end, by=by, ended_wall_ns=ended_ns))
         self._changed.set()
         try:
             await self._recorder.end_run(

@@ -1,9 +1,9 @@
-"""The state of a run that is not on the board any more, from what the records hold of it."""
+"""The state of a run that has ended: from its end, or from what the records hold of it."""
 
 import dataclasses
 
 from hwd.model.run import RunState, RunStatus
-from hwd.playbook.runner import SafeState
+from hwd.playbook.runner import RunEnd, SafeState
 from hwd.records.run import Run
 from hwd_drivers.kit.documents import Document
 
@@ -26,4 +26,20 @@ def status_of(run: Run, last: Document | None) -> RunStatus:
         ended_wall_ns=run.ended_wall_ns,
         expected_s=None,
         waits_for=(),
+    )
+
+
+def ended_status(status: RunStatus, end: RunEnd, *, by: str | None, ended_wall_ns: int) -> RunStatus:
+    """`status` as its end left it; `by`: who aborted it."""
+    return dataclasses.replace(
+        status,
+        state=RunState(end.outcome),
+        stage=None,
+        fault_class=end.fault.title if end.fault else None,
+        why=end.why,
+        by=by,
+        rolled_back=end.safe_state is SafeState.BEFORE_APPLY,
+        safe_state=end.safe_state,
+        ended_wall_ns=ended_wall_ns,
+        expected_s=None,
     )

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from hwd.bus.gateway import Gateway
 from hwd.bus.host import HostView
+from hwd.bus.settings import HostSettings
 from hwd.config.wanted import Wanted
 from hwd.fabric.claims import all_ports
 from hwd.model.fault import parse_fault
@@ -41,6 +42,7 @@ class Service:
         faults: TwinFaults,
         reconfigurer: Reconfigurer,
         leases: Leases,
+        settings: HostSettings,
         records: Records,
         recorder: RecordingSink,
         gateway: Gateway,
@@ -58,6 +60,7 @@ class Service:
         self._faults = faults
         self._reconfigurer = reconfigurer
         self._leases = leases
+        self._settings = settings
         self._records = records
         self._recorder = recorder
         self._gateway = gateway
@@ -81,6 +84,7 @@ class Service:
             "hosts": self.hosts(),
             "links": list[Json](self._links.links()),
             "leases": self.leases(),
+            "held": self.held(),
             "reconfigurations": [under_way(one) for one in self._reconfigurer.under_way],
             "open": [one.to_data() for one in self._reconfigurer.left_open],
             "runs": [
@@ -114,6 +118,13 @@ class Service:
 
     def leases(self) -> list[dict[str, Json]]:
         return [self._lease(lease) for lease in self._leases.all()]
+
+    def held(self) -> list[dict[str, Json]]:
+        """Settings of runs that are over and that are not put back yet: [{hold, run, ports, why}]; `kick` of the hold frees the ports."""
+        return [
+            {"hold": hold.id, "run": hold.run, "ports": list[Json](sorted(hold.ports)), "why": str(hold)}
+            for hold in self._settings.left
+        ]
 
     # --- plan, apply, confirm, roll back: see `Applies`
 
@@ -167,6 +178,9 @@ class Service:
         return self._lease(await self._leases.renew(id, for_s=for_s))
 
     async def release_lease(self, id: str, *, kick: bool = False) -> dict[str, Json]:
+        if kick and (hold := self._settings.kick(id)) is not None:
+            ports = list[Json](sorted(hold.ports))
+            return {"lease": id, "holder": f"settings of run {hold.run}", "ports": ports, "left_s": 0.0}
         lease = self._leases.get(id)
         await self._leases.release(id, why="kicked" if kick else "released")
         return self._lease(lease)

@@ -10,6 +10,8 @@ from hwd.bus.settings import HostSettings
 from hwd.model.action import Action
 from hwd.model.kinds import check
 from hwd.model.testbed import NicPortId, Setting, Testbed
+from hwd.reconfigure.leases import Leases
+from hwd.records.records import Records
 from hwd_agents.agent import Agent
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
@@ -23,6 +25,7 @@ from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.kit.ids import Draws, SeededIds
 from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.offload import InlineOffload
 from hwd_drivers.kit.virtual import Nodes, VirtualClock, VirtualLoop, run_virtual
 
 HOSTS = ("h0", "h1")
@@ -46,10 +49,13 @@ class Lab:
         self.under_way: set[str] = set()
         self.documents: list[Document] = []
         self.lives: dict[str, asyncio.Task[None]] = {}
+        self.records = Records("sqlite://", InlineOffload())
         self._ids = SeededIds(3)
         self._told = asyncio.Event()
+        self.let_go: list[tuple[str, ...]] = []
 
     async def open(self) -> None:
+        await self.records.open()
         for name, host in self.hosts.items():
             host.plug("eth0", ip=f"10.0.0.{name[1:]}")
             host.states["eth0", "mtu", ""] = 1500
@@ -84,6 +90,7 @@ class Lab:
         self.lives[name] = asyncio.create_task(self.nodes.run_in_node(name, live()))
 
     def start_daemon(self) -> None:
+        self.leases = Leases(store=self.records, clock=self.clock, ids=self._ids, sink=self._take)
         self.gateway = Gateway(
             bus=MemoryBus(self.broker, "daemon", self.clock),
             testbed="lab",
@@ -93,7 +100,13 @@ class Lab:
             sink=self._take,
         )
         self.settings = HostSettings(
-            self.gateway, TESTBED, under_way=lambda: self.under_way, clock=self.clock, sink=self._take
+            self.gateway,
+            TESTBED,
+            holds=self.leases,
+            under_way=lambda: self.under_way,
+            clock=self.clock,
+            sink=self._take,
+            on_let_go=self._take_let_go,
         )
 
         async def live() -> None:
@@ -132,6 +145,14 @@ class Lab:
         for life in self.lives.values():
             life.cancel()
         await asyncio.gather(*self.lives.values(), return_exceptions=True)
+        self.records.close()
+
+    def held_ports(self) -> list[tuple[str | None, list[str]]]:
+        return [(hold.run, sorted(hold.ports)) for hold in self.settings.left]
+
+    def _take_let_go(self) -> None:
+        self.let_go.append(tuple(hold.id for hold in self.settings.left))
+        self._told.set()
 
     def _take(self, document: Document) -> None:
         check(document)
@@ -273,5 +294,133 @@ def test_change_whose_answer_was_lost_is_put_back() -> None:
         assert lab.mtu("h0") == 1500
         with pytest.raises(LinkError):
             await lab.settings.do("r1", mtu("h1", 4200))
+
+    play(body)
+
+
+def test_port_that_a_run_has_set_is_nobody_elses_until_it_is_put_back() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        with pytest.raises(RefusedError, match=r"settings of run r1 .* on h0\.eth0: run r1 is under way"):
+            await lab.leases.take(holder="ada", ports=["h0.eth0", "h1.eth0"], for_s=60)
+        lab.leases.check(["h0.eth0"], lease=None, run="r1")
+        own = await lab.leases.take(holder="run r1", ports=["h0.eth0"], for_s=60, lasting=False)
+        lab.leases.check(["h0.eth0"], lease=own.id)
+        await lab.leases.release(own.id)
+        with pytest.raises(RefusedError, match=r"settings of run r1"):
+            await lab.settings.do("r2", mtu("h0", 9000))
+        await lab.settings.put_back("r1")
+        assert (await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)).holder == "ada"
+        with pytest.raises(RefusedError, match=r"h0\.eth0: leased to ada"):
+            await lab.settings.do("r1", mtu("h0", 4200))
+        assert lab.mtu("h0") == 1500
+
+    play(body)
+
+
+def test_port_of_a_host_that_is_away_is_held_until_it_is_put_back() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        for host in HOSTS:
+            await lab.settings.do("r1", mtu(host, 4200))
+        lab.kill("h0")
+        await lab.until(lambda: not lab.gateway.hosts()["h0"].up)
+        with pytest.raises(FailedError, match=r"the ports are held until then"):
+            await lab.settings.put_back("r1")
+        lab.under_way.clear()
+        assert lab.held_ports() == [("r1", ["h0.eth0"])]
+        why = (
+            r"settings of run r1 are not put back yet on h0\.eth0: its agent is down.* `hwd lease kick settings-r1-h0`"
+        )
+        with pytest.raises(RefusedError, match=why):
+            await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)
+        assert (await lab.leases.take(holder="ada", ports=["h1.eth0"], for_s=60)).holder == "ada"
+        lab.start_agent("h0")
+        await lab.until(lambda: not lab.held_ports())
+        assert (lab.mtu("h0"), lab.let_go[-1]) == (1500, ())
+        await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)
+
+    play(body)
+
+
+def test_next_life_of_the_daemon_holds_what_births_tell() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        await lab.until(lambda: lab.held("h0") == ["r1"])
+        lab.kill("h0")
+        lab.kill("daemon")
+        lab.under_way.clear()
+        lab.start_daemon()
+        lab.start_agent("h1")
+        await lab.until(lab.held_ports)
+        assert lab.held_ports() == [("r1", ["h0.eth0"])]
+        with pytest.raises(RefusedError, match=r"settings of run r1 are not put back yet on h0\.eth0"):
+            await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)
+        lab.start_agent("h0")
+        await lab.until(lambda: not lab.held_ports())
+        assert lab.mtu("h0") == 1500
+
+    play(body)
+
+
+def test_what_is_found_set_under_a_lease_waits_for_its_end() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        lab.kill("daemon")
+        lab.under_way.clear()
+        lab.start_daemon()
+        theirs = await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=600)
+        await lab.until(lab.held_ports)
+        await asyncio.sleep(60)
+        assert lab.mtu("h0") == 4200, "it is ada's port"
+        lab.leases.check(["h0.eth0"], lease=theirs.id)
+        with pytest.raises(RefusedError, match=rf"h0\.eth0: leased to ada \({theirs.id}\)"):
+            lab.leases.check(["h0.eth0"], lease=None)
+        await lab.leases.release(theirs.id)
+        with pytest.raises(RefusedError, match=r"settings of run r1 .*what run r1 set waits: h0\.eth0: leased to ada"):
+            await lab.leases.take(holder="bob", ports=["h0.eth0"], for_s=60)
+        await lab.until(lambda: not lab.held_ports())
+        assert lab.mtu("h0") == 1500
+
+    play(body)
+
+
+def test_kicked_hold_frees_the_port_and_it_is_put_back_when_nobody_has_it() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        with pytest.raises(RefusedError, match="settings-r1-h0: run r1 is under way"):
+            lab.settings.kick("settings-r1-h0")
+        lab.kill("h0")
+        lab.under_way.clear()
+        await lab.until(lambda: not lab.gateway.hosts()["h0"].up)
+        assert lab.settings.kick("settings-r2-h0") is None
+        kicked = lab.settings.kick("settings-r1-h0")
+        assert kicked is not None
+        assert (kicked.run, sorted(kicked.ports), lab.held_ports()) == ("r1", ["h0.eth0"], [])
+        theirs = await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=600)
+        lab.start_agent("h0")
+        await lab.until_aligned()
+        await asyncio.sleep(30)
+        assert (lab.mtu("h0"), lab.held_ports()) == (4200, []), "it is ada's port"
+        await lab.leases.release(theirs.id)
+        await lab.until(lab.put_back)
+        assert lab.mtu("h0") == 1500
+
+    play(body)
+
+
+def test_host_that_was_never_asked_holds_nothing() -> None:
+    async def body(lab: Lab) -> None:
+        lab.kill("h0")
+        await lab.until(lambda: not lab.gateway.hosts()["h0"].up)
+        lab.under_way.add("r1")
+        with pytest.raises(LinkError):
+            await lab.settings.do("r1", mtu("h0", 4200))
+        await lab.settings.put_back("r1")
+        assert (await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)).holder == "ada"
 
     play(body)

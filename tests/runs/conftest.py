@@ -13,7 +13,7 @@ from hwd_drivers.kit.virtual import run_virtual
 
 TESTBED = """\
 testbed: two
-host_actions: [mtu]
+host_actions: [mtu, autoneg]
 switches:
   ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: polatis-opus, seed: 7}}
   ocs2: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: polatis-opus, seed: 8}}

@@ -16,6 +16,8 @@ from hwd.config.testbed import load_testbed
 from hwd.model.action import parse_actions
 from hwd.model.fault import AgentKilled, Clear, ClockStep, Reset, SlowFirmware
 from hwd.model.testbed import Testbed
+from hwd.reconfigure.leases import Leases
+from hwd.records.records import Records
 from hwd.twin.control import ask, ask_present
 from hwd_agents.sources.sockets import KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.kit import registry
@@ -23,6 +25,7 @@ from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import LinkError
 from hwd_drivers.kit.ids import Draws, RandomIds
+from hwd_drivers.kit.offload import InlineOffload
 
 pytestmark = pytest.mark.kernel
 
@@ -52,8 +55,10 @@ class Rack:
         self.gateway = Gateway(
             bus=bus, testbed=testbed.name, hosts=tuple(testbed.hosts), clock=clock, ids=RandomIds(), sink=self._take
         )
+        records = Records("sqlite://", InlineOffload())
+        self.leases = Leases(store=records, clock=clock, ids=RandomIds(), sink=self._take)
         self.settings = HostSettings(
-            self.gateway, testbed, under_way=lambda: self.under_way, clock=clock, sink=self._take
+            self.gateway, testbed, holds=self.leases, under_way=lambda: self.under_way, clock=clock, sink=self._take
         )
 
     @property
