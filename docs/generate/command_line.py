@@ -1,8 +1,6 @@
 """Commands, arguments and options, from the program itself."""
 
 from collections.abc import Iterator
-from enum import Enum
-from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
@@ -62,14 +60,11 @@ def _row(one: Any) -> tuple[str, str, str]:
 
 
 def _value(option: Any) -> str:
-    kind = option.type_descriptor.annotation
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return " or ".join(str(word.value) for word in kind)
-    return str(option.metavar or _words(kind))
-
-
-def _words(kind: Any) -> str:
-    return {int: "N", float: "X", Path: "PATH"}.get(kind, "TEXT")
+    """What stands for a value in the program's own help."""
+    words = getattr(option.type, "choices", None)
+    if words:
+        return " or ".join(str(getattr(word, "value", word)) for word in words)
+    return str(option.metavar or {"integer": "N", "float": "X", "path": "PATH"}.get(option.type.name, "TEXT"))
 
 
 def _default(one: Any) -> str:
