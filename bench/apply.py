@@ -12,7 +12,7 @@ from bench.exchange import BareExchange, Tap, Turn
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
 from hwd.config.testbed import load_testbed
-from hwd.config.wanted import parse_pairs
+from hwd.config.wanted import parse_what
 from hwd.fabric.fabric import Fabric
 from hwd.model.instant import Origin
 from hwd.model.testbed import NicPortId, Testbed
@@ -64,7 +64,7 @@ class Applier:
     def __init__(self, reconfigurer: Reconfigurer, testbed: Testbed) -> None:
         self._reconfigurer = reconfigurer
         self._requests = itertools.cycle(
-            [Request(what=text, crossconnects=parse_pairs(text, testbed)) for text in (STRAIGHT, TURNED)]
+            [Request(what=text, crossconnects=parse_what(text, testbed).crossconnects) for text in (STRAIGHT, TURNED)]
         )
 
     async def apply(self) -> None:

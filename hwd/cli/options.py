@@ -20,7 +20,7 @@ What = Annotated[
     list[str],
     typer.Argument(
         metavar="WHAT...",
-        help="A topology file, a topology with arguments (ring hosts=h0,h1 rail=0), or pairs (ocs1:1A-2B,3A-4B; ocs1:none takes all away).",
+        help="A topology file, a topology with arguments (ring hosts=h0,h1 rail=0), or pairs (ocs1:1A-2B,3A-4B; ocs1:none takes all away, ocs1:1A-none what 1A carries).",
     ),
 ]
 ReadyWithin = Annotated[

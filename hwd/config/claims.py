@@ -53,4 +53,5 @@ def needed(wanted: Wanted, fabric: Fabric) -> frozenset[str]:
     for one in wanted.crossconnects:
         state[one.switch].add(one.crossconnect)
     lit = fabric.ports_reached(wanted.crossconnects, {name: frozenset(found) for name, found in state.items()})
-    return crossconnect_ports(wanted.crossconnects) | {str(port) for port in lit}
+    freed = {f"{one.switch}.{one.end.port}" for one in wanted.freed}
+    return crossconnect_ports(wanted.crossconnects) | freed | {str(port) for port in lit}

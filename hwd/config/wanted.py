@@ -7,15 +7,17 @@
 | `ocs1:1A-2B,3A-4B` | crossconnects; more switches after a blank: `ocs1:1A-2B ocs2:3A-4B` |
 | `ocs1:1A..4A-9B..12B` | a range: 1A-9B, 2A-10B, 3A-11B, 4A-12B |
 | `ocs1:none` | no crossconnect at all on this switch |
+| `ocs1:1A-none` | no crossconnect at this end; a range as `ocs1:1A..4A-none` |
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from hwd.config.problem import nearest
 from hwd.config.topology import load_topology
-from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.testbed import Testbed
 from hwd.topology.generate import GENERATORS, generate
 from hwd_drivers.kit.errors import ConfigError
@@ -24,6 +26,7 @@ from hwd_drivers.kit.values import Crossconnect, PortSide
 RANGE_MAX = 4096
 """More ports than any switch has."""
 TEXT_LENGTH_MAX = 100_000
+NONE = "none"
 
 _PAIRS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*:")
 _RANGE = re.compile(r"(\d{1,6})([AB]?)\.\.(\d{1,6})([AB]?)")
@@ -31,12 +34,16 @@ _RANGE = re.compile(r"(\d{1,6})([AB]?)\.\.(\d{1,6})([AB]?)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Links, or crossconnects where they were named themselves. `name` is the text that made it; nothing shall stay on switches that are `emptied`."""
+    """Links, or crossconnects where they were named themselves. `name` is the text that made it.
+
+    Nothing shall stay on switches that are `emptied`, and at ends that are `freed`.
+    """
 
     name: str
     links: tuple[Link, ...] = ()
     crossconnects: tuple[SwitchCrossconnect, ...] = ()
     emptied: tuple[str, ...] = ()
+    freed: tuple[SwitchEnd, ...] = ()
 
 
 def parse_what(text: str, testbed: Testbed, *, folder: Path | None = None) -> Wanted:
@@ -55,7 +62,8 @@ def parse_what(text: str, testbed: Testbed, *, folder: Path | None = None) -> Wa
         return Wanted(name=text, links=topology.links)
     if _PAIRS.match(text):
         pairs, emptied = _split_emptied(text, testbed)
-        return Wanted(name=text, crossconnects=parse_pairs(pairs, testbed) if pairs else (), emptied=emptied)
+        crossconnects, freed = _pairs_and_freed(pairs, testbed) if pairs else ((), ())
+        return Wanted(name=text, crossconnects=crossconnects, emptied=emptied, freed=freed)
     name, *words = text.split()
     if name not in GENERATORS:
         raise ConfigError(
@@ -78,10 +86,11 @@ def is_file(text: str) -> bool:
     return text.endswith((".yaml", ".yml"))
 
 
-def parse_pairs(text: str, testbed: Testbed) -> tuple[SwitchCrossconnect, ...]:
-    """Crossconnects of `ocs1:1A-2B,3A-4B`, ranges written out; raises ConfigError where the switch cannot have them."""
+def _pairs_and_freed(text: str, testbed: Testbed) -> tuple[tuple[SwitchCrossconnect, ...], tuple[SwitchEnd, ...]]:
+    """Crossconnects and freed ends of `ocs1:1A-2B,3A-none`, ranges written out; raises ConfigError where the switch cannot have them."""
     found: list[SwitchCrossconnect] = []
-    used: dict[tuple[str, PortSide], Crossconnect] = {}
+    freed: list[SwitchEnd] = []
+    used: dict[tuple[str, PortSide], str] = {}
     switch = ""
     for item in re.split(r"[,\s]+", text):
         named, colon, pair = item.rpartition(":")
@@ -90,24 +99,25 @@ def parse_pairs(text: str, testbed: Testbed) -> tuple[SwitchCrossconnect, ...]:
             raise ConfigError(
                 f"{item}: {switch!r} is no switch of testbed {testbed.name}; {nearest(switch, testbed.switches)}"
             )
-        ends = frozenset(testbed.switches[switch].capabilities.ends)
-        for crossconnect in _written_out(pair):
-            for end in crossconnect.ends:
-                if end not in ends:
-                    first, last = (
-                        testbed.switches[switch].capabilities.ends[:1],
-                        testbed.switches[switch].capabilities.ends[-1:],
-                    )
+        ends = testbed.switches[switch].capabilities.ends
+        known = frozenset(ends)
+        for crossconnect, theirs in _written_out(pair):
+            words = f"{theirs[0]}-{NONE}" if crossconnect is None else str(crossconnect)
+            for end in theirs:
+                if end not in known:
                     raise ConfigError(
-                        f"{switch}:{crossconnect}: {switch} has no {end}; its ends go from {first[0]} to {last[0]}"
+                        f"{switch}:{words}: {switch} has no {end}; its ends go from {ends[0]} to {ends[-1]}"
                     )
                 if (switch, end) in used:
                     raise ConfigError(
-                        f"{switch}:{crossconnect}: {end} is in {used[switch, end]} already; a fibre end takes one crossconnect"
+                        f"{switch}:{words}: {end} is in {used[switch, end]} already; a fibre end takes one crossconnect"
                     )
-                used[switch, end] = crossconnect
-            found.append(SwitchCrossconnect(switch=switch, crossconnect=crossconnect))
-    return tuple(found)
+                used[switch, end] = words
+            if crossconnect is None:
+                freed.append(SwitchEnd(switch=switch, end=theirs[0]))
+            else:
+                found.append(SwitchCrossconnect(switch=switch, crossconnect=crossconnect))
+    return tuple(found), tuple(freed)
 
 
 def _split_emptied(text: str, testbed: Testbed) -> tuple[str, tuple[str, ...]]:
@@ -116,7 +126,7 @@ def _split_emptied(text: str, testbed: Testbed) -> tuple[str, tuple[str, ...]]:
     emptied: list[str] = []
     for item in text.split():
         switch, _, what = item.partition(":")
-        if what != "none":
+        if what != NONE:
             pairs.append(item)
         elif switch not in testbed.switches:
             raise ConfigError(
@@ -130,14 +140,21 @@ def _split_emptied(text: str, testbed: Testbed) -> tuple[str, tuple[str, ...]]:
     return " ".join(pairs), tuple(dict.fromkeys(emptied))
 
 
-def _written_out(text: str) -> tuple[Crossconnect, ...]:
+def _written_out(text: str) -> Iterator[tuple[Crossconnect | None, tuple[PortSide, ...]]]:
+    """Crossconnects with their ends; None with the end that shall be free."""
     left, dash, right = text.partition("-")
     if not dash or not (left and right):
         raise ConfigError(f"{text!r}: write a pair as 1A-2B, a range of them as 1A..4A-9B..12B")
-    ones, others = _ports(left), _ports(right)
+    ones = _ports(left)
+    if right == NONE:
+        yield from ((None, (one,)) for one in ones)
+        return
+    others = _ports(right)
     if len(ones) != len(others):
         raise ConfigError(f"{text}: {left} are {len(ones)} ports and {right} are {len(others)}; both must be as many")
-    return tuple(Crossconnect.of(one, other) for one, other in zip(ones, others, strict=True))
+    for one, other in zip(ones, others, strict=True):
+        crossconnect = Crossconnect.of(one, other)
+        yield crossconnect, crossconnect.ends
 
 
 def _ports(text: str) -> tuple[PortSide, ...]:

@@ -5,7 +5,7 @@ from typing import Self
 
 from hwd.model.testbed import NicPortId, Strand
 from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.values import Crossconnect, FibreEnd
+from hwd_drivers.kit.values import Crossconnect, FibreEnd, PortSide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,17 @@ class SwitchCrossconnect:
         if not (switch and colon):
             raise ConfigError(f"crossconnect {text!r}: write it with its switch, as ocs1:1A-2B")
         return cls(switch=switch, crossconnect=Crossconnect.parse(pair))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchEnd:
+    """One fibre end of a switch with the name of the switch. Text: `ocs1:1A`."""
+
+    switch: str
+    end: PortSide
+
+    def __str__(self) -> str:
+        return f"{self.switch}:{self.end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

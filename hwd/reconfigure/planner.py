@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State, crossconnect_ports
-from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
+from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
 from hwd.model.plan import ApplyMode, CrashRule, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
@@ -17,13 +17,14 @@ from hwd_drivers.kit.values import Crossconnect, CrossconnectState, PortSide
 class Request:
     """What someone wants: links, or crossconnects by name, and the rules to apply it by. `what` is the text that they gave.
 
-    On switches that are `emptied` nothing stays; everything there is in the way of that.
+    On switches that are `emptied` and at ends that are `freed` nothing stays; everything there is in the way of that.
     """
 
     what: str
     links: tuple[Link, ...] = ()
     crossconnects: tuple[SwitchCrossconnect, ...] = ()
     emptied: tuple[str, ...] = ()
+    freed: tuple[SwitchEnd, ...] = ()
     mode: ApplyMode = ApplyMode.UPDATE
     lease: str | None = None
     crash_rule: CrashRule = CrashRule.ROLL_BACK
@@ -52,7 +53,8 @@ class Routed:
             for name, found in self.crossconnects.items()
             for one in found
         )
-        return crossconnect_ports(pairs) | {str(end) for link in self.links for end in link.link.ends}
+        ends = {str(end) for link in self.links for end in link.link.ends}
+        return crossconnect_ports(pairs) | ends | {f"{one.switch}.{one.end.port}" for one in self.request.freed}
 
 
 Expectation = Callable[[Iterable[str]], tuple[float, str]]
@@ -71,7 +73,8 @@ class Planner:
     def route(self, request: Request) -> Routed:
         """Raises ConfigError (no path, no such switch or port, nothing asked for), RefusedError (a host's own switch)."""
         routed = tuple(self._fabric.routes(request.links))
-        wanted: dict[str, set[Crossconnect]] = {name: set() for name in request.emptied}
+        left_free = [*request.emptied, *(one.switch for one in request.freed)]
+        wanted: dict[str, set[Crossconnect]] = {name: set() for name in left_free}
         for crossconnect in [*(one for link in routed for one in link.crossconnects), *request.crossconnects]:
             wanted.setdefault(crossconnect.switch, set()).add(crossconnect.crossconnect)
         for name, crossconnects in wanted.items():
@@ -94,10 +97,7 @@ class Planner:
     def plan(self, wanted: Routed, observed: Observed) -> Plan:
         """Raises ConfigError (the switches light no whole link of it), RefusedError (in use under `safe`), LinkError (a switch was not read)."""
         request, links = wanted.request, wanted.links
-        moves = tuple(
-            self._moves(name, wanted.crossconnects[name], observed, request.mode, emptied=name in request.emptied)
-            for name in wanted.switches
-        )
+        moves = tuple(self._moves(name, wanted.crossconnects[name], observed, request) for name in wanted.switches)
         kept = frozenset(
             SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect)
             for move in moves
@@ -131,26 +131,28 @@ class Planner:
             confirm_within_s=request.confirm_within_s,
         )
 
-    def _moves(
-        self, name: str, wanted: frozenset[Crossconnect], observed: Observed, mode: ApplyMode, *, emptied: bool
-    ) -> SwitchMoves:
+    def _moves(self, name: str, wanted: frozenset[Crossconnect], observed: Observed, request: Request) -> SwitchMoves:
         if name not in observed:
             raise LinkError(f"{name}: cannot plan, the switch could not be read. See `hwd status`")
         before = tuple(reading.crossconnect for reading in observed[name])
         good = {reading.crossconnect for reading in observed[name] if reading.state is not CrossconnectState.FAILED}
         keep, add = wanted & good, wanted - good
-        ends = {end for crossconnect in add for end in crossconnect.ends}
+        emptied = name in request.emptied
+        freed = {one.end for one in request.freed if one.switch == name}
+        ends = freed.union(end for crossconnect in add for end in crossconnect.ends)
         colliding = [
             crossconnect
             for crossconnect in before
             if crossconnect not in keep and (emptied or ends.intersection(crossconnect.ends))
         ]
-        if mode is ApplyMode.SAFE and (
+        if request.mode is ApplyMode.SAFE and (
             others := [crossconnect for crossconnect in colliding if crossconnect not in add]
         ):
             first = others[0]
             if emptied:
                 raise RefusedError(f"{name}: cannot be emptied: it carries {first}. Remove it with --mode update")
+            if free := sorted(map(str, freed.intersection(first.ends))):
+                raise RefusedError(f"{name}: cannot free {free[0]}: it carries {first}. Remove it with --mode update")
             wants = next(
                 crossconnect
                 for crossconnect in sorted(add, key=Crossconnect.sort_key)
@@ -162,7 +164,7 @@ class Planner:
             )
         remove = (
             [crossconnect for crossconnect in before if crossconnect not in keep]
-            if mode is ApplyMode.OVERWRITE
+            if request.mode is ApplyMode.OVERWRITE
             else colliding
         )
         return SwitchMoves(

@@ -47,6 +47,7 @@ class Applies:
             links=wanted.links,
             crossconnects=wanted.crossconnects,
             emptied=wanted.emptied,
+            freed=wanted.freed,
             mode=_mode(mode),
             lease=lease,
             ready_within_s=ready_within_s,

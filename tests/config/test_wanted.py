@@ -27,6 +27,12 @@ def test_a_switch_can_be_wanted_without_anything_on_it(opus: Testbed) -> None:
     assert (wanted.name, wanted.crossconnects, wanted.emptied) == ("ocs1:none", (), ("ocs1",))
 
 
+def test_ends_can_be_wanted_without_anything_in_them(opus: Testbed) -> None:
+    wanted = parse_what("ocs1:1A-2B,3A-none 5B..6B-none", opus)
+    assert list(map(str, wanted.crossconnects)) == ["ocs1:1A-2B"]
+    assert list(map(str, wanted.freed)) == ["ocs1:3A", "ocs1:5B", "ocs1:6B"]
+
+
 def test_named_topology_is_generated_with_its_arguments(opus: Testbed) -> None:
     wanted = parse_what("  ring hosts=h0,h1   rail=0 ", opus)
     assert wanted.name == "ring hosts=h0,h1 rail=0"
@@ -53,6 +59,8 @@ def test_topology_file_gives_its_links(opus: Testbed, tmp_path: Path) -> None:
         ("ocs1:1A", "write a pair as 1A-2B"),
         ("ocs2:none", "'ocs2' is no switch of testbed opus-testbed; did you mean ocs1\\?"),
         ("ocs1:none ocs1:1A-2B", "ocs1 is named with pairs and with none"),
+        ("ocs1:1A-none,1A-2B", "ocs1:1A-2B: 1A is in 1A-none already"),
+        ("ocs1:33A-none", "ocs1:33A-none: ocs1 has no 33A; its ends go from 1A to 32B"),
         ("ocs1:", "write a pair as 1A-2B"),
         ("ocs1:1A-2B,2A-2B", "ocs1:2A-2B: 2B is in 1A-2B already"),
         ("ocs1:1A..4A-9B..11B", "1A..4A are 4 ports and 9B..11B are 3"),
@@ -90,11 +98,11 @@ def test_problem_of_a_topology_file_is_told(opus: Testbed, tmp_path: Path, text:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.text(max_size=30)
-    | st.lists(st.sampled_from(["ring", "pairs", "giant-ring", "ocs1:", "1A", "..", "-", "2B", ",", " ", "hosts=", "h0", "rail=", "0", "groups=", "dp"]), max_size=9).map("".join)
+    | st.lists(st.sampled_from(["ring", "pairs", "giant-ring", "ocs1:", "1A", "none", "..", "-", "2B", ",", " ", "hosts=", "h0", "rail=", "0", "groups=", "dp"]), max_size=9).map("".join)
 )  # fmt: skip
 def test_any_text_gives_something_wanted_or_a_config_error(opus: Testbed, text: str) -> None:
     try:
         wanted = parse_what(text, opus)
     except ConfigError:
         return
-    assert wanted.links or wanted.crossconnects
+    assert wanted.links or wanted.crossconnects or wanted.emptied or wanted.freed

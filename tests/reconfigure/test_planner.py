@@ -47,6 +47,7 @@ def make(
         links=wanted.links,
         crossconnects=wanted.crossconnects,
         emptied=wanted.emptied,
+        freed=wanted.freed,
         mode=mode,
     )
     return planner.plan(planner.route(request), readings(there, failed=failed))
@@ -67,6 +68,20 @@ def test_a_switch_that_is_emptied_loses_all() -> None:
 def test_a_switch_in_use_is_not_emptied_safely() -> None:
     with pytest.raises(RefusedError, match="ocs1: cannot be emptied: it carries"):
         make("ocs1:none", STRAIGHT, mode=ApplyMode.SAFE)
+
+
+def test_an_end_that_is_freed_loses_what_it_carries_and_no_other_does() -> None:
+    plan = make("1A-none 5A-none", STRAIGHT)
+    assert moved(plan) == (pairs("1A-3B"), set(), set())
+    assert [str(link) for link in plan.dark] == ["h0.eth0<->h1.eth0"]
+    assert {"ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0"} == touched_ports(plan)
+    assert moved(make("1A-none 5A-6B", STRAIGHT)) == (pairs("1A-3B"), pairs("5A-6B"), set())
+    assert make("1A-none").empty
+
+
+def test_an_end_that_carries_something_is_not_freed_safely() -> None:
+    with pytest.raises(RefusedError, match="ocs1: cannot free 3B: it carries 1A-3B"):
+        make("3B-none", STRAIGHT, mode=ApplyMode.SAFE)
 
 
 def test_a_dark_switch_gets_all_and_loses_nothing() -> None:
