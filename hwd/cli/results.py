@@ -66,7 +66,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     output.say(f"started {started_at(found['started_wall_ns'])}, took {took(found) or 'until now'}")
     if found["parameters"]:
         output.say(f"parameters {', '.join(f'{key}={value}' for key, value in found['parameters'].items())}")
-    switches = switches_left(found["safe_state"], documents)
+    switches = switches_left(found["safe_state"] or ("unknown" if found["outcome"] == "crashed" else None), documents)
     if switches:
         output.say(f"switches {switches}")
     steps = steps_of(documents, ended=found["outcome"] is not None)

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from hwd.config.places import records_path
-from hwd.records import Records
+from hwd.records import Records, RunOutcome
 from hwd.report.export import read_jsonl
+from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.offload import InlineOffload
 
 RECORDED = Path(__file__).parents[1] / "report" / "export" / "run.jsonl"
@@ -209,3 +210,36 @@ def test_libraries_of_exports_are_not_loaded_by_other_commands() -> None:
     script = "import sys; import hwd.cli.program; print(*sorted({'pyarrow', 'reportlab', 'perfetto', 'numpy'} & {*sys.modules}))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_crashed_run_says_which_step_did_not_end_and_that_its_switches_were_brought_back(
+    hwd: Any, tmp_path: Path
+) -> None:
+    async def fill() -> None:
+        records = Records(f"sqlite:///{records_path(tmp_path)}", InlineOffload())
+        await records.open()
+        with RECORDED.open("rb") as lines:
+            run, _ = read_jsonl(lines)
+        crashed = dataclasses.replace(run, id=FIRST, outcome=RunOutcome.CRASHED, safe_state=None)
+        await records.start_run(crashed)
+        step = {"run": FIRST, "step": 1, "what": "apply ring", "state": "started"}
+        back = {"run": FIRST, "reconfiguration": "r1", "outcome": "rolled-back", "why": ""}
+        documents = [
+            Document(kind=kind, at_ns=1, wall_ns=1_700_000_000_000_000_000, data=told)
+            for kind, told in (("run.step", step), ("daemon.recovered", back))
+        ]
+        await records.add_documents(documents, run=FIRST)
+        records.close()
+
+    asyncio.run(fill())
+    said = hwd("show", FIRST, "--data", str(tmp_path))
+    assert said.status == 0, said.err
+    assert "switches unknown at its end; brought back at " in said.out
+    assert any(line.split() == ["1", "apply", "ring", "not", "ended"] for line in said.out.splitlines())
+    found = hwd("show", FIRST, "--data", str(tmp_path), "--json").json
+    assert found["steps"] == [{"step": 1, "what": "apply ring", "state": "not ended"}]
+
+
+def test_size_of_an_export_is_in_a_unit_that_fits(hwd: Any, data: str, tmp_path: Path) -> None:
+    said = hwd("export", EMPTY, "--as", "csv", "--data", data, "-o", str(tmp_path / "x"))
+    assert said.out.endswith(f"run {EMPTY}, {(tmp_path / 'x').stat().st_size} bytes\n")

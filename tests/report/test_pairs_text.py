@@ -18,5 +18,5 @@ def test_each_number_of_pairs_has_a_line_under_its_headings() -> None:
         "pairs    n     mean    95 % interval      p99      max     error  origin",
         "-----  ---  -------  ---------------  -------  -------  --------  -------------------",
         "    1  100  40.0 ms  36.0 to 44.0 ms  60.0 ms  80.0 ms  ± 100 µs  measured, real time",
-        "   16    5  50.0 ms  45.0 to 55.0 ms        –   100 ms  ± 100 µs  measured, real time",
+        "   16    5  50.0 ms  45.0 to 55.0 ms        \N{EN DASH}   100 ms  ± 100 µs  measured, real time",
     ]
