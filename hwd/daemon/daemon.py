@@ -97,7 +97,7 @@ class Daemon:
         self._bus = bus
         self._open_switch = open_switch
         self._records = records
-        self._faults = TwinFaults(testbed=testbed, records=records, set_fault=set_fault)
+        self._faults = TwinFaults(testbed=testbed, records=records, set_fault=set_fault, under_way=self._runs_under_way)
         self._clock = clock
         self._ids = ids
         self._draws = draws
@@ -148,7 +148,7 @@ class Daemon:
             self._gateway,
             self.testbed,
             holds=self._leases,
-            under_way=lambda: [runner.id for runner in self._runs.active],
+            under_way=self._runs_under_way,
             clock=self._clock,
             sink=self._sink,
             on_let_go=lambda: self._runs.look_again(),
@@ -214,6 +214,7 @@ class Daemon:
                 group.create_task(self._recorder.run(), name="hwd:records/writer")
                 group.create_task(self._recover_journal(), name="hwd:journal/recover")
                 group.create_task(self._settings.run(), name="hwd:hosts/settings")
+                group.create_task(self._faults.run(), name="hwd:runs/faults")
                 group.create_task(self._topics.run(), name="hwd:bus/runs")
                 group.create_task(self._runs.run(), name="hwd:runs/queue")
                 group.create_task(self._watch_lag(), name="hwd:loop/lag")
@@ -257,6 +258,9 @@ class Daemon:
 
     def _step_request(self, step: ApplyStep, lease: str | None) -> Request:
         return self._applies.request(step.what, mode=step.mode, lease=lease, wanted=step.wanted)
+
+    def _runs_under_way(self) -> list[str]:
+        return [runner.id for runner in self._runs.active]
 
     def _run_of(self, reconfiguration: str) -> str | None:
         return next((one.run for one in self.reconfigurer.under_way if one.id == reconfiguration), None)

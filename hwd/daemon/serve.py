@@ -22,6 +22,7 @@ from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
 from hwd.records.records import Records
 from hwd.records.reserve import Reserve
+from hwd.runs.effects import NoRackError
 from hwd.twin.control import ask
 from hwd.web.app import make_app
 from hwd.web.door import check_listen, read_tokens
@@ -31,7 +32,7 @@ from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.disk import FileDisk
-from hwd_drivers.kit.errors import ConfigError, LinkError
+from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.ids import Draws, RandomIds
 from hwd_drivers.kit.offload import ThreadOffload
 
@@ -80,7 +81,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
         async def set_fault(fault: Fault) -> None:
             rack = rack_of(testbed.name, environment)
             if rack is None:
-                raise LinkError(f"fault: {fault}: the twin rack is not up. Start it with `hwd twin up`")
+                raise NoRackError(f"fault: {fault}: the twin rack is not up. Start it with `hwd twin up`")
             await offload(ask, Path(rack.control), fault)
 
         journal = FileDisk(data.path / "journal")

@@ -16,7 +16,7 @@ class Faults(Protocol):
         ...
 
     async def clear(self) -> None:
-        """All twins behave again."""
+        """All twins that it set behave again, also where a `set` is still under way. What does not is named, and is tried again when the run is over."""
         ...
 
 

@@ -163,10 +163,9 @@ class Runner:
         if not self._shared.has_harmed:
             self._stop_once()
             return
-        self._clearing = self._start(
-            self._clear(), "clear"
-        )  # first, since what is under way is brought back as it is stopped
-        self._clearing.add_done_callback(lambda _: self._stop_once())
+        self._shared.has_harmed = False  # what a lane still sets until it is stopped is cleared once more
+        self._clearing = self._start(self._clear(), "clear")  # first, since what is under way is brought back
+        self._clearing.add_done_callback(self._is_clear)
         asyncio.get_running_loop().call_later(CLEARED_WITHIN_S, self._stop_once)
 
     def pause(self, by: str) -> None:
@@ -195,12 +194,19 @@ class Runner:
             self._stopped = True
             self._task.cancel()
 
+    def _is_clear(self, clearing: asyncio.Task[None]) -> None:
+        if not clearing.cancelled():
+            clearing.exception()  # `_undo` says it, or clears again and says what comes of that
+        self._stop_once()
+
     async def _undo(self, why: str) -> tuple[SafeState, list[str]]:
         """Twins behave, NIC ports are as before, nothing is under way, nothing is leased; returns also what could not be undone in time."""
         by_s = asyncio.get_running_loop().time() + END_WITHIN_S
         tasks: dict[str, asyncio.Task[None]] = {}
-        if self._shared.has_harmed:
-            tasks["faults of twins"] = self._clearing or self._start(self._clear(), "clear")
+        if self._clearing is not None and not self._shared.has_harmed:
+            tasks["faults of twins"] = self._clearing
+        elif self._shared.has_harmed:
+            tasks["faults of twins"] = self._start(self._clear(), "clear")
         if self._shared.has_set:
             tasks["settings of NIC ports"] = self._start(self._shared.hosts.put_back(self.id), "put-back")
         if "faults of twins" in tasks:

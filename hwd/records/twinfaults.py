@@ -23,8 +23,9 @@ class TwinFaultTable:
         """Durable when it returns; it may be there already."""
         await self._access.write(self._add, run, subject)
 
-    async def remove(self, run: str) -> None:
-        await self._access.write(self._remove, run)
+    async def remove(self, run: str, subject: str) -> None:
+        """It is cleared; it may be gone already."""
+        await self._access.write(self._remove, run, subject)
 
     # --- blocking, in the offload
 
@@ -41,6 +42,7 @@ class TwinFaultTable:
             connection.execute(sa.delete(twin_faults).where(mine))
             connection.execute(sa.insert(twin_faults), [{"run": run, "subject": subject}])
 
-    def _remove(self, run: str) -> None:
-        with self._store.transaction(f"forget the faults of run {run}") as connection:
-            connection.execute(sa.delete(twin_faults).where(twin_faults.c.run == run))
+    def _remove(self, run: str, subject: str) -> None:
+        with self._store.transaction(f"forget a fault of run {run}") as connection:
+            mine = (twin_faults.c.run == run) & (twin_faults.c.subject == subject)
+            connection.execute(sa.delete(twin_faults).where(mine))

@@ -19,6 +19,7 @@ from hwd.daemon.opening import opener
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
 from hwd.records.records import Records
+from hwd.runs.effects import SetFault
 from hwd.twin.agents import agent_config
 from hwd.twin.faults import RackFaults
 from hwd.twin.rack import TwinRack
@@ -86,6 +87,8 @@ class World:
             testbed, dialer=self._dialer(RACK), clock=self.clock, ids=self._ids(RACK), places=lambda name: f"mem:{name}"
         )
         self.faults = RackFaults(self.rack, kill_agent=self._replace_agent)
+        self.set_fault: SetFault = self._set_fault
+        """The daemon's way to the rack's control socket; what comes over it may be made late, or be lost."""
 
     async def __aenter__(self) -> Self:
         with self.nodes.node(RACK):
@@ -184,7 +187,7 @@ class World:
             ),
             records=Records(self._records_url, InlineOffload()),
             journal_disk=self.journal_disk,
-            set_fault=self._set_fault,
+            set_fault=lambda fault: self.set_fault(fault),
             clock=self.clock,
             ids=self._ids(DAEMON),
             draws=self.draws,
@@ -196,7 +199,6 @@ class World:
         await daemon.run()
 
     async def _set_fault(self, fault: Fault) -> None:
-        """What the rack's control socket does."""
 
         async def set_it() -> None:
             self.faults.set(fault)

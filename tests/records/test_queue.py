@@ -40,5 +40,6 @@ async def test_faults_of_a_run_are_kept_once_until_they_are_cleared(memory: Reco
     for run, subject in (("a", "x"), ("a", "x"), ("a", "y"), ("b", "x")):
         await memory.twin_faults.add(run, subject)
     assert await memory.twin_faults.all() == {"a": {"x", "y"}, "b": {"x"}}
-    await memory.twin_faults.remove("a")
-    assert await memory.twin_faults.all() == {"b": {"x"}}
+    await memory.twin_faults.remove("a", "x")
+    await memory.twin_faults.remove("a", "none")
+    assert await memory.twin_faults.all() == {"a": {"y"}, "b": {"x"}}

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from hwd.model.fault import Unplug
+from hwd.model.fault import Clear, Fault, Unplug
+from hwd.runs.effects import NoRackError
 from hwd.sim.world import DAEMON
-from hwd_drivers.kit.errors import RefusedError, UnknownError
+from hwd_drivers.kit.errors import ConfigError, HwdError, LinkError, RefusedError, UnknownError
 
 from .conftest import FIRST, SECOND, InLab, Lab
 
@@ -270,5 +271,95 @@ def test_topics_of_old_runs_are_cleared(in_lab: InLab) -> None:
         await lab.world.settled()
         await asyncio.sleep(1.0)
         assert sorted(lab.retained()) == sorted(runs[-32:])
+
+    in_lab(test)
+
+
+TWO_SLOW = (
+    "fault: {switch: ocs1, fault: slow, seconds: 0.5}",
+    "fault: {switch: ocs2, fault: slow, seconds: 0.5}",
+)
+
+
+class Rack:
+    """The daemon's way to the rack's control socket, on which clearing of a switch fails as long as it is in `failing`."""
+
+    def __init__(self, lab: Lab, **failing: HwdError) -> None:
+        self._set_fault = lab.world.set_fault
+        self.failing = failing
+        lab.world.set_fault = self
+
+    async def __call__(self, fault: Fault) -> None:
+        if isinstance(fault, Clear) and (error := self.failing.get(str(fault.switch))) is not None:
+            raise error
+        await self._set_fault(fault)
+
+
+def slow_s(lab: Lab) -> list[float]:
+    return [lab.world.rack.switches[name].faults.slow_s for name in ("ocs1", "ocs2")]
+
+
+@pytest.mark.parametrize("error", [LinkError("rack: timed out"), ConfigError("ocs1: cannot")])
+def test_fault_that_the_rack_does_not_clear_is_said_to_stay_and_is_cleared_when_it_can_be(
+    in_lab: InLab, error: HwdError
+) -> None:
+    async def test(lab: Lab) -> None:
+        rack = Rack(lab, ocs1=error)
+        end = await lab.ended(await lab.start(*TWO_SLOW))
+        assert slow_s(lab) == [0.5, 0.0], "the other is cleared"
+        assert end["state"] == "failed"
+        assert (
+            f"faults of twins: not undone: run {end['run']}: not all faults of twins are cleared: {error}" in end["why"]
+        )
+        assert {"fault": "clear"} not in [one["fault"] for one in lab.told("run.fault")]
+        await asyncio.sleep(30)
+        assert slow_s(lab) == [0.5, 0.0]
+        rack.failing.clear()
+        await asyncio.sleep(10)
+        assert slow_s(lab) == [0.0, 0.0]
+
+    in_lab(test)
+
+
+def test_fault_that_stays_outlives_the_daemon_and_is_cleared_by_a_later_one(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        rack = Rack(lab, ocs1=LinkError("rack: timed out"))
+        await lab.ended(await lab.start(*TWO_SLOW))
+        await lab.next_life()
+        await lab.world.settled()
+        await asyncio.sleep(10)
+        assert slow_s(lab) == [0.5, 0.0]
+        rack.failing.clear()
+        await lab.next_life()
+        await lab.world.settled()
+        assert slow_s(lab) == [0.0, 0.0]
+
+    in_lab(test)
+
+
+def test_fault_of_a_rack_that_is_not_up_any_more_is_forgotten(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        rack = Rack(lab, ocs1=NoRackError("the twin rack is not up"))
+        end = await lab.ended(await lab.start(*TWO_SLOW))
+        assert end["state"] == "succeeded"
+        rack.failing.clear()
+        await lab.next_life()
+        await lab.world.settled()
+        assert slow_s(lab) == [0.5, 0.0], "nobody asks the next rack for it"
+
+    in_lab(test)
+
+
+def test_run_does_not_begin_a_fault_where_one_of_another_run_stays(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        rack = Rack(lab, ocs1=LinkError("rack: timed out"))
+        await lab.ended(await lab.start(*TWO_SLOW))
+        silent = "fault: {switch: ocs1, fault: half}"
+        end = await lab.ended(await lab.start(silent))
+        assert (end["state"], end["fault_class"]) == ("failed", "failed")
+        assert not lab.world.rack.switches["ocs1"].faults.half_next
+        rack.failing.clear()
+        assert (await lab.ended(await lab.start(silent, "note: set")))["state"] == "succeeded"
+        assert slow_s(lab) == [0.0, 0.0]
 
     in_lab(test)

@@ -14,6 +14,7 @@ from hwd.daemon.installed import load
 from hwd.daemon.opening import opener
 from hwd.model.fault import Fault
 from hwd.records.records import Records
+from hwd.runs.effects import NoRackError
 from hwd.web.app import make_app
 from hwd.web.server import HttpServer, listen
 from hwd.web.stream import EventStream
@@ -23,7 +24,6 @@ from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.dial import MemoryDialer
 from hwd_drivers.kit.disk import MemoryDisk
 from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import LinkError
 from hwd_drivers.kit.ids import Draws, RandomIds
 from hwd_drivers.kit.memory import MemoryNet
 from hwd_drivers.kit.offload import InlineOffload, ThreadOffload
@@ -67,7 +67,7 @@ class Desk:
 
 async def set_fault(fault: Fault) -> None:
     """What the daemon finds where a twin stands alone, with no rack around it."""
-    raise LinkError(f"fault: {fault}: the twin rack is not up")
+    raise NoRackError(f"fault: {fault}: the twin rack is not up")
 
 
 @pytest.fixture
