@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import ipaddress
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -156,6 +157,8 @@ class Commands:
         ports = tuple(self._port(peer.port) for peer in asked.peers)
         if len(set(ports)) != len(ports):
             raise RefusedError("a port stands twice among the peers")
+        for peer in asked.peers:
+            _check_address(peer)
         self._end(asked.reconfiguration)
         for reconfiguration, others in list(self._observed.items()):
             self._observed[reconfiguration] = tuple(port for port in others if port not in ports)
@@ -222,3 +225,13 @@ class Commands:
             known = ", ".join(f"{self._config.host}.{one}" for one in self._config.ports)
             raise RefusedError(f"{name} is no port of this host; there are {known}")
         return port
+
+
+def _check_address(peer: Peer) -> None:
+    """A name would be looked up by the kernel's resolver, which blocks; a port that is none raises only when it is sent to."""
+    try:
+        ipaddress.ip_address(peer.peer_ip)
+    except ValueError as error:
+        raise RefusedError(f"peer_ip of {peer.port}: {error}") from error
+    if not 0 < peer.peer_probe_port < 1 << 16:
+        raise RefusedError(f"peer_probe_port of {peer.port}: {peer.peer_probe_port} is no UDP port")

@@ -8,6 +8,7 @@ from typing import Any
 from hwd_agents.config import PortConfig
 from hwd_agents.setting_journal import SettingJournal
 from hwd_agents.sources.settings import Setting, SettingSource, holds, parse_setting, restored, subject
+from hwd_agents.sources.values import parse_value
 from hwd_agents.wire import HeldSetting
 from hwd_drivers.kit.disk import Disk
 from hwd_drivers.kit.errors import FailedError, HwdError, RefusedError
@@ -47,13 +48,16 @@ class Settings:
         return self._journal.held
 
     async def set(
-        self, run: str, port: str, setting_name: str, value: Any, *, in_time: Callable[[], None] = _always
+        self, run: str, port: str, setting_name: str, data: object, *, in_time: Callable[[], None] = _always
     ) -> dict[str, Any]:
-        """Change it for `run`; returns {before, after}, two states. Raises RefusedError where another run has set the same, HwdError where it did not come out.
+        """Change it for `run`; returns {before, after}, two states.
+
+        Raises RefusedError where `data` is no such value, or another run has set the same, HwdError where it did not come out.
 
         `in_time` is asked when its turn has come, right before the change: it raises where that is too late, and nothing is changed.
         """
         setting = parse_setting(setting_name)
+        value = parse_value(setting, data)
         source = self._get_source(setting)
         interface = self._ports[port].interface
         async with self._one_at_a_time:

@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hwd_agents.commands import REMEMBERED, Commands, Outcome
 from hwd_agents.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
@@ -20,6 +22,49 @@ from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.virtual import run_virtual
 
 from .conftest import Stage, ip, stage
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from([2**40, "h0.eth0", "10.1.0.1"])
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=4,
+)
+PEERS = st.fixed_dictionaries(
+    {
+        "port": st.sampled_from(["h0.eth0", "h0.eth1"]) | JSON,
+        "peer": JSON | st.just("h1.eth0"),
+        "peer_ip": st.sampled_from(["10.0.0.9", "fe80::1%lo", "rack.example"]) | JSON,
+        "peer_probe_port": st.integers(-1, 70_000) | JSON,
+        "kept": st.booleans() | JSON,
+    }
+)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "reconfiguration": st.just("r1") | JSON,
+    "peers": st.lists(PEERS, max_size=2) | JSON,
+    "for_s": st.floats(0, 10) | JSON,
+    "boot": st.just("b1") | JSON,
+    "from_seq": st.integers(-1, 3) | JSON,
+    "upto_seq": st.integers(-1, 3) | JSON,
+    "run": st.just("r1") | JSON,
+    "port": st.just("h0.eth0") | JSON,
+    "setting": st.sampled_from(Setting) | JSON,
+    "value": JSON,
+}
+TAKES = {
+    "observe": ("reconfiguration", "peers", "for_s"),
+    "settle": ("reconfiguration",),
+    "resend": ("boot", "from_seq", "upto_seq"),
+    "refresh": (),
+    "set": ("run", "port", "setting", "value"),
+    "put-back": ("run",),
+}
+COMMANDS = st.sampled_from(sorted(TAKES)).flatmap(
+    lambda verb: st.tuples(st.just(verb), st.fixed_dictionaries({name: FIELDS[name] for name in TAKES[verb]}))
+)
 
 PEER = {"peer": "h1.eth0", "peer_ip": ip("h1"), "peer_probe_port": 49152, "kept": False}
 
@@ -76,6 +121,11 @@ class Asked:
     async def do(
         self, verb: str, *, id: str = "", boot: str = "b1", expires_in_s: float = 1, **arguments: Any
     ) -> Outcome:
+        return await self.take(verb, arguments, id=id, boot=boot, expires_in_s=expires_in_s)
+
+    async def take(
+        self, verb: str, arguments: dict[str, Any], *, id: str = "", boot: str = "b1", expires_in_s: float = 30
+    ) -> Outcome:
         self._count += 1
         return await self.commands.do(
             Command(
@@ -118,6 +168,8 @@ async def asked(one: Stage) -> Asked:
         ({"peers": [{"port": "h0.eth0", **PEER}] * 2}, "a port stands twice"),
         ({"peers": [{"port": "h0.eth0"}]}, "peer"),
         ({"reconfiguration": 7}, "reconfiguration"),
+        ({"peers": [{"port": "h0.eth0", **PEER, "peer_ip": "rack.example"}]}, "peer_ip of h0.eth0: 'rack.example'"),
+        ({"peers": [{"port": "h0.eth0", **PEER, "peer_probe_port": 70000}]}, "70000 is no UDP port"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_observes_nothing(arguments: dict[str, Any], why: str) -> None:
@@ -261,6 +313,40 @@ def test_what_waits_for_a_slow_nic_beyond_its_expiry_changes_nothing() -> None:
             assert states["eth0", "mtu", ""] == 9000
             assert (await agent.do("put-back", expires_in_s=2, run="r1")).outcome == "done"
             assert states["eth0", "mtu", ""] == 1500
+            agent.commands.close()
+
+    run_virtual(main())
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(COMMANDS, min_size=8, max_size=16))
+def test_whatever_a_command_says_it_is_answered_and_the_agent_goes_on(said: list[tuple[str, dict[str, Any]]]) -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            one.hosts["h0"].states |= {("eth0", "mtu", ""): 1500}
+            agent = Asked(one)
+            for verb, arguments in said:
+                outcome = await agent.take(verb, arguments)
+                assert outcome.outcome in ("done", "refused", "failed"), outcome
+            await asyncio.sleep(0.2)  # what they began goes on
+            assert (await agent.do("refresh")).outcome == "done"
+            agent.commands.close()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("mtu", "abc"), ("mtu", 2**40), ("address", 5.5), ("neighbour", {"ip": "x"}), ("route", 7), ("autoneg", "on")],
+)
+def test_value_of_a_wrong_shape_is_refused_and_nothing_is_held(setting: str, value: object) -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = await asked(one)
+            outcome = await agent.do("set", run="r1", port="h0.eth0", setting=setting, value=value)
+            assert outcome.outcome == "refused"
+            assert outcome.why.startswith(f"set: {setting}: no such value: ")
+            assert (await agent.do("put-back", run="r1")).data == {"back": [], "left": []}
             agent.commands.close()
 
     run_virtual(main())

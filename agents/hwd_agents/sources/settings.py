@@ -80,15 +80,16 @@ def holds(setting: Setting, value: Json, state: Json) -> bool:
         case Setting.MTU, _, _:
             return state == value
         case Setting.AUTONEG, _, Mapping():
-            return state["autoneg"] is value
+            return state.get("autoneg") is value
         case Setting.FEC, _, Mapping():
-            return bool(state["auto"]) if value == "auto" else not state["auto"] and state["modes"] == [value]
+            auto = bool(state.get("auto"))
+            return auto if value == "auto" else not auto and state.get("modes") == [value]
         case Setting.ADDRESS, _, _:
             return state is True
         case Setting.NEIGHBOUR, Mapping(), Mapping():
-            return state["mac"] == value["mac"]
+            return state.get("mac") == value.get("mac")
         case Setting.ROUTE, Mapping(), Mapping():
-            return state["via"] == value.get("via")
+            return "via" in state and state["via"] == value.get("via")
         case _:
             return False
 
@@ -134,9 +135,10 @@ def parse_setting(text: str) -> Setting:
     return Setting(text)
 
 
-def _neighbour(state: Mapping[str, Any]) -> tuple[str, int]:
+def _neighbour(state: Mapping[str, Any]) -> tuple[Json, Json]:
     """What of it does not change by itself."""
-    return state["mac"], state["nud"] & NUD_LASTING
+    nud = state.get("nud")
+    return state.get("mac"), nud & NUD_LASTING if isinstance(nud, int) else nud
 
 
 def _without(state: Mapping[str, Any], *keys: str) -> dict[str, Any]:
