@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from hwd.bus.gateway import Gateway
 from hwd.bus.setting_holds import Holds, SettingHolds
@@ -14,14 +16,46 @@ from hwd.model.testbed import Testbed
 from hwd_agents.wire import Reply
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import DeadlineError, FailedError, HwdError, RefusedError
+from hwd_drivers.kit.errors import DeadlineError, FailedError, HwdError, ProtocolError, RefusedError
 
 WITHIN_S: Final = 20.0
 """A NIC's firmware may take seconds to be set; reading and setting one port of a twin takes a millisecond."""
 AGAIN_S: Final = 5.0
 """What could not be put back is tried again so often, and at each birth of its agent."""
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
+
+
+class _Changed(msgspec.Struct, frozen=True):
+    """What an agent answers to `set`."""
+
+    before: Any
+    after: Any
+
+
+class _Back(msgspec.Struct, frozen=True):
+    """A setting that is as it was."""
+
+    port: str
+    setting: str
+    state: Any
+
+
+class _Left(msgspec.Struct, frozen=True):
+    """One that is not, and why."""
+
+    port: str
+    setting: str
+    why: str
+
+
+class _PutBack(msgspec.Struct, frozen=True):
+    """What an agent answers to `put-back`."""
+
+    back: list[_Back]
+    left: list[_Left]
 
 
 class HostSettings:
@@ -96,7 +130,7 @@ class HostSettings:
         """Set it; returns {before, after}, the states as the host read them.
 
         Raises RefusedError where the testbed file does not allow it, somebody else has the port, or host or NIC say no; LinkError where the agent is
-        away; FailedError where it did not come out.
+        away; FailedError where it did not come out; ProtocolError where the answer makes no sense: what may be set then is put back as all is.
         """
         if action.setting not in self._testbed.host_actions:
             raise RefusedError(
@@ -107,8 +141,8 @@ class HostSettings:
             self._holds.begin(host, run, str(action.port))
         arguments: dict[str, Any] = {"run": run, **action.to_data()}
         reply = await self._gateway.command(host, "set", arguments, within_s=WITHIN_S)
-        data = _data(host, str(action), reply)
-        return {"before": data.get("before"), "after": data.get("after")}
+        changed = _read(host, str(action), reply, _Changed)
+        return {"before": changed.before, "after": changed.after}
 
     async def put_back(self, run: str) -> None:
         """All that it set is as it was before, or an HwdError says what is not, and why; that is tried again when its host is there."""
@@ -128,13 +162,12 @@ class HostSettings:
         try:
             with self._holds.putting_back(host, run, set(self._under_way())):
                 reply = await self._gateway.command(host, "put-back", {"run": run}, within_s=WITHIN_S)
-                data = _data(host, f"put back what run {run} set", reply)
-                for back in data.get("back", ()):
+                answer = _read(host, f"put back what run {run} set", reply, _PutBack)
+                for back in answer.back:
                     self._tell(run, host, back)
-                left = data.get("left", ())
-                self._holds.left(host, run, [f"{host}.{one.get('port')}" for one in left])
-            if left:
-                words = "; ".join(f"{one.get('port')} {one.get('setting')}: {one.get('why')}" for one in left)
+                self._holds.left(host, run, [f"{host}.{one.port}" for one in answer.left])
+            if answer.left:
+                words = "; ".join(f"{one.port} {one.setting}: {one.why}" for one in answer.left)
                 raise FailedError(f"{host}: {words}")
         except HwdError as error:
             self._complain(host, run, str(error))
@@ -176,24 +209,28 @@ class HostSettings:
             self._complained[host, run] = why
             log.warning("%s: what run %s set is not put back yet: %s", host, run, why)
 
-    def _tell(self, run: str, host: str, back: Mapping[str, Any]) -> None:
+    def _tell(self, run: str, host: str, back: _Back) -> None:
         data: dict[str, Json] = {
             "run": run,
             "host": host,
-            "port": f"{host}.{back.get('port')}",
+            "port": f"{host}.{back.port}",
             "action": "put-back",
-            "setting": back.get("setting"),
+            "setting": back.setting,
             "before": None,
-            "after": back.get("state"),
+            "after": back.state,
         }
         at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
         self._sink(Document(kind="run.host", at_ns=at_ns, wall_ns=wall_ns, data=data))
 
 
-def _data(host: str, what: str, reply: Reply) -> Mapping[str, Any]:
+def _read(host: str, what: str, reply: Reply, kind: type[T]) -> T:
+    """What was done, in the shape that it has to have."""
     match reply.outcome:
         case "done":
-            return reply.data
+            try:
+                return msgspec.convert(reply.data, kind)
+            except msgspec.ValidationError as error:
+                raise ProtocolError(f"{host}: {what}: the answer of its agent makes no sense: {error}") from error
         case "refused":
             raise RefusedError(f"{host}: {what}: {reply.why}")
         case "expired":

@@ -1,9 +1,13 @@
 """Host settings through the gateway: real agents on played twin hosts, over a memory bus, in virtual time."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hwd.bus.gateway import Gateway
 from hwd.bus.settings import HostSettings
@@ -14,15 +18,17 @@ from hwd.reconfigure.leases import Leases
 from hwd.records.records import Records
 from hwd_agents.agent import Agent
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
+from hwd_agents.bus.protocol import Incoming
 from hwd_agents.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
 from hwd_agents.sources.hostwire_server import HostWireServer
 from hwd_agents.sources.played import PlayedHost
 from hwd_agents.sources.twin import TwinSources
+from hwd_agents.wire import Command, Reply, decode, encode
 from hwd_drivers.kit.clock import ShiftedClock
 from hwd_drivers.kit.dial import MemoryDialer
 from hwd_drivers.kit.disk import MemoryDisk
 from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.errors import FailedError, LinkError, RefusedError
+from hwd_drivers.kit.errors import FailedError, HwdError, LinkError, ProtocolError, RefusedError
 from hwd_drivers.kit.ids import Draws, SeededIds
 from hwd_drivers.kit.memory import MemoryNet
 from hwd_drivers.kit.offload import InlineOffload
@@ -424,3 +430,79 @@ def test_host_that_was_never_asked_holds_nothing() -> None:
         assert (await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)).holder == "ada"
 
     play(body)
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["port", "setting", "why"]), inner),
+    max_leaves=4,
+)
+ANSWERS = st.dictionaries(st.sampled_from(["back", "left", "before", "after"]), JSON)
+
+
+class Stranger:
+    """Somebody on the broker who answers the commands for h0 before its agent does."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.answer: dict[str, Any] | None = None
+        self._lab = lab
+        self._bus = MemoryBus(lab.broker, "stranger", lab.clock)
+        self._bus.subscribe("hwd/1/lab/h0/command", self._take)
+        lab.lives["stranger"] = asyncio.create_task(self._bus.run())
+
+    def _take(self, incoming: Incoming) -> None:
+        command = decode(incoming.payload)
+        assert isinstance(command, Command)
+        if self.answer is not None:
+            reply = Reply(boot=command.boot, seq=0, id=command.id, outcome="done", data=self.answer)
+            self._lab.broker.take(command.reply_to, encode(reply), 0, False)
+
+
+async def stranger_says(lab: Lab, answers: list[dict[str, Any]]) -> None:
+    """Each in the place of what the agent says to a `set` and to its `put-back`; then nothing any more."""
+    stranger = Stranger(lab)
+    await asyncio.sleep(0.1)
+    for number, stranger.answer in enumerate(answers):
+        lab.under_way.add(f"r{number}")
+        with contextlib.suppress(HwdError):
+            await lab.settings.do(f"r{number}", mtu("h0", 4200))
+        with contextlib.suppress(HwdError):
+            await lab.settings.put_back(f"r{number}")
+        lab.under_way.clear()
+        await asyncio.sleep(6)  # it is tried again
+    stranger.answer = None
+    await asyncio.sleep(12)
+    assert not lab.lives["daemon"].done()
+    assert (await lab.settings.do("last", mtu("h0", 9000)))["after"] == 9000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"back": ["x"]}, {"back": 7}, {"left": [None]}, {"back": [{"port": "eth0"}], "left": []}, {}, {"before": 1}],
+)
+def test_answer_of_a_wrong_shape_ends_nothing_and_is_asked_for_again(answer: dict[str, Any]) -> None:
+    async def body(lab: Lab) -> None:
+        stranger = Stranger(lab)
+        await asyncio.sleep(0.1)
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        stranger.answer = answer
+        with pytest.raises(ProtocolError, match=r"h0: h0\.eth0 mtu 9000: the answer of its agent makes no sense: "):
+            await lab.settings.do("r1", mtu("h0", 9000))
+        with pytest.raises(FailedError, match="put back what run r1 set: the answer of its agent makes no sense"):
+            await lab.settings.put_back("r1")
+        lab.under_way.clear()
+        await asyncio.sleep(12)
+        assert lab.held_ports() == [("r1", ["h0.eth0"])]
+        assert not lab.lives["daemon"].done()
+        stranger.answer = None
+        await lab.until(lambda: not lab.held("h0"))
+        assert lab.mtu("h0") == 1500
+
+    play(body)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(ANSWERS, min_size=4, max_size=8))
+def test_whatever_an_agent_answers_the_daemon_goes_on(answers: list[dict[str, Any]]) -> None:
+    play(lambda lab: stranger_says(lab, answers))
