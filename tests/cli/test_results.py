@@ -17,7 +17,7 @@ import pytest
 from hwd.config.places import records_path
 from hwd.records import Records, RunOutcome
 from hwd.report.export import read_jsonl
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.offload import InlineOffload
 
 RECORDED = Path(__file__).parents[1] / "report" / "export" / "run.jsonl"
@@ -222,8 +222,8 @@ def test_crashed_run_says_which_step_did_not_end_and_that_its_switches_were_brou
             run, _ = read_jsonl(lines)
         crashed = dataclasses.replace(run, id=FIRST, outcome=RunOutcome.CRASHED, safe_state=None)
         await records.start_run(crashed)
-        step = {"run": FIRST, "step": 1, "what": "apply ring", "state": "started"}
-        back = {"run": FIRST, "reconfiguration": "r1", "outcome": "rolled-back", "why": ""}
+        step: dict[str, Json] = {"run": FIRST, "step": 1, "what": "apply ring", "state": "started"}
+        back: dict[str, Json] = {"run": FIRST, "reconfiguration": "r1", "outcome": "rolled-back", "why": ""}
         documents = [
             Document(kind=kind, at_ns=1, wall_ns=1_700_000_000_000_000_000, data=told)
             for kind, told in (("run.step", step), ("daemon.recovered", back))
