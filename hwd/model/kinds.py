@@ -39,11 +39,11 @@ KINDS: Mapping[str, frozenset[str]] = {
         "lease.released": "lease holder ports why",  # why: released, expired, kicked
         # reconfigurations
         "plan.made": "plan what hash",  # plan: the whole plan as JSON
-        "reconfiguration.started": "reconfiguration run hash what links moves",  # links: [{link, kept, crossconnects}]; moves: [{switch, remove, add}]
+        "reconfiguration.started": "reconfiguration run hash what sweep settings links moves",  # links: [{link, kept, crossconnects}]; moves: [{switch, remove, add}]
         "reconfiguration.commanded": "reconfiguration switch commanded_ns acknowledged_ns commands",
         "reconfiguration.state": "reconfiguration state",  # journaled, driving, read-back, waiting, awaiting-confirm, rolling-back
         "reconfiguration.ended": "reconfiguration run outcome why seconds",  # confirmed, rolled-back, failed, aborted
-        "timeline": "reconfiguration run what commands ends links breaches",
+        "timeline": "reconfiguration run what sweep settings commands ends links breaches explained",  # settings: {NIC port: {setting: value}} that runs have in force
         # runs
         "run.started": "run playbook parameters steps virtual_time",
         "run.step": "run step what state done total expected_s",  # state: started, done, failed; sweep: {variable: value}; branch
@@ -53,7 +53,7 @@ KINDS: Mapping[str, frozenset[str]] = {
         "run.state": "run playbook state step steps what stage fault_class why by rolled_back safe_state due_wall_ns"
         " queued_wall_ns started_wall_ns ended_wall_ns expected_s waits_for",
         "run.note": "run text",
-        "run.host": "run host port action before after",  # action: mtu, autoneg, ... or put-back
+        "run.host": "run host port action before after",  # action: mtu, autoneg, ... with value, seconds; or put-back, with setting
         "run.fault": "run fault",  # fault: what a twin was told; {"fault": "clear"} when the run ended
         "run.assert": "run expression held values",
         "run.ended": "run outcome why safe_state",  # succeeded, failed, aborted, crashed

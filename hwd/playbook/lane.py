@@ -139,7 +139,7 @@ class Lane:
                 await self._confirm()
                 lease = self._in_force.id if self._in_force else None
                 self._open = await self._shared.reconfigurer.begin(
-                    self._shared.request(step, lease), run=self._shared.run, branch=self.name
+                    self._shared.request(step, lease), run=self._shared.run, branch=self.name, sweep=self._swept
                 )
             case WaitStep():
                 if self._open is None:
@@ -188,12 +188,15 @@ class Lane:
         self._check_leases(frozenset(str(action.port) for action in step.actions))
         for action in step.actions:
             self._shared.has_set = True
+            began_ns = self._shared.clock.monotonic_ns()
             found = await self._shared.hosts.do(self._shared.run, action)
             self._shared.tell(
                 "run.host",
                 host=action.port.host,
                 port=str(action.port),
                 action=action.setting.value,
+                value=action.value,
+                seconds=(self._shared.clock.monotonic_ns() - began_ns) / 1e9,
                 before=found.get("before"),
                 after=found.get("after"),
             )

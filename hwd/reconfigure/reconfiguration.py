@@ -59,6 +59,10 @@ class Reconfiguration:
     started_ns: int
     ports_of_others: frozenset[str] = frozenset()
     """Where others were at work when it was planned; what they do there is theirs."""
+    sweep: Mapping[str, Json] = field(default_factory=dict)
+    """What its run swept, with the values in force."""
+    settings: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """What runs have set of the NIC ports at its ends, by port."""
     state: State = State.PLANNED
     outcome: Outcome | None = None
     why: str = ""
@@ -110,6 +114,8 @@ class Reconfiguration:
             "run": self.run,
             "hash": self.plan.hash,
             "what": self.plan.what,
+            "sweep": dict(self.sweep),
+            "settings": {port: dict(values) for port, values in self.settings.items()},
             "links": [
                 {
                     "link": str(planned.routed.link),

@@ -5,7 +5,8 @@ from typing import Any
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.link import Link, SwitchCrossconnect
-from hwd.timeline.end import end_timeline, falls_after_ready, first_fall
+from hwd.timeline.end import end_timeline, falls_after_ready, falls_of_kept
+from hwd.timeline.host_action import HostAction
 from hwd.timeline.observation import Observed
 from hwd.timeline.rules import breaches
 from hwd.timeline.stage import stages
@@ -22,13 +23,14 @@ def build_timeline(
     events: Iterable[Mapping[str, Any]],
     sampled: Mapping[str, Mapping[str, Any]],
     switch_origins: Mapping[str, Origin],
+    actions: Sequence[HostAction] = (),
     dwells_s: Mapping[str, float] | None = None,
 ) -> Timeline:
     """Take `reconfiguration.started`, `reconfiguration.commanded` and `host.event` data, and what the agents say that they sampled.
 
     Each link of `started` names its `switches`, or its `crossconnects` (`ocs1:1A-2B`): only a switch that had to add something for it counts; a
     link that says neither waits for every switch that moved. `sampled`: see `Observed`. `switch_origins` says what the answer of each switch is
-    worth, since a twin's is drawn; a switch that is not there is hardware. `dwells_s` by link text.
+    worth, since a twin's is drawn; a switch that is not there is hardware. `actions`: what was done to NIC ports meanwhile. `dwells_s` by link text.
     """
     observed = Observed(started["reconfiguration"], events, sampled)
     commands = _commands(commanded, switch_origins)
@@ -36,6 +38,7 @@ def build_timeline(
     ends: list[EndTimeline] = []
     links: list[LinkTimeline] = []
     broken: list[str] = []
+    explained: list[str] = []
     for command in commands:
         broken += breaches(command.switch, _by_name([command.commanded, command.acknowledged]))
     added = _added(started["moves"])
@@ -49,10 +52,13 @@ def build_timeline(
             end = end_timeline(link, port, since_ns=link_since_ns, kept=kept)
             both.append(end)
             broken += breaches(str(id), _by_name([sent, *end.instants]))
-            broken += falls_after_ready(end, port)
-            fall = first_fall(port, since_ns=link_since_ns) if kept else None
-            if fall is not None:
-                broken.append(f"{id}: kept link {link} lost its {fall.name} ({fall.source})")
+            falls = (
+                falls_of_kept(link, port, since_ns=link_since_ns, actions=actions)
+                if kept
+                else falls_after_ready(end, port, actions)
+            )
+            broken += falls.broken
+            explained += falls.explained
         instants = (sent, answered, *(_roll_up(name, both) for name in InstantName if name not in _OF_SWITCHES))
         dwell_s = (dwells_s or {}).get(str(link))
         ends += both
@@ -67,6 +73,9 @@ def build_timeline(
         ends=tuple(ends),
         links=tuple(links),
         breaches=(*observed.unreadable, *broken),
+        explained=tuple(explained),
+        sweep=dict(started.get("sweep", {})),
+        settings={port: dict(values) for port, values in started.get("settings", {}).items()},
     )
 
 

@@ -9,10 +9,12 @@ The rules:
 - never left: nobody saw a change, the agent watched it, and says that it never was away.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.link import Link
+from hwd.timeline.host_action import HostAction, taken_down_by
 from hwd.timeline.observation import Change, PortObserved
 from hwd.timeline.timeline import END_INSTANTS, EndTimeline
 
@@ -34,27 +36,60 @@ def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -
     return EndTimeline(link=link, end=port.id, instants=tuple(chosen), observations=tuple(observations))
 
 
-def falls_after_ready(end: EndTimeline, port: PortObserved) -> tuple[str, ...]:
-    """One text for each source that saw something fall after the first transfer."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Falls:
+    """Texts of what fell where nothing should. `explained`: what a run did to the NIC ports of the link took it down."""
+
+    broken: tuple[str, ...] = ()
+    explained: tuple[str, ...] = ()
+
+
+def falls_after_ready(end: EndTimeline, port: PortObserved, actions: Sequence[HostAction]) -> Falls:
+    """What fell after the first transfer: one text for each source that saw it."""
     ready = end.instant(InstantName.READY)
     if ready.knowledge is not Knowledge.SEEN:
-        return ()
-    texts = []
+        return Falls()
+    found = []
     for name in _UPS:
         for source, changes in _by_source(change for change in port.changes if change.name is name):
             falls = [change for change in changes if not change.up and change.earliest_ns > ready.latest_ns]
-            if falls:
+
+            def words(falls: Sequence[Change], name: InstantName = name, source: str = source) -> str:
                 after_ms = (falls[0].instant(name).at_ns - ready.at_ns) / _NS_IN_MS
-                texts.append(
-                    f"{end.end}: {name} fell again {after_ms:.3f} ms after ready ({source}, {len(falls)} times)"
-                )
-    return tuple(texts)
+                return f"{end.end}: {name} fell again {after_ms:.3f} ms after ready ({source}, {len(falls)} times)"
+
+            found.append(_told(falls, end.link, actions, words))
+    return Falls(
+        broken=tuple(text for one in found for text in one.broken),
+        explained=tuple(text for one in found for text in one.explained),
+    )
 
 
-def first_fall(port: PortObserved, *, since_ns: int) -> Change | None:
-    """The first thing that went down after `since_ns`, for links that should have kept everything."""
+def falls_of_kept(link: Link, port: PortObserved, *, since_ns: int, actions: Sequence[HostAction]) -> Falls:
+    """The first thing that fell after `since_ns` on a link that should have kept everything."""
     falls = [change for change in port.changes if not change.up and change.earliest_ns >= since_ns]
-    return falls[0] if falls else None
+    return _told(
+        falls, link, actions, lambda falls: f"{port.id}: kept link {link} lost its {falls[0].name} ({falls[0].source})"
+    )
+
+
+def _told(
+    falls: Iterable[Change], link: Link, actions: Sequence[HostAction], words: Callable[[Sequence[Change]], str]
+) -> Falls:
+    broken: list[Change] = []
+    planned: list[Change] = []
+    causes: list[HostAction] = []
+    for fall in falls:
+        cause = taken_down_by(actions, link, earliest_ns=fall.earliest_ns, latest_ns=fall.latest_ns)
+        if cause is None:
+            broken.append(fall)
+        else:
+            planned.append(fall)
+            causes.append(cause)
+    return Falls(
+        broken=(words(broken),) if broken else (),
+        explained=(f"{words(planned)}: {causes[0].port} was set, {causes[0].words}",) if planned else (),
+    )
 
 
 def _observations(changes: list[Change]) -> Iterable[Instant]:

@@ -1,7 +1,7 @@
 """A timeline: all instants of one reconfiguration by subject, rolled up to links, with what broke the order."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from hwd.model.instant import Instant, InstantName, Knowledge
@@ -84,7 +84,11 @@ class LinkTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """One reconfiguration. `breaches` are texts: an order that must hold and does not, a kept link that went dark."""
+    """One reconfiguration. `breaches` are texts: an order that must hold and does not, a kept link that went dark. `explained` are texts too: what
+    would be a breach, had not a run set the NIC port that fell, or its peer.
+
+    `sweep`: what its run swept, with the values in force. `settings`: what runs had set of the NIC ports at its ends, by port.
+    """
 
     reconfiguration: str
     run: str | None
@@ -93,6 +97,9 @@ class Timeline:
     ends: tuple[EndTimeline, ...]
     links: tuple[LinkTimeline, ...]
     breaches: tuple[str, ...]
+    explained: tuple[str, ...] = ()
+    sweep: Mapping[str, Json] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
 
     def ends_of(self, link: Link) -> tuple[EndTimeline, ...]:
         return tuple(end for end in self.ends if end.link == link)
@@ -103,6 +110,8 @@ class Timeline:
             "reconfiguration": self.reconfiguration,
             "run": self.run,
             "what": self.what,
+            "sweep": dict(self.sweep),
+            "settings": {port: dict(values) for port, values in self.settings.items()},
             "commands": [
                 {
                     "switch": command.switch,
@@ -131,11 +140,12 @@ class Timeline:
                 for link in self.links
             ],
             "breaches": list(self.breaches),
+            "explained": list(self.explained),
         }
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Raises KeyError or ValueError on what `to_data` did not make."""
+        """Raises KeyError or ValueError on what `to_data` did not make; older records know of no sweep and no settings."""
         return cls(
             reconfiguration=data["reconfiguration"],
             run=data["run"],
@@ -169,6 +179,9 @@ class Timeline:
                 for link in data["links"]
             ),
             breaches=tuple(data["breaches"]),
+            explained=tuple(data.get("explained", ())),
+            sweep=data.get("sweep", {}),
+            settings=data.get("settings", {}),
         )
 
 

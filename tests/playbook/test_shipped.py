@@ -124,6 +124,13 @@ def test_opus_timeline_is_slower_with_autonegotiation_and_puts_it_back(show: Sho
     assert 5 < statistics.median(on_s) < 7  # Opus, figure 9
     assert 2.5 < statistics.median(off_s) < 4
     assert len(told(documents, "run.host", action="autoneg")) == 2 * 16
+    assert [one["sweep"] for one in timelines] == [{"negotiates": "on"}] * 3 + [{"negotiates": "off"}] * 3
+    assert [{setting["autoneg"] for setting in one["settings"].values()} for one in timelines] == [{True}] * 3 + [
+        {False}
+    ] * 3
+    assert all(len(one["settings"]) == 16 for one in timelines)
+    assert [one["breaches"] for one in timelines] == [[]] * 6
+    assert timelines[3]["explained"], "links that stayed went down with the NICs that the run set"
     back = told(documents, "run.host", action="put-back")
     assert {one["port"] for one in back} == {f"h{host}.eth{port}" for host in range(4) for port in range(4)}
 

@@ -8,6 +8,7 @@ import pytest
 
 from hwd.model.instant import Origin
 from hwd.timeline import Timeline, build_timeline
+from hwd.timeline.host_action import HostAction
 
 START_NS = 1_000_000_000_000
 MS = 1_000_000
@@ -30,6 +31,9 @@ class Story:
     events: list[dict[str, Any]] = field(default_factory=list)
     settled: dict[str, dict[str, Any]] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
+    actions: list[HostAction] = field(default_factory=list)
+    sweep: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def command(self, switch: str, at_ms: float, answered_ms: float | None) -> None:
         self.commanded.append(
@@ -70,6 +74,10 @@ class Story:
                 "data": data,
             }
         )
+
+    def act(self, port: str, *, from_ms: float, to_ms: float) -> None:
+        data = {"port": port, "action": "autoneg", "seconds": (to_ms - from_ms) / 1000}
+        self.actions.append(HostAction.of(data, at_ns=START_NS + round(to_ms * MS)))
 
     def usual(self, end: str, late_ms: float = 0) -> None:
         """A NIC as the Opus testbed has it."""
@@ -115,11 +123,14 @@ class Story:
                 "what": "pairs",
                 "links": self.links,
                 "moves": self.moves,
+                "sweep": self.sweep,
+                "settings": self.settings,
             },
             commanded=self.commanded,
             events=self.events,
             sampled=self.settled,
             switch_origins=self.origins,
+            actions=self.actions,
             dwells_s={LINK: 12.5},
         )
 

@@ -207,6 +207,59 @@ def test_kept_link_that_went_dark_is_a_breach(story: Story) -> None:
     assert timeline.ends_of(timeline.links[1].link)[0].instant(InstantName.DARK).knowledge is Knowledge.SEEN
 
 
+def test_kept_link_that_a_run_took_down_itself_is_no_breach_and_is_told(story: Story) -> None:
+    """The peer's NIC was set; its firmware took a second, and our carrier went with it."""
+    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": ["ocs1:5A-6B"]})
+    story.event("h2.eth0", "carrier", 300, source="netlink", carrier=False)
+    assert len(story.tell().breaches) == 1
+    story.act("h3.eth0", from_ms=-200, to_ms=800)
+    timeline = story.tell()
+    assert timeline.breaches == ()
+    assert timeline.explained == (
+        "h2.eth0: kept link h2.eth0<->h3.eth0 lost its carrier (netlink): h3.eth0 was set, autoneg",
+    )
+    assert Timeline.from_data(timeline.to_data()) == timeline
+
+
+@pytest.mark.parametrize(
+    ("port", "from_ms", "to_ms"), [("h1.eth0", 0, 800), ("h3.eth0", -5000, -4000), ("h3.eth0", 301, 800)]
+)
+def test_what_was_done_elsewhere_or_long_before_or_later_explains_nothing(
+    story: Story, port: str, from_ms: float, to_ms: float
+) -> None:
+    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": ["ocs1:5A-6B"]})
+    story.event("h2.eth0", "carrier", 300, source="netlink", carrier=False)
+    story.act(port, from_ms=from_ms, to_ms=to_ms)
+    timeline = story.tell()
+    assert (len(timeline.breaches), timeline.explained) == (1, ())
+
+
+def test_fall_that_nobody_planned_is_a_breach_beside_one_that_a_run_made(story: Story) -> None:
+    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": ["ocs1:5A-6B"]})
+    for at_ms in (300, 9000):
+        story.event("h2.eth0", "carrier", at_ms, source="netlink", carrier=False)
+    story.act("h2.eth0", from_ms=290, to_ms=310)
+    timeline = story.tell()
+    assert (len(timeline.breaches), len(timeline.explained)) == (1, 1)
+
+
+def test_fall_after_ready_that_a_run_made_is_no_breach(story: Story) -> None:
+    story.event("h0.eth0", "carrier", 7000, source="netlink", carrier=False)
+    assert len(story.tell().breaches) == 1
+    story.act("h0.eth0", from_ms=6990, to_ms=7100)
+    timeline = story.tell()
+    assert timeline.breaches == ()
+    assert timeline.explained[0].startswith("h0.eth0: carrier fell again")
+
+
+def test_what_is_swept_and_set_stands_in_the_timeline(story: Story) -> None:
+    story.sweep = {"negotiates": "off"}
+    story.settings = {"h0.eth0": {"autoneg": False}}
+    timeline = story.tell()
+    assert (timeline.sweep, timeline.settings) == ({"negotiates": "off"}, {"h0.eth0": {"autoneg": False}})
+    assert Timeline.from_data(timeline.to_data()) == timeline
+
+
 def test_wrong_peer_is_why_ready_is_unknown(story: Story) -> None:
     story.without("h0.eth0", "ready")
     story.event("h0.eth0", "wrong-peer", 6200, reconfiguration="r1", expected="h1.eth0", found="h3.eth0")
