@@ -60,11 +60,15 @@ class _Teller:
                 self._bar.step(data)
             case "run.step":
                 self._step(data)
-            case "run.note" if self._bar is not None:  # elsewhere the line of its step has it
+            case "run.note" if self._bar is not None:
                 self._bar.say(str(data["text"]))
+            case "run.note":
+                self._output.note(str(data["text"]))
 
     def _step(self, step: dict[str, Any]) -> None:
         words = f"step {step['step']} of {step['total']}: {step['what']}"
+        if step["state"] == "started" and step["what"].startswith("note "):
+            return  # it is said when it is written
         if step["state"] == "started":
             expected = f", about {seconds(step['expected_s'])} to go" if step["expected_s"] else ""
             self._output.note(f"{words}{expected}")
