@@ -232,9 +232,10 @@ def kick_lease(lease: str) -> Call[HeldLease]:
 # --- faults
 
 
-def fault(fault: Fault) -> Call[None]:
-    """Tell a twin to misbehave; {"fault": "clear"} ends all faults. Raises RefusedError where the subject is no twin."""
-    return Call(method="POST", path="/api/v1/faults", body=fault, read=lambda data: None)
+def fault(fault: Fault, *, lease: str | None = None) -> Call[None]:
+    """Tell a twin to misbehave, under a lease; {"fault": "clear"} ends all faults. Raises RefusedError where the subject is no twin, or others lease it."""
+    body = {**fault, "lease": lease}
+    return Call(method="POST", path="/api/v1/faults", body=body, read=lambda data: None)
 
 
 # --- inside

@@ -100,12 +100,7 @@ class Leases:
         """
         wanted = frozenset(ports)
         covered = self.get(lease).ports if lease is not None else frozenset[str]()
-        for other in self.all():
-            if other.id != lease and (taken := sorted(wanted & other.ports)):
-                left_s = (other.expires_wall_ns - self._clock.wall_ns()) / 1e9
-                raise RefusedError(
-                    f"{', '.join(taken)}: leased to {other.holder} ({other.id}) for another {left_s:.0f} s. Wait, ask {other.holder} to release it, or act under it with --lease {other.id} if it is yours"
-                )
+        self.check_leased(wanted, lease=lease)
         for hold in self._holds.values():
             if hold.held_for is HeldFor.SETTINGS:
                 taken = [] if hold.run == run else sorted((wanted & hold.ports) - covered)
@@ -113,6 +108,18 @@ class Leases:
                 taken = sorted(wanted & hold.ports)
             if taken:
                 raise RefusedError(hold.words(taken))
+
+    def check_leased(self, ports: Iterable[str], *, lease: str | None) -> None:
+        """Raises RefusedError naming every port of `ports` that someone else leases."""
+        wanted = frozenset(ports)
+        if lease is not None:
+            self.get(lease)
+        for other in self.all():
+            if other.id != lease and (taken := sorted(wanted & other.ports)):
+                left_s = (other.expires_wall_ns - self._clock.wall_ns()) / 1e9
+                raise RefusedError(
+                    f"{', '.join(taken)}: leased to {other.holder} ({other.id}) for another {left_s:.0f} s. Wait, ask {other.holder} to release it, or act under it with --lease {other.id} if it is yours"
+                )
 
     def why_not(
         self, ports: Iterable[str], *, run: str, held_for: Collection[HeldFor] = frozenset(HeldFor)

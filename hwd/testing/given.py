@@ -1,6 +1,6 @@
 """The smaller fixtures: circuits, faults, and what was measured."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Never
 
 from hwd.client.answers import Applied
@@ -8,7 +8,9 @@ from hwd.client.timelines import MeasuredTimeline, StageSeconds, Timelines
 from hwd.testing.lab import READY_WITHIN_S, Lab
 from hwd.timeline import StageName
 from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.kit.errors import ConfigError, HwdError, RefusedError
+
+SUBJECTS = ("switch", "port", "host")
 
 
 class Circuit:
@@ -28,7 +30,7 @@ class Circuit:
 
 
 class Fault:
-    """Tells twins to misbehave for one test; at its end all is well again.
+    """Tells twins to misbehave for one test; at its end they are well again.
 
     fault("slow", switch="ocs1", seconds=0.5)
     fault("unplug", port="h0.eth0")
@@ -36,23 +38,37 @@ class Fault:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self._set = False
+        self._touched: list[Mapping[str, Json]] = []
 
     def __call__(self, name: str, **fields: Json) -> None:
-        """Skips the test where the subject is no twin."""
+        """Acts under the test's lease. Skips the test on glass where the subject is no twin, or is leased to others."""
+        subject = {key: value for key, value in fields.items() if key in SUBJECTS}
+        if new := subject not in self._touched:
+            self._touched.append(subject)  # before it is asked: an answer that is lost says nothing of the twin
         try:
-            self._lab.client.fault({**fields, "fault": name})
-        except RefusedError as error:
-            if not self._lab.glass:
+            self._tell({**fields, "fault": name})
+        except (RefusedError, ConfigError) as error:  # it was not done
+            if new:
+                self._touched.remove(subject)
+            if not (self._lab.glass and isinstance(error, RefusedError)):
                 raise
             _skip(str(error))
-        self._set = True
 
     def clear(self) -> None:
-        """End all faults; safe to call any number of times."""
-        if self._set:
-            self._lab.client.fault({"fault": "clear"})
-            self._set = False
+        """End all faults of what was told to misbehave here, and of nothing else; safe to call any number of times."""
+        failed: list[HwdError] = []
+        for subject in list(self._touched):
+            try:
+                self._tell({**subject, "fault": "clear"})
+            except HwdError as error:  # the others are cleared all the same
+                failed.append(error)
+            else:
+                self._touched.remove(subject)
+        if failed:
+            raise failed[0]
+
+    def _tell(self, fault: Mapping[str, Json]) -> None:
+        self._lab.client.fault(fault, lease=self._lab.lease.id if self._lab.is_leased() else None)
 
 
 class TimelinesOfTest:

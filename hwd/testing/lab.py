@@ -115,9 +115,13 @@ class Lab:
     def close(self) -> None:
         self.client.close()
 
+    def is_leased(self) -> bool:
+        """Whether the test's lease is in force."""
+        return any(lease.id == self.lease.id for lease in self.client.leases())
+
     def end(self) -> None:
         """Put the crossconnects back that the lease covers, and give the lease back."""
-        if all(lease.id != self.lease.id for lease in self.client.leases()):
+        if not self.is_leased():
             raise RefusedError(
                 f"lease {self.lease.id}: not in force at the end of the test, so that its crossconnects were not put back. It ends after {self._for_s:g} s, or was taken away; @pytest.mark.hwd_lease(for_s=3600) asks for a longer one"
             )
@@ -155,16 +159,20 @@ class Lab:
     def _put_back(self, switches: Iterable[SwitchStatus]) -> None:
         for switch in switches:
             if (wanted := self._as_before(switch)) is not None:
-                self.client.apply(what=wanted, mode="overwrite", lease=self.lease.id)
+                self.client.apply(what=wanted, lease=self.lease.id)
 
     def _as_before(self, switch: SwitchStatus) -> str | None:
-        """What to apply, so that ours are as before and those of others stay; None where all is so."""
-        now, before = set(switch.crossconnects), set(self._before[switch.name])
-        ours = {one for one in now | before if self._is_ours(switch.name, one)}
-        wanted = (now - ours) | (before & ours)
-        if wanted == now:
+        """What to apply, so that ours are as before, and nothing is said of those of others; None where all is so."""
+        now, before = (
+            {one for one in some if self._is_ours(switch.name, one)}
+            for some in (switch.crossconnects, self._before[switch.name])
+        )
+        if now == before:
             return None
-        return f"{switch.name}:{','.join(sorted(wanted))}" if wanted else f"{switch.name}:none"
+        used = {end for one in before for end in one.split("-")}
+        freed = {end for one in now - before if used.isdisjoint(one.split("-")) for end in one.split("-")[:1]}
+        wanted = sorted(before - now) + sorted(f"{end}-none" for end in freed)
+        return f"{switch.name}:{','.join(wanted)}"
 
     def _is_ours(self, switch: str, crossconnect: str) -> bool:
         ports = [f"{switch}.{end.rstrip('AB')}" for end in crossconnect.split("-")]

@@ -19,7 +19,7 @@ from hwd.config.topology import load_topology_text
 from hwd.config.wanted import Wanted, is_file
 from hwd.reconfigure.planner import Request
 from hwd.telemetry import Exposition
-from hwd.web.bodies import ByBody, LeaseBody, PlanBody, ReconfigurationBody, RenewBody, RunBody
+from hwd.web.bodies import ByBody, FaultBody, LeaseBody, PlanBody, ReconfigurationBody, RenewBody, RunBody
 from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
@@ -210,9 +210,9 @@ def _faults(service: Service) -> APIRouter:
     router = APIRouter(tags=["faults"])
 
     @router.post("/faults")
-    async def fault(body: dict[str, Any]) -> Data:
-        """Tell a twin to misbehave: `{"switch": "ocs1", "fault": "slow", "seconds": 0.5}`; `{"fault": "clear"}` ends all. Refused for what is no twin."""
-        return await service.fault(body)
+    async def fault(body: FaultBody) -> Data:
+        """Tell a twin to misbehave: `{"switch": "ocs1", "fault": "slow", "seconds": 0.5}`; `{"fault": "clear"}` ends all. Refused for what is no twin, and for what others lease."""
+        return await service.fault(body.model_extra or {}, lease=body.lease)
 
     return router
 

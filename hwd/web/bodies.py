@@ -62,3 +62,11 @@ class LeaseBody(Body):
 
 class RenewBody(Body):
     for_s: float
+
+
+class FaultBody(Body):
+    """A fault of a twin, as `hwd.model.fault` has them, and the lease that the caller acts under."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    lease: str | None = None

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from hwd.bus.gateway import Gateway
 from hwd.bus.host import HostView
 from hwd.bus.settings import HostSettings
+from hwd.config.claims import harmed
 from hwd.config.wanted import Wanted
 from hwd.fabric.claims import all_ports
 from hwd.model.fault import parse_fault
@@ -185,9 +186,11 @@ class Service:
         await self._leases.release(id, why="kicked" if kick else "released")
         return self._lease(lease)
 
-    async def fault(self, data: Mapping[str, Json]) -> dict[str, Json]:
-        """Tell a twin to misbehave, or to behave again; returns {done}."""
-        await self._faults.set(parse_fault(data))
+    async def fault(self, data: Mapping[str, Json], *, lease: str | None = None) -> dict[str, Json]:
+        """Tell a twin to misbehave, or to behave again; returns {done}. Raises RefusedError where another lease than `lease` has ports of the subject."""
+        fault = parse_fault(data)
+        self._leases.check_leased(harmed(fault, all_ports(self.testbed)), lease=lease)
+        await self._faults.set(fault)
         return {"done": True}
 
     # --- runs: see `Runs`

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from hwd.client import Client
+from hwd.config.places import rack_of
 from hwd.report.export import read_jsonl
 from hwd.testing.running import RunningLab
+from hwd.twin.control import ask_present
 from hwd_drivers.kit.errors import RefusedError
 
 Session = Callable[..., pytest.RunResult]
@@ -103,6 +106,79 @@ def test_a_lease_of_a_part_leaves_the_rest_to_others(session: Session, client: C
         client.apply(what="ocs1:none", lease=other.id)
     finally:
         client.release_lease(other.id)
+
+
+def test_what_is_put_back_leaves_a_reconfiguration_of_others_open(session: Session, client: Client) -> None:
+    client.apply(what="ocs1:2A-4B,4A-2B")
+    other = client.take_lease(holder="other", ports=["ocs1.5", "ocs1.6"], for_s=60)
+    try:
+        result = session(f"""
+            import pytest
+
+            @pytest.mark.hwd_lease("ocs1.1", "ocs1.2", "ocs1.3", "ocs1.4", "h0.eth0", "h0.eth1", "h1.eth0", "h1.eth1")
+            def test_part(lab):
+                lab.client.apply(what="ocs1:5A-6B", lease="{other.id}", confirm_within_s=60)
+                lab.apply("ocs1:1A-3B,2A-1B", ready_within_s=None)
+        """)
+        result.assert_outcomes(passed=1)
+        assert set(client.switches()[0].crossconnects) == {"2A-4B", "4A-2B", "5A-6B"}
+        assert [one.state for one in client.reconfigurations()] == ["awaiting-confirm"]
+        client.roll_back()
+        client.apply(what="ocs1:none", lease=other.id)
+    finally:
+        client.release_lease(other.id)
+
+
+def present(running: RunningLab) -> list[str]:
+    """The faults that are set in the rack."""
+    rack = rack_of("pytest", running.environment)
+    assert rack is not None
+    return [str(fault) for fault in ask_present(Path(rack.control))]
+
+
+def test_faults_of_others_stay_and_nobody_else_ends_them(
+    session: Session, client: Client, hwd_running: RunningLab
+) -> None:
+    other = client.take_lease(holder="other", ports=["h1.eth1"], for_s=60)
+    try:
+        client.fault({"port": "h1.eth1", "fault": "weak", "loss_db": 1}, lease=other.id)
+        result = session(r"""
+            import pytest
+            from hwd_drivers.kit.errors import RefusedError
+
+            @pytest.mark.hwd_lease("ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0")
+            def test_part(fault, lab):
+                fault("weak", port="h0.eth0", loss_db=2)
+                for one in ({"fault": "clear"}, {"fault": "clear", "port": "h1.eth1"}, {"fault": "clear", "host": "h1"}):
+                    with pytest.raises(RefusedError, match=r"h1\.eth1: leased to other"):
+                        lab.client.fault(one, lease=lab.lease.id)
+        """)
+        result.assert_outcomes(passed=1)
+        assert present(hwd_running) == ["h1.eth1 weak loss_db=1.0"]
+        client.fault({"fault": "clear"}, lease=other.id)
+        assert present(hwd_running) == []
+    finally:
+        client.release_lease(other.id)
+
+
+@pytest.mark.slow
+def test_a_fault_whose_answer_was_lost_is_cleared_all_the_same(session: Session, hwd_running: RunningLab) -> None:
+    rack = rack_of("pytest", hwd_running.environment)
+    assert rack is not None
+    result = session(f"""
+        import os, pytest, signal
+        from hwd_drivers.kit.errors import LinkError
+
+        def test_it(fault):
+            os.kill({rack.pid}, signal.SIGSTOP)
+            try:
+                with pytest.raises(LinkError):
+                    fault("weak", port="h0.eth0", loss_db=2)
+            finally:
+                os.kill({rack.pid}, signal.SIGCONT)
+    """)
+    result.assert_outcomes(passed=1)
+    assert present(hwd_running) == []
 
 
 def test_ports_of_somebody_else_fail_a_test_with_his_name(session: Session, client: Client) -> None:
