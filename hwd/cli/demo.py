@@ -17,6 +17,7 @@ from typing import Any
 from hwd.cli.output import Output
 from hwd.cli.recorded import recorded, run_reports
 from hwd.client import Client
+from hwd.client.following import state_in
 from hwd.config.places import daemon_of, rack_of, records_path
 from hwd.config.shipped import shipped
 from hwd.report import RunReport, html, stage_table, stage_text, waterfall
@@ -124,15 +125,15 @@ async def _virtual(folder: Path, output: Output) -> str:
 
 
 def _follow(hwd: Client, started: dict[str, Any], output: Output) -> None:
+    run = started["run"]
     with hwd.events(after=started["after"], kinds=["run."]) as events:
         for event in events:
-            data = event.document.data if event.document is not None else {}
-            if data.get("run") != started["run"]:
-                continue
-            if event.document is not None and event.document.kind == "run.ended":
-                output.note(f"demo: run {data['outcome']}{': ' if data['why'] else ''}{data['why']}")
+            status = hwd.run_state(run) if event.document is None else state_in(event, run)
+            if status is not None and status.state.ended:
+                output.note(f"demo: run {status.state}{': ' if status.why else ''}{status.why}")
                 return
-            if data.get("state") == "started":
+            data = event.document.data if event.document is not None else {}
+            if data.get("run") == run and data.get("state") == "started":
                 output.note(f"demo: step {data['step']} of {data['total']}: {data['what']}")
 
 

@@ -48,6 +48,7 @@ def run_(
     """
     from hwd.cli.following import follow
     from hwd.client import Client
+    from hwd.client.problem import exit_status_of
 
     output = Output(json=json)
     parameters = _parameters(define or [])
@@ -61,12 +62,14 @@ def run_(
             output.data(started)
             return
         end = follow(hwd, output, started)
-    why = f": {end['why']}" if end["why"] else ""
-    output.say(f"run {end['run']} {coloured(end['outcome'])}{why}")
-    output.say(f"switches: {end['safe_state']}. See: hwd show {end['run']}")
-    output.data(end)
-    status = 130 if end["outcome"] == "aborted" else 0 if end["outcome"] == "succeeded" else end.get("exit_status") or 1
-    raise typer.Exit(status)
+    why = f": {end.why}" if end.why else ""
+    output.say(f"run {end.run} {coloured(end.state)}{why}")
+    output.say(f"switches: {end.safe_state}. See: hwd show {end.run}")
+    status = exit_status_of(end.fault_class) if end.fault_class is not None else None
+    output.data(
+        {"run": end.run, "outcome": end.state, "why": end.why, "safe_state": end.safe_state, "exit_status": status}
+    )
+    raise typer.Exit({"succeeded": 0, "aborted": 130}.get(end.state, status or 1))
 
 
 def abort(run: RunId, url: Url = None, json: Json = False) -> None:

@@ -10,10 +10,13 @@ from hwd.cli.standing import standing
 if TYPE_CHECKING:
     from hwd.cli.progress import Progress
     from hwd.client import Client
+    from hwd.model.run import RunStatus
 
 
-def follow(hwd: "Client", output: Output, started: dict[str, Any]) -> dict[str, Any]:
-    """The data of its `run.ended`. `started` is what starting it answered."""
+def follow(hwd: "Client", output: Output, started: dict[str, Any]) -> "RunStatus":
+    """How it ended, when its record says so. `started` is what starting it answered."""
+    from hwd.client.following import state_in
+
     after, run = started["after"], started["run"]
     with _bar(output, started["steps"]) as bar:
         teller = _Teller(output, bar)
@@ -22,12 +25,13 @@ def follow(hwd: "Client", output: Output, started: dict[str, Any]) -> dict[str, 
                 with hwd.events(after=after, kinds=["run."], say=output.note) as events:
                     for event in events:
                         after = event.id
-                        if event.document is None or event.document.data.get("run") != run:
-                            continue
-                        data = dict(event.document.data)
-                        if event.document.kind == "run.ended":
-                            return data
-                        teller.tell(event.document.kind, data)
+                        document = event.document
+                        # its end may be among events that were missed
+                        status = hwd.run_state(run) if document is None else state_in(event, run)
+                        if status is not None and status.state.ended:
+                            return status
+                        if document is not None and document.data.get("run") == run:
+                            teller.tell(document.kind, dict(document.data))
             except KeyboardInterrupt:
                 if bar is None or bar.ask(f"\nAbort run {run} and leave the switches in a safe state?"):
                     output.note(f"aborting run {run}")

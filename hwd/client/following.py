@@ -18,9 +18,7 @@ class Following:
 
     def told_by(self, event: Event) -> RunStatus | None:
         """What an event tells of this run; None where it is about another one."""
-        if event.document is None or event.document.data.get("run") != self.status.run:
-            return None
-        return RunStatus.from_data(event.document.data)
+        return state_in(event, self.status.run)
 
     def take(self, status: RunStatus | None) -> bool:
         """Whether it is news."""
@@ -28,3 +26,11 @@ class Following:
             return False
         self.status = status
         return True
+
+
+def state_in(event: Event, run: str) -> RunStatus | None:
+    """The state of a run that an event tells; None where it tells of something else. Where `event.document` is None, it has to be asked for."""
+    document = event.document
+    if document is None or document.kind not in KINDS or document.data.get("run") != run:
+        return None
+    return RunStatus.from_data(document.data)

@@ -67,6 +67,11 @@ def error_of(data: dict[str, Any]) -> HwdError:
     return kind(detail)
 
 
+def exit_status_of(title: str) -> int:
+    """With which a command ends that was stopped by an error of this title; 1 for one that we do not know."""
+    return _BY_TITLE.get(title, FailedError).exit_status
+
+
 def _document(response: httpx.Response) -> dict[str, Any] | None:
     if "json" not in response.headers.get("content-type", ""):
         return None

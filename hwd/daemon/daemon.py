@@ -173,6 +173,7 @@ class Daemon:
             clock=self._clock,
             ids=self._ids,
             sink=self._sink,
+            announce=self._sink.without(self._recorder),
         )
         board = self._runs.board
         self._topics = RunTopics(

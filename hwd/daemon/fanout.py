@@ -18,10 +18,25 @@ class Fanout:
     def add(self, sink: Sink) -> None:
         self._sinks.append(sink)
 
+    def without(self, one: Sink) -> Sink:
+        """A sink that hands documents to all but one, which has them already."""
+
+        def tell(document: Document) -> None:
+            kinds.check(document)
+            for sink in self._sinks:
+                if sink is not one:
+                    _hand(document, sink)
+
+        return tell
+
     def __call__(self, document: Document) -> None:
         kinds.check(document)
         for sink in self._sinks:
-            try:
-                sink(document)
-            except Exception:  # the supervisor of sinks: metrics must not stop the records
-                log.exception("a sink failed on %s", document.kind)
+            _hand(document, sink)
+
+
+def _hand(document: Document, sink: Sink) -> None:
+    try:
+        sink(document)
+    except Exception:  # the supervisor of sinks: metrics must not stop the records
+        log.exception("a sink failed on %s", document.kind)

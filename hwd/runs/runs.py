@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from hwd.config.playbook import Playbook, load_playbook_text
 from hwd.model.hold import Hold
 from hwd.model.run import RunState, RunStatus
-from hwd.playbook.runner import Runner, SafeState
+from hwd.playbook.runner import RunEnd, Runner, SafeState
 from hwd.records.finish import to_its_end
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
@@ -21,9 +21,9 @@ from hwd.records.run import QueuedRun, Run, RunOutcome
 from hwd.runs.about import About
 from hwd.runs.board import ENDED_KEPT, Board
 from hwd.runs.effects import TwinFaults
-from hwd.runs.going import to_end
+from hwd.runs.going import keep_end, to_end
 from hwd.runs.queue import Queue
-from hwd.runs.status import ended_status, status_of
+from hwd.runs.status import ended_data, ended_status, status_of
 from hwd.runs.waiting import Waiting
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
@@ -64,6 +64,7 @@ class Runs:
         clock: Clock,
         ids: Ids,
         sink: Sink,
+        announce: Sink,
     ) -> None:
         self._about = about
         self._make_runner = make_runner
@@ -74,6 +75,7 @@ class Runs:
         self._clock = clock
         self._ids = ids
         self._sink = sink
+        self._announce = announce
         self.board = Board(
             run_of=run_of, paused_by=self._paused_by, tell=lambda status: self._tell("run.state", **status.to_data())
         )
@@ -89,10 +91,12 @@ class Runs:
 
     async def open(self) -> None:
         """Close what a crash left open, and take up the queue of earlier lives of the daemon."""
-        crashed = await self._records.close_crashed(self._clock.wall_ns())
+        crashed = await self._recorder.close_crashed(self._clock.wall_ns())
         known = {run.id for run in crashed}
         ended = [run for run in await self._records.runs(limit=ENDED_KEPT) if run.id not in known]
         self.board.load([await self._status_of(run) for run in reversed(ended)])
+        for status in self.board.kept:  # whoever followed it when the daemon died may not know of its end
+            self._announce(self._document("run.state", **status.to_data()))
         for run in crashed:
             safe = SafeState.UNKNOWN
             self._tell("run.ended", run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=safe)
@@ -270,7 +274,10 @@ class Runs:
         except HwdError as error:
             why = f"{error.title}: {error}"
             record = self._about.never_begun(queued, RunOutcome.FAILED, why)
-            await self._records.start_run(record)
+            try:
+                await self._records.start_run(record)
+            except HwdError as cause:
+                log.error("run %s: stays in the queue of the records until the next start: %s", queued.id, cause)
             self._tell("run.ended", run=queued.id, outcome=RunOutcome.FAILED, why=why, safe_state=record.safe_state)
             self.board.put(dataclasses.replace(status_of(record, None), fault_class=error.title))
             log.error("run %s: was in the queue, and cannot be run: %s", queued.id, why)
@@ -327,26 +334,20 @@ class Runs:
         runner = waiting.runner
         end = await to_end(runner, self._recorder)
         del self._active[runner.id]  # its ports are free
-        self._tell(
-            "run.ended",
-            run=runner.id,
-            outcome=end.outcome,
-            why=end.why,
-            safe_state=end.safe_state,
-            exit_status=end.fault.exit_status if end.fault else None,
-        )
         ended_ns = self._clock.wall_ns()
-        by = self._aborted_by.pop(runner.id, DAEMON_END) if end.outcome is RunOutcome.ABORTED else None
-        self.board.put(ended_status(self._of(runner.id), end, by=by, ended_wall_ns=ended_ns))
+        status, aborted_by = self._of(runner.id), self._aborted_by.pop(runner.id, DAEMON_END)
+
+        def last(end: RunEnd) -> tuple[Document, ...]:
+            by = aborted_by if end.outcome is RunOutcome.ABORTED else None
+            now = ended_status(status, end, by=by, ended_wall_ns=ended_ns)
+            return self._document("run.ended", **ended_data(runner.id, end)), self._document(
+                "run.state", **now.to_data()
+            )
+
+        ended, state = await keep_end(runner.id, end, last, ended_wall_ns=ended_ns, recorder=self._recorder)
+        self._announce(ended)
+        self.board.put(RunStatus.from_data(state.data), tell=lambda _: self._announce(state))
         self._changed.set()
-        try:
-            await self._recorder.end_run(
-                runner.id, outcome=end.outcome, why=end.why, safe_state=end.safe_state, ended_wall_ns=ended_ns
-            )
-        except HwdError as error:
-            log.error(
-                "run %s: ended as %s, but the records could not take all of it: %s", runner.id, end.outcome, error
-            )
         del self._tasks[runner.id]
         self._set_ended(runner.id)
 
@@ -394,4 +395,7 @@ class Runs:
             raise RefusedError(ENDING)
 
     def _tell(self, kind: str, **data: Json) -> None:
-        self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
+        self._sink(self._document(kind, **data))
+
+    def _document(self, kind: str, **data: Json) -> Document:
+        return Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data)

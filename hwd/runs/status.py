@@ -5,7 +5,7 @@ import dataclasses
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.runner import RunEnd, SafeState
 from hwd.records.run import Run
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.documents import Document, Json
 
 
 def status_of(run: Run, last: Document | None) -> RunStatus:
@@ -43,3 +43,14 @@ def ended_status(status: RunStatus, end: RunEnd, *, by: str | None, ended_wall_n
         ended_wall_ns=ended_wall_ns,
         expected_s=None,
     )
+
+
+def ended_data(run: str, end: RunEnd) -> dict[str, Json]:
+    """The data of `run.ended`."""
+    return {
+        "run": run,
+        "outcome": end.outcome,
+        "why": end.why,
+        "safe_state": end.safe_state,
+        "exit_status": end.fault.exit_status if end.fault else None,
+    }

@@ -363,3 +363,14 @@ def test_run_does_not_begin_a_fault_where_one_of_another_run_stays(in_lab: InLab
         assert slow_s(lab) == [0.0, 0.0]
 
     in_lab(test)
+
+
+def test_end_of_a_run_is_told_again_by_the_next_daemon(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        end = await lab.ended(await lab.start("note: one"))
+        told = len(lab.told("run.state"))
+        await lab.next_life()
+        await lab.world.settled()
+        assert lab.told("run.state")[told:] == [end], "who followed it may not have heard of its end"
+
+    in_lab(test)
