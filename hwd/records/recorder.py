@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hwd.records.finish import to_its_end
 from hwd.records.records import Entry, Records, decoded, entry
-from hwd.records.run import RunOutcome
+from hwd.records.run import Run, RunOutcome
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import BugError, FailedError, HwdError
 
@@ -139,6 +139,19 @@ class RecordingSink:
             failures = await self._write_ends()
         if (failure := failure or failures.get(id)) is not None:
             raise failure
+
+    async def close_crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
+        """At a start: end every run that the daemon died under, and return them so. What cannot be written now is written when the database can be."""
+        crashed = await self._records.crashed(now_wall_ns)
+        for run in crashed:
+            assert run.outcome is not None
+            assert run.ended_wall_ns is not None
+            self._ends[run.id] = _End(
+                outcome=run.outcome, why=run.why, ended_wall_ns=run.ended_wall_ns, safe_state=run.safe_state
+            )
+        async with self._flushing:
+            await self._write_ends()
+        return crashed
 
     async def documents(self, run: str) -> AsyncGenerator[Document, None]:
         """All of a run, oldest first, read page by page; while the database cannot be written, those too that wait for it."""

@@ -1,5 +1,6 @@
 """Records: runs, documents, leases, alignments and how far each agent's events are held, in SQL."""
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -113,9 +114,9 @@ class Records:
 
         await self._access.write(self._last_resort, end)
 
-    async def close_crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
-        """At a start: every run that has no end ended with the daemon's death. Returns them as they are now."""
-        return await self._access.write(self._last_resort, lambda: self._close_crashed(now_wall_ns))
+    async def crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
+        """At a start: every run that has no end ended with the daemon's death. Returns them so, oldest first; nothing is written."""
+        return await self._access.read(self._crashed, now_wall_ns)
 
     async def runs(self, *, limit: int | None = None) -> tuple[Run, ...]:
         """Newest first."""
@@ -219,22 +220,21 @@ class Records:
             if there is None or tuple(there) != tuple(ended.values()):
                 raise BugError(f"run {id}: ended as {outcome}, and is not under way in {self.name}")
 
-    def _close_crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
-        with self._store.transaction("close crashed runs") as connection:
-            open_ids = list(connection.scalars(sa.select(runs.c.id).where(runs.c.outcome.is_(None))))
-            for id in open_ids:
-                last_ns = connection.scalar(sa.select(sa.func.max(documents.c.wall_ns)).where(documents.c.run == id))
-                connection.execute(
-                    sa.update(runs)
-                    .where(runs.c.id == id)
-                    .values(
-                        outcome=str(RunOutcome.CRASHED),
-                        why="the daemon ended under it",
-                        ended_wall_ns=now_wall_ns if last_ns is None else last_ns,
-                    )
+    def _crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
+        heard = (
+            sa.select(sa.func.max(documents.c.wall_ns)).where(documents.c.run == runs.c.id).scalar_subquery()
+        ).label("heard")
+        query = sa.select(runs, heard).where(runs.c.outcome.is_(None)).order_by(runs.c.started_wall_ns, runs.c.id)
+        with self._store.transaction("find crashed runs") as connection:
+            return tuple(
+                dataclasses.replace(
+                    _to_run(row),
+                    outcome=RunOutcome.CRASHED,
+                    why="the daemon ended under it",
+                    ended_wall_ns=now_wall_ns if row["heard"] is None else row["heard"],
                 )
-            closed = connection.execute(sa.select(runs).where(runs.c.id.in_(open_ids)).order_by(runs.c.started_wall_ns))
-            return tuple(_to_run(row) for row in closed.mappings())
+                for row in connection.execute(query).mappings()
+            )
 
     def _runs(self, limit: int | None) -> tuple[Run, ...]:
         with self._store.transaction("list the runs") as connection:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hwd.model.lease import Lease
 from hwd.records import Records, Run, RunOutcome
+from hwd.records.recorder import RecordingSink
 from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.errors import BugError, ConfigError, FailedError
 from hwd_drivers.kit.offload import InlineOffload
@@ -84,11 +85,11 @@ async def test_runs_that_the_daemon_died_under_are_closed_as_crashed(url: str, s
 
     risen = Records(url, InlineOffload())
     await risen.open()
-    (crashed,) = await risen.close_crashed(99_000)
+    (crashed,) = await RecordingSink(risen).close_crashed(99_000)
     assert crashed == await risen.run(started.id)
     assert (crashed.outcome, crashed.ended_wall_ns) == (RunOutcome.CRASHED, 7_000), "when it was last heard of"
     assert (await risen.run("done")).outcome is RunOutcome.SUCCEEDED
-    assert await risen.close_crashed(99_000) == ()
+    assert await RecordingSink(risen).close_crashed(99_000) == ()
     assert len(await risen.documents(run=started.id)) == 2
     risen.close()
 

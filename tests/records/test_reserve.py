@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hwd.records import Records, Run, RunOutcome
+from hwd.records.recorder import RecordingSink
 from hwd.records.reserve import BYTES, LEAST_BYTES, Reserve
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.offload import InlineOffload
@@ -98,7 +99,7 @@ async def test_what_a_crash_left_open_is_closed_on_a_full_disk(started: Run, own
     assert free_bytes(disk) == 0
 
     risen = await alive()
-    (crashed,) = await risen.close_crashed(99_000)
+    (crashed,) = await RecordingSink(risen).close_crashed(99_000)
     assert (crashed.id, crashed.outcome) == (started.id, RunOutcome.CRASHED)
     assert (await risen.run(started.id)).outcome is RunOutcome.CRASHED
     for records in (risen, dead):

@@ -93,3 +93,54 @@ async def test_run_fails_as_such_on_a_full_disk_and_what_was_recorded_stays_read
     assert (await lab.outcome())["outcome"] == "failed", "not crashed"
     assert (await lab.run()).status == 0
     await lab.nothing_lost()
+
+
+@pytest.mark.parametrize("reserve", [pytest.param("with a reserve", marks=pytest.mark.slow), "without one"])
+async def test_killed_daemon_starts_on_a_full_disk_and_brings_the_switches_back(
+    lab: Lab, disk: SmallDisk, reserve: str
+) -> None:
+    daemon = await lab.up()
+    assert (await lab.run()).status == 0
+    await lab.nothing_lost()
+    await lab.fault("slow", seconds=1.0)
+    run = lab.run()
+    now = await lab.under_way("driving", done=1)
+    await lab.lit(STRAIGHT)
+    assert await daemon.end(signal.SIGKILL) == -signal.SIGKILL
+    await lab.fault("clear")
+    if reserve == "without one":
+        (disk.path / "reserve").unlink()
+    disk.fill()
+
+    place = lab.said("daemon")
+    assert place is not None
+    risen = await lab.serve(http=place["http"].removeprefix("http://"))
+    await lab.lit(CROSSED)
+    (id,) = (one["run"] for one in now["runs"])
+    state = await lab.found("the daemon answers", lambda: lab.get(f"/api/v1/runs/{id}/state"))
+    assert state["state"] == "crashed"
+
+    async def not_ready() -> str | None:
+        ready = await lab.get("/readyz")
+        return next((why for why in ready["why"] if "disk is full" in why), None)
+
+    assert await lab.found("it says that it is not ready", not_ready)
+    assert not (await lab.get("/api/v1/status"))["records"]["writable"]
+    assert (await lab.outcome())["outcome"] == ("crashed" if reserve == "with a reserve" else None)
+    assert (await lab.outcome())["state"] == "crashed"
+    said = await run
+    assert (said.status, said.json["outcome"]) == (1, "crashed"), said
+    assert risen.process.returncode is None
+
+    disk.free()
+    assert (await lab.recorded("daemon.recovered"))["outcome"] == "rolled-back"
+    await lab.settled()
+    await lab.found("it is ready again", lambda: ready_again(lab))
+    assert (await lab.outcome())["outcome"] == "crashed"
+    assert [one["outcome"] for one in await lab.documents("run.ended", run=id)] == ["crashed"]
+    assert (await lab.run()).status == 0
+    await lab.nothing_lost()
+
+
+async def ready_again(lab: Lab) -> bool | None:
+    return (await lab.get("/readyz"))["ready"] or None
