@@ -14,6 +14,7 @@ from hwd.bus.runtopics import RunTopics
 from hwd.bus.settings import HostSettings
 from hwd.config.playbook import ApplyStep, Playbook
 from hwd.daemon.agents import GatewayAgents
+from hwd.daemon.commit import Commit
 from hwd.daemon.fanout import Fanout
 from hwd.daemon.opening import OpenSwitch
 from hwd.fabric.claims import all_ports
@@ -83,6 +84,7 @@ class Daemon:
         sinks: Sequence[Sink] = (),
         virtual_time: bool = False,
         journal_sync: bool = True,
+        commit: Commit | None = None,
     ) -> None:
         self.testbed = testbed
         self.metrics = Metrics(Budget.of(testbed))
@@ -92,6 +94,7 @@ class Daemon:
         self.hub = Hub()
         self._testbed_text = testbed_text
         self._version = version
+        self._commit = commit or Commit()
         self._data_dir = data_dir
         self._pid = pid
         self._bus = bus
@@ -159,6 +162,7 @@ class Daemon:
                 testbed=self.testbed,
                 testbed_text=self._testbed_text,
                 version=self._version,
+                commit=self._commit.id,
                 virtual_time=self._virtual_time,
                 inventory=self._inventory,
                 clock=self._clock,
@@ -267,8 +271,16 @@ class Daemon:
         return next((one.run for one in self.reconfigurer.under_way if one.id == reconfiguration), None)
 
     def _inventory(self) -> dict[str, Json]:
-        service = self.service
-        return {"switches": service.switches(), "hosts": service.hosts(), "version": self._version}
+        births = {name: view.birth for name, view in self._gateway.hosts().items()}
+        return {
+            "switches": self.service.switches(),
+            "hosts": [
+                {**host, "inventory": birth.inventory if (birth := births.get(str(host["host"]))) else None}
+                for host in self.service.hosts()
+            ],
+            "version": self._version,
+            "commit": str(self._commit),
+        }
 
     def _is_settled(self) -> bool:
         """Switches, agents and broker are there, the clocks aligned, and nothing waits to be brought back."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hwd.bus.broker import EmbeddedBroker
 from hwd.config.places import Announcement, DaemonPlace, data_dir, rack_of, records_path, run_dir
+from hwd.daemon.commit import find_commit
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.datadir import DataDirectory
 from hwd.daemon.installed import load
@@ -102,6 +103,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
             clock=clock,
             ids=ids,
             draws=draws,
+            commit=await offload(find_commit),
         )
         await daemon.open()
         gc.collect()

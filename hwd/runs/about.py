@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hwd.model.testbed import Testbed
-from hwd.playbook.runner import SafeState
+from hwd.playbook.safe import SafeState
 from hwd.records.run import QueuedRun, Run, RunOutcome
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Json
@@ -12,11 +12,12 @@ from hwd_drivers.kit.documents import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """`inventory()`: what the devices say that they are now."""
+    """`commit`: of this program, None where it is not known. `inventory()`: what the devices say that they are now."""
 
     testbed: Testbed
     testbed_text: str
     version: str
+    commit: str | None
     virtual_time: bool
     inventory: Callable[[], Mapping[str, Json]]
     clock: Clock
@@ -32,6 +33,7 @@ class About:
             testbed_text=self.testbed_text,
             inventory=self.inventory(),
             version=self.version,
+            commit=self.commit,
             virtual_time=self.virtual_time,
             started_wall_ns=self.clock.wall_ns(),
         )
@@ -47,6 +49,7 @@ class About:
             testbed=self.testbed.name,
             testbed_text=self.testbed_text,
             version=self.version,
+            commit=self.commit,
             virtual_time=self.virtual_time,
             started_wall_ns=now_ns,
             ended_wall_ns=now_ns,

@@ -23,6 +23,7 @@ hosts: {}
 fibres: []
 """
 
+ROOT = Path(__file__).parents[2]
 Process = subprocess.Popen[str]
 Serve = Callable[..., Process]
 
@@ -65,6 +66,24 @@ def end(process: Process, number: int = signal.SIGTERM) -> tuple[int, str]:
     process.send_signal(number)
     _, said = process.communicate(timeout=20)
     return process.returncode, said
+
+
+def test_a_run_is_recorded_with_the_commit_of_the_program(serve: Serve, environment: dict[str, str]) -> None:
+    process = serve("--no-twin", "--http", "127.0.0.1:0")
+    said_until(process, "data ")
+    place = daemon_of("desk", environment)
+    assert place is not None
+    with httpx.Client(base_url=f"{place.http}/api/v1", trust_env=False) as client:
+        body = {"text": "playbook: said\nsteps:\n  - note: hello\n", "file": "said.yaml"}
+        started = client.post("/runs", json=body).json()
+        while (run := client.get(f"/runs/{started['run']}").json()).get("outcome") is None:
+            pass
+    if (ROOT / ".git").exists():
+        assert run["commit"] == run["inventory"]["commit"]
+    else:
+        assert run["commit"] is None
+        assert run["inventory"]["commit"].startswith("unknown: ")
+    assert end(process)[0] == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
