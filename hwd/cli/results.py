@@ -237,18 +237,27 @@ def export(
         raise ConfigError(f"--as {kind}{later or ': not a format'}. Use one of {', '.join(FORMATS)}")
     if json and file == STANDARD:
         raise ConfigError("--json, -o -: both would be on standard output. Name a file")
-    write = {"jsonl": exports.jsonl, "csv": exports.csv, "parquet": exports.parquet, "perfetto": exports.perfetto}[kind]
+    tables = {"csv": exports.csv, "parquet": exports.parquet}
+    others = {"jsonl": exports.jsonl, "perfetto": exports.perfetto}
+    rows = None
     with recorded(url, data) as source:
         found = run_of(source.run(run))
         path = Path(file or f"{found.id}.{FORMATS[kind]}")
         documents = counted(source.stream(found.id), output, f"{path}")
         with standard(binary=kind in BINARY) if file == STANDARD else writing(path) as to:
-            write(found, documents, to)
+            if kind in tables:
+                rows = tables[kind](found, documents, to)
+            else:
+                others[kind](found, documents, to)
+    if rows == 0:
+        output.note(
+            f"run {found.id}: there is nothing in the table but its heading, as no switch was commanded and no link timed"
+        )
     if file != STANDARD:
-        output.say(f"{path}: run {found.id}, {size(path.stat().st_size)}")
-        output.data({"file": str(path.absolute()), "run": found.id, "as": kind, "bytes": path.stat().st_size})
-
-
+        count = path.stat().st_size
+        told = "" if rows is None else f", {plural(rows, 'row')}"
+        output.say(f"{path}: run {found.id}{told}, {size(count)}")
+        output.data({"file": str(path.absolute()), "run": found.id, "as": kind, "bytes": count, "rows": rows})
 def _parts(by: str | None) -> list[str] | None:
     if by is None:
         return None

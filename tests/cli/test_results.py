@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from hwd.cli.output import size
 from hwd.config.places import records_path
 from hwd.records import Records, RunOutcome
 from hwd.report.export import read_jsonl
@@ -22,6 +23,8 @@ from hwd_drivers.kit.offload import InlineOffload
 
 RECORDED = Path(__file__).parents[1] / "report" / "export" / "run.jsonl"
 FIRST, SECOND, EMPTY = "kl27i377", "other111", "empty222"
+ROWS = 2 + 32
+"""Of the table: two commands of a switch; eight stages of two links, twice."""
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +141,8 @@ def test_run_is_exported_to_a_file_of_its_name(
     said = hwd("export", FIRST[:4], "--as", kind, "--data", data, "--json")
     assert said.status == 0, said.err
     file = tmp_path / f"{FIRST}.{ending}"
-    assert said.json == {"file": str(file), "run": FIRST, "as": kind, "bytes": file.stat().st_size}
+    rows = ROWS if kind in ("csv", "parquet") else None
+    assert said.json == {"file": str(file), "run": FIRST, "as": kind, "bytes": file.stat().st_size, "rows": rows}
     assert [*tmp_path.iterdir()] == [file], "no half of it is left beside"
 
 
@@ -157,7 +161,25 @@ def test_export_goes_into_a_pipe(data: str, places: Path) -> None:
     command = [sys.executable, "-m", "hwd.cli", "export", FIRST, "--as", "csv", "--data", data, "-o", "-"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     assert done.stderr == ""
-    assert len([*csv.DictReader(io.StringIO(done.stdout))]) == 32
+    assert len([*csv.DictReader(io.StringIO(done.stdout))]) == ROWS
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_table_with_nothing_in_it_is_said_to_be_so(hwd: Any, data: str, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "x"
+    said = hwd("export", EMPTY, "--as", kind, "--data", data, "-o", str(file))
+    assert said.status == 0
+    assert said.out == f"{file}: run {EMPTY}, 0 rows, {size(file.stat().st_size)}\n"
+    assert f"run {EMPTY}: there is nothing in the table" in said.err
+
+
+def test_table_says_how_many_rows_it_has_and_how_large_it_is_in_a_unit_that_fits(
+    hwd: Any, data: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.csv"
+    said = hwd("export", FIRST, "--as", "csv", "--data", data, "-o", str(file))
+    assert said.out == f"{file}: run {FIRST}, {ROWS} rows, {file.stat().st_size / 1e3:.3g} kB\n"
+    assert said.err == ""
 
 
 def test_reader_that_has_had_enough_ends_an_export_in_good_order(data: str, places: Path) -> None:
@@ -238,8 +260,3 @@ def test_crashed_run_says_which_step_did_not_end_and_that_its_switches_were_brou
     assert any(line.split() == ["1", "apply", "ring", "not", "ended"] for line in said.out.splitlines())
     found = hwd("show", FIRST, "--data", str(tmp_path), "--json").json
     assert found["steps"] == [{"step": 1, "what": "apply ring", "state": "not ended"}]
-
-
-def test_size_of_an_export_is_in_a_unit_that_fits(hwd: Any, data: str, tmp_path: Path) -> None:
-    said = hwd("export", EMPTY, "--as", "csv", "--data", data, "-o", str(tmp_path / "x"))
-    assert said.out.endswith(f"run {EMPTY}, {(tmp_path / 'x').stat().st_size} bytes\n")

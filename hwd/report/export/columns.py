@@ -1,4 +1,4 @@
-"""The columns of the table that CSV and Parquet hold: a row for each stage of each link of each reconfiguration; for each switch of one without links."""
+"""The columns of the table that CSV and Parquet hold: of each reconfiguration, a row for each switch that was commanded and one for each stage of each link."""
 
 from dataclasses import dataclass
 
@@ -51,15 +51,18 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column(name="whole", type=bool, means="false: the run broke off in it, and silence of agents says nothing"),
     Column(
-        name="commanded_wall_ns", type=int, optional=True, means="unix time of the link's first command, by the daemon's wall clock"
+        name="commanded_wall_ns", type=int, optional=True, means="unix time of the first command of the link or switch, by the daemon's wall clock"
     ),
-    Column(name="link", type=str, means="both ends, `h0.eth0<->h1.eth0`; empty in rows of a switch"),
-    Column(name="end_a", type=str, means="its first end"),
-    Column(name="end_b", type=str, means="its second end"),
-    Column(name="switches", type=str, means="switches that it goes through, a space between"),
-    Column(name="kept", type=bool, means="true: none of its crossconnects moved"),
+    Column(name="subject", type=str, means="whose row it is: switch, or link"),
+    Column(
+        name="link", type=str, optional=True, means="both ends, `h0.eth0<->h1.eth0`; empty in rows of a switch, as the ends are"
+    ),
+    Column(name="end_a", type=str, optional=True, means="its first end"),
+    Column(name="end_b", type=str, optional=True, means="its second end"),
+    Column(name="switches", type=str, means="the switch; of a link those that it goes through, a space between"),
+    Column(name="kept", type=bool, means="true: none of the link's crossconnects moved; false in rows of a switch"),
     Column(name="dwell_s", type=float, optional=True, means="time since its last reconfiguration; empty: not known"),
-    Column(name="stage", type=str, means="which stage; see docs/explanations/timeline.md"),
+    Column(name="stage", type=str, means="which stage; see docs/explanations/timeline.md. Of a switch: control"),
     Column(name="knowledge", type=str, means="seen, unknown or never-left"),
     Column(name="seconds", type=float, optional=True, means="how long it took, most likely"),
     Column(name="error_s", type=float, optional=True, means="sum of the bounds of its two instants"),
@@ -70,4 +73,12 @@ COLUMNS: tuple[Column, ...] = (
     *_instant("start", "at which"),
     *_instant("end", "at which"),
     Column(name="pairs", type=int, optional=True, means="crossconnects that the switch made; empty in rows of links"),
+    Column(name="removed", type=int, optional=True, means="crossconnects that it took away; likewise"),
+    Column(
+        name="commands", type=int, optional=True, means="how many commands it was sent for that, all in its control; likewise"
+    ),
+    Column(name="sweep", type=str, optional=True, means="what the playbook swept, with the values in force, as JSON"),
+    Column(
+        name="settings", type=str, optional=True, means="what runs had set of the link's NIC ports, by port, as JSON; empty: nothing"
+    ),
 )  # fmt: skip

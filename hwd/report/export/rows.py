@@ -1,6 +1,8 @@
 """The rows of the table: what `COLUMNS` says, in its order."""
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.records import Run
@@ -9,27 +11,34 @@ from hwd.report.export.columns import Value
 from hwd.report.reconfigured import Reconfigured, reconfigured
 from hwd.timeline import LinkTimeline, Stage, StageName
 from hwd.timeline.timeline import SwitchCommand
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.documents import Document, Json
 
 Row = tuple[Value, ...]
 
 
-def rows(run: Run, documents: Iterable[Document]) -> Iterator[Row]:
-    """In the order in which reconfigurations ended, their links and stages in their own; kept links too.
+class Subject(StrEnum):
+    """Whose row it is."""
 
-    One that makes no link, as of ports that nobody lights, has a row for each of its switches too: how long its control took, and for how many pairs.
-    """
+    SWITCH = "switch"
+    """One that was commanded: its control, and what it made."""
+    LINK = "link"
+    """One stage of a link."""
+
+
+def rows(run: Run, documents: Iterable[Document]) -> Iterator[Row]:
+    """In the order in which reconfigurations ended: the switches that were commanded, then links and their stages in their own order, kept ones too."""
     for one in reconfigured(run, documents):
+        for command, measured in zip(one.timeline.commands, commanded(one), strict=True):
+            yield _switch(run, one, command, measured)
+        sweep, settings = _json(one.timeline.sweep), one.timeline.settings
         for link in one.timeline.links:
             of_link = _link(run, one, link)
+            set_there = {str(end): settings[str(end)] for end in (link.link.a, link.link.b) if str(end) in settings}
             for stage in link.stages:
-                yield (*of_link, *_stage(link, stage), None)
-        if all(link.kept for link in one.timeline.links):
-            for command, measured in zip(one.timeline.commands, commanded(one), strict=True):
-                yield _switch(run, one, command, measured)
+                yield (*of_link, *_stage(link, stage), None, None, None, sweep, _json(set_there))
 
 
-def _reconfiguration(run: Run, one: Reconfigured, sent: Instant) -> Row:
+def _reconfiguration(run: Run, one: Reconfigured, sent: Instant, subject: Subject) -> Row:
     return (
         run.id,
         run.playbook,
@@ -40,6 +49,7 @@ def _reconfiguration(run: Run, one: Reconfigured, sent: Instant) -> Row:
         one.outcome,
         one.whole,
         sent.at_ns + one.wall_offset_ns if sent.knowledge is Knowledge.SEEN else None,
+        str(subject),
     )
 
 
@@ -47,8 +57,8 @@ def _switch(run: Run, one: Reconfigured, command: SwitchCommand, measured: Comma
     sent, answered = command.commanded, command.acknowledged
     seen = measured.control_s is not None
     return (
-        *_reconfiguration(run, one, sent),
-        *("", "", ""),
+        *_reconfiguration(run, one, sent, Subject.SWITCH),
+        *(None, None, None),
         command.switch,
         False,
         None,
@@ -59,16 +69,20 @@ def _switch(run: Run, one: Reconfigured, command: SwitchCommand, measured: Comma
         max(0, answered.earliest_ns - sent.latest_ns) / 1e9 if seen else None,
         (answered.latest_ns - sent.earliest_ns) / 1e9 if seen else None,
         str(measured.origin) if seen else None,
-        None if seen else answered.why or "the switch did not answer",
+        None if seen else sent.why or answered.why or "the switch did not answer",
         *_instant(sent),
         *_instant(answered),
         measured.pairs,
+        measured.removed,
+        measured.commands,
+        _json(one.timeline.sweep),
+        None,
     )
 
 
 def _link(run: Run, one: Reconfigured, link: LinkTimeline) -> Row:
     return (
-        *_reconfiguration(run, one, link.instant(InstantName.COMMANDED)),
+        *_reconfiguration(run, one, link.instant(InstantName.COMMANDED), Subject.LINK),
         str(link.link),
         str(link.link.a),
         str(link.link.b),
@@ -109,3 +123,7 @@ def _instant(instant: Instant) -> Row:
         str(instant.origin),
         instant.why or None,
     )
+
+
+def _json(values: Mapping[str, Json] | Mapping[str, Mapping[str, Json]]) -> str | None:
+    return json.dumps(values, ensure_ascii=False) if values else None

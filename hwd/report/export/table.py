@@ -18,29 +18,35 @@ _FORMULAS = ("=", "+", "-", "@")
 _CONTROLS = dict.fromkeys((*range(32), 127, 133, 8232, 8233), " ")
 
 
-def csv(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
-    """UTF-8 with a heading, RFC 4180: CRLF ends a row. Empty: not known. `true` and `false`; numbers in full.
+def csv(run: Run, documents: Iterable[Document], to: BinaryIO) -> int:
+    """Gives the number of rows. UTF-8 with a heading, RFC 4180: CRLF ends a row. Empty: not known. `true` and `false`; numbers in full.
 
     A text is one line, its control characters being spaces; one that a spreadsheet would take for a formula has an apostrophe before it.
     """
     line = io.StringIO(newline="")
     writer = csv_format.writer(line)
     writer.writerow([column.name for column in COLUMNS])
+    count = 0
     for row in rows(run, documents):
         writer.writerow([_cell(value) for value in row])
         to.write(_taken(line))
+        count += 1
     to.write(_taken(line))
+    return count
 
 
-def parquet(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
-    """Zstandard; what a column means is in its metadata. Raises ConfigError without the extra `export`."""
+def parquet(run: Run, documents: Iterable[Document], to: BinaryIO) -> int:
+    """Gives the number of rows. Zstandard; what a column means is in its metadata. Raises ConfigError without the extra `export`."""
     pa, pq = extra("pyarrow", "Parquet"), extra("pyarrow.parquet", "Parquet")
     schema = _schema(pa)
     found = rows(run, documents)
+    count = 0
     with pq.ParquetWriter(to, schema, compression="zstd") as writer:
         while batch := list(itertools.islice(found, ROWS_AT_ONCE)):
             columns = [pa.array(values, field.type) for field, values in zip(schema, _columns(batch), strict=True)]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+            count += len(batch)
+    return count
 
 
 def _taken(line: io.StringIO) -> bytes:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,10 +19,13 @@ from hypothesis import strategies as st
 from hwd.records import Run
 from hwd.report.export import COLUMNS, csv, parquet, rows
 from hwd.timeline import StageName
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.documents import Document, Json
 
 Recorded = tuple[Run, tuple[Document, ...]]
 NAMES = [column.name for column in COLUMNS]
+COUNTS = ("pairs", "removed", "commands")
+OF_ONE = 1 + 2 * len(StageName)
+"""Rows of one reconfiguration of the recorded run: its switch, and each stage of two links."""
 
 
 def written(recorded: Recorded) -> str:
@@ -40,7 +44,7 @@ def test_csv_is_as_it_was_agreed(recorded: Recorded, here: Path) -> None:
 
 def test_row_for_each_stage_of_each_link_of_each_reconfiguration(recorded: Recorded) -> None:
     found = read(written(recorded))
-    keys = [(row["reconfiguration"], row["link"], row["stage"]) for row in found]
+    keys = [(row["reconfiguration"], row["link"], row["stage"]) for row in found if row["subject"] == "link"]
     assert len(keys) == len(set(keys)) == 2 * 2 * len(StageName)
 
 
@@ -49,7 +53,7 @@ def test_units_stand_in_the_names_of_columns() -> None:
     for column in COLUMNS:
         if column.type is float:
             assert re.search("(^seconds$|_s$)", column.name), column.name
-        if column.type is int and column.name != "pairs":  # a count
+        if column.type is int and column.name not in COUNTS:
             assert column.name.endswith("_ns"), column.name
 
 
@@ -90,10 +94,10 @@ def test_parquet_goes_through_a_pipe(here: Path, tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script, str(here / "run.jsonl")], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
-    assert pq.read_table(io.BytesIO(done.stdout)).num_rows == 2 * 2 * len(StageName)
+    assert pq.read_table(io.BytesIO(done.stdout)).num_rows == 2 * OF_ONE
 
 
-def test_reconfiguration_without_links_has_a_row_for_each_switch(recorded: Recorded) -> None:
+def test_switch_has_a_row_whether_its_command_made_links_or_not(recorded: Recorded) -> None:
     run, documents = recorded
     dark = [
         dataclasses.replace(one, data={**one.data, "links": [], "ends": []})
@@ -102,31 +106,69 @@ def test_reconfiguration_without_links_has_a_row_for_each_switch(recorded: Recor
         for one in documents
     ]
     found = read(written((run, tuple(dark))))
-    with_links = {row["reconfiguration"]: row for row in read(written(recorded)) if row["stage"] == "control"}
-    assert len(found) == len(with_links) == 2
+    lit = read(written(recorded))
+    assert len(found) == 2
+    assert found == [row for row in lit if row["subject"] == "switch"]
     for row in found:
-        assert (row["link"], row["switches"], row["stage"], row["pairs"]) == ("", "ocs1", "control", "4")
-        same = with_links[row["reconfiguration"]]
-        measured = (
-            "commanded_wall_ns",
-            "seconds",
-            "error_s",
-            "least_s",
-            "most_s",
-            "knowledge",
-            "origin",
-            "end_best_ns",
+        assert (row["link"], row["switches"], row["stage"], row["kept"]) == ("", "ocs1", "control", "false")
+        assert (row["pairs"], row["removed"], row["commands"]) == ("4", row["removed"], "1")
+        of_link = next(
+            one
+            for one in lit
+            if (one["reconfiguration"], one["subject"], one["stage"]) == (row["reconfiguration"], "link", "control")
         )
-        assert {name: row[name] for name in measured} == {name: same[name] for name in measured}
+        assert of_link["pairs"] == of_link["commands"] == ""
+        for name in ("commanded_wall_ns", "seconds", "error_s", "least_s", "most_s", "origin", "end_best_ns"):
+            assert row[name] == of_link[name], name
+
+
+def test_switch_that_did_not_answer_has_a_row_that_says_why(recorded: Recorded) -> None:
+    run, documents = recorded
+
+    def silent(one: Document) -> Document:
+        if one.kind != "timeline":
+            return one
+        commands: Any = one.data["commands"]
+        sent, _ = commands[0]["instants"]
+        lost = {
+            **commands[0],
+            "instants": [sent, {"name": "acknowledged", "knowledge": "unknown", "why": "ocs1: no answer"}],
+        }
+        return dataclasses.replace(one, data={**one.data, "commands": [lost]})
+
+    found = read(written((run, tuple(map(silent, documents)))))
+    switch = found[0]
+    assert (switch["subject"], switch["knowledge"], switch["seconds"]) == ("switch", "unknown", "")
+    assert switch["why"] == switch["end_why"] == "ocs1: no answer"
+    assert switch["commanded_wall_ns"]
+    assert not switch["end_best_ns"]
+
+
+def test_what_was_swept_and_set_stands_beside_what_it_moved(recorded: Recorded) -> None:
+    run, documents = recorded
+    settings: Json = {"h0.eth0": {"autoneg": False}, "h9.eth0": {"mtu": 4200}}
+    swept = [
+        dataclasses.replace(one, data={**one.data, "sweep": {"n": 4}, "settings": settings})
+        if one.kind == "timeline"
+        else one
+        for one in documents
+    ]
+    found = read(written((run, tuple(swept))))
+    assert {row["sweep"] for row in found} == {'{"n": 4}'}
+    for row in found:
+        at_h0 = "h0.eth0" in (row["end_a"], row["end_b"])
+        assert row["settings"] == ('{"h0.eth0": {"autoneg": false}}' if at_h0 else "")
+    assert {row["sweep"] or row["settings"] for row in read(written(recorded))} == {""}
 
 
 def test_run_that_broke_off_is_exported_as_far_as_it_came(broken_off: Recorded) -> None:
     found = read(written(broken_off))
-    first, second = found[: 2 * len(StageName)], found[2 * len(StageName) :]
+    first, second = found[:OF_ONE], found[OF_ONE:]
     assert {(row["whole"], row["outcome"]) for row in first} == {("true", "confirmed")}
     assert {(row["whole"], row["outcome"]) for row in second} == {("false", "")}
-    control = next(row for row in second if row["stage"] == "control")
-    assert (control["knowledge"], control["origin"]) == ("seen", "fitted")
+    for subject in ("switch", "link"):
+        control = next(row for row in second if row["subject"] == subject and row["stage"] == "control")
+        assert (control["knowledge"], control["origin"]) == ("seen", "fitted")
     ready = next(row for row in second if row["stage"] == "turnaround")
     assert (ready["knowledge"], ready["seconds"]) == ("unknown", "")
     assert "did not say what it watched" in ready["end_why"]
@@ -151,7 +193,7 @@ def test_no_text_breaks_a_row(changed: Callable[[str, str], Recorded], text: str
     """Texts of devices and topologies come from outside."""
     again = written(changed("ocs1:1A-3B,3A-1B,2A-4B,4A-2B", text))
     lines = again.splitlines()
-    assert len(lines) == 1 + 2 * 2 * len(StageName)
+    assert len(lines) == 1 + 2 * OF_ONE
     for row in csv_format.reader(lines):
         assert len(row) == len(NAMES)
         assert not any(cell.startswith(("=", "+", "@")) for cell in row)
