@@ -38,7 +38,8 @@ class RunStatus:
 
     `step` (from 1) and `what` are of the step under way, or of the last one; None before the first. `stage` is that of the reconfiguration under
     way: journaled, driving, read-back, waiting, awaiting-confirm, rolling-back. `fault_class` is the title of what failed it. `by` says who paused or
-    aborted it. `rolled_back`: the switches stand where they were before the last apply. `expected_s` is what is left. All `wall_ns` are unix time.
+    aborted it. `rolled_back`: all switches stand where they were before the last apply; where branches ended differently, `safe_state` is `mixed`.
+    `expected_s` is what is left. All `wall_ns` are unix time.
     """
 
     run: str

@@ -79,7 +79,9 @@ class Lane:
     def __init__(self, shared: Shared, *, name: str = "", around: "Lane | None" = None) -> None:
         self.name = name
         self.lease: Lease | None = None
-        self._around = around
+        self.around = around
+        self.has_stood = False
+        """Whether branches of it that are over applied something, which stood."""
         self._shared = shared
         self._open: Reconfiguration | None = None
         self._last: Tally | None = around._last if around else None
@@ -176,6 +178,10 @@ class Lane:
         except BaseExceptionGroup as several:
             raise _first(several) from several
         self._shared.lanes = [lane for lane in self._shared.lanes if lane not in lanes]
+        applied = self._shared.reconfigurer.last_by_branch(self._shared.run)
+        for lane in lanes:
+            self.has_stood |= lane.name in applied or lane.has_stood
+            self._shared.reconfigurer.forget(self._shared.run, lane.name)
 
     async def _take(self, step: LeaseStep) -> None:
         ports = self._shared.all_ports if step.ports == "all" else frozenset(step.ports)
@@ -248,7 +254,7 @@ class Lane:
     @property
     def _in_force(self) -> Lease | None:
         """The lease that it acts under."""
-        return self.lease or (self._around._in_force if self._around else None)
+        return self.lease or (self.around._in_force if self.around else None)
 
     async def _confirm(self) -> None:
         if self._open is None:
@@ -297,7 +303,7 @@ class Lane:
         return [lease for lease in self._shared.leases.all() if lease.id in mine]
 
     def _up(self) -> "list[Lane]":
-        return [self, *(self._around._up() if self._around else [])]
+        return [self, *(self.around._up() if self.around else [])]
 
     def _tell_step(self, number: int, what: str, state: str) -> None:
         self._shared.tell(

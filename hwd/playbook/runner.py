@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from hwd.config.expression import names_in
 from hwd.config.measured import stages_of
@@ -17,10 +16,11 @@ from hwd.playbook.effects import Faults, HostActions
 from hwd.playbook.lane import Lane, Shared
 from hwd.playbook.measures import Tally
 from hwd.playbook.pause import Brake
+from hwd.playbook.safe import Left, SafeState, left_by
 from hwd.reconfigure.history import History
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import Request
-from hwd.reconfigure.reconfiguration import Outcome, State
+from hwd.reconfigure.reconfiguration import State
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.run import RunOutcome
 from hwd.timeline.stage import StageName
@@ -34,17 +34,6 @@ CLEARED_WITHIN_S = 0.3
 """For the twins to behave again before anything is brought back; it takes a millisecond. What takes longer goes on beside that."""
 
 log = logging.getLogger(__name__)
-
-
-class SafeState(StrEnum):
-    """Where the switches are when a run has ended."""
-
-    AS_APPLIED = "as-applied"
-    """Nothing was under way: what was confirmed last stands."""
-    BEFORE_APPLY = "before-apply"
-    """The state read at the start of the last apply, and read back."""
-    UNKNOWN = "unknown"
-    """A switch could not be brought back; the journal holds it open and the daemon brings it back when it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +133,15 @@ class Runner:
             log.exception("run %s", self.id)
             fault = BugError(repr(error))
             outcome, why = RunOutcome.FAILED, f"{fault.title}: {fault}"
-        safe, left = await self._undo(why)
-        if left and outcome is RunOutcome.SUCCEEDED:
-            fault = FailedError("; ".join(left))
+        switches, not_undone = await self._undo(why)
+        if not_undone and outcome is RunOutcome.SUCCEEDED:
+            fault = FailedError("; ".join(not_undone))
             outcome, why = RunOutcome.FAILED, f"{fault.title}: {fault}"
-        elif left:
-            why = "; ".join([why, *left])
-        self.end = RunEnd(outcome=outcome, why=why, safe_state=safe, fault=fault)
+        elif not_undone:
+            why = "; ".join([why, *not_undone])
+        if switches.state is SafeState.MIXED:
+            why = f"{why}; switches by branch: {switches}"
+        self.end = RunEnd(outcome=outcome, why=why, safe_state=switches.state, fault=fault)
         return self.end
 
     def abort(self, by: str) -> None:
@@ -199,7 +190,7 @@ class Runner:
             clearing.exception()  # `_undo` says it, or clears again and says what comes of that
         self._stop_once()
 
-    async def _undo(self, why: str) -> tuple[SafeState, list[str]]:
+    async def _undo(self, why: str) -> tuple[Left, list[str]]:
         """Twins behave, NIC ports are as before, nothing is under way, nothing is leased; returns also what could not be undone in time."""
         by_s = asyncio.get_running_loop().time() + END_WITHIN_S
         tasks: dict[str, asyncio.Task[None]] = {}
@@ -216,13 +207,9 @@ class Runner:
         left = [text for what, task in tasks.items() if (text := await self._end_of(what, task, by_s))]
         for lane in self._shared.lanes:
             await lane.release()
-        outcomes = [one.outcome for one in self._reconfigurer.last_of(self.id)]
+        switches = left_by(self._shared.lanes, self._reconfigurer.last_by_branch(self.id))
         self._reconfigurer.forget(self.id)
-        if any(outcome not in (Outcome.CONFIRMED, Outcome.ROLLED_BACK) for outcome in outcomes):
-            return SafeState.UNKNOWN, left
-        if Outcome.ROLLED_BACK in outcomes:
-            return SafeState.BEFORE_APPLY, left
-        return SafeState.AS_APPLIED, left
+        return switches, left
 
     def _start(self, work: Coroutine[None, None, None], what: str) -> asyncio.Task[None]:
         return asyncio.create_task(work, name=f"hwd:run/{self.id}/{what}")

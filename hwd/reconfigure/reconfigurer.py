@@ -87,11 +87,18 @@ class Reconfigurer:
 
     def last_of(self, run: str) -> tuple[Reconfiguration, ...]:
         """The last one that each branch of this run began, ended or not."""
-        return tuple(self._last_of_run.get(run, {}).values())
+        return tuple(self.last_by_branch(run).values())
 
-    def forget(self, run: str) -> None:
-        """The run has ended."""
-        self._last_of_run.pop(run, None)
+    def last_by_branch(self, run: str) -> Mapping[str, Reconfiguration]:
+        """`last_of`, by the names of the branches."""
+        return self._last_of_run.get(run, {})
+
+    def forget(self, run: str, branch: str | None = None) -> None:
+        """The run has ended, or a branch of it."""
+        if branch is None:
+            self._last_of_run.pop(run, None)
+        else:
+            self._last_of_run.get(run, {}).pop(branch, None)
 
     def get(self, id: str | None) -> Reconfiguration:
         """The one with this id, or the only one under way; raises RefusedError where there is none."""

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from hwd.config.playbook import Playbook, load_playbook_text
 from hwd.model.hold import Hold
 from hwd.model.run import RunState, RunStatus
-from hwd.playbook.runner import RunEnd, Runner, SafeState
+from hwd.playbook.runner import RunEnd, Runner
+from hwd.playbook.safe import SafeState
 from hwd.records.finish import to_its_end
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records

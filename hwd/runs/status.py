@@ -3,7 +3,8 @@
 import dataclasses
 
 from hwd.model.run import RunState, RunStatus
-from hwd.playbook.runner import RunEnd, SafeState
+from hwd.playbook.runner import RunEnd
+from hwd.playbook.safe import SafeState
 from hwd.records.run import Run
 from hwd_drivers.kit.documents import Document, Json
 

@@ -109,6 +109,45 @@ def test_branch_that_fails_stops_the_others_and_all_goes_back(run_lab: RunLab) -
     run_lab(test)
 
 
+def test_branches_that_end_differently_leave_a_mixed_state_that_names_them(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        right = ["wait: {for_s: 60}", apply(OTHER), wait(within_s=0.01)]
+        run = await lab.do(at_once(left=[apply(ONE, 20)], right=right))
+        assert (run["outcome"], run["safe_state"], lab.light()) == ("failed", "mixed", ends(ONE))
+        assert run["why"].endswith("; switches by branch: left as-applied, right before-apply")
+        state = await lab.service.run_state(run["id"])
+        assert (state["safe_state"], state["rolled_back"]) == ("mixed", False)
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_only_branches_that_ran_at_once_make_a_mixed_state(run_lab: RunLab) -> None:
+    """What stands from before them, of the run or of branches of the same names, is what they are brought back to."""
+
+    async def test(lab: Lab) -> None:
+        both = at_once(left=[apply(ONE, 20)], right=[apply(OTHER, 20)])
+        gone = at_once(left=[apply("ocs1:none"), "wait: {for_s: 60}"], right=["wait: {for_s: 1}", "assert: 1 > 2"])
+        run = await lab.do(both, "note: between", gone)
+        assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
+        assert lab.light() == ends(f"{ONE},{OTHER.partition(':')[2]}")
+        run = await lab.do(both, "assert: 1 > 2")
+        assert (run["outcome"], run["safe_state"]) == ("failed", "as-applied")
+
+    run_lab(test)
+
+
+def test_state_of_branches_within_a_branch_counts_as_that_of_the_branch(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        inner = at_once(a=[apply(ONE, 20)], b=["note: b"])
+        right = ["wait: {for_s: 60}", apply(OTHER), wait(within_s=0.01)]
+        run = await lab.do(at_once(left=[inner, "wait: {for_s: 100}"], right=right))
+        assert (run["outcome"], run["safe_state"], lab.light()) == ("failed", "mixed", ends(ONE))
+        assert run["why"].endswith("; switches by branch: left as-applied, right before-apply")
+
+    run_lab(test)
+
+
 @pytest.mark.parametrize("state", ["journaled", "driving", "read-back", "waiting"])
 def test_abort_of_branches_brings_all_of_them_back(run_lab: RunLab, state: str) -> None:
     async def test(lab: Lab) -> None:

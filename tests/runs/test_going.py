@@ -4,7 +4,8 @@ import sqlite3
 from pathlib import Path
 
 from hwd.daemon.installed import load
-from hwd.playbook.runner import RunEnd, SafeState
+from hwd.playbook.runner import RunEnd
+from hwd.playbook.safe import SafeState
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.records.run import Run, RunOutcome

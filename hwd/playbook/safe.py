@@ -1,0 +1,69 @@
+"""Where a run left the switches, by what became of the last apply of each of its branches."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hwd.playbook.lane import Lane
+from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration
+
+
+class SafeState(StrEnum):
+    """Where the switches are when a run has ended."""
+
+    AS_APPLIED = "as-applied"
+    """Nothing was under way: what was confirmed last stands."""
+    BEFORE_APPLY = "before-apply"
+    """The state read at the start of the last apply, and read back; of branches that ran at once, of the last apply of each."""
+    MIXED = "mixed"
+    """Of branches that ran at once, some stand as applied, and some as before their last apply; the reason of the end says which."""
+    UNKNOWN = "unknown"
+    """A switch could not be brought back; the journal holds it open and the daemon brings it back when it answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """How all of it was left, and how each branch was that applied anything."""
+
+    state: SafeState
+    by_branch: Mapping[str, SafeState]
+
+    def __str__(self) -> str:
+        """`left as-applied, right before-apply`."""
+        return ", ".join(f"{branch} {state}" for branch, state in self.by_branch.items())
+
+
+def left_by(lanes: Sequence[Lane], last: Mapping[str, Reconfiguration]) -> Left:
+    """`lanes`: those that were open at the end, that of the run first; `last`: what each began last, by its name."""
+
+    def state_of(lane: Lane) -> SafeState | None:
+        """None where it applied nothing."""
+        if inner := [state for one in lanes if one.around is lane and (state := state_of(one)) is not None]:
+            return _together(inner)
+        if (applied := last.get(lane.name)) is not None:
+            return _state_after(applied)
+        return SafeState.AS_APPLIED if lane.has_stood else None
+
+    def branches() -> Iterator[tuple[str, SafeState]]:
+        for lane in lanes:
+            is_innermost = not any(one.around is lane for one in lanes)
+            if is_innermost and (state := state_of(lane)) is not None:
+                yield lane.name, state
+
+    return Left(state=(lanes and state_of(lanes[0])) or SafeState.AS_APPLIED, by_branch=dict(branches()))
+
+
+def _state_after(applied: Reconfiguration) -> SafeState:
+    match applied.outcome:
+        case Outcome.CONFIRMED:
+            return SafeState.AS_APPLIED
+        case Outcome.ROLLED_BACK:
+            return SafeState.BEFORE_APPLY
+        case _:
+            return SafeState.UNKNOWN
+
+
+def _together(states: Sequence[SafeState]) -> SafeState:
+    if SafeState.UNKNOWN in states:
+        return SafeState.UNKNOWN
+    return states[0] if len({*states}) == 1 else SafeState.MIXED
