@@ -267,7 +267,7 @@ class Status(Answer):
 
     @property
     def settled(self) -> bool:
-        """All switches and agents are there, their clocks aligned, the broker too, and nothing is under way or left open."""
+        """All switches and agents are there, their clocks aligned, the broker too, and nothing is under way, left open or still to be put back."""
         there = all(switch.up is not False for switch in self.switches) and all(
             host.up and host.aligned for host in self.hosts
         )
@@ -275,7 +275,7 @@ class Status(Answer):
             there
             and bool(self["bus"]["connected"])
             and not self["runs"]
-            and not (self["reconfigurations"] or self["open"])
+            and not (self["reconfigurations"] or self["open"] or self["held"])
         )
 
     @override
