@@ -111,6 +111,8 @@ class HostSettings:
             raise RefusedError(f"{id}: run {hold.run} is under way. End it with `hwd abort {hold.run}`")
         log.warning("%s; kicked, so others can take %s", hold, ", ".join(sorted(hold.ports)))
         self._holds.kick(id)
+        ports = list[Json](sorted(hold.ports))
+        self._emit("lease.released", lease=id, holder=f"settings of run {hold.run}", ports=ports, why="kicked")
         return hold
 
     async def run(self) -> None:
@@ -210,17 +212,20 @@ class HostSettings:
             log.warning("%s: what run %s set is not put back yet: %s", host, run, why)
 
     def _tell(self, run: str, host: str, back: _Back) -> None:
-        data: dict[str, Json] = {
-            "run": run,
-            "host": host,
-            "port": f"{host}.{back.port}",
-            "action": "put-back",
-            "setting": back.setting,
-            "before": None,
-            "after": back.state,
-        }
+        self._emit(
+            "run.host",
+            run=run,
+            host=host,
+            port=f"{host}.{back.port}",
+            action="put-back",
+            setting=back.setting,
+            before=None,
+            after=back.state,
+        )
+
+    def _emit(self, kind: str, **data: Json) -> None:
         at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
-        self._sink(Document(kind="run.host", at_ns=at_ns, wall_ns=wall_ns, data=data))
+        self._sink(Document(kind=kind, at_ns=at_ns, wall_ns=wall_ns, data=data))
 
 
 def _read(host: str, what: str, reply: Reply, kind: type[T]) -> T:

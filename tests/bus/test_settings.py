@@ -406,6 +406,8 @@ def test_kicked_hold_frees_the_port_and_it_is_put_back_when_nobody_has_it() -> N
         assert lab.settings.kick("settings-r2-h0") is None
         kicked = lab.settings.kick("settings-r1-h0")
         assert kicked is not None
+        told = [one.data for one in lab.documents if one.kind == "lease.released"]
+        assert [(one["lease"], one["ports"], one["why"]) for one in told] == [("settings-r1-h0", ["h0.eth0"], "kicked")]
         assert (kicked.run, sorted(kicked.ports), lab.held_ports()) == ("r1", ["h0.eth0"], [])
         theirs = await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=600)
         lab.start_agent("h0")
