@@ -16,11 +16,9 @@ from hwd_drivers.kit.errors import ConfigError
 
 if TYPE_CHECKING:
     from hwd.report.drawing import Drawing
-    from hwd.report.load import RunReport
 
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or the beginnings of them.")]
 
-PARTS = ("topology", "run", "testbed", "stage")
 FORMATS = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "perfetto": "pftrace"}
 """What files of each end with."""
 BINARY = frozenset({"parquet", "perfetto"})
@@ -51,6 +49,7 @@ def add_to(program: typer.Typer) -> None:
 
 def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> None:
     """One run: how it ended, its steps, and how long each stage took."""
+    from hwd.report.cut import compared_with, split_by
     from hwd.report.drawings import pairs_rows
     from hwd.report.stages import stage_table
     from hwd.report.text import pairs_text, stage_text
@@ -73,7 +72,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     if steps:
         output.say()
         output.table(("step", "what", "state", ""), folded(steps))
-    rows = stage_table([loaded], compare_with=_compared_with([loaded]))
+    rows = stage_table([loaded], by=split_by([loaded], None), compare_with=compared_with([loaded]))
     if rows:
         output.say()
         output.say(stage_text(rows).rstrip())
@@ -84,6 +83,10 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     for timeline in loaded.timelines:
         for breach in timeline.breaches:
             output.say(f"order broken in {timeline.reconfiguration}: {breach}")
+    if explained := sum(len(timeline.explained) for timeline in loaded.timelines):
+        output.say(
+            f"{plural(explained, 'fall')} of links that the run made itself, by setting NIC ports; `hwd report` has each"
+        )
     if loaded.events_lost:
         output.say(f"{plural(loaded.events_lost, 'event')} of agents were lost")
     output.data(
@@ -114,7 +117,8 @@ def report(
         Column, typer.Option("--column", help="How wide on paper: one column (3.33 in) or both (7 in).")
     ] = Column.DOUBLE,
     by: Annotated[
-        str | None, typer.Option("--by", metavar="PARTS", help="Split by topology, run, testbed; commas between.")
+        str | None,
+        typer.Option("--by", metavar="PARTS", help="Split by topology, sweep, link, run, testbed; commas between."),
     ] = None,
     compare_with: Annotated[
         str | None,
@@ -125,27 +129,29 @@ def report(
     json: Json = False,
 ) -> None:
     """Stages, waterfalls, distributions, pairs, links and comparisons of runs: one page, and drawings for a paper."""
+    from hwd.report.cut import compared_with, split_by
     from hwd.report.drawing import PAPER_WIDTHS
     from hwd.report.drawings import drawings
-    from hwd.report.html import all_compared, html, split_by
+    from hwd.report.html import all_compared, html
 
     output = Output(json=json)
-    parts = _parts(by)
+    parts = None if by is None else [part.strip() for part in by.split(",") if part.strip()]
     _check_paper(compare_with)
     with recorded(url, data) as source, busy(output, "reading"):
         loaded = run_reports(source, run)
-    compare_with = compare_with or _compared_with(loaded)
+    split = split_by(loaded, parts)
+    compare_with = compare_with or compared_with(loaded)
     written = [file]
     with busy(output, "drawing"):
         comparisons = all_compared(loaded)
-        page = html(loaded, by=parts, compare_with=compare_with, comparisons=comparisons)
+        page = html(loaded, by=split, compare_with=compare_with, comparisons=comparisons)
         with writing(file) as to:
             to.write(page.encode("utf-8", "replace"))
         if svg is not None or pdf is not None:
             drawn = list(
                 drawings(
                     loaded,
-                    by=split_by(loaded, parts),
+                    by=split,
                     compare_with=compare_with,
                     comparisons=comparisons,
                     width=PAPER_WIDTHS[column.inches],
@@ -258,13 +264,6 @@ def export(
         told = "" if rows is None else f", {plural(rows, 'row')}"
         output.say(f"{path}: run {found.id}{told}, {size(count)}")
         output.data({"file": str(path.absolute()), "run": found.id, "as": kind, "bytes": count, "rows": rows})
-def _parts(by: str | None) -> list[str] | None:
-    if by is None:
-        return None
-    parts = [part.strip() for part in by.split(",") if part.strip()]
-    if unknown := [part for part in parts if part not in PARTS]:
-        raise ConfigError(f"--by {', '.join(unknown)}: cannot be split by. Use {', '.join(PARTS)}")
-    return parts
 
 
 def _check_paper(name: str | None) -> None:
@@ -297,16 +296,3 @@ def _pdf_file(path: Path, drawn: "Sequence[Drawing]", width_in: float, *, title:
     with writing(path) as to:
         pdf(drawn, to, width_in=width_in, title=title)
     return path
-
-
-def _compared_with(reports: "Sequence[RunReport]") -> str | None:
-    """What the playbooks of the runs ask to be compared with, where they agree."""
-    import yaml
-
-    asked = set()
-    for one in reports:
-        # The daemon has read it before it ran it, so it can be read.
-        playbook = yaml.safe_load(one.run.playbook_text)
-        section = playbook.get("report") if isinstance(playbook, dict) else None
-        asked.add(section.get("compare_with") if isinstance(section, dict) else None)
-    return asked.pop() if len(asked) == 1 else None

@@ -183,11 +183,12 @@ class RunResult:
         virtual = self.report.run.virtual_time
         return Timelines(MeasuredTimeline.of(one, virtual_time=virtual) for one in self.report.timelines)
 
-    def stages(self, *, by: Sequence[str] = ("topology",), compare_with: str | None = None) -> Stages:
-        """Statistics of each stage; `compare_with` names the testbed of a paper whose figures shall stand beside."""
+    def stages(self, *, by: Sequence[str] | None = None, compare_with: str | None = None) -> Stages:
+        """Statistics of each stage; `compare_with` names the testbed of a paper whose figures shall stand beside; `by` None: split as its playbook says."""
+        from hwd.report.cut import split_by
         from hwd.report.stages import stage_table
 
-        return Stages(stage_table([self.report], by=by, compare_with=compare_with))
+        return Stages(stage_table([self.report], by=split_by([self.report], by), compare_with=compare_with))
 
     @property
     def outcome(self) -> str | None:

@@ -45,8 +45,12 @@ class Cut(StrEnum):
     """The time between two instants."""
     LINK = "link"
     """The two NIC ports."""
-    SWITCH = "switch"
-    """The switch that moved."""
+    SWEEP = "sweep"
+    """The values in force of what the run sweeps."""
+    RUN = "run"
+    """The run."""
+    TESTBED = "testbed"
+    """The testbed that it ran on."""
 
 
 class LeaseEntry(Entry):
@@ -134,7 +138,7 @@ class HostEntry(Entry):
 
 
 class ReportEntry(Entry):
-    by: tuple[Cut, ...] = (Cut.TOPOLOGY, Cut.STAGE)
+    by: tuple[Cut, ...] = (Cut.TOPOLOGY, Cut.SWEEP, Cut.STAGE)
     compare_with: Text | None = None
 
 

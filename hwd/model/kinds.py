@@ -43,7 +43,7 @@ KINDS: Mapping[str, frozenset[str]] = {
         "reconfiguration.commanded": "reconfiguration switch commanded_ns acknowledged_ns commands",
         "reconfiguration.state": "reconfiguration state",  # journaled, driving, read-back, waiting, awaiting-confirm, rolling-back
         "reconfiguration.ended": "reconfiguration run outcome why seconds",  # confirmed, rolled-back, failed, aborted
-        "timeline": "reconfiguration run what sweep settings commands ends links breaches explained",  # settings: {NIC port: {setting: value}} that runs have in force
+        "timeline": "reconfiguration run what sweep settings commands ends links breaches explained",  # sweep: {variable: value} of its run; settings: {NIC port: {setting: value}} that runs have in force; explained: falls that a run made itself by setting a port
         # runs
         "run.started": "run playbook parameters steps virtual_time",
         "run.step": "run step what state done total expected_s",  # state: started, done, failed; sweep: {variable: value}; branch

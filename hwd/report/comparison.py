@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hwd.model.instant import Origin
+from hwd.report.cut import swept
 from hwd.report.drawing import GROUP_COLOURS, Dot, Drawing, Mark, cut, line, polyline, rect, text, wrapped
 from hwd.report.load import RunReport
 from hwd.report.quantity import MISSING, duration
@@ -23,7 +24,7 @@ _Scale = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
-    """One stage of what both runs did. `topology` empty: the runs share none, and all links are taken together. `origins`: the weakest of each run."""
+    """One stage of what both runs did. `topology`: with the swept values, where there are such; empty: the runs share none, and all links are taken together. `origins`: the weakest of each run."""
 
     topology: str
     stage: StageName
@@ -186,7 +187,8 @@ def _by_topology(report: RunReport) -> dict[str, list[Sample]]:
     for timeline in report.timelines:
         taken = samples([timeline], virtual_time=report.run.virtual_time)
         if taken:
-            found.setdefault(timeline.what, []).extend(taken)
+            words = swept(timeline.sweep)
+            found.setdefault(f"{timeline.what} · {words}" if words else timeline.what, []).extend(taken)
     return found
 
 

@@ -9,13 +9,14 @@ from hwd.report.bypairs import by_pairs_drawing, of_pairs
 from hwd.report.cdf import cdf_drawing
 from hwd.report.commands import PairsRow, pairs_table
 from hwd.report.comparison import Comparison, comparison_drawing
+from hwd.report.cut import by_sweep, take
 from hwd.report.drawing import SCREEN_WIDTH, Drawing
 from hwd.report.heat import heat_drawing, link_by_repeat, link_by_stage
+from hwd.report.lab import Conditions
 from hwd.report.load import RunReport
 from hwd.report.papers import PaperFigure, figures
 from hwd.report.stages import SEED
 from hwd.report.waterfall import typical, waterfall_drawing
-from hwd.timeline import Sample, samples
 
 
 def drawings(
@@ -26,12 +27,13 @@ def drawings(
     comparisons: Sequence[Comparison],
     width: float,
 ) -> Iterator[Drawing]:
-    """For paper: one waterfall for each run, the distributions, pairs, links, comparisons. Names tell apart what there is for several runs."""
+    """For paper: one waterfall for each run and swept value, the distributions, pairs, links, comparisons. Names tell apart what there is for several runs."""
     many = len(reports) > 1
     for report in reports:
-        if (middle := typical(report.timelines)) is not None:
-            drawn = waterfall_drawing(middle, virtual_time=report.run.virtual_time, width=width)
-            yield named(drawn, report.run.id if many else "")
+        for words, timelines in by_sweep(report.timelines):
+            if (middle := typical(timelines)) is not None:
+                drawn = waterfall_drawing(middle, virtual_time=report.run.virtual_time, width=width)
+                yield named(named(drawn, words), report.run.id if many else "")
     for one in (distributions(reports, by, compare_with, width), pairs(reports, compare_with, width)):
         if one is not None:
             yield one
@@ -52,16 +54,11 @@ def named(drawing: Drawing, more: str) -> Drawing:
 def distributions(
     reports: Sequence[RunReport], by: Sequence[str], compare_with: str | None, width: float = SCREEN_WIDTH
 ) -> Drawing | None:
-    taken: list[Sample] = []
-    for report in reports:
-        for timeline in report.timelines:
-            words = {"topology": timeline.what, "run": report.run.id, "testbed": report.run.testbed}
-            group = [words[part] for part in by if part in words]
-            taken += samples([timeline], virtual_time=report.run.virtual_time, group=group)
-    if all(sample.stage.seconds is None for sample in taken):
+    taken = take(reports, by)
+    if all(sample.stage.seconds is None for sample in taken.samples):
         return None
-    papers = figures(timings=_timings(reports), compare_with=compare_with)
-    return cdf_drawing(taken, papers=papers, width=width)
+    papers = figures(taken.all_conditions, compare_with=compare_with)
+    return cdf_drawing(taken.samples, papers=papers, width=width)
 
 
 def pairs_rows(reports: Sequence[RunReport]) -> tuple[PairsRow, ...]:
@@ -81,16 +78,15 @@ def pairs(reports: Sequence[RunReport], compare_with: str | None, width: float =
 
 def pairs_papers(reports: Sequence[RunReport], compare_with: str | None) -> tuple[tuple[PaperFigure, ...], bool]:
     """The figures to stand beside, and whether the switches of one of the runs draw from them."""
-    timings = _timings(reports)
-    papers = of_pairs(figures(timings=timings, compare_with=compare_with))
+    timings = frozenset[str]().union(*(report.lab.named for report in reports))
+    papers = of_pairs(figures(Conditions(timings=timings), compare_with=compare_with))
     return papers, any(not timings.isdisjoint(one.drawn_by) for one in papers)
 
 
 def links(report: RunReport, width: float = SCREEN_WIDTH) -> Iterator[Drawing]:
-    for heat in (link_by_stage(report.timelines), link_by_repeat(report.timelines)):
-        if heat is not None:
-            yield heat_drawing(heat, width=width)
-
-
-def _timings(reports: Sequence[RunReport]) -> frozenset[str]:
-    return frozenset[str]().union(*(report.timings for report in reports))
+    """For each value that was swept by itself."""
+    for words, timelines in by_sweep(report.timelines):
+        for heat in (link_by_stage(timelines), link_by_repeat(timelines)):
+            if heat is not None:
+                titled = replace(heat, title=f"{heat.title} · {words}") if words else heat
+                yield named(heat_drawing(titled, width=width), words)

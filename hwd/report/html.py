@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 
+from hwd.config.playbook_schema import Cut
 from hwd.report.comparison import Comparison, compare
 from hwd.report.comparison_html import comparison_html
+from hwd.report.cut import by_sweep, split_by
 from hwd.report.drawing import Drawing
 from hwd.report.drawings import distributions, links, pairs, pairs_papers, pairs_rows
 from hwd.report.load import RunReport
@@ -58,13 +60,6 @@ def html(
     )
 
 
-def split_by(reports: Sequence[RunReport], by: Sequence[str] | None) -> tuple[str, ...]:
-    """What is asked for, else the topology, and the run where there are several."""
-    if by is not None:
-        return tuple(by)
-    return ("run", "topology") if len(reports) > 1 else ("topology",)
-
-
 def all_compared(reports: Sequence[RunReport]) -> tuple[Comparison, ...]:
     return tuple(compare(reports[0], other) for other in reports[1:])
 
@@ -79,7 +74,7 @@ def _head(title: str, reports: Sequence[RunReport]) -> Iterator[str]:
 
 def _facts(reports: Sequence[RunReport]) -> Iterator[str]:
     timelines = [timeline for report in reports for timeline in report.timelines]
-    (total, *_), n = _totals(reports)
+    total, n = _totals(reports)
     endings = [ending for report in reports for ending in report.endings]
     confirmed = sum(ending.outcome == "confirmed" for ending in endings)
     breaches = sum(len(timeline.breaches) for timeline in timelines)
@@ -98,28 +93,48 @@ def _facts(reports: Sequence[RunReport]) -> Iterator[str]:
     yield "</div>"
 
 
-def _totals(reports: Sequence[RunReport]) -> tuple[list[str], int]:
-    rows = [row for row in stage_table(reports, by=()) if row.statistics.stage is StageName.TURNAROUND]
-    medians = [
-        duration(row.statistics.median_s) + (f" ({row.time})" if len(rows) > 1 else "")
-        for row in rows
-        if row.statistics.n
+def _totals(reports: Sequence[RunReport]) -> tuple[str, int]:
+    """The median of each swept value; from the shortest to the longest where there are more than two."""
+    rows = [
+        row
+        for row in stage_table(reports, by=(Cut.SWEEP,))
+        if row.statistics.stage is StageName.TURNAROUND and row.statistics.n
     ]
-    return [" / ".join(medians) or "unknown"], sum(row.statistics.n for row in rows)
+    told = [
+        (row.statistics.median_s or 0.0, [*row.statistics.group, *([row.time] if _times_differ(reports) else [])])
+        for row in rows
+    ]
+    if len(told) > 2:
+        told = [(min(told)[0], []), (max(told)[0], [])]
+        words = " to ".join(duration(median_s) for median_s, _ in told)
+    else:
+        words = " / ".join(duration(median_s) + (f" ({', '.join(which)})" if which else "") for median_s, which in told)
+    return words or "unknown", sum(row.statistics.n for row in rows)
+
+
+def _times_differ(reports: Sequence[RunReport]) -> bool:
+    return len({report.run.virtual_time for report in reports}) > 1
 
 
 def _waterfalls(reports: Sequence[RunReport]) -> Iterator[str]:
     yield "<h2>A typical reconfiguration</h2>"
     drawn = 0
     for number, report in enumerate(reports):
-        middle = typical(report.timelines)
-        if middle is None:
+        middles = {
+            words: middle
+            for words, timelines in by_sweep(report.timelines)
+            if (middle := typical(timelines)) is not None
+        }
+        if not middles:
             yield f"<p>Run {escape(report.run.id)} moved no link.</p>"
             continue
         key = f"w{number}"
         virtual = report.run.virtual_time
-        yield f"<figure>{waterfall(middle, virtual_time=virtual, key=key)}</figure>"
-        others = [timeline for timeline in report.timelines if timeline is not middle and timeline.links]
+        for index, (words, middle) in enumerate([*middles.items()][:WATERFALLS_MAX]):
+            told = f"<figcaption>{escape(words)}</figcaption>" if words else ""
+            yield f"<figure>{waterfall(middle, virtual_time=virtual, key=f'{key}m{index}')}{told}</figure>"
+        shown_ids = {id(middle) for middle in middles.values()}
+        others = [timeline for timeline in report.timelines if id(timeline) not in shown_ids and timeline.links]
         shown = others[: max(0, WATERFALLS_MAX - drawn)]
         drawn += len(shown)
         if shown:
@@ -223,6 +238,12 @@ def _trouble(reports: Sequence[RunReport]) -> Iterator[str]:
     if found:
         items = "".join(f"<li>{escape(text)}</li>" for text in found)
         yield f'<h2>What went wrong</h2><ul class="breaches">{items}</ul>'
+    explained = [
+        f"{one.reconfiguration}: {text}" for report in reports for one in report.timelines for text in one.explained
+    ]
+    if explained:
+        items = "".join(f"<li>{escape(text)}</li>" for text in explained)
+        yield f"<details><summary>What runs took down themselves ({len(explained)})</summary><ul>{items}</ul></details>"
     if unknown:
         items = "".join(f"<li>{escape(text)} ({count} times)</li>" for text, count in unknown.items())
         yield f'<details><summary>What is not known ({len(unknown)})</summary><ul class="breaches">{items}</ul></details>'
@@ -241,7 +262,7 @@ def _run(report: RunReport) -> Iterator[str]:
         "time": _time(report),
         "testbed": run.testbed,
         "hwd": run.version + (f", commit {run.commit}" if run.commit else ""),
-        "twins' timings": ", ".join(sorted(report.timings)) or "none: hardware",
+        "twins' timings": ", ".join(sorted(report.lab.named)) or "none: hardware",
         "parameters": dict(run.parameters) or "none",
     }
     yield _nested(facts)

@@ -1,13 +1,12 @@
 """A run and what a report needs of it, read from the records."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-import yaml
-
 from hwd.records import Records, Run, RunOutcome
 from hwd.report.commands import Commanded, commanded
+from hwd.report.lab import Lab
 from hwd.report.reconfigured import Reassembly, Reconfigured
 from hwd.timeline import Timeline
 from hwd_drivers.kit.documents import Document
@@ -39,7 +38,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """One run with its timelines in the order of their ends. `timings`: names of the timings that its twins draw from; empty on hardware.
+    """One run with its timelines in the order of their ends. `lab`: what its twins draw from.
 
     `commands`: what each switch did in each reconfiguration. `events_lost`: what agents said that they could not hold or see. `steps_failed`: texts
     of steps that failed.
@@ -48,7 +47,7 @@ class RunReport:
     run: Run
     timelines: tuple[Timeline, ...]
     endings: tuple[Ending, ...]
-    timings: frozenset[str]
+    lab: Lab
     events_lost: int
     steps_failed: tuple[str, ...]
     commands: tuple[Commanded, ...] = ()
@@ -106,7 +105,7 @@ class _Gathering:
             run=self._run,
             timelines=tuple(self._timelines),
             endings=tuple(self._endings),
-            timings=frozenset(timings(self._run)),
+            lab=Lab.of(self._run),
             events_lost=self._events_lost,
             steps_failed=tuple(self._steps_failed),
             commands=tuple(self._commands),
@@ -130,20 +129,3 @@ def run_of(data: Mapping[str, Any]) -> Run:
     known = {field.name for field in fields(Run)}
     outcome = None if data["outcome"] is None else RunOutcome(data["outcome"])
     return Run(**{**{key: value for key, value in data.items() if key in known}, "outcome": outcome})
-
-
-def timings(run: Run) -> Iterator[str]:
-    """Every `timing` that the run's testbed names, wherever it stands."""
-    try:
-        parsed = yaml.safe_load(run.testbed_text)
-    except yaml.YAMLError:  # the loader of testbeds told about it; a report of what did run is still wanted
-        return
-    pending: list[Any] = [parsed]
-    while pending:
-        match pending.pop():
-            case dict() as part:
-                if isinstance(name := part.get("timing"), str):
-                    yield name
-                pending += part.values()
-            case list() as part:
-                pending += part

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hwd.report.lab import Conditions
 from hwd.timeline import StageName
 
 
@@ -24,7 +25,10 @@ class Statistic(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperFigure:
-    """One figure of a paper, in seconds; `low_s` and `high_s` are equal where the paper gives one value. `pairs`: crossconnects of one command."""
+    """One figure of a paper, in seconds; `low_s` and `high_s` are equal where the paper gives one value. `pairs`: crossconnects of one command.
+
+    `autoneg`: whether the NICs of the figure negotiated; None where it does not matter, or is not said.
+    """
 
     paper: str
     where: str
@@ -35,6 +39,7 @@ class PaperFigure:
     condition: str = ""
     remark: str = ""
     pairs: int | None = None
+    autoneg: bool | None = None
     drawn_by: tuple[str, ...] = ()
 
 
@@ -52,11 +57,11 @@ FIGURES: tuple[PaperFigure, ...] = (
     ),
     PaperFigure(
         paper=_OPUS, where="5.1", stage=StageName.FIRMWARE, statistic=Statistic.TYPICAL, low_s=6.0, high_s=6.0,
-        condition="auto-negotiation", drawn_by=("opus-cx6dx-autoneg",),
+        condition="auto-negotiation", autoneg=True, drawn_by=("opus-cx6dx-autoneg",),
     ),
     PaperFigure(
         paper=_OPUS, where="5.1", stage=StageName.FIRMWARE, statistic=Statistic.TYPICAL, low_s=3.0, high_s=3.0,
-        condition="no auto-negotiation", drawn_by=("opus-cx6dx",),
+        condition="no auto-negotiation", autoneg=False, drawn_by=("opus-cx6dx",),
     ),
     PaperFigure(
         paper=_OPUS, where="5.1", stage=StageName.FIRMWARE, statistic=Statistic.UP_TO, low_s=10.0, high_s=10.0,
@@ -113,20 +118,26 @@ FIGURES: tuple[PaperFigure, ...] = (
 )  # fmt: skip
 
 
-def figures(*, timings: frozenset[str], compare_with: str | None = None) -> tuple[PaperFigure, ...]:
-    """Those to stand beside a run: of the paper that `compare_with` starts with (`opus-testbed`), else of the papers whose timings its twins use,
-    else, on hardware, of all. Of several conditions of one stage that a twin's timing tells apart, only those that it was made from.
+def figures(under: Conditions, *, compare_with: str | None = None) -> tuple[PaperFigure, ...]:
+    """Those to stand beside what was measured under these conditions: of the paper that `compare_with` starts with (`opus-testbed`), else of the papers
+    whose timings the twins drew from, else, on hardware, of all. Of NICs that negotiate, or do not, only where ours did; of several conditions
+    of one stage that a twin's timing tells apart, only those that it was made from.
     """
     if compare_with is not None:
         papers = {figure.paper for figure in FIGURES if compare_with.startswith(figure.paper)}
     else:
-        papers = {figure.paper for figure in FIGURES if not timings.isdisjoint(figure.drawn_by)}
-    chosen = [figure for figure in FIGURES if figure.paper in papers or (compare_with is None and not papers)]
-    drawn = {(figure.paper, figure.stage) for figure in chosen if not timings.isdisjoint(figure.drawn_by)}
+        papers = {figure.paper for figure in FIGURES if not under.timings.isdisjoint(figure.drawn_by)}
+    chosen = [
+        figure
+        for figure in FIGURES
+        if (figure.paper in papers or (compare_with is None and not papers))
+        and (figure.autoneg is None or not under.autoneg or figure.autoneg in under.autoneg)
+    ]
+    drawn = {(figure.paper, figure.stage) for figure in chosen if not under.timings.isdisjoint(figure.drawn_by)}
     return tuple(
         figure
         for figure in chosen
-        if (figure.paper, figure.stage) not in drawn or not timings.isdisjoint(figure.drawn_by)
+        if (figure.paper, figure.stage) not in drawn or not under.timings.isdisjoint(figure.drawn_by)
     )
 
 

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
 from hwd.model.instant import Origin
 from hwd.records import Run
+from hwd.report.lab import plain
 from hwd.timeline import Timeline, build_timeline
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.timing import SWITCH_TIMINGS
@@ -135,11 +134,7 @@ def reconfigured(run: Run, documents: Iterable[Document]) -> Iterator[Reconfigur
 
 def _switch_origins(run: Run) -> dict[str, Origin]:
     """What the answer of each twin is worth, as the daemon would say; a switch that is not named is hardware."""
-    try:
-        testbed = yaml.safe_load(run.testbed_text)
-    except yaml.YAMLError:  # the loader of testbeds told about it
-        return {}
-    switches = testbed.get("switches") if isinstance(testbed, dict) else None
+    switches = plain(run.testbed_text).get("switches")
     origins: dict[str, Origin] = {}
     for name, switch in switches.items() if isinstance(switches, dict) else ():
         twin = switch.get("twin") if isinstance(switch, dict) else None

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from hwd.model.instant import Origin
+from hwd.report.cut import USUAL, take
+from hwd.report.lab import Conditions
 from hwd.report.load import RunReport
 from hwd.report.papers import PaperFigure, figures, of_stage
 from hwd.report.quantity import stated
-from hwd.timeline import Sample, StageStatistics, samples, summarise
+from hwd.timeline import StageStatistics, summarise
 from hwd_drivers.kit.documents import Json
 
 SEED = 20270110
@@ -65,24 +67,17 @@ class StageRow:
 def stage_table(
     reports: Sequence[RunReport],
     *,
-    by: Sequence[str] = ("topology",),
+    by: Sequence[str] = USUAL,
     compare_with: str | None = None,
     seed: int = SEED,
 ) -> tuple[StageRow, ...]:
-    """`by` takes `topology`, `run` and `testbed`; stages are always apart, and so are virtual and real time. Empty `by`: all together."""
-    taken: list[Sample] = []
-    timings: dict[tuple[str, ...], frozenset[str]] = {}
-    for report in reports:
-        for timeline in report.timelines:
-            words = {"topology": timeline.what, "run": report.run.id, "testbed": report.run.testbed}
-            group = tuple(words[part] for part in by if part in words)
-            timings[group] = timings.get(group, frozenset()) | report.timings
-            taken += samples([timeline], virtual_time=report.run.virtual_time, group=group)
-    return tuple(_row(row, timings[row.group], compare_with) for row in summarise(taken, seed=seed))
+    """`by`: parts of `Cut`; stages are always apart, and so are virtual and real time. Empty `by`: all together. Raises ConfigError on other parts."""
+    taken = take(reports, by)
+    return tuple(_row(row, taken.conditions[row.group], compare_with) for row in summarise(taken.samples, seed=seed))
 
 
-def _row(statistics: StageStatistics, timings: frozenset[str], compare_with: str | None) -> StageRow:
-    chosen = of_stage(figures(timings=timings, compare_with=compare_with), statistics.stage)
+def _row(statistics: StageStatistics, under: Conditions, compare_with: str | None) -> StageRow:
+    chosen = of_stage(figures(under, compare_with=compare_with), statistics.stage)
     drawn = statistics.origin not in (None, Origin.MEASURED)
-    beside = [Beside(figure=one, fitted=drawn and not timings.isdisjoint(one.drawn_by)) for one in chosen]
+    beside = [Beside(figure=one, fitted=drawn and not under.timings.isdisjoint(one.drawn_by)) for one in chosen]
     return StageRow(statistics=statistics, beside=tuple(beside))

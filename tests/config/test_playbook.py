@@ -137,7 +137,7 @@ def test_every_problem_comes_at_once(read: Read) -> None:
         "2: show: unknown key; did you mean shows?",
         "4: steps[0].wait.within_s: is missing",
         "5: steps[1].aply: no such step; did you mean apply?",
-        "6: report.by[0]: must be 'topology', 'stage', 'link' or 'switch', not 'stag'",
+        "6: report.by[0]: must be 'topology', 'stage', 'link', 'sweep', 'run' or 'testbed', not 'stag'",
     ]
 
 

@@ -1,13 +1,15 @@
 """Runs as the records give them back: timelines built from documents, drawn from one seed."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
 from hwd.model.instant import Origin
 from hwd.records import Run, RunOutcome
-from hwd.report.load import Ending, RunReport, timings
+from hwd.report.lab import Lab
+from hwd.report.load import Ending, RunReport
 from hwd.timeline import Timeline, build_timeline
 
 START_NS = 1_000_000_000_000
@@ -25,7 +27,7 @@ MakeRun = Callable[..., RunReport]
 
 @pytest.fixture
 def make_timeline() -> MakeTimeline:
-    """`hide`: (end, event type) that nobody saw; `kept`: that many links more which were kept."""
+    """`hide`: (end, event type) that nobody saw; `kept`: that many links more which were kept; `autoneg`: what a run set of all NICs."""
 
     def made(
         seed: int = 1,
@@ -34,6 +36,8 @@ def make_timeline() -> MakeTimeline:
         links: int = 4,
         kept: int = 0,
         hide: frozenset[tuple[str, str]] = frozenset(),
+        sweep: Mapping[str, Any] | None = None,
+        autoneg: bool | None = None,
     ) -> Timeline:
         draw = random.Random(seed)
         pairs = [
@@ -43,6 +47,7 @@ def make_timeline() -> MakeTimeline:
         entries = [
             {"link": f"{a}<->{b}", "kept": index >= links, "switches": ["ocs1"]} for index, (a, b) in enumerate(pairs)
         ]
+        settings = {} if autoneg is None else {end: {"autoneg": autoneg} for pair in pairs for end in pair}
         events: list[dict[str, object]] = []
 
         def event(
@@ -56,7 +61,7 @@ def make_timeline() -> MakeTimeline:
 
         for a, b in pairs[:links]:
             light_s = draw.uniform(0.06, 0.095)
-            ups_s = [light_s + draw.gauss(6.0, 0.25) for _ in range(2)]
+            ups_s = [light_s + draw.gauss(3.0 if autoneg is False else 6.0, 0.25) for _ in range(2)]
             carriers_s = [up_s + draw.uniform(70e-6, 80e-6) for up_s in ups_s]
             rdmas_s = [carrier_s + draw.uniform(0.1, 0.2) for carrier_s in carriers_s]
             for end, peer, up_s, carrier_s, rdma_s in zip((a, b), (b, a), ups_s, carriers_s, rdmas_s, strict=True):
@@ -69,7 +74,7 @@ def make_timeline() -> MakeTimeline:
                 ready = {"reconfiguration": f"r{seed}", "peer": peer, "via": "udp"}
                 event(end, "ready", ready_s, 30e-6, Origin.KERNEL, "probe", **ready)
         return build_timeline(
-            started={"reconfiguration": f"r{seed}", "run": "20270110-a1b2", "what": what, "hash": "0", "links": entries,
+            started={"reconfiguration": f"r{seed}", "run": "20270110-a1b2", "what": what, "hash": "0", "links": entries, "sweep": sweep or {}, "settings": settings,
                      "moves": [{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}]},
             commanded=[{"reconfiguration": f"r{seed}", "switch": "ocs1", "commanded_ns": START_NS,
                         "acknowledged_ns": START_NS + int(draw.triangular(0.19, 0.21, 0.2) * 1e9), "commands": 1}],
@@ -89,11 +94,12 @@ def make_run(make_timeline: MakeTimeline) -> MakeRun:
         repeats: int = 3,
         virtual_time: bool = False,
         timelines: tuple[Timeline, ...] | None = None,
+        asks: str = "",
     ) -> RunReport:
         run = Run(
             id=id,
             playbook="reconfiguration-timeline",
-            playbook_text="playbook: reconfiguration-timeline\nshows: <how long each stage takes>\n",
+            playbook_text=f"playbook: reconfiguration-timeline\nshows: <how long each stage takes>\n{asks}",
             testbed="opus-testbed",
             testbed_text=TESTBED,
             parameters={"repeats": repeats},
@@ -117,7 +123,7 @@ def make_run(make_timeline: MakeTimeline) -> MakeRun:
             run=run,
             timelines=timelines,
             endings=endings,
-            timings=frozenset(timings(run)),
+            lab=Lab.of(run),
             events_lost=0,
             steps_failed=(),
         )

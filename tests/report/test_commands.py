@@ -10,6 +10,7 @@ from hwd.model.instant import Origin
 from hwd.report.bypairs import by_pairs_drawing, of_pairs
 from hwd.report.commands import Commanded, PairsRow, pairs_table
 from hwd.report.drawing import Dot
+from hwd.report.lab import Conditions
 from hwd.report.papers import FIGURES, figures
 from hwd.report.svg import svg
 
@@ -96,7 +97,7 @@ def test_mfabrics_figure_stands_beside_with_mean_and_p99_for_each_number_of_pair
     ("fitted", "words"), [(True, "never called reproduced"), (False, "Not made from the paper's figure")]
 )
 def test_fitted_is_said_and_never_called_reproduced(fitted: bool, words: str) -> None:
-    papers = figures(timings=frozenset({"polatis-mfabric"}))
+    papers = figures(Conditions(timings=frozenset({"polatis-mfabric"})))
     drawing = by_pairs_drawing(table(command(1, 0.04, origin=Origin.FITTED)), papers=papers, fitted=fitted)
     told = " ".join(
         "".join(one.itertext()) for one in ElementTree.fromstring(svg(drawing)).iter() if one.tag.endswith("text")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hwd.model.instant import Origin
 from hwd.report import cdf, waterfall
 from hwd.report.drawing import tick_labels, ticks
+from hwd.report.lab import Conditions
 from hwd.report.papers import figures
 from hwd.report.waterfall import ROWS_MAX
 from hwd.timeline import StageName, Timeline, build_timeline, samples
@@ -108,7 +109,9 @@ def test_no_story_breaks_the_drawing(
 
 def test_cdf_has_a_curve_for_each_group_and_stage_with_values(make_timeline: MakeTimeline) -> None:
     taken = samples([make_timeline(1), make_timeline(2, what="pairs")], virtual_time=False)
-    svg = ElementTree.fromstring(cdf(taken, papers=figures(timings=frozenset({"polatis-opus", "opus-cx6dx-autoneg"}))))
+    svg = ElementTree.fromstring(
+        cdf(taken, papers=figures(Conditions(timings=frozenset({"polatis-opus", "opus-cx6dx-autoneg"}))))
+    )
     assert len(list(svg.iter(f"{SVG}polyline"))) == 2 * len(StageName)
     told = "".join(svg.itertext())
     assert "ring, real time" in told

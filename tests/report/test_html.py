@@ -11,6 +11,7 @@ from hwd.model.instant import Origin
 from hwd.records import RecordingSink, Records, Run, RunOutcome
 from hwd.report import RunReport, html, load, typical
 from hwd.report.commands import Commanded
+from hwd.report.lab import Lab
 from hwd.timeline import StageName, Timeline, build_timeline
 from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.errors import ConfigError
@@ -124,7 +125,7 @@ def test_pairs_have_a_table_with_the_paper_beside_each(make_run: MakeRun) -> Non
         for pairs in (1, 16)
         for repeat in range(3)
     )  # fmt: skip
-    report = dataclasses.replace(make_run(), commands=commands, timings=frozenset({"polatis-mfabric"}))
+    report = dataclasses.replace(make_run(), commands=commands, lab=Lab(others=frozenset({"polatis-mfabric"})))
     words = " ".join(Page(html([report])).words)
     assert "1, real time 3 41.0 ms" in words
     assert "mfabric fig. 10: mean 46.75 ms  fitted to it" in words
@@ -184,7 +185,7 @@ def test_report_is_made_from_the_records(make_timeline: MakeTimeline, make_run: 
         records.close()
         assert report.timelines == wanted.timelines
         assert [(one.pairs, one.commands) for one in report.commands] == [(2, 1)] * 3
-        assert report.timings == {"polatis-opus", "opus-cx6dx-autoneg"}
+        assert report.lab.named == {"polatis-opus", "opus-cx6dx-autoneg"}
         assert report.events_lost == 4
         assert report.steps_failed == ("step 1.2: wait",)
         text = html([report])

@@ -1,5 +1,6 @@
 """The papers' figures."""
 
+from hwd.report.lab import Conditions
 from hwd.report.papers import FIGURES, figures
 from hwd.timeline import StageName
 from hwd.twin.timing import NIC_TIMINGS
@@ -19,17 +20,27 @@ def test_every_fitted_timing_stands_beside_its_figure() -> None:
 
 
 def test_figures_are_those_of_the_paper_whose_timings_play() -> None:
-    chosen = figures(timings=frozenset({"polatis-opus", "opus-cx6dx"}))
+    chosen = figures(Conditions(timings=frozenset({"polatis-opus", "opus-cx6dx"})))
     assert {figure.paper for figure in chosen} == {"opus"}
     firmware = [figure.condition for figure in chosen if figure.stage is StageName.FIRMWARE]
     assert firmware == ["no auto-negotiation", "rapid repeats"], "the other condition is not played"
 
 
 def test_hardware_stands_beside_all_figures() -> None:
-    assert figures(timings=frozenset()) == FIGURES
+    assert figures(Conditions(timings=frozenset())) == FIGURES
 
 
 def test_playbook_may_choose_the_paper() -> None:
-    chosen = figures(timings=frozenset({"polatis-opus"}), compare_with="mfabric-prototype")
+    chosen = figures(Conditions(timings=frozenset({"polatis-opus"})), compare_with="mfabric-prototype")
     assert {figure.paper for figure in chosen} == {"mfabric"}
-    assert figures(timings=frozenset(), compare_with="nobody") == ()
+    assert figures(Conditions(timings=frozenset()), compare_with="nobody") == ()
+
+
+def test_figure_of_nics_that_negotiate_stands_beside_such_only() -> None:
+    """On hardware nothing is drawn from a timing: what was set of the NICs says which figure is meant."""
+    for negotiates, condition in ((True, "auto-negotiation"), (False, "no auto-negotiation")):
+        chosen = figures(Conditions(autoneg=frozenset({negotiates})), compare_with="opus-testbed")
+        firmware = [figure.condition for figure in chosen if figure.stage is StageName.FIRMWARE]
+        assert firmware == [condition, "rapid repeats"]
+    both = figures(Conditions(autoneg=frozenset({True, False})), compare_with="opus-testbed")
+    assert len([figure for figure in both if figure.stage is StageName.FIRMWARE]) == 3
