@@ -1,12 +1,15 @@
 """The data directory: the daemon's own, held by one process at a time."""
 
 import fcntl
+import logging
 import os
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from hwd_drivers.kit.errors import ConfigError, RefusedError
+
+log = logging.getLogger(__name__)
 
 
 class DataDirectory:
@@ -36,8 +39,13 @@ class DataDirectory:
             raise RefusedError(
                 f"{self.path}: in use by the daemon with pid {holder}. Stop that one first, or name another directory with --data"
             ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        try:
+            text = f"{os.getpid()}\n".encode()
+            os.pwrite(self._fd, text, 0)
+            os.ftruncate(self._fd, len(text))
+        except OSError as error:  # a full disk: the lock holds all the same
+            os.ftruncate(self._fd, 0)
+            log.warning("%s: the pid of its holder cannot be written: %s", self.path, error.strerror)
         return self
 
     def __exit__(

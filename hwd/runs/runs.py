@@ -152,8 +152,10 @@ class Runs:
 
     async def state(self, id: str) -> RunStatus:
         """Of a run by its id or the beginning of it. Raises UnknownError where there is none, ConfigError where several fit."""
+        if (known := self.board.get(id)) is not None:
+            return known
         live = [status for status in self.board.live if status.run.startswith(id)] if id else []
-        match [status for status in live if status.run == id] or live:
+        match live:
             case [status]:
                 return status
             case [_, *_]:

@@ -1,0 +1,40 @@
+"""The data directory and its lock."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hwd.daemon.datadir import DataDirectory
+from hwd_drivers.kit.errors import RefusedError
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: a tmpfs is mounted")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={PAGE}", "hwd-test", tmp_path], check=True)
+    try:
+        (tmp_path / "ballast").write_bytes(b"x" * PAGE)
+        yield tmp_path
+    finally:
+        subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+def test_second_holder_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("a longer text of an earlier life\n")
+    refused = pytest.raises(RefusedError, match=f"in use by the daemon with pid {os.getpid()}\\. Stop")
+    with DataDirectory(tmp_path), refused, DataDirectory(tmp_path):
+        pass
+    with DataDirectory(tmp_path) as again:
+        assert again.path == tmp_path
+
+
+def test_full_disk_can_be_held(full_disk: Path) -> None:
+    refused = pytest.raises(RefusedError, match="in use by the daemon with pid unknown")
+    with DataDirectory(full_disk), refused, DataDirectory(full_disk):
+        pass
