@@ -16,7 +16,8 @@ _decoder: msgspec.json.Decoder[HeldSetting] = msgspec.json.Decoder(HeldSetting)
 class SettingJournal:
     """`held` is in the order in which it was changed. What is in it is on the disk: after a SIGKILL the next life of the agent finds it.
 
-    `damaged_bytes` at the end of the disk could not be read: a frame that was not written to its end belongs to a change that was never begun.
+    `damaged_bytes` of the disk could not be read. A frame at its end that was not written whole belongs to a change that was never begun; a whole one
+    that makes no sense to this agent stays there, for the one that wrote it.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -27,11 +28,13 @@ class SettingJournal:
             _log.warning("settings: %d bytes at the end of the journal cannot be read", self.damaged_bytes)
             disk.truncate(found.good_bytes)
         self._held: list[HeldSetting] = []
+        self._strange: list[bytes] = []
         for number, payload in enumerate(found.payloads):
             try:
                 self._held.append(_decoder.decode(payload))
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 self.damaged_bytes += len(payload)
+                self._strange.append(payload)
                 _log.warning("settings: frame %d of the journal makes no sense: %s", number, error)
 
     @property
@@ -48,7 +51,8 @@ class SettingJournal:
         self._write([held for held in self._held if held not in names])
 
     def _write(self, held: list[HeldSetting]) -> None:
-        self._disk.replace(b"".join(encode_frame(_encoder.encode(one)) for one in held))
+        payloads = [*self._strange, *map(_encoder.encode, held)]
+        self._disk.replace(b"".join(map(encode_frame, payloads)))
         self._held = held
 
     def close(self) -> None:

@@ -10,7 +10,8 @@ from hwd_agents.config import PortConfig
 from hwd_agents.setting_journal import SettingJournal
 from hwd_agents.settings import Settings
 from hwd_agents.sources.settings import Setting, holds, parse_setting, restored, subject
-from hwd_drivers.kit.disk import FileDisk, MemoryDisk
+from hwd_agents.wire import HeldSetting
+from hwd_drivers.kit.disk import FileDisk, MemoryDisk, decode_frames, encode_frame
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.kit.virtual import run_virtual
@@ -227,6 +228,19 @@ def test_torn_end_of_the_journal_is_cut_off(tmp_path: Any) -> None:
     assert journal.damaged_bytes == len(whole) - 3
     journal.close()
     assert path.read_bytes() == whole
+
+
+def test_frame_that_makes_no_sense_to_this_agent_stays_for_the_one_that_wrote_it() -> None:
+    disk = MemoryDisk()
+    strange = [b'{"run":"r0","port":7}', b"\xff"]
+    disk.append(b"".join(map(encode_frame, strange)))
+    journal = SettingJournal(disk)
+    assert (journal.held, journal.damaged_bytes) == ((), sum(map(len, strange)))
+    held = HeldSetting(run="r1", port="eth0", setting="mtu", value=4200, before=1500)
+    journal.add(held)
+    assert SettingJournal(disk).held == (held,)
+    journal.remove([held])
+    assert decode_frames(disk.read()).payloads == tuple(strange)
 
 
 @pytest.mark.parametrize(
