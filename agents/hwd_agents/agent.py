@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from importlib.metadata import version
 from typing import Any, Final, Literal, cast
 
-from hwd_agents import wire
+from hwd_agents import nics, wire
 from hwd_agents.bus.protocol import Bus, Incoming, Will
 from hwd_agents.commands import Commands
 from hwd_agents.config import AgentConfig
@@ -66,7 +66,8 @@ class Agent:
         lost = wire.encode(wire.State(boot=self.boot, seq=0, state="lost"))
         self._bus = bus(Will(topic=self._topic("state"), payload=lost))
         self._greeted = False
-        self._described: tuple[dict[str, wire.PortNote], dict[str, Any], list[wire.HeldSetting]] = ({}, {}, [])
+        self._described: tuple[dict[str, wire.PortNote], dict[str, Any], dict[str, Any], list[wire.HeldSetting]]
+        self._described = ({}, {}, {}, [])
         self._birth_due = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._outbox = Outbox(self._spool, is_up=self._is_up, publish=self._publish_events)
@@ -77,9 +78,10 @@ class Agent:
             self._outbox,
             self._spool,
             phase=draws.stream(f"agent {config.host} phase"),
-            on_change=self._birth_due.set,
+            on_change=self._ports_changed,
         )
-        self._settings = Settings(config.ports, sources.settings, settings_disk, on_change=self._birth_due.set)
+        self._nics = nics.Nics(config.ports, sources, busy=lambda: self._watchers.busy, on_change=self._birth_due.set)
+        self._settings = Settings(config.ports, sources.settings, settings_disk, on_change=self._ports_changed)
         self._commands = Commands(config, self.boot, clock, self._watchers, self._outbox, self._spool, self._settings)
 
     @property
@@ -105,7 +107,7 @@ class Agent:
                         tasks.create_task(background, name=f"hwd:{host}/sources")
                     tasks.create_task(self._outbox.run(), name=f"hwd:{host}/outbox")
                     tasks.create_task(self._bear(), name=f"hwd:{host}/birth")
-                    for what, run in self._watchers.runs():
+                    for what, run in [*self._watchers.runs(), (nics.NAME, self._nics.run)]:
                         tasks.create_task(self._keep(what, run), name=f"hwd:{host}/{what}")
             finally:
                 self._tasks = None
@@ -117,6 +119,10 @@ class Agent:
 
     def _sources_changed(self) -> None:
         self._watchers.hurry()
+        self._ports_changed()
+
+    def _ports_changed(self) -> None:
+        self._nics.hurry()
         self._birth_due.set()
 
     async def _keep(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -274,10 +280,12 @@ class Agent:
         message = wire.State(boot=self.boot, seq=self._next("state"), state=state)
         await self._bus.publish(self._topic("state"), wire.encode(message), qos=1, retain=True)
 
-    def _describe(self) -> tuple[dict[str, wire.PortNote], dict[str, Any], list[wire.HeldSetting]]:
+    def _describe(
+        self,
+    ) -> tuple[dict[str, wire.PortNote], dict[str, Any], dict[str, Any], list[wire.HeldSetting]]:
         """What of a birth is worth another one."""
         notes = {port: self._watchers.note(port) for port in self._config.ports}
-        return notes, self._modules(), list(self._settings.held)
+        return notes, self._modules(), self._nics.to_data(), list(self._settings.held)
 
     async def _publish_birth(self) -> None:
         self._described = self._describe()
@@ -293,7 +301,7 @@ class Agent:
             spool_oldest_seq=self._spool.oldest_seq,
             spool_next_seq=self._spool.next_seq,
             spool_lost=self._spool.lost,
-            settings=self._described[2],
+            settings=self._described[3],
         )
         await self._bus.publish(self._topic("birth"), wire.encode(message), qos=1, retain=True)
 
@@ -317,6 +325,7 @@ class Agent:
             "machine": system.machine,
             "life": self._sources.life(),
             "modules": self._modules(),
+            "nics": self._nics.to_data(),
             "states": {port: self._watchers.states(port) for port in self._config.ports},
             "spool": {
                 "bytes": self._spool.size_bytes,

@@ -17,6 +17,7 @@ from hwd_agents.agent import Agent
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.config import AgentConfig, broker_url, load_config
 from hwd_agents.priority import ask_for_real_time
+from hwd_agents.sources.drivers import KernelDrivers
 from hwd_agents.sources.kernel_settings import KernelSettings
 from hwd_agents.sources.rtnetlink import RtnetlinkLinks
 from hwd_agents.sources.settings import SETTINGS_OF_FIRMWARE, SettingsBySource
@@ -106,12 +107,13 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload) -> Sources
     link_note = SourceNote(sees=["carrier", "interface"], origin=config.origin)
     datagrams_note = SourceNote(sees=["ready"], origin=config.origin)
     links, datagrams = RtnetlinkLinks(sockets, clock), InterfaceDatagrams(sockets, clock)
-    settings = KernelSettings(sockets, offload)
+    settings, drivers = KernelSettings(sockets, offload), KernelDrivers(sockets, offload)
     if twins is not None:
         return twins.sources(
             link=(links, link_note),
             datagrams=(datagrams, datagrams_note),
             settings=SettingsBySource(twins.settings, SETTINGS_OF_FIRMWARE, settings),
+            drivers=drivers,
         )
     life = BOOT_ID.read_text().strip()
     return Sources(
@@ -122,6 +124,7 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload) -> Sources
         life=lambda: life,
         files=SysfsFiles(clock, root=Path(kernel.sysfs), origin=config.origin),
         settings=settings,
+        drivers=drivers,
     )
 
 

@@ -77,6 +77,7 @@ class Settings:
             except (HwdError, OSError):
                 await self._drop_unless_changed(source, interface, held)
                 raise
+            self._on_change()
             _log.info("%s: %s set to %s for run %s; it was %s", port, setting, value, run, before)
             return {"before": before, "after": after}
 

@@ -43,6 +43,7 @@ class Watchers:
         self._on_change = on_change
         self.broken: dict[str, str] = {}
         """Watchers that failed and are not well again, and why."""
+        self._observed: set[str] = set()
         ports, sampling = config.ports, config.sampling
         self.link = LinkWatcher(
             ports,
@@ -84,6 +85,11 @@ class Watchers:
         if self.rdma is not None:
             self.rdma.on_active.append(self.probe.rdma_changed)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a port is observed."""
+        return bool(self._observed)
+
     def runs(self) -> Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
         """Name and body of each watcher's task."""
         runs: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = [(link.SOURCE, self.link.run)]
@@ -106,6 +112,7 @@ class Watchers:
     async def begin(self, reconfiguration: str, peers: Sequence[Peer]) -> None:
         """Observe the ports of `peers`; returns when each was looked at once, or could not be in `BASELINE_S`."""
         names = [peer.port.rpartition(".")[2] for peer in peers]
+        self._observed.update(names)
         for name in names:
             self.link.begin(name)
             if self.firmware is not None:
@@ -128,6 +135,7 @@ class Watchers:
 
     def end(self, port: str) -> None:
         """Observe a port no more."""
+        self._observed.discard(port)
         self.link.end(port)
         self.probe.end(port)
         for watcher in (self.optics, self.firmware, self.rdma):

@@ -72,7 +72,8 @@ class HeldSetting(msgspec.Struct, frozen=True, kw_only=True):
 class Birth(Message, frozen=True, kw_only=True, tag="birth"):
     """Sent at every connect, and when the inventory changed: the whole of it. `spool_next_seq` is the sequence number that the next event will have.
 
-    `settings` are those that are still as a run has set them, in the order in which they were changed.
+    `settings` are those that are still as a run has set them, in the order in which they were changed. In the `inventory`, by port: `modules` {vendor, part,
+    revision, serial}, `nics` {driver {name, version, firmware, bus}, autoneg, speed_mbps, fec}; what is not known is null.
     """
 
     host: str

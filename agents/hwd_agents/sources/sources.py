@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from hwd_agents.sources.drivers import DriverSource
 from hwd_agents.sources.link import LinkSource
 from hwd_agents.sources.readings import FileSource, ModuleSource, PhySource
 from hwd_agents.sources.settings import SettingSource
@@ -28,4 +29,5 @@ class Sources:
     files: FileSource | None = None
     phy: PhySource | None = None
     settings: SettingSource | None = None
+    drivers: DriverSource | None = None
     background: Callable[[Callable[[], None]], Coroutine[Any, Any, None]] | None = None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from hwd_agents.sources import hostwire
+from hwd_agents.sources.drivers import DriverSource
 from hwd_agents.sources.hostwire_client import HostWireClient, Told
 from hwd_agents.sources.link import LinkReading, LinkSource, OperState, Origin
 from hwd_agents.sources.readings import FileReading, ModuleReading
@@ -73,8 +74,9 @@ class TwinSources:
         link: tuple[LinkSource, SourceNote] | None = None,
         datagrams: tuple[DatagramSource, SourceNote] | None = None,
         settings: SettingSource | None = None,
+        drivers: DriverSource | None = None,
     ) -> Sources:
-        """All sources of the host, with link, datagrams and settings from elsewhere where they are given."""
+        """All sources of the host, with link, datagrams and settings from elsewhere where they are given; drivers are the kernel's, where it has a part."""
         return Sources(
             link=self.links if link is None else _AfterWelcome(link[0], self._reached),
             link_note=lambda: self.links.note if link is None else link[1],
@@ -85,6 +87,7 @@ class TwinSources:
             files=self.files,
             phy=self.phys,
             settings=self.settings if settings is None else settings,
+            drivers=drivers,
             background=self.run,
         )
 
