@@ -163,10 +163,12 @@ class HostSettings:
     async def _put_back_at(self, host: str, run: str) -> None:
         try:
             with self._holds.putting_back(host, run, set(self._under_way())):
+                began_ns = self._clock.monotonic_ns()
                 reply = await self._gateway.command(host, "put-back", {"run": run}, within_s=WITHIN_S)
+                took_s = (self._clock.monotonic_ns() - began_ns) / 1e9
                 answer = _read(host, f"put back what run {run} set", reply, _PutBack)
                 for back in answer.back:
-                    self._tell(run, host, back)
+                    self._tell(run, host, back, took_s)
                 self._holds.left(host, run, [f"{host}.{one.port}" for one in answer.left])
             if answer.left:
                 words = "; ".join(f"{one.port} {one.setting}: {one.why}" for one in answer.left)
@@ -211,7 +213,7 @@ class HostSettings:
             self._complained[host, run] = why
             log.warning("%s: what run %s set is not put back yet: %s", host, run, why)
 
-    def _tell(self, run: str, host: str, back: _Back) -> None:
+    def _tell(self, run: str, host: str, back: _Back, took_s: float) -> None:
         self._emit(
             "run.host",
             run=run,
@@ -221,6 +223,7 @@ class HostSettings:
             setting=back.setting,
             before=None,
             after=back.state,
+            seconds=took_s,
         )
 
     def _emit(self, kind: str, **data: Json) -> None:

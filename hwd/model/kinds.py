@@ -53,7 +53,7 @@ KINDS: Mapping[str, frozenset[str]] = {
         "run.state": "run playbook state step steps what stage fault_class why by rolled_back safe_state due_wall_ns"
         " queued_wall_ns started_wall_ns ended_wall_ns expected_s waits_for",
         "run.note": "run text",
-        "run.host": "run host port action before after",  # action: mtu, autoneg, ... with value, seconds; or put-back, with setting
+        "run.host": "run host port action before after",  # action: mtu, autoneg, ... with value; or put-back, with setting; seconds: what it took
         "run.fault": "run fault",  # fault: what a twin was told; {"fault": "clear"} when the run ended
         "run.assert": "run expression held values",
         "run.ended": "run outcome why safe_state",  # succeeded, failed, aborted, crashed

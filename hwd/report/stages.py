@@ -58,11 +58,6 @@ class StageRow:
         statistics: dict[str, Json] = asdict(self.statistics)
         return {**statistics, "origin": self.origin, "time": self.time, "papers": [str(one) for one in self.beside]}
 
-    @property
-    def provenance(self) -> str:
-        """`kernel, real time`; a stage that was never seen has none."""
-        return f"{self.origin}, {self.time}" if self.statistics.n else ""
-
 
 def stage_table(
     reports: Sequence[RunReport],

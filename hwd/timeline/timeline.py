@@ -101,9 +101,6 @@ class Timeline:
     sweep: Mapping[str, Json] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
 
-    def ends_of(self, link: Link) -> tuple[EndTimeline, ...]:
-        return tuple(end for end in self.ends if end.link == link)
-
     def to_data(self) -> dict[str, Json]:
         """Data of a `timeline` document."""
         return {

@@ -196,6 +196,8 @@ def test_run_sets_and_puts_back() -> None:
         await lab.settings.put_back("r1")
         assert [lab.mtu(host) for host in HOSTS] == [1500, 1500]
         assert lab.put_back() == [("h0.eth0", 1500), ("h1.eth0", 1500)]
+        told = [one.data["seconds"] for one in lab.documents if one.kind == "run.host"]
+        assert all(isinstance(seconds, float) and 0 < seconds < 20 for seconds in told)
         await lab.until(lambda: not lab.held("h0") and not lab.held("h1"))
 
     play(body)

@@ -72,6 +72,6 @@ def test_stage_that_nobody_saw_has_a_row_without_figures(make_run: MakeRun, make
     rows = stage_table([make_run(timelines=(blind,))])
     firmware = row(rows, StageName.FIRMWARE)
     assert (firmware.statistics.n, firmware.statistics.unknown) == (0, 4)
-    assert firmware.provenance == ""
+    assert firmware.origin is None
     assert not any(beside.fitted for beside in firmware.beside)
     assert "0 (+ 4 unknown)" in stage_text(rows)

@@ -204,7 +204,8 @@ def test_kept_link_that_went_dark_is_a_breach(story: Story) -> None:
     story.event("h2.eth0", "dark", 7, source="module")
     timeline = story.tell()
     assert timeline.breaches == ("h2.eth0: kept link h2.eth0<->h3.eth0 lost its light (module)",)
-    assert timeline.ends_of(timeline.links[1].link)[0].instant(InstantName.DARK).knowledge is Knowledge.SEEN
+    (end, _) = [one for one in timeline.ends if one.link == timeline.links[1].link]
+    assert end.instant(InstantName.DARK).knowledge is Knowledge.SEEN
 
 
 def test_kept_link_that_a_run_took_down_itself_is_no_breach_and_is_told(story: Story) -> None:
