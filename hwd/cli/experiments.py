@@ -9,10 +9,12 @@ import typer
 from hwd.cli.leasing import me
 from hwd.cli.options import Data, Json, RunId, Url
 from hwd.cli.output import Output, coloured, plural
-from hwd.cli.recorded import recorded, short, started_at, took
+from hwd.cli.recorded import recorded, started_at, took
 from hwd_drivers.kit.errors import ConfigError
 
 TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M")
+LISTED = 100
+"""Runs that fit a look."""
 DAY_TIMES = ("%H:%M", "%H:%M:%S")
 IN_MOST_S = 366 * 86_400.0
 """What is to begin in more than a year was mistyped."""
@@ -129,13 +131,18 @@ def queue(url: Url = None, json: Json = False) -> None:
     output.data([one.to_data() for one in waiting])
 
 
-def runs(url: Url = None, data: Data = None, json: Json = False) -> None:
-    """All runs of the records, newest first, with the step of those that go on."""
+def runs(
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="So many.", min=1)] = LISTED,
+    url: Url = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """The newest runs of the records, with the step of those that go on."""
     output = Output(json=json)
     states: dict[str, str] = {}
     waiting = 0
     with recorded(url, data) as source:
-        found = source.runs()
+        found = source.runs(limit)
     if data is None:
         states, waiting = _live(url)
     rows = [
@@ -154,9 +161,11 @@ def runs(url: Url = None, data: Data = None, json: Json = False) -> None:
         output.table(("run", "playbook", "testbed", "started", "took", "state", "why"), rows)
     else:
         output.say("no runs")
+    if len(found) == limit:
+        output.say(f"these are the newest {limit}; --limit shows more")
     if waiting:
         output.say(f"{waiting} more in the queue: hwd queue")
-    output.data([short(run) for run in found])
+    output.data([*found])
 
 
 def _live(url: str | None) -> tuple[dict[str, str], int]:

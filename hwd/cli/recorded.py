@@ -27,7 +27,9 @@ PAGE = 2000
 class Recorded(Protocol):
     """Where runs are read from. A run is its `id` or the beginning of it."""
 
-    def runs(self) -> Sequence[dict[str, Any]]: ...
+    def runs(self, limit: int) -> Sequence[dict[str, Any]]:
+        """The newest, without their texts and inventories."""
+        ...
 
     def run(self, id: str) -> dict[str, Any]: ...
 
@@ -86,8 +88,17 @@ class _Daemon:
     def __init__(self, hwd: "Client") -> None:
         self._hwd = hwd
 
-    def runs(self) -> Sequence[dict[str, Any]]:
-        return self._hwd.runs()
+    def runs(self, limit: int) -> Sequence[dict[str, Any]]:
+        from hwd.client.calls import RUNS_PAGE
+
+        found: list[dict[str, Any]] = []
+        while len(found) < limit:
+            page = min(RUNS_PAGE, limit - len(found))
+            some = self._hwd.runs(limit=page, before=found[-1]["id"] if found else None)
+            found += some
+            if len(some) < page:
+                break
+        return found
 
     def run(self, id: str) -> dict[str, Any]:
         return self._hwd.run(id)
@@ -106,9 +117,9 @@ class _Directory:
     def __init__(self, path: Path) -> None:
         self._url = f"sqlite:///{path.absolute()}"
 
-    def runs(self) -> list[dict[str, Any]]:
+    def runs(self, limit: int) -> list[dict[str, Any]]:
         async def read(records: "Records") -> list[dict[str, Any]]:
-            return [dataclasses.asdict(run) for run in await records.runs()]
+            return [run.summary() for run in await records.runs(limit=limit)]
 
         return self._read(read)
 

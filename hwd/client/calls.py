@@ -33,6 +33,9 @@ DRIVE_S = 60.0
 OLDEST = "-.0"
 """An id before all that the event stream keeps."""
 
+RUNS_PAGE = 500
+"""Runs in one answer, as many as the daemon gives."""
+
 Fault = Mapping[str, Json]
 """One fault, as `hwd.model.fault` reads it: {"switch": "ocs1", "fault": "slow", "seconds": 0.5}."""
 
@@ -149,9 +152,10 @@ def start_playbook(
     return start_run(text=text, file=file, parameters=defined, due_wall_ns=due_wall_ns)
 
 
-def runs() -> Call[list[RecordedRun]]:
-    """All runs of the records, newest first."""
-    return Call(method="GET", path="/api/v1/runs", read=lambda data: _each(RecordedRun, data))
+def runs(*, limit: int = RUNS_PAGE, before: str | None = None) -> Call[list[RecordedRun]]:
+    """The newest runs of the records, without the texts and inventories that `run` has. `before`: the id of the last one that you have, for older ones."""
+    query = {"limit": str(limit), **({} if before is None else {"before": before})}
+    return Call(method="GET", path="/api/v1/runs", query=query, read=lambda data: _each(RecordedRun, data))
 
 
 def run(id: str) -> Call[RecordedRun]:

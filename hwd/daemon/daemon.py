@@ -47,6 +47,7 @@ from hwd_drivers.kit.disk import Disk
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import HwdError
 from hwd_drivers.kit.ids import Draws, Ids
+from hwd_drivers.kit.offload import Offload
 from hwd_drivers.kit.supervise import Supervisor
 from hwd_drivers.kit.timing import find_timing
 
@@ -81,6 +82,7 @@ class Daemon:
         clock: Clock,
         ids: Ids,
         draws: Draws,
+        offload: Offload,
         sinks: Sequence[Sink] = (),
         virtual_time: bool = False,
         journal_sync: bool = True,
@@ -104,6 +106,7 @@ class Daemon:
         self._clock = clock
         self._ids = ids
         self._draws = draws
+        self._offload = offload
         self._virtual_time = virtual_time
         self._recorder = RecordingSink(records)
         self._history = History(testbed)
@@ -156,7 +159,9 @@ class Daemon:
             sink=self._sink,
             on_let_go=lambda: self._runs.look_again(),
         )
-        self._applies = Applies(testbed=self.testbed, reconfigurer=self.reconfigurer, ids=self._ids)
+        self._applies = Applies(
+            testbed=self.testbed, reconfigurer=self.reconfigurer, ids=self._ids, offload=self._offload
+        )
         self._runs = Runs(
             about=About(
                 testbed=self.testbed,
@@ -178,6 +183,7 @@ class Daemon:
             ids=self._ids,
             sink=self._sink,
             announce=self._sink.without(self._recorder),
+            offload=self._offload,
         )
         board = self._runs.board
         self._topics = RunTopics(

@@ -39,8 +39,8 @@ from hwd_drivers.kit.offload import ThreadOffload
 
 HTTP_PORT = 8642
 """Taken where no address is asked for and it is free, so that bookmarks and Prometheus find the daemon again."""
-RECORD_THREADS = 2
-"""One that writes and one that reads; SQLite has one writer."""
+THREADS = 3
+"""One that writes records and one that reads them, SQLite has one writer; and one for a playbook or a topology that is read."""
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
         sock = stack.enter_context(_listen(options.http, tokens))
         mqtt_url = await _broker(stack, options.mqtt)
         ids, clock, draws = RandomIds(), SystemClock(), Draws(None)
-        offload = ThreadOffload(RECORD_THREADS)
+        offload = ThreadOffload(THREADS)
         stack.callback(offload.close)
         version = version_of("hwd-daemon")
 
@@ -104,6 +104,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
             ids=ids,
             draws=draws,
             commit=await offload(find_commit),
+            offload=offload,
         )
         await daemon.open()
         gc.collect()

@@ -13,7 +13,7 @@ from hwd.model.lease import Lease
 from hwd.records.access import Access
 from hwd.records.queue import QueueTable
 from hwd.records.reserve import Reserve
-from hwd.records.run import Run, RunOutcome
+from hwd.records.run import LONG, Run, RunOutcome
 from hwd.records.schema import alignments, documents, leases, queue, runs, seen
 from hwd.records.store import Store, insert_rows
 from hwd.records.twinfaults import TwinFaultTable
@@ -118,9 +118,9 @@ class Records:
         """At a start: every run that has no end ended with the daemon's death. Returns them so, oldest first; nothing is written."""
         return await self._access.read(self._crashed, now_wall_ns)
 
-    async def runs(self, *, limit: int | None = None) -> tuple[Run, ...]:
-        """Newest first."""
-        return await self._access.read(self._runs, limit)
+    async def runs(self, *, limit: int | None = None, before: str | None = None) -> tuple[Run, ...]:
+        """Newest first, without their texts and inventories. `before`: the id of one; only older ones. Raises UnknownError."""
+        return await self._access.read(self._runs, limit, before)
 
     async def run(self, id: str) -> Run:
         """By its id or the start of it; raises UnknownError where that fits none, ConfigError where it fits several."""
@@ -236,9 +236,16 @@ class Records:
                 for row in connection.execute(query).mappings()
             )
 
-    def _runs(self, limit: int | None) -> tuple[Run, ...]:
+    def _runs(self, limit: int | None, before: str | None) -> tuple[Run, ...]:
+        began = runs.c.started_wall_ns
+        query = sa.select(*(column for column in runs.c if column.name not in LONG))
+        query = query.order_by(began.desc(), runs.c.id).limit(limit)
         with self._store.transaction("list the runs") as connection:
-            query = sa.select(runs).order_by(runs.c.started_wall_ns.desc(), runs.c.id).limit(limit)
+            if before is not None:
+                at = connection.scalar(sa.select(began).where(runs.c.id == before))
+                if at is None:
+                    raise UnknownError(f"run {before!r}: there is none in the records. `hwd runs` lists them")
+                query = query.where((began < at) | ((began == at) & (runs.c.id > before)))
             return tuple(_to_run(row) for row in connection.execute(query).mappings())
 
     def _run(self, id: str) -> Run:
@@ -378,11 +385,11 @@ def _to_run(row: Mapping[Any, Any]) -> Run:
     return Run(
         id=row["id"],
         playbook=row["playbook"],
-        playbook_text=row["playbook_text"],
+        playbook_text=row.get("playbook_text", ""),
         parameters=json.loads(row["parameters"]),
         testbed=row["testbed"],
-        testbed_text=row["testbed_text"],
-        inventory=json.loads(row["inventory"]),
+        testbed_text=row.get("testbed_text", ""),
+        inventory=json.loads(row.get("inventory", "{}")),
         version=row["version"],
         commit=row["commit_id"],
         virtual_time=row["virtual_time"],

@@ -1,5 +1,6 @@
 """A run as the records hold it."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -43,9 +44,18 @@ class Run:
     why: str = ""
     safe_state: str | None = None
 
+    def summary(self) -> dict[str, Json]:
+        """As data, without the files and the inventory."""
+        return {name: getattr(self, name) for name in SUMMARY}
+
     def __str__(self) -> str:
         state = self.outcome or "under way"
         return f"run {self.id} {self.playbook} {state}" + (f": {self.why}" if self.why else "")
+
+
+LONG = frozenset({"playbook_text", "testbed_text", "inventory"})
+"""What a list of runs goes without: some tens of kilobytes each."""
+SUMMARY = tuple(field.name for field in dataclasses.fields(Run) if field.name not in LONG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

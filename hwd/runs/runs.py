@@ -10,7 +10,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from hwd.config.playbook import Playbook, load_playbook_text
+from hwd.config.playbook import Playbook
 from hwd.model.hold import Hold
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.runner import RunEnd, Runner
@@ -24,12 +24,14 @@ from hwd.runs.board import ENDED_KEPT, Board
 from hwd.runs.effects import TwinFaults
 from hwd.runs.going import keep_end, to_end
 from hwd.runs.queue import Queue
+from hwd.runs.reading import PlaybookReader
 from hwd.runs.status import ended_data, ended_status, status_of
 from hwd.runs.waiting import Waiting
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, RefusedError
 from hwd_drivers.kit.ids import Ids
+from hwd_drivers.kit.offload import Offload
 
 AGAIN_S = 5.0
 """Between attempts to start a run while the records cannot be written."""
@@ -66,8 +68,10 @@ class Runs:
         ids: Ids,
         sink: Sink,
         announce: Sink,
+        offload: Offload,
     ) -> None:
         self._about = about
+        self._reader = PlaybookReader(about.testbed, offload)
         self._make_runner = make_runner
         self._is_settled = is_settled
         self._faults = faults
@@ -212,9 +216,9 @@ class Runs:
     # --- the queue
 
     async def _start(self, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None) -> RunStatus:
+        playbook = await self._reader.read(text, file=file, parameters=parameters)
         async with self._starting:  # `close` waits for it
             self._check_open()
-            playbook = load_playbook_text(text, file=file, overrides=parameters, testbed=self._about.testbed)
             queued = QueuedRun(
                 id=self._ids.token(length=8),
                 playbook=playbook.name,
@@ -271,9 +275,7 @@ class Runs:
     async def _take_up(self, queued: QueuedRun) -> None:
         """A run of an earlier life of the daemon; one that means nothing any more has failed."""
         try:
-            playbook = load_playbook_text(
-                queued.playbook_text, file=queued.file, overrides=queued.parameters, testbed=self._about.testbed
-            )
+            playbook = await self._reader.read(queued.playbook_text, file=queued.file, parameters=queued.parameters)
         except HwdError as error:
             why = f"{error.title}: {error}"
             record = self._about.never_begun(queued, RunOutcome.FAILED, why)

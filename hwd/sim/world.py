@@ -191,6 +191,7 @@ class World:
             clock=self.clock,
             ids=self._ids(DAEMON),
             draws=self.draws,
+            offload=InlineOffload(),
             sinks=self._sinks,
             virtual_time=True,
         )

@@ -6,7 +6,6 @@ app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from pathlib import PurePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Header, Query
@@ -15,8 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hwd.config.topology import load_topology_text
-from hwd.config.wanted import Wanted, is_file
+from hwd.config.wanted import is_file
 from hwd.reconfigure.planner import Request
 from hwd.telemetry import Exposition
 from hwd.web.bodies import ByBody, FaultBody, LeaseBody, PlanBody, ReconfigurationBody, RenewBody, RunBody
@@ -52,6 +50,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 Data = dict[str, Any]
 """One JSON object; `Service` says what is in it."""
+RUNS_MAX = 500
+"""Runs in one answer: some 5 ms of the loop's time."""
 PIECE = 100
 """Documents in one piece of an answer: some 1 ms of the loop's time."""
 
@@ -124,13 +124,13 @@ def _reconfigurations(service: Service) -> APIRouter:
     @router.post("/plans")
     async def plan(body: PlanBody) -> Data:
         """Read the switches and say what would move. Touches nothing; the plan's `hash` can be applied."""
-        return await service.plan(_request(service, body))
+        return await service.plan(await _request(service, body))
 
     @router.post("/reconfigurations")
     async def apply(body: ReconfigurationBody) -> Data:
         """Drive, read back, wait for ready where asked; answers when that is done. It goes on when the caller goes away."""
         if body.hash is None:
-            return await service.apply(_request(service, body))
+            return await service.apply(await _request(service, body))
         if body.model_fields_set != {"hash"}:
             raise ConfigError("hash: stands alone; mode, lease and limits are in the plan that it names")
         return await service.apply_hash(body.hash)
@@ -151,10 +151,13 @@ def _reconfigurations(service: Service) -> APIRouter:
 def _runs(service: Service, events: EventStream) -> APIRouter:
     router = APIRouter(tags=["runs"])
 
-    @router.get("/runs")
-    async def runs() -> list[Data]:
-        """All runs of the records, newest first, each with its `state`."""
-        return [*await service.runs()]
+    @router.get("/runs", response_model=list[Data])
+    async def runs(
+        limit: Annotated[int, Query(ge=1, le=RUNS_MAX)] = RUNS_MAX,
+        before: Annotated[str | None, Query(description="the id of a run: only those that began before it")] = None,
+    ) -> Response:
+        """Runs of the records, newest first, each with its `state`, and without the texts and the inventory that `/runs/{id}` has."""
+        return JSONResponse(await service.runs(limit=limit, before=before))
 
     @router.post("/runs", status_code=201)
     async def start(body: RunBody) -> Data:
@@ -316,13 +319,12 @@ class EventResponse(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _request(service: Service, body: PlanBody) -> Request:
+async def _request(service: Service, body: PlanBody) -> Request:
     wanted = None
     if body.file is not None:
         if body.what:
             raise ConfigError("what, file: only one of them says what is wanted")
-        topology = load_topology_text(body.file.text, file=body.file.name, testbed=service.testbed)
-        wanted = Wanted(name=PurePath(body.file.name).name, links=topology.links)
+        wanted = await service.topology(body.file.text, file=body.file.name)
     elif is_file(body.what):
         raise ConfigError(f"what: {body.what} is a file of the caller; send its name and text as `file`")
     return service.request(

@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
+from pathlib import PurePath
 
+from hwd.config.topology import load_topology_text
 from hwd.config.wanted import Wanted, parse_what
+from hwd.model.link import Topology
 from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.planner import Request
@@ -12,6 +15,7 @@ from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.kit.ids import Ids
+from hwd_drivers.kit.offload import Offload
 
 PLANS_KEPT = 256
 """Plans that can be applied by their hash; nobody comes back to older ones."""
@@ -22,13 +26,22 @@ log = logging.getLogger(__name__)
 class Applies:
     """Every apply that belongs to no run."""
 
-    def __init__(self, *, testbed: Testbed, reconfigurer: Reconfigurer, ids: Ids) -> None:
+    def __init__(self, *, testbed: Testbed, reconfigurer: Reconfigurer, ids: Ids, offload: Offload) -> None:
         self._testbed = testbed
+        self._offload = offload
         self._reconfigurer = reconfigurer
         self._ids = ids
         self._planned: dict[str, Request] = {}
         self._under_way: dict[str, asyncio.Task[dict[str, Json]]] = {}
         self._closing = False
+
+    async def topology(self, text: str, *, file: str) -> Wanted:
+        """The links of a topology file. Raises ConfigError with all its problems. Outside of the loop: a long one takes seconds."""
+
+        def load() -> Topology:
+            return load_topology_text(text, file=file, testbed=self._testbed)
+
+        return Wanted(name=PurePath(file).name, links=(await self._offload(load)).links)
 
     def request(
         self,

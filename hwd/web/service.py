@@ -149,6 +149,9 @@ class Service:
             wanted=wanted,
         )
 
+    async def topology(self, text: str, *, file: str) -> Wanted:
+        return await self._applies.topology(text, file=file)
+
     async def plan(self, request: Request) -> dict[str, Json]:
         return await self._applies.plan(request)
 
@@ -225,9 +228,10 @@ class Service:
         """In the order in which they start."""
         return [status.to_data() for status in self._runs.queue]
 
-    async def runs(self) -> list[dict[str, Json]]:
-        """Those that began, newest first, each with its `state`."""
-        return [{**run_data(run), "state": self._state(run)} for run in await self._records.runs()]
+    async def runs(self, *, limit: int | None = None, before: str | None = None) -> list[dict[str, Json]]:
+        """Those that began, newest first, each with its `state`; without what `run` alone has. `before`: the id of one; only older ones."""
+        found = await self._records.runs(limit=limit, before=before)
+        return [{**run.summary(), "state": self._state(run)} for run in found]
 
     async def run(self, id: str) -> dict[str, Json]:
         """One run that began, by its id or the beginning of it."""

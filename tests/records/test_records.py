@@ -66,6 +66,8 @@ async def test_run_is_found_by_the_start_of_its_id(records: Records) -> None:
     assert (await records.run("ab")).id == "ab", "a whole id beats longer ones"
     assert [run.id for run in await records.runs()] == ["ab", "abd2", "abc1"]
     assert [run.id for run in await records.runs(limit=1)] == ["ab"]
+    assert [run.id for run in await records.runs(limit=1, before="ab")] == ["abd2"]
+    assert [run.id for run in await records.runs(before="abc1")] == []
     with pytest.raises(ConfigError, match=r"3 runs start so \(ab, abd2, abc1\)\. Write more of it"):
         await records.run("a")
     for none in ("x", "", "%", "ab_"):

@@ -107,6 +107,7 @@ async def desk(tmp_path: Path, tokens: frozenset[str]) -> AsyncIterator[Desk]:
         clock=clock,
         ids=RandomIds(),
         draws=draws,
+        offload=InlineOffload(),
     )
     await daemon.open()
     events = EventStream(daemon.hub, boot="boot1")

@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from hwd.client import Client
-from hwd.web.app import PIECE, array
+from hwd.client.calls import RUNS_PAGE
+from hwd.web.app import PIECE, RUNS_MAX, array
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError, DeviceError, FailedError, LinkError, RefusedError
 
@@ -287,3 +288,23 @@ async def test_a_switch_is_emptied(desk: Any, client: Client) -> None:
     assert (await desk.call(client.apply, what="ocs1:none"))["outcome"] == "confirmed"
     [switch] = await desk.call(client.switches)
     assert switch.crossconnects == ()
+
+
+async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Any, client: Client) -> None:
+    started = [(await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml"))["run"] for _ in range(3)]
+    for run in started:
+        await desk.daemon.service.wait_run(run)
+    newest = started[::-1]
+    first = await desk.call(client.runs, limit=2)
+    assert [run.id for run in first] == newest[:2]
+    assert [run.id for run in await desk.call(client.runs, limit=2, before=newest[1])] == newest[2:]
+    assert [run.id for run in await desk.call(client.runs)] == newest
+    whole = await desk.call(client.run, started[0])
+    assert whole["playbook_text"] == PLAYBOOK
+    assert whole.keys() - (await desk.call(client.runs))[-1].keys() == {"playbook_text", "testbed_text", "inventory"}
+    with pytest.raises(ConfigError, match="run 'nobody': there is none"):
+        await desk.call(client.runs, before="nobody")
+    for limit in (0, RUNS_MAX + 1):
+        with pytest.raises(ConfigError, match="limit"):
+            await desk.call(client.runs, limit=limit)
+    assert RUNS_PAGE == RUNS_MAX

@@ -87,17 +87,27 @@ def test_an_abort_that_could_mean_several_runs_ends_none(in_world: Callable[[Tes
     in_world(test)
 
 
-def test_a_run_that_begins_while_the_daemon_ends_drives_nothing(in_world: Callable[[Test], None]) -> None:
+@pytest.mark.parametrize(
+    ("turns", "why", "recorded"),
+    [
+        (1, "the daemon is ending; nothing new begins", []),
+        (8, "the daemon ended before its first step; nothing was moved", [(RunOutcome.ABORTED, "as-applied")]),
+    ],
+    ids=["read", "recorded"],
+)
+def test_a_run_that_begins_while_the_daemon_ends_drives_nothing(
+    in_world: Callable[[Test], None], turns: int, why: str, recorded: list[tuple[str, str]]
+) -> None:
     async def test(service: Service, world: World) -> None:
         starting = asyncio.create_task(start(service))
-        await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
         await service.close()
-        with pytest.raises(RefusedError, match="the daemon ended before its first step; nothing was moved"):
+        with pytest.raises(RefusedError, match=why):
             await starting
         await asyncio.sleep(5)
         assert not [one for one in world.documents if one.kind in ("switch.command", "run.started")]
-        (run,) = await service.runs()
-        assert (run["outcome"], run["safe_state"]) == (RunOutcome.ABORTED, "as-applied")
+        assert [(run["outcome"], run["safe_state"]) for run in await service.runs()] == recorded
         with pytest.raises(RefusedError, match="nothing new begins"):
             await start(service)
 
