@@ -69,8 +69,13 @@ class TwinFaults:
         await self._in_turn(self._clear_of(run))
 
     async def clear_left(self) -> None:
-        """Try once to clear what runs of a daemon that died had set. Raises HwdError where the records cannot be read."""
-        for run, subjects in (await self._records.twin_faults.all()).items():
+        """Try once to clear what runs of a daemon that died had set; `run` goes on with what stays."""
+        try:
+            left = await self._records.twin_faults.all()
+        except HwdError as error:
+            log.error("faults that runs of an earlier daemon set stay: %s", error)
+            return
+        for run, subjects in left.items():
             self._touched[run] = dict.fromkeys(sorted(subjects))
         await self._clear_orphans()
 

@@ -4,8 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from hwd.model.hold import Hold
+from hwd_drivers.kit.errors import RefusedError
 
+QUEUED_MAX = 100
+"""Runs that wait, each with up to a megabyte of playbook; every one of them is looked at when one starts or ends."""
 ITS_TIME = "its due time"
+NAMED = 5
+"""Runs that a waiting one names, those that start first; of the others it says how many they are."""
 
 
 class Waits(Protocol):
@@ -47,6 +52,13 @@ class Queue(Generic[W]):
         self._waiting.append(waiting)
         self._waiting.sort(key=lambda one: one.from_wall_ns)  # stable: arrival decides between equals
 
+    def check_length(self) -> None:
+        """Raises RefusedError where more wait than may."""
+        if len(self._waiting) > QUEUED_MAX:
+            raise RefusedError(
+                f"queue: {QUEUED_MAX} runs wait already. Start it later, or take some out: hwd queue, hwd abort RUN"
+            )
+
     def get(self, id: str) -> W | None:
         return next((one for one in self._waiting if one.id == id), None)
 
@@ -62,9 +74,10 @@ class Queue(Generic[W]):
             if one.from_wall_ns > now_wall_ns:
                 waits_for[one.id] = (ITS_TIME,)
                 continue
-            runs = (f"run {run}" for run, ports in claimed.items() if ports & one.ports)
+            runs = [f"run {run}" for run, ports in claimed.items() if ports & one.ports]
             waits_for[one.id] = (
-                *runs,
+                *runs[:NAMED],
+                *([f"{len(runs) - NAMED} more"] if len(runs) > NAMED else []),
                 *(hold.words(taken) for hold in holds if (taken := sorted(hold.ports & one.ports))),
             )
             claimed[one.id] = one.ports

@@ -103,9 +103,9 @@ class Runs:
         for status in self.board.kept:  # whoever followed it when the daemon died may not know of its end
             self._announce(self._document("run.state", **status.to_data()))
         for run in crashed:
-            safe = SafeState.UNKNOWN
-            self._tell("run.ended", run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=safe)
-            self.board.put(dataclasses.replace(await self._status_of(run), safe_state=safe))
+            status = dataclasses.replace(await self._status_of(run), safe_state=SafeState.UNKNOWN)
+            self._tell("run.ended", run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=status.safe_state)
+            self.board.put(status)
             log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
         for queued in await self._records.queue.all():
             await self._take_up(queued)
@@ -113,10 +113,7 @@ class Runs:
     async def run(self) -> None:
         """Start what is due, until cancelled."""
         loop = asyncio.get_running_loop()
-        try:
-            await self._faults.clear_left()
-        except HwdError as error:
-            log.error("faults that runs of an earlier daemon set stay: %s", error)
+        await self._faults.clear_left()
         settled_by_s = loop.time() + SETTLED_WITHIN_S
         while True:
             self._changed.clear()
@@ -172,8 +169,8 @@ class Runs:
         self, *, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None = None
     ) -> RunStatus:
         """Check the playbook, and start it, or put it into the queue. Raises ConfigError with every problem, before anything moves."""
-        starting = self._start(text, file, parameters, due_wall_ns)
-        return await to_its_end(starting, name="hwd:runs/start")  # whoever asked may go away meanwhile
+        # whoever asked may go away meanwhile
+        return await to_its_end(self._start(text, file, parameters, due_wall_ns), name="hwd:runs/start")
 
     async def wait(self, id: str) -> None:
         """Until it has ended."""
@@ -234,6 +231,7 @@ class Runs:
             try:
                 if not waits_for:
                     return await self._begin(waiting)
+                self._queue.check_length()
                 await self._records.queue.add(queued)
             except BaseException:
                 self._queue.remove(queued.id)
@@ -300,8 +298,7 @@ class Runs:
         self._queue.remove(waiting.id)
         safe = SafeState.AS_APPLIED
         self._tell("run.ended", run=waiting.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe)
-        ended_ns = record.ended_wall_ns
-        self._end(waiting.status(RunState.ABORTED, why=why, by=by, safe_state=safe, ended_wall_ns=ended_ns))
+        self._end(waiting.status(RunState.ABORTED, why=why, by=by, safe_state=safe, ended_wall_ns=record.ended_wall_ns))
         return self._of(waiting.id)
 
     # --- a run
@@ -390,8 +387,7 @@ class Runs:
         return status_of(run, await self._records.last_document(run.id, "run.state"))
 
     def _of(self, id: str) -> RunStatus:
-        status = self.board.get(id)
-        if status is None:
+        if (status := self.board.get(id)) is None:
             raise FailedError(f"run {id}: has no state")
         return status
 

@@ -8,6 +8,7 @@ import pytest
 
 from hwd.model.fault import Clear, Fault, Unplug
 from hwd.runs.effects import NoRackError
+from hwd.runs.queue import NAMED, QUEUED_MAX
 from hwd.sim.world import DAEMON
 from hwd_drivers.kit.errors import ConfigError, HwdError, LinkError, RefusedError, UnknownError
 
@@ -372,5 +373,21 @@ def test_end_of_a_run_is_told_again_by_the_next_daemon(in_lab: InLab) -> None:
         await lab.next_life()
         await lab.world.settled()
         assert lab.told("run.state")[told:] == [end], "who followed it may not have heard of its end"
+
+    in_lab(test)
+
+
+def test_queue_has_a_length_and_names_a_few_of_those_before(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        first = await lab.start(*ALL)
+        waiting = [await lab.start(*ALL) for _ in range(QUEUED_MAX)]
+        last = (await lab.state(waiting[-1]))["waits_for"]
+        assert last == [f"run {run}" for run in (first, *waiting[: NAMED - 1])] + [f"{QUEUED_MAX - NAMED} more"]
+        with pytest.raises(RefusedError, match=f"{QUEUED_MAX} runs wait already"):
+            await lab.start(*ALL)
+        assert [one["run"] for one in lab.service.queue()] == waiting
+        await lab.in_daemon(lab.service.abort_run(waiting[0], by="ada"))
+        await lab.start(*ALL)
+        assert len(lab.service.queue()) == QUEUED_MAX
 
     in_lab(test)
