@@ -75,10 +75,17 @@ class Comparison:
 
 
 def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Comparison:
-    """Each topology that both ran is compared by itself; where they share none, all their links together."""
-    a, b = (_by_topology(report) for report in (first, second))
+    """Each topology that both ran is compared by itself, each swept value too; where they share none, all their links together.
+
+    Runs that differ in what they swept, and had one value of it each, are compared by topology: that value is the question.
+    """
+    apart = _sweeps(first) == _sweeps(second) or max(len(_sweeps(first)), len(_sweeps(second))) > 1
+    a, b = (_by_topology(report, swept_apart=apart) for report in (first, second))
     shared = [topology for topology in a if topology in b]
     remarks = [*_remarks(first, second)]
+    if not apart:
+        told = [", ".join(sorted(_sweeps(report))) or "nothing" for report in (first, second)]
+        remarks.append(f"the swept values differ: {' and '.join(told)}")
     if shared:
         remarks += [
             f"only in run {report.run.id}: {topology or 'a reconfiguration without a name'}"
@@ -182,12 +189,17 @@ def _forest(row: ComparisonRow, y: float, x: _Scale, width: float) -> Iterator[M
     yield text(width - _MARGIN, y + 4, signed(one.shift_s), kind="soft num", anchor="end", title=shift(one))
 
 
-def _by_topology(report: RunReport) -> dict[str, list[Sample]]:
+def _sweeps(report: RunReport) -> set[str]:
+    """What was swept where links moved, each value in words; empty words where nothing was."""
+    return {swept(timeline.sweep) for timeline in report.timelines if any(not link.kept for link in timeline.links)}
+
+
+def _by_topology(report: RunReport, *, swept_apart: bool) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = {}
     for timeline in report.timelines:
         taken = samples([timeline], virtual_time=report.run.virtual_time)
         if taken:
-            words = swept(timeline.sweep)
+            words = swept(timeline.sweep) if swept_apart else ""
             found.setdefault(f"{timeline.what} · {words}" if words else timeline.what, []).extend(taken)
     return found
 

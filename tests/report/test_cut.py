@@ -93,6 +93,26 @@ def test_comparison_sets_like_beside_like(negotiated: RunReport) -> None:
     assert [row.difference.shift_s for row in rows] == [0, 0]
 
 
+def test_runs_that_differ_by_the_one_value_that_each_sweeps_are_compared_by_topology(
+    negotiated: RunReport, make_timeline: MakeTimeline
+) -> None:
+    on, off = (
+        dataclasses.replace(
+            negotiated,
+            timelines=tuple(
+                make_timeline(seed, what=what, sweep={"negotiates": words}, autoneg=words == "on")
+                for seed, what in enumerate(["ring"] * 6 + ["pairs"] * 6)
+            ),
+        )
+        for words in ("on", "off")
+    )
+    found = compare(on, off)
+    firmware = [row for row in found.rows if row.stage is StageName.FIRMWARE]
+    assert [row.topology for row in firmware] == ["ring", "pairs"]
+    assert all(row.difference.shift_s < -2.5 and row.difference.told_apart for row in firmware)
+    assert "the swept values differ: negotiates=on and negotiates=off" in found.remarks
+
+
 def test_page_tells_a_total_for_each_value_and_no_mixture(negotiated: RunReport) -> None:
     page = html([negotiated])
     assert "(negotiates=on) / 3" in page
