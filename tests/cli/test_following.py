@@ -11,9 +11,12 @@ import pytest
 from hwd.cli.following import follow
 from hwd.cli.output import Output
 from hwd.client import Client, events
+from hwd.model.run import RunState, RunStatus
 from hwd_drivers.kit.errors import LinkError
 
-END = {"run": "k3v9", "outcome": "succeeded", "why": "", "safe_state": "as-applied"}
+END = RunStatus(
+    run="k3v9", playbook="smoke", state=RunState.SUCCEEDED, steps=2, queued_wall_ns=1, safe_state="as-applied"
+)
 STARTED: dict[str, Any] = {"run": "k3v9", "after": "b.0", "steps": 2}
 
 
@@ -61,7 +64,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     thread.join()
 
 
-def followed(daemon: Daemon) -> dict[str, Any]:
+def followed(daemon: Daemon) -> RunStatus:
     with Client(f"http://127.0.0.1:{daemon.server_address[1]}") as hwd:
         return follow(hwd, Output(json=False), STARTED)
 
@@ -86,7 +89,7 @@ def said_by(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_a_daemon_that_goes_away_is_told_of_while_it_is_waited_for(
     daemon: Daemon, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    daemon.streams = [[step(1, "apply ring", "started")], [], [("run.ended", END)]]
+    daemon.streams = [[step(1, "apply ring", "started")], [], [("run.state", END.to_data())]]
     assert followed(daemon) == END
     said = said_by(capsys)
     assert said[0] == "step 1 of 2: apply ring"
@@ -106,6 +109,8 @@ def test_a_daemon_that_stays_away_is_not_waited_for_for_ever(
 def test_a_note_is_said_once_with_its_figures(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
     text = "16 pairs took 12 ms"
     note = ("run.note", {"run": "k3v9", "text": text})
-    daemon.streams = [[step(1, f"note {text}", "started"), note, step(1, f"note {text}", "done"), ("run.ended", END)]]
+    daemon.streams = [
+        [step(1, f"note {text}", "started"), note, step(1, f"note {text}", "done"), ("run.state", END.to_data())]
+    ]
     followed(daemon)
     assert said_by(capsys) == [text]

@@ -93,7 +93,10 @@ def test_drawings_are_as_wide_as_one_column_where_that_is_asked_for(hwd: Any, da
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--by", "topology,moon"), "by moon: figures cannot be split by it. Use topology, stage, link, sweep, run, testbed"),
+        (
+            ("--by", "topology,moon"),
+            "by moon: figures cannot be split by it. Use topology, stage, link, sweep, run, testbed",
+        ),
         (("--compare-with", "nature"), "--compare-with nature: no figures of it are known"),
         (("-o", "/nowhere/r.html"), "/nowhere/r.html: cannot be written"),
         (("--column", "triple"), "triple"),
