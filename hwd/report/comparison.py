@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hwd.model.instant import Origin
+from hwd.records import Run
 from hwd.report.cut import swept
 from hwd.report.drawing import GROUP_COLOURS, Dot, Drawing, Mark, cut, line, polyline, rect, text, wrapped
 from hwd.report.load import RunReport
@@ -237,4 +238,8 @@ def _remarks(first: RunReport, second: RunReport) -> Iterator[str]:
         keys = sorted(key for key in {*a.parameters, *b.parameters} if a.parameters.get(key) != b.parameters.get(key))
         yield f"the parameters differ: {', '.join(keys)}"
     if (a.version, a.commit) != (b.version, b.commit):
-        yield f"the versions of hwd differ: {a.version} {a.commit} and {b.version} {b.commit}"
+        yield f"the versions of hwd differ: {_version(a)} and {_version(b)}"
+
+
+def _version(run: Run) -> str:
+    return f"{run.version} ({run.commit or 'of an unknown commit'})"
