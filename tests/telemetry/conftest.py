@@ -94,7 +94,19 @@ def rack(tell: Tell, event: Tell) -> None:
     links: Json = [
         {"link": "h0.eth0<->h1.eth0", "kept": False, "instants": instants, "stages": stages, "dwell_s": None}
     ]
-    tell("timeline", reconfiguration="r1", run=None, what="pairs", commands=[], ends=[], links=links, breaches=[])
+    tell(
+        "timeline",
+        reconfiguration="r1",
+        run=None,
+        what="pairs",
+        commands=[],
+        ends=[],
+        links=links,
+        breaches=[],
+        explained=[],
+        settings={},
+        sweep={},
+    )
     status = RunStatus(run="k3v9", playbook="soak", state=RunState.RUNNING, step=2, steps=8, queued_wall_ns=1)
     tell("run.state", **status.to_data())
     tell("run.ended", run="a", outcome="succeeded", why="", safe_state="")

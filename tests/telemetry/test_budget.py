@@ -92,7 +92,19 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
         for number in range(0, hosts, 2)
         for port in range(ports)
     ]
-    yield told("timeline", reconfiguration="r", run=None, what="", commands=[], ends=[], links=links, breaches=[])
+    yield told(
+        "timeline",
+        reconfiguration="r",
+        run=None,
+        what="",
+        commands=[],
+        ends=[],
+        links=links,
+        breaches=[],
+        explained=[],
+        settings={},
+        sweep={},
+    )
     yield told("reconfiguration.ended", reconfiguration="r", run=None, outcome="confirmed", why="", seconds=1.0)
     yield told("daemon.started", version="1", pid=1, testbed="big", data_dir="")
     yield told("daemon.lag", seconds=0.1)
@@ -146,7 +158,19 @@ def test_no_names_from_outside_go_beyond_the_budget(names: list[tuple[str, str, 
             }
         ]
         metrics(
-            told("timeline", reconfiguration="r", run=None, what="", commands=[], ends=[], links=links, breaches=[])
+            told(
+                "timeline",
+                reconfiguration="r",
+                run=None,
+                what="",
+                commands=[],
+                ends=[],
+                links=links,
+                breaches=[],
+                explained=[],
+                settings={},
+                sweep={},
+            )
         )
     assert samples(metrics) <= metrics.limit
     assert "hwd_series_refused_total 0.0" not in bytes(metrics.render()).decode()

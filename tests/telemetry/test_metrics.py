@@ -125,7 +125,19 @@ def test_fallen_carrier_takes_the_readiness_of_its_link(metrics: Metrics, rack: 
 
 def test_new_link_of_a_port_replaces_its_old_one(metrics: Metrics, rack: None, tell: Tell) -> None:
     links = [{"link": "h0.eth0<->h2.eth0", "instants": [{"name": "ready", "knowledge": "unknown"}], "stages": []}]
-    tell("timeline", reconfiguration="r2", run=None, what="x", commands=[], ends=[], links=links, breaches=[])
+    tell(
+        "timeline",
+        reconfiguration="r2",
+        run=None,
+        what="x",
+        commands=[],
+        ends=[],
+        links=links,
+        breaches=[],
+        explained=[],
+        settings={},
+        sweep={},
+    )
     assert value(metrics, "hwd_link_ready", link="h0.eth0<->h1.eth0") is None
     assert value(metrics, "hwd_link_ready", link="h0.eth0<->h2.eth0") is None
 
