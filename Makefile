@@ -12,6 +12,9 @@ STAMP := $(VENV)/.set-up
 PYTHON ?= python3
 TESTS ?= tests
 PYTEST_ARGS ?=
+# Processes that share the tests, file by file; WORKERS=0 runs them in one, as a debugger wants it.
+WORKERS ?= 2
+PYTEST = $(BIN)/pytest $(TESTS) -n $(WORKERS) --dist=loadfile
 TESTBED ?= examples/opus-testbed.yaml
 
 # One line that counts, on a terminal; pip's own words only when it fails.
@@ -65,15 +68,15 @@ format: setup
 
 .PHONY: test
 test: setup
-	$(BIN)/pytest $(TESTS) -m "not slow" $(PYTEST_ARGS)
+	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 .PHONY: test-all
 test-all: setup
-	$(BIN)/pytest $(TESTS) $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 .PHONY: test-slow
 test-slow: setup
-	$(BIN)/pytest $(TESTS) -m slow $(PYTEST_ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) -m slow $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 .PHONY: demo
 demo: setup
