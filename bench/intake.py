@@ -25,8 +25,8 @@ LOST_LIMIT = 0
 GROWTH_LIMIT_MB = 20.0
 READY_WITHIN_S = 20.0
 BARE = "bare/1"
-MESSAGES, BACKLOG_MESSAGES = 20_000, 100
-"""In a turn: long enough that the wait for the last acknowledgement, some 60 ms, is little of it."""
+MESSAGES, BACKLOG_MESSAGES = 40_000, 100
+"""In a turn: long enough that the wait for the last acknowledgement, some 60 ms, is little of it (2 %)."""
 TURN_WITHIN_S = 60.0
 
 
@@ -40,7 +40,7 @@ class Turn:
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    rounds, messages = (3, MESSAGES // 10) if quick else (15, MESSAGES)
+    rounds, messages = (3, MESSAGES // 20) if quick else (11, MESSAGES)
     recording = folder / "recording.json"
     async with mosquitto(folder) as port:
         progress.say("intake: record what the agents of the demo's rack send")

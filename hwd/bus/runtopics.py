@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from hwd_agents.bus.protocol import Bus, Incoming
 from hwd_agents.wire import topic
@@ -22,6 +22,8 @@ class RunTopics:
 
     What the broker retains of other runs is cleared, from earlier lives of the daemon too. While the bus is away only the last state of each run waits.
     """
+
+    TAKES: ClassVar = ("run.state",)
 
     def __init__(self, bus: Bus, testbed: str, kept: Callable[[], Mapping[str, Mapping[str, Json]]]) -> None:
         self._bus = bus

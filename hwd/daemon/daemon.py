@@ -110,9 +110,10 @@ class Daemon:
         self._virtual_time = virtual_time
         self._recorder = RecordingSink(records)
         self._history = History(testbed)
-        self._sink = Fanout(
-            [self._recorder, self.metrics, self.hub, self._history, self._switchboard, self._linkboard, *sinks]
-        )
+        self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
+        self._sink.add(self._history, *History.TAKES)
+        self._sink.add(self._switchboard, *Switchboard.TAKES)
+        self._sink.add(self._linkboard, *Linkboard.TAKES)
         self._journal = Journal(journal_disk, sync=journal_sync)
         self._recover = asyncio.Event()
 
@@ -148,8 +149,8 @@ class Daemon:
             sink=self._sink,
             switch_origins={name: _origin(switch) for name, switch in self.testbed.switches.items()},
         )
-        self._sink.add(self.reconfigurer)
-        self._sink.add(self._recover_when_up)
+        self._sink.add(self.reconfigurer, *Reconfigurer.TAKES)
+        self._sink.add(self._recover_when_up, "reconfiguration.ended", "switch.up")
         self._settings = HostSettings(
             self._gateway,
             self.testbed,
@@ -189,8 +190,8 @@ class Daemon:
         self._topics = RunTopics(
             self._bus, self.testbed.name, lambda: {status.run: status.to_data() for status in board.kept}
         )
-        self._sink.add(board)
-        self._sink.add(self._topics)
+        self._sink.add(board, *board.TAKES)
+        self._sink.add(self._topics, *RunTopics.TAKES)
         self.service = Service(
             testbed=self.testbed,
             version=self._version,

@@ -5,38 +5,48 @@ from collections.abc import Sequence
 
 from hwd.model import kinds
 from hwd_drivers.kit.documents import Document, Sink
+from hwd_drivers.kit.errors import BugError
 
 log = logging.getLogger(__name__)
 
 
 class Fanout:
-    """Sinks in order. One that raises is a fault of ours: it is logged with its trace, and the others still get the document."""
+    """Sinks in order, each with the kinds that it takes. One that raises is a fault of ours: it is logged with its trace, and the others still get the
+    document.
+
+    Most documents are events of hosts, thousands a second, and most sinks have no use for them: who takes a kind is looked up once a kind.
+    """
 
     def __init__(self, sinks: Sequence[Sink] = ()) -> None:
-        self._sinks = list(sinks)
+        self._sinks: list[tuple[Sink, frozenset[str]]] = []
+        self._takers: dict[str, tuple[Sink, ...]] = {}
+        for sink in sinks:
+            self.add(sink)
 
-    def add(self, sink: Sink) -> None:
-        self._sinks.append(sink)
+    def add(self, sink: Sink, *takes: str) -> None:
+        """A sink that takes these kinds of documents, or all where none is named. Raises BugError for a kind that there is not."""
+        if unknown := set(takes) - kinds.KINDS.keys():
+            raise BugError(f"sink {sink!r}: takes {', '.join(sorted(unknown))}, which no document is")
+        self._sinks.append((sink, frozenset(takes or kinds.KINDS)))
+        self._takers = {kind: tuple(sink for sink, taken in self._sinks if kind in taken) for kind in kinds.KINDS}
 
     def without(self, one: Sink) -> Sink:
         """A sink that hands documents to all but one, which has them already."""
 
         def tell(document: Document) -> None:
             kinds.check(document)
-            for sink in self._sinks:
-                if sink is not one:
-                    _hand(document, sink)
+            _hand(document, [sink for sink in self._takers[document.kind] if sink is not one])
 
         return tell
 
     def __call__(self, document: Document) -> None:
         kinds.check(document)
-        for sink in self._sinks:
-            _hand(document, sink)
+        _hand(document, self._takers[document.kind])
 
 
-def _hand(document: Document, sink: Sink) -> None:
-    try:
-        sink(document)
-    except Exception:  # the supervisor of sinks: metrics must not stop the records
-        log.exception("a sink failed on %s", document.kind)
+def _hand(document: Document, sinks: Sequence[Sink]) -> None:
+    for sink in sinks:
+        try:
+            sink(document)
+        except Exception:  # the supervisor of sinks: metrics must not stop the records
+            log.exception("a sink failed on %s", document.kind)

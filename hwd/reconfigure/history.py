@@ -3,6 +3,7 @@
 import statistics
 from collections import deque
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from hwd.model.testbed import Testbed
 from hwd_drivers.kit.documents import Document
@@ -13,6 +14,8 @@ REMEMBERED = 200
 
 class History:
     """The last turnarounds of links, in seconds."""
+
+    TAKES: ClassVar = ("timeline",)
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed

@@ -8,7 +8,7 @@ await reconfigurer.confirm(reconfiguration)
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from hwd.model.instant import Origin
 from hwd.model.plan import ApplyMode, Plan
@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 class Reconfigurer:
     """Owns every write to the switches of one testbed. Also a `Sink`: it listens to what the agents report."""
+
+    TAKES: ClassVar = ("run.host", "host.event", "host.up", "host.birth", "clock.aligned")
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from hwd.model.run import RunState, RunStatus
 from hwd_drivers.kit.documents import Document
@@ -15,6 +15,8 @@ STAGES = frozenset({"journaled", "driving", "read-back", "waiting", "awaiting-co
 
 class Board:
     """A `Sink`. `tell(status)` is called at every change; `run_of` names the run of a reconfiguration under way, `paused_by` who asked a run to pause."""
+
+    TAKES: ClassVar = ("run.step", "reconfiguration.state", "reconfiguration.ended")
 
     def __init__(
         self,

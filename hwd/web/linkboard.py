@@ -1,6 +1,7 @@
 """What is lit and what has carrier, kept from documents: the status screen's view of hosts and links."""
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import Link
@@ -13,6 +14,8 @@ Switches = Callable[[], list[dict[str, Json]]]
 
 class Linkboard:
     """A `Sink`. Carrier is what an agent said last; None where none did, or where its host's agent is away, or was and has not said it anew."""
+
+    TAKES: ClassVar = ("host.birth", "host.down", "host.event")
 
     def __init__(self, fabric: Fabric, switches: Switches) -> None:
         self._fabric = fabric

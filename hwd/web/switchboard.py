@@ -1,6 +1,7 @@
 """What the switches last said, kept from documents: the status screen's view of them."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from hwd.model.testbed import Switch
 from hwd_drivers.kit.documents import Document, Json
@@ -8,6 +9,8 @@ from hwd_drivers.kit.documents import Document, Json
 
 class Switchboard:
     """A `Sink`. A switch that is down keeps what it last reported; `up` says that it may be old, and is None where a host drives the switch."""
+
+    TAKES: ClassVar = ("switch.up", "switch.down", "switch.read", "switch.power")
 
     def __init__(self, switches: Mapping[str, Switch]) -> None:
         self._switches: dict[str, dict[str, Json]] = {

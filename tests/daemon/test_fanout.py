@@ -1,0 +1,47 @@
+"""Each sink gets the documents that it takes, in the order of the sinks, whatever the others do."""
+
+import logging
+
+import pytest
+
+from hwd.daemon.fanout import Fanout
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import BugError
+
+UP = Document(kind="bus.up", at_ns=1, wall_ns=2, data={"address": "mem:broker"})
+STOPPED = Document(kind="daemon.stopped", at_ns=3, wall_ns=4, data={"reason": "asked to"})
+
+
+def test_a_sink_gets_the_kinds_that_it_takes() -> None:
+    everything, some = list[Document](), list[Document]()
+    fanout = Fanout([everything.append])
+    fanout.add(some.append, "daemon.stopped")
+    for document in (UP, STOPPED):
+        fanout(document)
+    assert everything == [UP, STOPPED]
+    assert some == [STOPPED]
+
+
+def test_a_kind_that_there_is_not_is_refused_when_the_sink_is_added() -> None:
+    with pytest.raises(BugError, match=r"takes daemon\.stoped, which no document is"):
+        Fanout().add(print, "daemon.stoped")
+
+
+def test_one_sink_can_be_left_out() -> None:
+    one, other = list[Document](), list[Document]()
+    take = one.append
+    fanout = Fanout([take, other.append])
+    fanout.without(take)(UP)
+    assert (one, other) == ([], [UP])
+
+
+def test_a_sink_that_raises_keeps_nothing_from_the_next(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(document: Document) -> None:
+        raise ValueError("out of order")
+
+    took = list[Document]()
+    with caplog.at_level(logging.ERROR):
+        Fanout([broken, took.append])(UP)
+    assert took == [UP]
+    assert "a sink failed on bus.up" in caplog.text
+    assert "out of order" in caplog.text
