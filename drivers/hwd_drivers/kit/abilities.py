@@ -3,15 +3,17 @@
 Deadlines are times of `loop.time()` and come from the caller; an exchange that passes one raises DeadlineError.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from hwd_drivers.kit.values import (
+    Attenuation,
     Capabilities,
     Crossconnect,
     CrossconnectReading,
     Exchange,
     Identity,
+    PortOverride,
     PortSide,
     PowerReading,
 )
@@ -65,3 +67,27 @@ class PowerReadings(Protocol):
     """Reads optical power monitors."""
 
     async def read_power(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[PowerReading, ...]: ...
+
+
+@runtime_checkable
+class PortOverrides(Protocol):
+    """Holds fibre ends dark, and lets them go; `Capabilities.blockable` are those that it can."""
+
+    async def read_overrides(
+        self, ends: Sequence[PortSide], *, deadline_s: float
+    ) -> Mapping[PortSide, PortOverride]: ...
+
+    async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
+        """Raises DeviceError where the switch says no."""
+        ...
+
+
+@runtime_checkable
+class Attenuators(Protocol):
+    """Sets and reads variable attenuators; `Capabilities.attenuated` are the ends that have one."""
+
+    async def read_attenuation(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[Attenuation, ...]: ...
+
+    async def attenuate(self, wanted: Sequence[Attenuation], *, deadline_s: float) -> None:
+        """Raises DeviceError where the switch says no."""
+        ...

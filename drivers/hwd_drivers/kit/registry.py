@@ -3,10 +3,11 @@
 import difflib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from hwd_drivers.kit.abilities import Device
 from hwd_drivers.kit.clock import Clock
@@ -43,6 +44,11 @@ class Twin(Protocol):
     mirror: Mirror
     faults: Faults
 
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Where it listens, by protocol, such as {"tl1": "127.0.0.1:3082"}; once it is started."""
+        ...
+
     async def start(self) -> str:
         """Listen; returns the address."""
         ...
@@ -69,12 +75,30 @@ class TwinMaker(Protocol):
     ) -> Twin: ...
 
 
+class Evidence(StrEnum):
+    """What is known of a device's protocol."""
+
+    VENDOR = "vendor"
+    """A manual, a model file or captures of the vendor's."""
+    PUBLISHED = "published"
+    """Programs that their authors used on real units."""
+    THIN = "thin"
+    """One source, or one that nobody has confirmed."""
+
+
+class NoOptions(BaseModel):
+    """There is nothing to say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSpec:
     """A driver as its package declares it.
 
     `options`: schema of the testbed's options. `models`: capabilities by model name, made from the testbed's `size`; they raise ConfigError on a size that
-    the model does not come in. `default_port`: TCP port where an address names none, 0 where it must.
+    the model does not come in. `default_port`: TCP port where an address names none, 0 where it must. `twin_options`: what a twin of it can be told to be.
+    `sizes`: a size for each model to check the driver with. `evidence`: what its bytes are made from.
     """
 
     name: str
@@ -83,6 +107,9 @@ class DriverSpec:
     models: Mapping[str, Callable[[str | None], Capabilities]]
     twin: TwinMaker
     default_port: int
+    twin_options: type[BaseModel] = NoOptions
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    evidence: Evidence = Evidence.PUBLISHED
 
     def capabilities(self, model: str, size: str | None) -> Capabilities:
         """Raises ConfigError for a model or size that there is not."""

@@ -202,6 +202,58 @@ class Identity:
         return f"{self.vendor} {self.model} serial {self.serial} firmware {self.firmware}"
 
 
+class PortOverride(StrEnum):
+    """What a switch holds a fibre end to, whatever crossconnect it is in."""
+
+    NORMAL = "normal"
+    """Light passes where a crossconnect is tuned."""
+    FORCE_BLOCKED = "force-blocked"
+    """Dark by a shutter or a disabled port; the crossconnect stays."""
+
+
+class AttenuationMode(StrEnum):
+    """How a variable attenuator of a switch works."""
+
+    NONE = "none"
+    """No attenuation is set."""
+    FIXED = "fixed"
+    """Held where it is."""
+    MAXIMUM = "maximum"
+    """As much as it can."""
+    ABSOLUTE = "absolute"
+    """The output is held at a power, in dBm."""
+    RELATIVE = "relative"
+    """The output is held at so many dB under a reference port."""
+    CONVERGED = "converged"
+    """As ABSOLUTE until it is reached, then held there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attenuation:
+    """The attenuator at one end: `level` in dBm (ABSOLUTE, CONVERGED) or dB (RELATIVE), else None."""
+
+    end: PortSide
+    mode: AttenuationMode
+    level: float | None = None
+    reference: PortSide | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Element:
+    """A part of a switch that moves as one: a 1xN selector, a 2x2 in bar or cross state.
+
+    It is always in exactly one of its `states`, each the crossconnects that it has then; an empty state is dark. Elements of a switch share no end.
+    """
+
+    name: str
+    states: tuple[tuple[Crossconnect, ...], ...]
+
+    @property
+    def crossconnects(self) -> frozenset[Crossconnect]:
+        """All that it can make, in one state or another."""
+        return frozenset(one for state in self.states for one in state)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """What a switch is able to do; fixed for the life of a connection.
@@ -209,6 +261,8 @@ class Capabilities:
     `ends` are all fibre ends. `moves_in_use`: connecting a used end drops the old crossconnect (Polatis) where others refuse (Calient).
     `reciprocal`: light passes both ways. `latching`: keeps its crossconnects without power. `atomic_batches`: a list is done whole or not at all.
     `settle_s`: stated switching time. `loss_db_typical`, `loss_db_max`: stated insertion loss of one crossconnect. `monitored`: ends with a power monitor.
+    `blockable`: ends that an override can hold dark. `attenuated`: ends with a variable attenuator. `elements`: parts that each are in one of few states;
+    none where any end can be joined with any on the other side. `reports_before`: a change tells what the switch had just before it (`Exchange.before`).
     """
 
     ends: tuple[PortSide, ...]
@@ -221,18 +275,25 @@ class Capabilities:
     loss_db_typical: float
     loss_db_max: float
     monitored: tuple[PortSide, ...] = ()
+    blockable: tuple[PortSide, ...] = ()
+    attenuated: tuple[PortSide, ...] = ()
+    elements: tuple[Element, ...] = ()
+    reports_before: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
     """When a change was sent to a switch and when it answered, `Clock.monotonic_ns` of the driver's host.
 
-    `commanded_ns`: just before the first byte of the first command. `acknowledged_ns`: when the last answer was whole. `commands`: how many were needed.
+    `commanded_ns`: just before the first byte of the first command. `acknowledged_ns`: when the last answer was whole. `commands`: how many changed something.
+    `before`: what the switch had when it took the change, read in the same breath, so that what another client did since our last read is known; None where
+    the driver cannot ask.
     """
 
     commanded_ns: int
     acknowledged_ns: int
     commands: int
+    before: tuple[Crossconnect, ...] | None = None
 
 
 def sum_dbm(*powers_dbm: float) -> float:

@@ -8,7 +8,7 @@ from hwd_drivers.kit.registry import DriverSpec
 from hwd_drivers.kit.values import Capabilities, PortSide, Side
 from hwd_drivers.polatis.driver import PolatisOptions, PolatisSwitch
 from hwd_drivers.polatis.protocol import DEFAULT_PORT
-from hwd_drivers.polatis.twin import PolatisTwin
+from hwd_drivers.polatis.twin import PolatisTwin, TwinOptions
 
 SERIES_6000_PORTS: Final = 384
 """Inputs and outputs together of the largest unit of the series."""
@@ -56,4 +56,6 @@ driver: Final = DriverSpec(
     models={"polatis-6000": series_6000},
     twin=PolatisTwin,
     default_port=DEFAULT_PORT,
+    twin_options=TwinOptions,
+    sizes={"polatis-6000": "8x8"},
 )

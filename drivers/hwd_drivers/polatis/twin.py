@@ -101,6 +101,7 @@ class PolatisTwin:
         self.faults: Faults = self._server.faults
         self._reported: frozenset[Crossconnect] = frozenset()
         self._reports = 0
+        self._addresses: Mapping[str, str] = {}
         if self.options.reports:
             self.mirror.on_change.append(self._report_changes)
 
@@ -110,12 +111,18 @@ class PolatisTwin:
         return len(self._server.sessions)
 
     @property
+    def addresses(self) -> Mapping[str, str]:
+        return self._addresses
+
+    @property
     def unit_type(self) -> protocol.UnitType:
         size = f"{self.numbering.inputs}x{self.numbering.outputs}" if self.numbering.outputs else self.numbering.inputs
         return protocol.UnitType(vendor="Polatis", model=f"N-OST-{size}-TWIN", type="OXC", version=FIRMWARE)
 
     async def start(self) -> str:
-        return await self._server.start()
+        listening = await self._server.start()
+        self._addresses = {"tl1": listening}
+        return listening
 
     async def close(self) -> None:
         await self._server.close()
