@@ -16,7 +16,7 @@ from hwd_drivers.kit.documents import Json, Sink
 from hwd_drivers.kit.errors import BugError, ConfigError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.mirror import Mirror
-from hwd_drivers.kit.server import Faults
+from hwd_drivers.kit.server import Denial, Faults
 from hwd_drivers.kit.timing import SwitchTiming
 from hwd_drivers.kit.values import Capabilities
 
@@ -98,7 +98,9 @@ class DriverSpec:
 
     `options`: schema of the testbed's options. `models`: capabilities by model name, made from the testbed's `size`; they raise ConfigError on a size that
     the model does not come in. `default_port`: TCP port where an address names none, 0 where it must. `twin_options`: what a twin of it can be told to be.
-    `sizes`: a size for each model to check the driver with. `evidence`: what its bytes are made from.
+    `sizes`: a size for each model to check the driver with. `evidence`: what its bytes are made from. `threads`: it works in threads (paramiko), so that it can
+    be checked in real time only. `denial`: a no of the device in its own words, as a check lets its twin say it; None where its protocol knows no no.
+    `blind`: the device cannot be asked where it is; a reading is what this session told it last.
     """
 
     name: str
@@ -110,6 +112,9 @@ class DriverSpec:
     twin_options: type[BaseModel] = NoOptions
     sizes: Mapping[str, str] = field(default_factory=dict)
     evidence: Evidence = Evidence.PUBLISHED
+    threads: bool = False
+    denial: Denial | None = Denial(code="SROF", text="told to say no")
+    blind: bool = False
 
     def capabilities(self, model: str, size: str | None) -> Capabilities:
         """Raises ConfigError for a model or size that there is not."""
