@@ -1,5 +1,1 @@
-"""Polatis optical switches (HUBER+SUHNER) over TL1."""
-
-from hwd_drivers.polatis.models import driver
-
-__all__ = ["driver"]
+"""Polatis optical switches (HUBER+SUHNER): several protocols, one unit behind them."""

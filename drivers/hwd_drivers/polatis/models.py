@@ -1,14 +1,16 @@
-"""What Polatis switches there are, and the declaration of their driver."""
+"""What Polatis switches there are, and the declarations of their drivers."""
 
 import re
+from functools import partial
 from typing import Final
 
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.registry import DriverSpec
 from hwd_drivers.kit.values import Capabilities, PortSide, Side
-from hwd_drivers.polatis.driver import PolatisOptions, PolatisSwitch
-from hwd_drivers.polatis.protocol import DEFAULT_PORT
-from hwd_drivers.polatis.twin import PolatisTwin, TwinOptions
+from hwd_drivers.polatis.options import TwinOptions
+from hwd_drivers.polatis.tl1.driver import PolatisOptions, PolatisSwitch
+from hwd_drivers.polatis.tl1.protocol import DEFAULT_PORT
+from hwd_drivers.polatis.twin import PolatisTwin
 
 SERIES_6000_PORTS: Final = 384
 """Inputs and outputs together of the largest unit of the series."""
@@ -49,13 +51,16 @@ def series_6000(size: str | None) -> Capabilities:
     )
 
 
-driver: Final = DriverSpec(
+MODELS: Final = {"polatis-6000": series_6000}
+SIZES: Final = {"polatis-6000": "8x8"}
+
+tl1_driver: Final = DriverSpec(
     name="polatis-tl1",
     open=PolatisSwitch.open,
     options=PolatisOptions,
-    models={"polatis-6000": series_6000},
-    twin=PolatisTwin,
+    models=MODELS,
+    twin=partial(PolatisTwin, "tl1"),
     default_port=DEFAULT_PORT,
     twin_options=TwinOptions,
-    sizes={"polatis-6000": "8x8"},
+    sizes=SIZES,
 )

@@ -4,7 +4,7 @@ import pytest
 
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import PortSide
-from hwd_drivers.polatis import driver
+from hwd_drivers.polatis.models import tl1_driver as driver
 
 
 def test_a_matrix_has_inputs_on_side_a_and_monitored_outputs_on_side_b() -> None:

@@ -17,8 +17,9 @@ from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.timing import find_timing
 from hwd_drivers.kit.values import Crossconnect, PortSide
 from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
-from hwd_drivers.polatis import driver
-from hwd_drivers.polatis.driver import PolatisOptions, PolatisSwitch
+from hwd_drivers.polatis.models import tl1_driver as driver
+from hwd_drivers.polatis.tl1.driver import PolatisOptions, PolatisSwitch
+from hwd_drivers.polatis.tl1.front import Tl1Front
 from hwd_drivers.polatis.twin import PolatisTwin
 
 
@@ -87,6 +88,7 @@ class World:
 
     def twin(self, **options: str) -> PolatisTwin:
         return PolatisTwin(
+            "tl1",
             name="ocs1",
             capabilities=self.capabilities,
             timing=find_timing("ideal"),
@@ -275,5 +277,7 @@ async def test_a_failed_login_leaves_no_connection(world: World) -> None:
         with pytest.raises(LoginError):
             await PolatisSwitch.open(world.context())
     await asyncio.sleep(0.1)
-    assert twin.sessions == 0
+    front = twin.fronts["tl1"]
+    assert isinstance(front, Tl1Front)
+    assert front.sessions == 0
     await twin.close()

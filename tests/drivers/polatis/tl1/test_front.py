@@ -1,4 +1,4 @@
-"""The Polatis twin on the wire: exact bytes, its choices where facts run out, its faults, in virtual time."""
+"""A Polatis unit that answers TL1: exact bytes, its choices where facts run out, its faults, in virtual time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.timing import find_timing
 from hwd_drivers.kit.values import Crossconnect, PortSide
 from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
-from hwd_drivers.polatis import driver
+from hwd_drivers.polatis.models import tl1_driver as driver
 from hwd_drivers.polatis.twin import PolatisTwin
 
 START_NS = 1_795_169_472 * 1_000_000_000
@@ -68,6 +68,7 @@ class World:
         self.dialer = MemoryDialer(MemoryNet())
         self.loop = loop
         self.twin = PolatisTwin(
+            "tl1",
             name="ocs1",
             capabilities=driver.capabilities("polatis-6000", "8x8"),
             timing=find_timing(timing),
@@ -138,6 +139,8 @@ async def test_answers_have_the_bytes_that_known_clients_parse(world: World) -> 
         ("RTRV-EQPT::SYSTEM:7:::PARAMETER=SIZE;", 'M  7 COMPLD\r\n   "SYSTEM:SIZE=8x8"\r\n;'),
         ("RTRV-PORT-POWER::9:7:;", 'M  7 COMPLD\r\n   "9:-60.00"\r\n;'),
         ("RTRV-PORT-POWER::1:7:;", "M  7 DENY\r\n   IIAC\r\n   /* No power monitor at port: 1 */\r\n;"),
+        ("ENT-PATCH::1&1,9&10:7:;", "M  7 DENY\r\n   IIAC\r\n   /* Port 1 stands twice in the list */\r\n;"),
+        ("ENT-PATCH::1&2,9&9:7:;", "M  7 DENY\r\n   IIAC\r\n   /* Port 9 stands twice in the list */\r\n;"),
         ("ENT-PATCH::1,2:7:;", "M  7 DENY\r\n   IIAC\r\n   /* Ports 1 and 2 are on the same side */\r\n;"),
         ("DLT-PATCH::ALL:7:;", "M  7 COMPLD\r\n;"),
         ("DLT-PATCH::3:7:;", "M  7 COMPLD\r\n;"),
@@ -174,6 +177,29 @@ async def test_ports_in_use_are_denied_where_the_unit_does_not_move(world: World
     terminal = await world.terminal()
     await terminal.ask("ENT-PATCH::1,9:1:;")
     assert "SROF" in await terminal.ask("ENT-PATCH::1,10:2:;")
+
+
+@in_world(duplicates="last")
+async def test_a_port_twice_in_a_list_has_the_last_pair_where_units_are_like_that(world: World) -> None:
+    terminal = await world.terminal()
+    assert "M  1 COMPLD" in await terminal.ask("ENT-PATCH::1&1&2,9&10&11:1:;")
+    assert 'COMPLD\r\n   "1,10"\r\n   "2,11"\r\n;' in await terminal.ask("RTRV-PATCH:::2:;")
+
+
+@in_world(lists="in-turn")
+async def test_a_list_is_done_up_to_what_is_wrong_where_units_are_like_that(world: World) -> None:
+    terminal = await world.terminal()
+    assert "Invalid OXC port: 17" in await terminal.ask("ENT-PATCH::1&2&3,9&17&11:1:;")
+    assert 'COMPLD\r\n   "1,9"\r\n;' in await terminal.ask("RTRV-PATCH:::2:;")
+
+
+@in_world(order="lower-first", list_code="IPNV")
+async def test_order_and_the_code_for_lists_are_the_units_choice(world: World) -> None:
+    terminal = await world.terminal()
+    assert "IIAC\r\n   /* Port 1 has to stand before port 9 */" in await terminal.ask("ENT-PATCH::9,1:1:;")
+    assert "COMPLD" in await terminal.ask("ENT-PATCH::1,9:2:;")
+    assert "IPNV\r\n   /* Port lists differ in length: 2 and 1 */" in await terminal.ask("ENT-PATCH::1&2,9:3:;")
+    assert "IPNV\r\n   /* Port 1 stands twice in the list */" in await terminal.ask("ENT-PATCH::1&1,9&10:4:;")
 
 
 @in_world(user="admin", password="root")
@@ -307,6 +333,7 @@ def test_two_twins_of_one_seed_tell_the_same() -> None:
 
 async def test_it_is_served_over_tcp_too() -> None:
     twin = PolatisTwin(
+        "tl1",
         name="ocs1",
         capabilities=driver.capabilities("polatis-6000", "8x8"),
         timing=find_timing("ideal"),

@@ -24,7 +24,8 @@ from hwd_drivers.kit.values import (
     PowerReading,
     Side,
 )
-from hwd_drivers.polatis import protocol
+from hwd_drivers.polatis.numbering import Numbering
+from hwd_drivers.polatis.tl1 import protocol
 
 UNSUPPORTED: Final = "IICM"
 """The code of units for hardware that they do not have, such as power monitors."""
@@ -52,7 +53,7 @@ class PolatisSwitch:
         self._context = context
         self._options = options
         self._client = client
-        self._numbering = protocol.Numbering.of(context.capabilities.ends)
+        self._numbering = Numbering.of(context.capabilities.ends)
         self._ends = {self._numbering.number(end): end for end in context.capabilities.ends}
         self._near = {end.port: number for number, end in self._ends.items() if end.side is not Side.B}
         self._far = {end.port: number for number, end in self._ends.items() if end.side is Side.B}

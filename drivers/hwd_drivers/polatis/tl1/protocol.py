@@ -5,18 +5,16 @@ them into fibre ends.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from hwd_drivers.kit.errors import ConfigError, ProtocolError
+from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.tl1_messages import Answer, Command
 from hwd_drivers.kit.tl1_words import format_group, parse_group, quote, unquote
-from hwd_drivers.kit.values import Crossconnect, PortSide, Side
+from hwd_drivers.polatis.numbering import Numbering
 
 DEFAULT_PORT: Final = 3082
-DARK_DBM: Final = -60.0
-"""What a twin reports without light: the default threshold of the vendor's YANG model. Real units were seen to report -50.00."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +125,10 @@ class DenyError(ProtocolError):
         self.text = text
 
 
+class ListError(DenyError):
+    """Lists that do not fit together; no source tells the code, so the unit's options do."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitType:
     """The data line of RTRV-NETYPE."""
@@ -135,49 +137,6 @@ class UnitType:
     model: str
     type: str
     version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numbering:
-    """Port numbers of a unit: inputs 1..N (side A), outputs N+1..N+M (side B); without outputs any-to-any, 1..N."""
-
-    inputs: int
-    outputs: int
-
-    @classmethod
-    def of(cls, ends: Iterable[PortSide]) -> "Numbering":
-        """The numbering of a switch with these fibre ends."""
-        sides = [end.side for end in ends]
-        return cls(inputs=len(sides) - sides.count(Side.B), outputs=sides.count(Side.B))
-
-    @property
-    def total(self) -> int:
-        return self.inputs + self.outputs
-
-    def number(self, end: PortSide) -> int:
-        """Raises ConfigError for an end that this unit does not have."""
-        wanted = (Side.A, Side.B) if self.outputs else (Side.NONE,)
-        limit = self.outputs if end.side is Side.B else self.inputs
-        if end.side not in wanted or not _NUMBER.fullmatch(end.port) or not 1 <= int(end.port) <= limit:
-            raise ConfigError(f"port {end}: a unit of {self.inputs}x{self.outputs} has no such port")
-        return int(end.port) + (self.inputs if end.side is Side.B else 0)
-
-    def end(self, number: int) -> PortSide:
-        """Raises DenyError, in the unit's own words, for a number that this unit does not have."""
-        if not 1 <= number <= self.total:
-            raise DenyError("IIAC", f"Invalid OXC port: {number}")
-        if not self.outputs:
-            return PortSide(port=str(number))
-        if number <= self.inputs:
-            return PortSide(port=str(number), side=Side.A)
-        return PortSide(port=str(number - self.inputs), side=Side.B)
-
-    def crossconnect(self, one: int, other: int) -> Crossconnect:
-        """Raises DenyError for ports that cannot be joined."""
-        try:
-            return Crossconnect.of(self.end(one), self.end(other))
-        except ConfigError:
-            raise DenyError("IIAC", f"Ports {one} and {other} are on the same side") from None
 
 
 def to_command(request: Request, *, ctag: str = "", tid: str = "") -> Command:
@@ -280,7 +239,7 @@ def write_patches(pairs: Iterable[tuple[int, int]]) -> tuple[str, ...]:
     return tuple(f"{one},{other}" for one, other in pairs)
 
 
-def write_powers(powers_dbm: Iterable[tuple[int, float | None]], *, dark_dbm: float = DARK_DBM) -> tuple[str, ...]:
+def write_powers(powers_dbm: Iterable[tuple[int, float | None]], *, dark_dbm: float) -> tuple[str, ...]:
     return tuple(f"{port}:{dark_dbm if power is None else max(power, dark_dbm):.2f}" for port, power in powers_dbm)
 
 
@@ -367,15 +326,8 @@ def _pairs(aid: str) -> tuple[tuple[int, int], ...]:
         raise DenyError("IIAC", "Two port lists are needed")
     ones, others = _ports(left), _ports(right)
     if len(ones) != len(others):
-        raise DenyError("IIAC", f"Port lists differ in length: {len(ones)} and {len(others)}")
-    _check_once((*ones, *others))
+        raise ListError("IIAC", f"Port lists differ in length: {len(ones)} and {len(others)}")
     return tuple(zip(ones, others, strict=True))
-
-
-def _check_once(ports: Sequence[int]) -> None:
-    if len(set(ports)) != len(ports):
-        twice = next(port for port in ports if ports.count(port) > 1)
-        raise DenyError("IIAC", f"Port {twice} stands twice in the list")
 
 
 def _forced(command: Command) -> bool:

@@ -1,0 +1,48 @@
+"""TwinOptions: how a Polatis unit behaves where no source tells how real ones do, and which of its protocols answer."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+DARK_DBM = -60.0
+"""What a twin reports without light: the default threshold of the vendor's YANG model. Real units were seen to report -50.00."""
+
+
+class TwinOptions(BaseModel):
+    """What a testbed, a scenario or `hwd twin serve --set` may say of the twin of a Polatis unit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tl1: str | None = Field(default=None, description="where it answers TL1 too, such as 127.0.0.1:0")
+    scpi: str | None = Field(default=None, description="where it answers SCPI too")
+    netconf: str | None = Field(default=None, description="where it answers NETCONF too")
+    restconf: str | None = Field(default=None, description="where it answers RESTCONF too")
+
+    user: str | None = Field(default=None, description="the only user; left out, anybody may log in")
+    password: str | None = Field(default=None, description="that user's password; left out, any")
+    login_needed: bool = Field(default=True, description="TL1 commands before a login are denied with PLNA")
+
+    in_use: Literal["move", "deny"] = Field(default="move", description="what connecting does with ports in use")
+    order: Literal["any", "lower-first"] = Field(
+        default="any", description="lower-first: a pair that names the higher port first is refused"
+    )
+    duplicates: Literal["deny", "last"] = Field(
+        default="deny", description="a port twice in one list; last: the pairs are made in turn, the last one stays"
+    )
+    lists: Literal["whole", "in-turn"] = Field(
+        default="whole", description="in-turn: a list is done up to the pair that cannot be made"
+    )
+    list_code: Literal["IIAC", "IPNV"] = Field(
+        default="IIAC", description="TL1 code for unequal lists and a port twice in one"
+    )
+    answer: Literal["timing", "at-once"] = Field(
+        default="timing", description="at once: the answer to a change does not wait for anything"
+    )
+    acknowledge_after_s: float | None = Field(
+        default=2.0, gt=0, description="'IP ctag' before TL1 answers that take longer"
+    )
+    lines_per_block: int | None = Field(default=None, gt=0, description="longer TL1 answers are cut by '>'")
+    reports: bool = Field(
+        default=False, description="an autonomous message for each crossconnect that is tuned or gone"
+    )
+    dark_dbm: float = Field(default=DARK_DBM, description="what a monitor reports without light")
