@@ -1,4 +1,4 @@
-"""Dial: one way to connect and to listen, over TCP, Unix sockets and memory, under asyncio.Protocol."""
+"""Dial: one way to connect and to listen, over TCP, Unix sockets, serial ports and memory, under asyncio.Protocol."""
 
 import asyncio
 import contextlib
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.serial_line import SerialLine, is_serial
+from hwd_drivers.kit.serial_port import open_serial
 
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 
@@ -22,20 +24,33 @@ class Listener(Protocol):
         """Accept no more."""
 
 
-class Dialer(Protocol):
+class Connector(Protocol):
     """Makes connections. Failures to connect are OSErrors; a deadline is the caller's."""
 
     async def connect(self, factory: Callable[[], ProtoT], address: str) -> tuple[asyncio.Transport, ProtoT]:
         """Connect to `address`; the protocol has had its `connection_made` on return."""
 
+
+class Acceptor(Protocol):
+    """Accepts connections."""
+
     async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
         """Accept connections at `address`, each with a protocol of its own."""
 
 
+class Dialer(Connector, Acceptor, Protocol):
+    """Makes connections and accepts them."""
+
+
 class TcpDialer:
-    """Addresses `host:port`, `[v6]:port` and `unix:/path`. asyncio sets TCP_NODELAY on each TCP connection."""
+    """Addresses `host:port`, `[v6]:port`, `unix:/path` and `serial:/dev/ttyUSB0?baud=115200`. asyncio sets TCP_NODELAY on each TCP connection.
+
+    A TCP serial server that passes bytes as they are (raw, not RFC 2217) is `host:port`.
+    """
 
     async def connect(self, factory: Callable[[], ProtoT], address: str) -> tuple[asyncio.Transport, ProtoT]:
+        if is_serial(address):
+            return await open_serial(factory, *SerialLine.parse(address))
         loop = asyncio.get_running_loop()
         if (path := _unix_path(address)) is not None:
             return await loop.create_unix_connection(factory, path)
@@ -73,7 +88,7 @@ async def dial(
     if not address.startswith("mem:"):
         return await TcpDialer().connect(factory, address)
     if net is None:
-        raise ValueError(f"{address}: there is no memory net here. Write host:port or unix:/path")
+        raise ValueError(f"{address}: there is no memory net here. Write host:port, unix:/path or serial:/dev/ttyUSB0")
     return await net.connect(factory, address)
 
 
@@ -101,7 +116,7 @@ def _unix_path(address: str) -> str | None:
 def _host_and_port(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{address!r}: no address. Write host:port, [v6]:port or unix:/path")
+        raise ValueError(f"{address!r}: no address. Write host:port, [v6]:port, unix:/path or serial:/dev/ttyUSB0")
     if host.startswith("[") and host.endswith("]"):
         return host[1:-1], int(port)
     if ":" in host:
