@@ -120,9 +120,9 @@ fibres:
     )
     fabric = Fabric(testbed)
     first, second = Link.parse("h0.eth0<->h2.eth0"), Link.parse("h1.eth0<->h3.eth0")
-    assert crossconnects(fabric.route(first))[0] == ["ocs1:1A-7B", "sel1:1-in"]
+    assert crossconnects(fabric.route(first))[0] == ["ocs1:1A-7B", "sel1:in-1"]
     routed = fabric.routes([first, second])
-    assert [crossconnects(one)[0] for one in routed] == [["ocs1:1A-8B", "sel2:1-in"], ["ocs1:2A-7B", "sel1:2-in"]]
+    assert [crossconnects(one)[0] for one in routed] == [["ocs1:1A-8B", "sel2:in-1"], ["ocs1:2A-7B", "sel1:in-2"]]
 
 
 def test_port_set_aside_is_not_used_and_named(star: Star) -> None:

@@ -120,7 +120,7 @@ class CrossconnectState(StrEnum):
 class Crossconnect:
     """One path inside one switch, without the switch's name: `1A-2B`; light goes from `a` to `b` on a one-way switch.
 
-    Use `Crossconnect.parse("1A-2B")`. On an any-to-any switch the smaller port stands first.
+    Use `Crossconnect.parse("1A-2B")`. Where ports have one side only, a worded one stands first (`in-3`), else the smaller one (`3-7`).
     """
 
     a: PortSide
@@ -155,7 +155,7 @@ class Crossconnect:
             one.side is other.side and one.side is not Side.NONE
         ):
             raise ConfigError(f"crossconnect {one}-{other}: one end must be on side A and the other on side B")
-        if one.side is Side.B or (one.side is Side.NONE and other.sort_key() < one.sort_key()):
+        if one.side is Side.B or (one.side is Side.NONE and _standing(other) < _standing(one)):
             one, other = other, one
         return cls(a=one, b=other)
 
@@ -165,6 +165,11 @@ class Crossconnect:
 
     def sort_key(self) -> tuple[object, ...]:
         return self.a.sort_key(), self.b.sort_key()
+
+
+def _standing(end: PortSide) -> tuple[bool, object]:
+    """What decides which end of a one-sided crossconnect stands first."""
+    return end.port[0].isdigit(), end.sort_key()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
