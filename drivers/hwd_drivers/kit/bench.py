@@ -1,27 +1,44 @@
 """Bench: a switch for the conformance suite to check, on glass or on its twin."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from hwd_drivers.kit.abilities import Device
+from hwd_drivers.kit.arrangements import Arrangements
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.registry import DriverSpec, OpenContext, Twin
 from hwd_drivers.kit.rough import RoughDialer, Way
+from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.timing import SwitchTiming, find_timing
-from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.kit.values import Capabilities
+
+GRACE_S: Final = 0.2
+"""How much later than its deadline an exchange may fail, in virtual time."""
+REAL_GRACE_S: Final = 1.0
+"""The same for threads on a machine that does other things too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """A switch to check. `crossconnects`: at least two that the checks may make and remove, no end in two of them. `twin`: None on glass."""
+    """A switch to check. `arrangements`: what the checks may make of it. `twin`: None on glass. `denial`: a no of its twin; None where the device knows none.
+
+    `blind`: it cannot be asked where it is. `grace_s`: how much later than its deadline an exchange may fail.
+    """
 
     open: Callable[[], Awaitable[Device]]
-    crossconnects: tuple[Crossconnect, ...]
+    capabilities: Capabilities
+    arrangements: Arrangements
+    clock: Clock
+    way: Way = Way.WHOLE
     twin: Twin | None = None
+    denial: Denial | None = None
+    blind: bool = False
+    grace_s: float = GRACE_S
 
 
 @asynccontextmanager
@@ -36,8 +53,9 @@ async def twin_bench(
     draws: Draws,
     timing: SwitchTiming | None = None,
     address: str = "mem:",
+    options: Mapping[str, Json] | None = None,
 ) -> AsyncIterator[Bench]:
-    """A bench with the driver's own twin behind `dialer`, reached by `way`."""
+    """A bench with the driver's own twin behind `dialer`, reached by `way`; `options` are those of the twin."""
     capabilities = spec.capabilities(model, size)
     rough = RoughDialer(dialer, way, draws=draws)
     twin = spec.twin(
@@ -48,7 +66,7 @@ async def twin_bench(
         clock=clock,
         dialer=rough,
         address=address,
-        options={},
+        options=options or {},
     )
     listening = await twin.start()
     context = OpenContext(
@@ -62,11 +80,18 @@ async def twin_bench(
         options=spec.options(),
         capabilities=capabilities,
     )
-    half = len(capabilities.ends) // 2
-    pairs = zip(capabilities.ends[:half], capabilities.ends[half:], strict=False)
-    crossconnects = tuple(Crossconnect.of(one, other) for one, other in pairs)[:4]
     try:
-        yield Bench(open=lambda: spec.open(context), crossconnects=crossconnects, twin=twin)
+        yield Bench(
+            open=lambda: spec.open(context),
+            capabilities=capabilities,
+            arrangements=Arrangements.of(capabilities),
+            clock=clock,
+            way=way,
+            twin=twin,
+            denial=spec.denial,
+            blind=spec.blind,
+            grace_s=REAL_GRACE_S if spec.threads else GRACE_S,
+        )
     finally:
         await twin.close()
 

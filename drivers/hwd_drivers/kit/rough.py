@@ -17,8 +17,9 @@ SLOW_S: Final = 0.02
 """How much later each chunk comes on a slow way."""
 LOSS: Final = 0.15
 """Share of chunks that a lossy way swallows or cuts short."""
-DYING_AFTER: Final = (2, 9)
-"""A dying connection is reset instead of its n-th chunk, n drawn between these."""
+SPARED: Final = (1, 2, 4, 8, 16, 32)
+"""How many chunks of a connection come through before the way is lossy, or before it dies, one of these: some connections end while they are opened, and some live
+long enough for a protocol that needs many turns to open."""
 
 
 class Way(StrEnum):
@@ -60,7 +61,7 @@ class _Rough(asyncio.Protocol, Generic[ProtoT]):
         self.inner = inner
         self._way = way
         self._rng = rng
-        self._left = rng.randint(*DYING_AFTER)
+        self._left = rng.choice(SPARED)
         self._transport: asyncio.Transport | None = None
 
     @override
@@ -76,23 +77,30 @@ class _Rough(asyncio.Protocol, Generic[ProtoT]):
                 self.inner.data_received(data)
             case Way.BYTEWISE:
                 for byte in data:
-                    self.inner.data_received(bytes([byte]))
+                    if not self._is_closing():
+                        self.inner.data_received(bytes([byte]))
             case Way.SLOW:
-                asyncio.get_running_loop().call_later(SLOW_S, self.inner.data_received, data)
+                asyncio.get_running_loop().call_later(SLOW_S, self._receive_later, data)
             case Way.LOSSY:
-                kept = self._rng.randrange(len(data)) if self._rng.random() < LOSS else len(data)
+                self._left -= 1
+                lost = self._left < 0 and self._rng.random() < LOSS
+                kept = self._rng.randrange(len(data)) if lost else len(data)
                 if kept > len(data) // 3:
                     self.inner.data_received(data[:kept])
             case Way.DYING:
                 self._left -= 1
-                if self._left > 0:
+                if self._left >= 0:
                     self.inner.data_received(data)
                 elif self._transport is not None:
                     self._transport.abort()
 
     @override
     def eof_received(self) -> bool | None:
-        return self.inner.eof_received()
+        """The end of the stream is as late as what was before it: on a slow way the transport is kept open until then."""
+        if self._way is not Way.SLOW:
+            return self.inner.eof_received()
+        asyncio.get_running_loop().call_later(SLOW_S, self._end_later)
+        return True
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -108,3 +116,15 @@ class _Rough(asyncio.Protocol, Generic[ProtoT]):
     @override
     def resume_writing(self) -> None:
         self.inner.resume_writing()
+
+    def _is_closing(self) -> bool:
+        """After that a transport hands nothing on."""
+        return self._transport is None or self._transport.is_closing()
+
+    def _receive_later(self, data: bytes) -> None:
+        if not self._is_closing():
+            self.inner.data_received(data)
+
+    def _end_later(self) -> None:
+        if not self._is_closing() and not self.inner.eof_received() and self._transport is not None:
+            self._transport.close()

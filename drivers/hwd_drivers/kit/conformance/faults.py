@@ -1,0 +1,175 @@
+"""A device that is slow, breaks off, answers half, answers something else, does half, does nothing, starts anew, or is changed behind our back."""
+
+import asyncio
+
+from hwd_drivers.kit.abilities import Device
+from hwd_drivers.kit.bench import Bench
+from hwd_drivers.kit.conformance.basics import GLASS
+from hwd_drivers.kit.conformance.exchanges import read_later
+from hwd_drivers.kit.conformance.session import (
+    EXCHANGE_S,
+    ConformanceError,
+    again,
+    arrange,
+    at_rest,
+    error_of,
+    expect,
+    expect_exactly,
+    found,
+    texts,
+    truth,
+)
+from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
+
+BLIND = "the device cannot be asked where it is"
+REBOOT_S = 1.0
+
+
+async def check_slow_device(bench: Bench) -> str | None:
+    """Answers that come half a second late are the right ones."""
+    if bench.twin is None:
+        return GLASS
+    rest, one = bench.arrangements.rest, bench.arrangements.one
+    async with at_rest(bench) as device:
+        bench.twin.faults.slow_s = 0.5
+        exchange = await arrange(device, rest, one)
+        assert exchange is not None
+        await expect_exactly(device, bench, one)
+        if not bench.blind:
+            took_s = (exchange.acknowledged_ns - exchange.commanded_ns) / 1e9
+            expect(took_s >= 0.49, f"done after {took_s:.3f} s, the answer came after 0.5 s")
+    return None
+
+
+async def check_reset_fails_every_waiter(bench: Bench) -> str | None:
+    """When the connection dies all exchanges fail with it, at once, and `lost` says why."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    async with at_rest(bench) as device:
+        bench.twin.faults.silent = True
+        waiters = [asyncio.create_task(read_later(device), name=f"hwd:bench/waiter-{n}") for n in range(3)]
+        await asyncio.sleep(0.1)
+        bench.twin.faults.reset()
+        for waiter in waiters:
+            await asyncio.wait((waiter,))
+            error = waiter.exception()
+            right = isinstance(error, LinkError) and not isinstance(error, DeadlineError)
+            expect(right, f"a waiter got {error!r}, not the loss of the connection")
+        cause = await asyncio.wait_for(device.lost(), EXCHANGE_S)
+        expect(isinstance(cause, LinkError), f"lost for {cause!r}")
+    return None
+
+
+async def check_half_an_answer(bench: Bench) -> str | None:
+    """Half an answer is never taken for a whole one, also when the next one follows it."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    full = bench.arrangements.full
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, full)
+        bench.twin.faults.half_next = True
+        errors = [await error_of(_read_as_it_is(device, bench)) for _ in range(2)]
+        expect(errors[0] is not None, "half an answer was read as a whole one")
+    return None
+
+
+async def check_wrong_answer(bench: Bench) -> str | None:
+    """A well-formed answer to another question is an error, or was the right one after all; the next session reads what is there."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, bench.arrangements.full)
+        bench.twin.faults.wrong_next = True
+        await error_of(_read_as_it_is(device, bench))
+        bench.twin.faults.clear()
+        async with again(bench, device) as fresh:
+            await expect_exactly(fresh, bench, bench.arrangements.full)
+    return None
+
+
+async def check_partial_batch(bench: Bench) -> str | None:
+    """A change of which the device did only a part is never read back as whole, whatever the device said of it."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    rest, full = bench.arrangements.rest, bench.arrangements.full
+    async with at_rest(bench) as device:
+        bench.twin.faults.partial_next = 1
+        error = await error_of(arrange(device, rest, full))
+        bench.twin.faults.clear()
+        async with again(bench, device) as fresh:
+            read = await found(fresh, bench)
+            expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
+            expect(
+                error is not None or read != full or len(full - rest) == 1, "the part that was left out was not missed"
+            )
+    return None
+
+
+async def check_stuck_mirror_is_seen_by_reading_back(bench: Bench) -> str | None:
+    """A change that is answered and not done does not show in the next reading."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    arrangements = bench.arrangements
+    async with at_rest(bench) as device:
+        bench.twin.faults.stick(arrangements.stuck)
+        error = await error_of(arrange(device, arrangements.rest, arrangements.full))
+        async with again(bench, device) as fresh:
+            read = await found(fresh, bench)
+            expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
+            expect(error is not None or read == arrangements.stuck_full, f"read {texts(read)}, though it was told done")
+            expect(read != arrangements.full, "the stuck mirror was not missed")
+    return None
+
+
+async def check_change_behind_our_back(bench: Bench) -> str | None:
+    """What somebody changes at the front panel is in the next reading of the same session."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    one, other = bench.arrangements.one, bench.arrangements.other
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, one)
+        await expect_exactly(device, bench, one)
+        bench.twin.faults.panel(one - other, other - one)
+        await expect_exactly(device, bench, other)
+    return None
+
+
+async def check_reboot(bench: Bench) -> str | None:
+    """A device that starts anew ends the session; while it does nobody gets in; then it reads as it is."""
+    if bench.twin is None:
+        return GLASS
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, bench.arrangements.one)
+        bench.twin.faults.reboot(REBOOT_S)
+        cause = await asyncio.wait_for(device.lost(), EXCHANGE_S)
+        expect(isinstance(cause, LinkError), f"lost for {cause!r}")
+        try:
+            early = await bench.open()
+        except (LinkError, ProtocolError):
+            await asyncio.sleep(REBOOT_S + bench.grace_s)
+        else:
+            await early.close()
+            raise ConformanceError("conformance: a session was opened on a device that was starting")
+        async with again(bench, device) as fresh:
+            if bench.blind:
+                return None
+            read = await found(fresh, bench)
+            expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
+    return None
+
+
+async def _read_as_it_is(device: Device, bench: Bench) -> None:
+    """A reading must be what is there; trouble raises as it does."""
+    await expect_exactly(device, bench, truth(bench))

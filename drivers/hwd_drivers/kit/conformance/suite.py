@@ -1,0 +1,80 @@
+"""Which checks there are, what quality they stand for, and on which ways each is done."""
+
+from typing import Final
+
+from hwd_drivers.kit.conformance.basics import (
+    check_capabilities,
+    check_close_is_repeatable,
+    check_connect_and_disconnect,
+    check_deadline,
+    check_denial,
+    check_identity,
+    check_past_deadline_sends_nothing,
+    check_read_by_the_next_session,
+)
+from hwd_drivers.kit.conformance.exchanges import (
+    check_cancelled_exchange,
+    check_concurrent_reads,
+    check_garbage,
+    check_move,
+    check_no_state_is_refused,
+    check_remove_one_add_another,
+    check_reports_before,
+    check_trouble_is_an_error_never_a_wrong_answer,
+)
+from hwd_drivers.kit.conformance.faults import (
+    check_change_behind_our_back,
+    check_half_an_answer,
+    check_partial_batch,
+    check_reboot,
+    check_reset_fails_every_waiter,
+    check_slow_device,
+    check_stuck_mirror_is_seen_by_reading_back,
+    check_wrong_answer,
+)
+from hwd_drivers.kit.conformance.light import check_attenuation, check_override, check_power
+from hwd_drivers.kit.conformance.session import Check
+from hwd_drivers.kit.rough import Way
+
+BRONZE: Final[tuple[Check, ...]] = (
+    check_identity,
+    check_capabilities,
+    check_connect_and_disconnect,
+    check_read_by_the_next_session,
+    check_denial,
+    check_deadline,
+    check_past_deadline_sends_nothing,
+    check_close_is_repeatable,
+)
+SILVER: Final[tuple[Check, ...]] = (
+    check_move,
+    check_remove_one_add_another,
+    check_no_state_is_refused,
+    check_concurrent_reads,
+    check_cancelled_exchange,
+    check_garbage,
+)
+GOLD: Final[tuple[Check, ...]] = (
+    check_slow_device,
+    check_reset_fails_every_waiter,
+    check_half_an_answer,
+    check_wrong_answer,
+    check_partial_batch,
+    check_stuck_mirror_is_seen_by_reading_back,
+    check_change_behind_our_back,
+    check_reboot,
+    check_power,
+    check_override,
+    check_attenuation,
+)
+PLATINUM: Final[tuple[Check, ...]] = (check_reports_before,)
+
+CHECKS: Final[tuple[Check, ...]] = (*BRONZE, *SILVER, *GOLD, *PLATINUM)
+"""For ways that lose nothing: whole, bytewise, slow."""
+
+ROUGH_CHECKS: Final[tuple[Check, ...]] = (check_trouble_is_an_error_never_a_wrong_answer,)
+"""For all ways; the only ones for lossy and dying."""
+
+
+def checks_for(way: Way) -> tuple[Check, ...]:
+    return ROUGH_CHECKS if way in (Way.LOSSY, Way.DYING) else CHECKS + ROUGH_CHECKS
