@@ -25,6 +25,8 @@ KINDS: Mapping[str, frozenset[str]] = {
         "switch.read": "switch crossconnects added removed ours",  # after a change, ours: we had asked for it
         "switch.command": "switch verb outcome seconds code text",  # outcome: done, denied, lost, timeout, garbled
         "switch.power": "switch power_dbm",  # {end: dBm or None where dark}
+        "switch.overrun": "switch reconfiguration lost window_s",  # lost: crossconnects that another client made between our read and our write, and that our write took
+        "switch.override": "switch ends to by",  # to: force-blocked, normal; by: who asked us, or that we did not ask for it
         # hosts and their agents
         "host.birth": "host boot version ports",  # ports: {name: {interface, present, carrier, rdma, sources: {name: {sees, origin}}}}
         "host.up": "host boot",
@@ -40,7 +42,7 @@ KINDS: Mapping[str, frozenset[str]] = {
         # reconfigurations
         "plan.made": "plan what hash",  # plan: the whole plan as JSON
         "reconfiguration.started": "reconfiguration run hash what sweep settings links moves",  # links: [{link, kept, crossconnects}]; moves: [{switch, remove, add}]
-        "reconfiguration.commanded": "reconfiguration switch commanded_ns acknowledged_ns commands",
+        "reconfiguration.commanded": "reconfiguration switch commanded_ns acknowledged_ns commands window_s",  # window_s: from the end of our last read to the first byte
         "reconfiguration.state": "reconfiguration state",  # journaled, driving, read-back, waiting, awaiting-confirm, rolling-back
         "reconfiguration.ended": "reconfiguration run outcome why seconds",  # confirmed, rolled-back, failed, aborted
         "timeline": "reconfiguration run what sweep settings commands ends links breaches explained",  # sweep: {variable: value} of its run; settings: {NIC port: {setting: value}} that runs have in force; explained: falls that a run made itself by setting a port

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hwd.model.plan import SwitchMoves
+from hwd.model.plan import ApplyMode, SwitchMoves
 from hwd.reconfigure import switching
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.observing import Observing
+from hwd.reconfigure.overrun import Watch, teller
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.switches import Switches
 from hwd.reconfigure.switching import uses
@@ -57,9 +58,15 @@ class Driving:
             self._to(reconfiguration, State.JOURNALED)
         self._tell("reconfiguration.started", **reconfiguration.started)
         self._to(reconfiguration, State.DRIVING)
-        await self._switches.all(moving, lambda move: self._command(reconfiguration, move))
-        self._to(reconfiguration, State.READ_BACK)
-        await self._switches.all(moving, lambda move: self._read_back(reconfiguration, move))
+        on_overrun = teller(self._tell, reconfiguration.id, reconfiguration.remarks)
+        watches = {move.switch: Watch(move.switch, on_overrun) for move in moving}
+        try:
+            await self._switches.all(moving, lambda move: self._command(reconfiguration, move, watches[move.switch]))
+            self._to(reconfiguration, State.READ_BACK)
+            await self._switches.all(moving, lambda move: self._read_back(reconfiguration, move, watches[move.switch]))
+        finally:
+            for watch in watches.values():
+                watch.close()
         self._to(reconfiguration, State.DRIVEN)
 
     async def _check_unchanged(self, reconfiguration: Reconfiguration, moving: Sequence[SwitchMoves]) -> None:
@@ -67,9 +74,10 @@ class Driving:
         if not moving:
             return
         theirs = reconfiguration.ports_of_others
-        observed = await self._switches.read([move.switch for move in moving])
+        look = await self._switches.read([move.switch for move in moving])
+        reconfiguration.read_ns.update(look.ended_ns)
         for move in moving:
-            there = {reading.crossconnect for reading in observed[move.switch]}
+            there = {reading.crossconnect for reading in look.observed[move.switch]}
             changed = [one for one in there.symmetric_difference(move.before) if not uses(move.switch, one, theirs)]
             if changed:
                 other = ", ".join(sorted(map(str, changed)))
@@ -77,18 +85,23 @@ class Driving:
                     f"{move.switch}: changed meanwhile by somebody else ({other}); nothing was sent. Plan again"
                 )
 
-    async def _command(self, reconfiguration: Reconfiguration, move: SwitchMoves) -> None:
+    async def _command(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: Watch) -> None:
+        read_ns = reconfiguration.read_ns[move.switch]
         data: dict[str, Json] = {
             "reconfiguration": reconfiguration.id,
             "switch": move.switch,
             "commanded_ns": None,
             "acknowledged_ns": None,
             "commands": 1,
+            "window_s": None,
         }
+
+        def sent(commanded_ns: int) -> None:
+            data.update(commanded_ns=commanded_ns, window_s=(commanded_ns - read_ns) / 1e9)
+
         try:
-            exchange = await switching.change(
-                self._switches.driver(move.switch), move, lambda commanded_ns: data.update(commanded_ns=commanded_ns)
-            )
+            exchange = await switching.change(self._switches.driver(move.switch), move, sent)
+            watch.changed(move, exchange, read_ns=read_ns)
             data |= {
                 "commanded_ns": exchange.commanded_ns,
                 "acknowledged_ns": exchange.acknowledged_ns,
@@ -99,10 +112,17 @@ class Driving:
                 reconfiguration.commanded.append(data)
                 self._tell("reconfiguration.commanded", **data)
 
-    async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves) -> None:
+    async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: Watch) -> None:
+        """Under `safe` nothing of anybody may go: what a switch that moves took in spite of it ends in a failure, as a switch that refuses would have had it."""
         reconfiguration.remarks += await switching.read_back(
             self._switches.driver(move.switch),
             move,
             reconfiguration.plan.mode,
             others=reconfiguration.ports_of_others,
+            on_read=watch.read_back,
         )
+        if watch.lost and reconfiguration.plan.mode is ApplyMode.SAFE:
+            lost = ", ".join(map(str, watch.lost))
+            raise FailedError(
+                f"{move.switch}: {lost} came between our read and our write and is lost to it, which --mode safe does not allow. Tell its owner, then plan again"
+            )

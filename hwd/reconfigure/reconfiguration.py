@@ -57,6 +57,8 @@ class Reconfiguration:
     plan: Plan
     run: str | None
     started_ns: int
+    read_ns: dict[str, int]
+    """When the last read of each switch had ended that it was checked against."""
     ports_of_others: frozenset[str] = frozenset()
     """Where others were at work when it was planned; what they do there is theirs."""
     sweep: Mapping[str, Json] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from hwd.reconfigure.host_settings import HostSettings
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.observing import Agents, Observing
+from hwd.reconfigure.overrun import teller
 from hwd.reconfigure.planner import Planner, Request, Routed, touched_ports
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.recovery import LeftOpen, Recovery
@@ -58,7 +59,7 @@ class Reconfigurer:
         switch_origins: Mapping[str, Origin],
     ) -> None:
         self._planner = planner
-        self._switches = Switches(switches)
+        self._switches = Switches(switches, clock)
         self._recovery = Recovery(journal=journal, switches=self._switches, leases=leases, tell=self._tell)
         self._observing = Observing(agents)
         self._driving = Driving(
@@ -118,7 +119,8 @@ class Reconfigurer:
     async def plan(self, request: Request) -> Plan:
         """Read the switches and plan; emits `plan.made`."""
         routed = self._planner.route(request)
-        plan = self._planner.plan(routed, await self._switches.read(routed.switches))
+        look = await self._switches.read(routed.switches)
+        plan = self._planner.plan(routed, look.observed)
         self._leases.check(touched_ports(plan), lease=plan.lease)
         self._tell("plan.made", plan=plan.to_data(), what=plan.what, hash=plan.hash)
         return plan
@@ -279,7 +281,8 @@ class Reconfigurer:
     ) -> Reconfiguration:
         """Plan, and take the ports that the plan touches."""
         theirs = self._turns.ports_of_others(id)  # whoever comes later waits for our turn to be over
-        plan = self._planner.plan(routed, await self._switches.read(routed.switches))
+        look = await self._switches.read(routed.switches)
+        plan = self._planner.plan(routed, look.observed)
         if expect_hash not in (None, plan.hash):
             raise RefusedError(
                 f"plan {expect_hash}: the switches differ from what it was made for; the plan now is {plan.hash}. Look at it and apply that"
@@ -294,6 +297,7 @@ class Reconfigurer:
             plan=plan,
             run=run,
             started_ns=self._clock.monotonic_ns(),
+            read_ns=dict(look.ended_ns),
             ports_of_others=theirs,
             sweep=dict(sweep),
         )
@@ -324,7 +328,10 @@ class Reconfigurer:
             errors: list[BaseException] = []
             if reconfiguration.journaled:
                 errors = await self._switches.bring(
-                    reconfiguration.plan.moves, switching.way_back, within_s=ROLL_BACK_WITHIN_S
+                    reconfiguration.plan.moves,
+                    switching.way_back,
+                    within_s=ROLL_BACK_WITHIN_S,
+                    on_overrun=teller(self._tell, reconfiguration.id, reconfiguration.remarks),
                 )
             if errors:
                 said = f"{why}; roll-back failed: {switching.joined(errors)}"

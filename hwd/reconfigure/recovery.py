@@ -9,6 +9,7 @@ from hwd.model.plan import CrashRule
 from hwd.reconfigure import switching
 from hwd.reconfigure.journal import Journal, OpenEntry
 from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.overrun import teller
 from hwd.reconfigure.planner import moved_ports
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.switches import Switches
@@ -109,7 +110,8 @@ class Recovery:
     async def _bring(self, entry: OpenEntry) -> None:
         finish = entry.crash_rule is CrashRule.FINISH
         way = switching.way_on if finish else switching.way_back
-        errors = await self._switches.bring(entry.moves, way, within_s=WITHIN_S)
+        on_overrun = teller(self._tell, entry.reconfiguration)
+        errors = await self._switches.bring(entry.moves, way, within_s=WITHIN_S, on_overrun=on_overrun)
         if errors:
             why = switching.joined(errors)
             if self._why.get(entry.reconfiguration) != why:

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from hwd.model.plan import SwitchMoves
 from hwd.model.state import Observed
 from hwd.reconfigure import switching
+from hwd.reconfigure.overrun import Overrun, Watch
 from hwd.reconfigure.switching import SwitchDriver
+from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import (
     DeadlineError,
     DeviceError,
@@ -22,11 +25,20 @@ Way = Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
 """From some moves and what is reported now to the moves that lead back, or on."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What switches reported, and when each one that was asked had answered, `Clock.monotonic_ns`."""
+
+    observed: Observed
+    ended_ns: Mapping[str, int]
+
+
 class Switches:
     """Those that the daemon drives, by name."""
 
-    def __init__(self, drivers: Mapping[str, SwitchDriver]) -> None:
+    def __init__(self, drivers: Mapping[str, SwitchDriver], clock: Clock) -> None:
         self._drivers = drivers
+        self._clock = clock
 
     def driver(self, name: str) -> SwitchDriver:
         """Raises FailedError where there is none of this name."""
@@ -41,29 +53,43 @@ class Switches:
         causes = {name: self.driver(name).cause for name in names}
         return [f"{name}: {cause}" for name, cause in causes.items() if cause is not None]
 
-    async def read(self, names: Iterable[str]) -> Observed:
+    async def read(self, names: Iterable[str]) -> Look:
         """What these report now, and what the others reported last."""
         wanted = list(names)
-        reads = [self.driver(name).read() for name in wanted]
+        ended_ns: dict[str, int] = {}
+
+        async def read(name: str, driver: SwitchDriver) -> tuple[CrossconnectReading, ...]:
+            readings = await driver.read()
+            ended_ns[name] = self._clock.monotonic_ns()
+            return readings
+
+        reads = [read(name, self.driver(name)) for name in wanted]
         readings = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
         others = {name: driver.latest for name, driver in self._drivers.items() if name not in wanted}
-        return dict(zip(wanted, readings, strict=True)) | {
+        observed = dict(zip(wanted, readings, strict=True)) | {
             name: latest for name, latest in others.items() if latest is not None
         }
+        return Look(observed=observed, ended_ns=ended_ns)
 
     async def all(self, moves: Iterable[SwitchMoves], work: Callable[[SwitchMoves], Awaitable[None]]) -> None:
         """Do `work` for every switch at once; when all are through, raises what went wrong."""
         _raise(await self._at_once(moves, work))
 
-    async def bring(self, moves: Iterable[SwitchMoves], way: Way, *, within_s: float) -> list[BaseException]:
+    async def bring(
+        self, moves: Iterable[SwitchMoves], way: Way, *, within_s: float, on_overrun: Callable[[Overrun], None]
+    ) -> list[BaseException]:
         """Bring every switch where `way` leads, all at once; returns what went wrong."""
 
         async def bring(move: SwitchMoves) -> None:
+            watch = Watch(move.switch, on_overrun)
             try:
                 async with asyncio.timeout(within_s):
-                    await switching.bring(self.driver(move.switch), move, way)
+                    driver = self.driver(move.switch)
+                    await switching.bring(driver, move, way, now_ns=self._clock.monotonic_ns, watch=watch)
             except TimeoutError:
                 raise DeadlineError(f"{move.switch}: not where it shall be within {within_s:g} s") from None
+            finally:
+                watch.close()
 
         return await self._at_once([move for move in moves if move.remove or move.add], bring)
 

@@ -1,10 +1,11 @@
 """Driving switches: one change, its read-back, and the way back. What is done here is under a lease and in the journal."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from hwd.model.plan import ApplyMode, SwitchMoves
+from hwd.reconfigure.overrun import Watch
 from hwd_drivers.kit.errors import FailedError, HwdError
 from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState, Exchange
 
@@ -56,12 +57,13 @@ async def read_back(
     *,
     lit: bool = True,
     others: frozenset[str] = frozenset(),
+    on_read: Callable[[Collection[Crossconnect]], None] | None = None,
 ) -> tuple[str, ...]:
     """Compare what the switch reports with what it was asked for; waits while it is tuning.
 
     Raises FailedError naming every difference, with `lit` also where something new is held dark. Returns a remark for each thing that we did not ask
     for and that is not as it was: crossconnects of others that are gone, and those that were to stay and are held dark. On the ports of `others` they
-    are at work at the same time.
+    are at work at the same time. `on_read` gets what is there, before it is compared.
     """
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + TUNED_WITHIN_S
@@ -72,6 +74,8 @@ async def read_back(
         if not tuning or loop.time() >= deadline_s:
             break
         await asyncio.sleep(REREAD_S)
+    if on_read is not None:
+        on_read(states.keys())
     missing = sorted(wanted - states.keys(), key=Crossconnect.sort_key)
     going = states.keys() if mode is ApplyMode.OVERWRITE else frozenset(move.remove) & states.keys()
     unwanted = going - wanted  # one that had failed is removed and made anew
@@ -132,14 +136,20 @@ def way_on(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves
 
 
 async def bring(
-    driver: SwitchDriver, move: SwitchMoves, way: Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
+    driver: SwitchDriver,
+    move: SwitchMoves,
+    way: Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves],
+    *,
+    now_ns: Callable[[], int],
+    watch: Watch,
 ) -> None:
-    """Read a switch, send it `way` (back or on), and read it back.
+    """Read a switch, send it `way` (back or on), and read it back. `now_ns` is the clock of the driver; `watch` is told what the change took from others.
 
     Whether it was lit before is not known, so that a crossconnect that is held dark is taken for brought.
     Raises what the driver raises, and FailedError where an end is taken by a crossconnect that is not ours, or the read-back differs.
     """
     now = await driver.read()
+    read_ns = now_ns()
     moves = way(move, now)
     going = frozenset(moves.remove)
     used = {
@@ -155,8 +165,8 @@ async def bring(
                     f"{move.switch}: cannot restore {one}: {end} meanwhile carries {other}, which is not ours. Remove it by hand"
                 )
     if moves.remove or moves.add:
-        await change(driver, moves)
-    await read_back(driver, moves, lit=False)
+        watch.changed(moves, await change(driver, moves), read_ns=read_ns)
+    await read_back(driver, moves, lit=False, on_read=watch.read_back)
 
 
 def uses(switch: str, crossconnect: Crossconnect, ports: frozenset[str]) -> bool:

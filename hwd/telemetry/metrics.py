@@ -18,9 +18,9 @@ from hwd.telemetry.reading import mapping, number, rows, text, texts
 from hwd.telemetry.series import Series
 from hwd.timeline.stage import StageName
 from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.values import CrossconnectState
+from hwd_drivers.kit.values import CrossconnectState, PortOverride
 
-COMMAND_VERBS = ("connect", "disconnect", "change")
+COMMAND_VERBS = ("connect", "disconnect", "change", "block", "unblock")
 COMMAND_OUTCOMES = ("done", "denied", "lost", "timeout", "garbled")
 RECONFIGURATION_OUTCOMES = ("confirmed", "rolled-back", "failed")
 RECONFIGURATION_STATES = (
@@ -45,6 +45,7 @@ class Metrics:
         self._states: dict[str, str] = {}
         self._runs_now: dict[str, str] = {}
         self._journal: dict[str, None] = {}
+        self._blocked_ends: dict[str, set[str]] = {}
 
         self._build_info = Series("hwd_build_info", "Version of the daemon", "version", limit=1)
         self._switch_up = Series(
@@ -69,6 +70,16 @@ class Metrics:
             "switch",
             limit=switches,
             counter=True,
+        )
+        self._overruns = Series(
+            "hwd_switch_overruns_total",
+            "Changes of ours that took away what another client made between our read and our write",
+            "switch",
+            limit=switches,
+            counter=True,
+        )
+        self._blocked = Series(
+            "hwd_switch_blocked_ends", "Fibre ends that an override holds dark", "switch", limit=switches
         )
         self._power = Series(
             "hwd_port_power_dbm", "Optical power of a fibre end; absent where dark", "switch", "port", limit=ends
@@ -148,6 +159,12 @@ class Metrics:
             "switch",
             limit=switches * SERIES,
         )
+        self._unguarded_seconds = Buckets(
+            "hwd_switch_unguarded_seconds",
+            "From our last read of a switch to our first byte: what others change meanwhile is overrun",
+            "switch",
+            limit=switches * SERIES,
+        )
         self._reconfiguration_seconds = Buckets(
             "hwd_reconfiguration_seconds", "From the start of an apply to its end", limit=SERIES
         )
@@ -207,12 +224,19 @@ class Metrics:
             case "switch.up":
                 self._switch_up.set(1, switch)
                 self._foreign.add(0, switch)
+                self._overruns.add(0, switch)
                 for verb, outcome in product(COMMAND_VERBS, COMMAND_OUTCOMES):
                     self._commands.add(0, switch, verb, outcome)
             case "switch.down":
                 self._switch_up.set(0, switch)
                 self._crossconnects.drop(switch)
                 self._power.drop(switch)
+                self._blocked.drop(switch)
+                self._blocked_ends.pop(switch, None)
+            case "switch.overrun":
+                self._overruns.add(1, switch)
+            case "switch.override":
+                self._take_override(switch, data)
             case "switch.read":
                 self._foreign.add(float(data.get("ours") is False), switch)
                 self._crossconnects.drop(switch)
@@ -228,6 +252,14 @@ class Metrics:
                         self._power.drop(switch, end)
                     else:
                         self._power.set(power_dbm, switch, end)
+
+    def _take_override(self, switch: str, data: Mapping[str, Any]) -> None:
+        blocked = self._blocked_ends.setdefault(switch, set())
+        if text(data, "to") == PortOverride.FORCE_BLOCKED:
+            blocked.update(texts(data, "ends"))
+        else:
+            blocked.difference_update(texts(data, "ends"))
+        self._blocked.set(len(blocked), switch)
 
     def _take_host(self, kind: str, host: str, data: Mapping[str, Any]) -> None:
         match kind:
@@ -313,6 +345,8 @@ class Metrics:
                     for link in rows(data, "links")
                 ]
                 self._links.begin(id, links, removed)
+            case "reconfiguration.commanded" if (seconds := number(data, "window_s")) is not None:
+                self._unguarded_seconds.observe(seconds, text(data, "switch"))
             case "reconfiguration.state":
                 self._states[id] = text(data, "state")
                 self._count(self._under_way, RECONFIGURATION_STATES, self._states)

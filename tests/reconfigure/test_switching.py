@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from hwd.model.plan import ApplyMode, SwitchMoves
 from hwd.reconfigure import switching
+from hwd.reconfigure.overrun import Overrun, Watch
+from hwd.reconfigure.switches import Way
 from hwd_drivers.kit.errors import DeviceError, FailedError, LinkError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.mirror import Mirror
@@ -55,9 +57,11 @@ class Switch:
 
     def __init__(self, text: str = "", timing: str = "ideal") -> None:
         self.mirror = Mirror(name="ocs1", capabilities=CAPABILITIES, timing=find_timing(timing), draws=Draws(1))
-        self.mirror.connect(pairs(text), self._now_ns(), move=False)
+        self.mirror.connect(pairs(text), self.now_ns(), move=False)
         self.failed: set[Crossconnect] = set()
         self.blocked: set[Crossconnect] = set()
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What another client does just before the next change comes in."""
         self.changes = 0
         self.reads = 0
         self.cause: str | None = None
@@ -70,7 +74,7 @@ class Switch:
             else CrossconnectReading(crossconnect=one.crossconnect, state=CrossconnectState.BLOCKED)
             if one.crossconnect in self.blocked
             else one
-            for one in self.mirror.readings(self._now_ns())
+            for one in self.mirror.readings(self.now_ns())
         )
 
     async def read(self) -> tuple[CrossconnectReading, ...]:
@@ -86,15 +90,24 @@ class Switch:
         on_commanded: Callable[[int], None] | None,
     ) -> Exchange:
         self.changes += 1
-        self.mirror.disconnect(remove, self._now_ns())
+        self.meanwhile()
+        before = tuple(self.mirror.crossconnects())
+        self.mirror.disconnect(remove, self.now_ns())
         self.failed.difference_update(remove)
-        self.mirror.connect(add, self._now_ns(), move=True)
-        return Exchange(commanded_ns=self._now_ns(), acknowledged_ns=self._now_ns(), commands=1)
+        self.mirror.connect(add, self.now_ns(), move=True)
+        return Exchange(commanded_ns=self.now_ns(), acknowledged_ns=self.now_ns(), commands=1, before=before)
 
-    def _now_ns(self) -> int:
+    def now_ns(self) -> int:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         return loop.time_ns()
+
+
+async def bring(switch: Switch, move: SwitchMoves, way: Way) -> tuple[Overrun, ...]:
+    """Returns what it took from others."""
+    found: list[Overrun] = []
+    await switching.bring(switch, move, way, now_ns=switch.now_ns, watch=Watch("ocs1", found.append))
+    return tuple(found)
 
 
 def test_what_is_as_asked_for_is_read_back() -> None:
@@ -160,9 +173,9 @@ def test_the_way_on_makes_one_that_failed_anew_and_does_not_remove_it() -> None:
         switch = Switch("1A-2B")
         switch.failed = set(pairs("1A-2B"))
         move = moves(remove="1A-2B", add="1A-2B", before="1A-2B")
-        await switching.bring(switch, move, switching.way_on)
+        await bring(switch, move, switching.way_on)
         assert switch.latest == readings("1A-2B")
-        await switching.bring(switch, move, switching.way_on)
+        await bring(switch, move, switching.way_on)
         assert switch.changes == 1
 
     run_virtual(main())
@@ -178,7 +191,7 @@ def test_bring_sends_nothing_where_nothing_is_to_do() -> None:
     async def main() -> None:
         switch = Switch("1A-2B 7A-8B")
         move = moves(remove="1A-2B", add="1A-3B", before="1A-2B 7A-8B")
-        await switching.bring(switch, move, switching.way_back)
+        await bring(switch, move, switching.way_back)
         assert switch.changes == 0
 
     run_virtual(main())
@@ -189,7 +202,7 @@ def test_bring_leaves_what_is_not_ours_alone_and_says_so() -> None:
         switch = Switch("1A-3B 5A-2B")  # somebody took 2B by hand
         move = moves(remove="1A-2B", add="1A-3B", before="1A-2B")
         with pytest.raises(FailedError, match=r"cannot restore 1A-2B: 2B meanwhile carries 5A-2B, which is not ours"):
-            await switching.bring(switch, move, switching.way_back)
+            await bring(switch, move, switching.way_back)
         assert switch.changes == 0
 
     run_virtual(main())
@@ -217,7 +230,7 @@ def test_back_from_any_point_of_a_change_is_the_state_before(before: str, wanted
             assert {one.crossconnect for one in switch.latest} == move.after
         else:
             switch.mirror.disconnect(remove, 0)  # the first half only
-        await switching.bring(switch, move, switching.way_back)
+        await bring(switch, move, switching.way_back)
         assert {one.crossconnect for one in switch.latest} == set(pairs(before))
 
     run_virtual(main())
@@ -260,7 +273,7 @@ def test_what_was_held_dark_before_is_brought_back_as_it_was() -> None:
     async def main() -> None:
         switch = Switch("1A-3B")
         switch.blocked = set(pairs("1A-2B"))
-        await switching.bring(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), switching.way_back)
+        await bring(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), switching.way_back)
         assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
 
     run_virtual(main())
@@ -270,8 +283,31 @@ def test_what_was_to_stay_and_is_gone_does_not_hold_up_the_way_back() -> None:
     async def main() -> None:
         switch = Switch("1A-3B")  # somebody removed 7A-8B by hand
         move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
-        await switching.bring(switch, move, switching.way_back)
+        await bring(switch, move, switching.way_back)
         assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("theirs", ["1A-7B", "7A-2B"])
+def test_what_others_made_since_our_read_and_the_way_back_took_is_an_overrun(theirs: str) -> None:
+    async def main() -> None:
+        switch = Switch()
+        switch.meanwhile = lambda: switch.mirror.connect(pairs(theirs), switch.now_ns(), move=True)
+        move = moves(remove="1A-2B", before="1A-2B")
+        (overrun,) = await bring(switch, move, switching.way_back)
+        assert (overrun.switch, overrun.lost, overrun.window_s) == ("ocs1", pairs(theirs), 0.0)
+        assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
+
+    run_virtual(main())
+
+
+def test_what_others_made_elsewhere_meanwhile_is_no_overrun() -> None:
+    async def main() -> None:
+        switch = Switch()
+        switch.meanwhile = lambda: switch.mirror.connect(pairs("5A-6B"), switch.now_ns(), move=True)
+        assert await bring(switch, moves(remove="1A-2B", before="1A-2B"), switching.way_back) == ()
+        assert {one.crossconnect for one in switch.latest} == set(pairs("1A-2B 5A-6B"))
 
     run_virtual(main())
 

@@ -65,6 +65,17 @@ def rack(tell: Tell, event: Tell) -> None:
     ]
     tell("switch.read", switch="ocs1", crossconnects=crossconnects, added=[], removed=[], ours=True)
     tell("switch.command", switch="ocs1", verb="ENT-PATCH", outcome="done", seconds=0.2, code="", text="")
+    tell("switch.override", switch="ocs1", ends=["5A", "6A"], to="force-blocked", by="ada@desk")
+    tell("switch.overrun", switch="ocs1", reconfiguration="r0", lost=["1A-7B"], window_s=0.004)
+    tell(
+        "reconfiguration.commanded",
+        reconfiguration="r0",
+        switch="ocs1",
+        commanded_ns=4_000_000,
+        acknowledged_ns=204_000_000,
+        commands=1,
+        window_s=0.004,
+    )
     tell("switch.power", switch="ocs1", power_dbm={"1A": -1.25, "2A": None})
     sources: Json = {}
     port: Json = {"interface": "enp65s0f0", "present": True, "carrier": True, "carrier_changes": 3, "sources": sources}

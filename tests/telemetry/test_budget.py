@@ -19,7 +19,7 @@ from hwd_drivers.kit.values import CrossconnectState
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 SWITCHES, SIZE, HOSTS, PORTS = 16, 192, 192, 8
-VERBS, OUTCOMES = tuple(f"VERB-{number}" for number in range(5)), ("done", "denied", "lost", "timeout", "garbled")
+VERBS, OUTCOMES = tuple(f"VERB-{number}" for number in range(3)), ("done", "denied", "lost", "timeout", "garbled")
 
 
 def stated(budget: Budget) -> float:
@@ -56,6 +56,9 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
         yield told("switch.read", switch=switch, crossconnects=states, added=[], removed=[], ours=True)
         powers: Json = {f"{port}{side}": -1.0 for port in range(size) for side in "AB"}
         yield told("switch.power", switch=switch, power_dbm=powers)
+        yield told("switch.override", switch=switch, ends=["1A"], to="force-blocked", by="")
+        commanded: dict[str, Json] = {"commanded_ns": 1, "acknowledged_ns": 2, "commands": 1, "window_s": 0.01}
+        yield told("reconfiguration.commanded", reconfiguration="r", switch=switch, **commanded)
         for verb in VERBS:
             for outcome in OUTCOMES:
                 yield told("switch.command", switch=switch, verb=verb, outcome=outcome, seconds=0.2, code="", text="")

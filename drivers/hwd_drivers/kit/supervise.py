@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, NoReturn
 
-from hwd_drivers.kit.abilities import CrossConnects, Device, PowerReadings
+from hwd_drivers.kit.abilities import CrossConnects, Device, PortOverrides, PowerReadings
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import (
@@ -18,14 +19,17 @@ from hwd_drivers.kit.errors import (
     LinkError,
     LoginError,
     ProtocolError,
+    RefusedError,
 )
 from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.overrides import Overrides
 from hwd_drivers.kit.values import (
     Capabilities,
     Crossconnect,
     CrossconnectReading,
     Exchange,
     Identity,
+    PortOverride,
     PortSide,
     PowerReading,
 )
@@ -53,7 +57,7 @@ class Supervisor:
             readings = await supervisor.read()
 
     `device` is None while the switch is down, and `cause` then says why. `poll_s`: pause between two looks at the switch; `answer_s`: limit for each answer.
-    Emits `switch.up`, `.down`, `.read`, `.power`, `.command`.
+    Emits `switch.up`, `.down`, `.read`, `.power`, `.command`, `.override`.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class Supervisor:
         self._asked: _Asked = []
         self._changes = 0  # begun and ended
         self._changing = 0
+        self._overrides = Overrides(name, self._tell_override)
 
     async def run(self) -> None:
         """Connect, read, watch, and again when it is lost; ends by cancellation only."""
@@ -109,6 +114,11 @@ class Supervisor:
         """What the switch last reported, however long ago; None before its first report."""
         return self._last
 
+    @property
+    def blocked(self) -> frozenset[PortSide]:
+        """Ends that an override held dark when the switch was last asked."""
+        return self._overrides.blocked
+
     async def wait_up(self) -> None:
         """Wait until the switch is connected and was read."""
         await self._up.wait()
@@ -119,7 +129,7 @@ class Supervisor:
         changes = self._changes
         if deadline_s is None:
             deadline_s = self._deadline_s()
-        readings = await switch.read_crossconnects(deadline_s=deadline_s)
+        readings = self._overrides.shown(await switch.read_crossconnects(deadline_s=deadline_s))
         self._note_readings_unless_changed_since(changes, readings)
         return readings
 
@@ -134,26 +144,34 @@ class Supervisor:
         """Pass a change through to the switch; errors as those of `CrossConnects.change_crossconnects`, LinkError where the switch is down."""
         switch = self._connected()
         verb = "change" if remove and add else "connect" if add else "disconnect"
-        loop = asyncio.get_running_loop()
-        started_s = loop.time()
         self._asked.append((remove, add))
-        self._changes += 1
-        self._changing += 1
-        try:
+        with self._changing_by(verb):
             exchange = await switch.change_crossconnects(
                 remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
             )
-        except HwdError as error:
-            self._emit_failure(verb, error, loop.time() - started_s)
-            raise
-        except asyncio.CancelledError:
-            self._emit_command(verb, "lost", loop.time() - started_s, text="its caller gave it up")
-            raise
-        finally:
-            self._changes += 1
-            self._changing -= 1
         self._emit_command(verb, "done", (exchange.acknowledged_ns - exchange.commanded_ns) / 1e9)
         return exchange
+
+    async def override(self, ends: Sequence[PortSide], to: PortOverride, *, by: str, deadline_s: float) -> None:
+        """Hold ends dark, or let them go, and read that back. `by`: who asks.
+
+        Raises RefusedError for ends that it cannot hold, FailedError where the switch does not say afterwards what it was asked for, else as `change`.
+        """
+        switch = self._connected()
+        able = self.capabilities.blockable if self.capabilities is not None else ()
+        if not isinstance(switch, PortOverrides) or not able:
+            raise RefusedError(f"{self.name}: it cannot hold a port dark: it has no shutters, or its driver none")
+        self._overrides.check_able(ends, able)
+        verb = "block" if to is PortOverride.FORCE_BLOCKED else "unblock"
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        with self._changing_by(verb):
+            await switch.override(ends, to, deadline_s=deadline_s)
+            answered_s = loop.time()
+            found = await switch.read_overrides(ends, deadline_s=deadline_s)
+            self._overrides.note(found, by=by)
+            self._overrides.check(ends, to, found)
+        self._emit_command(verb, "done", answered_s - started_s)
 
     async def _serve(self) -> NoReturn:
         """One session, from opening it to its end; always raises its cause."""
@@ -174,9 +192,11 @@ class Supervisor:
             raise BugError(f"{self.name}: its driver has no crossconnects, so it is no switch")
         self.identity = await device.identify(deadline_s=self._deadline_s())
         self.capabilities = await device.capabilities(deadline_s=self._deadline_s())
+        overrides = await self._read_overrides(device)
         readings = await device.read_crossconnects(deadline_s=self._deadline_s())
         self._note_up(self.identity)
-        self._note_readings(readings, connected=True)
+        self._overrides.begin(overrides)
+        self._note_readings(self._overrides.shown(readings), connected=True)
         self.device, self._switch = device, device
         self._up.set()
 
@@ -195,6 +215,7 @@ class Supervisor:
                 await asyncio.wait((lost,), timeout=self.poll_s)
                 if lost.done():
                     raise lost.result()
+                await self._look(partial(self._look_at_overrides, device))
                 await self._look(self.read)
         finally:
             lost.cancel()
@@ -211,8 +232,39 @@ class Supervisor:
                 raise
             log.debug("%s: a look failed while a change was under way: %s", self.name, error)
 
+    async def _read_overrides(self, device: Device) -> Mapping[PortSide, PortOverride]:
+        able = self.capabilities.blockable if self.capabilities is not None else ()
+        if not able or not isinstance(device, PortOverrides):
+            return {}
+        return await device.read_overrides(able, deadline_s=self._deadline_s())
+
+    async def _look_at_overrides(self, device: Device) -> None:
+        changes = self._changes
+        found = await self._read_overrides(device)
+        if changes == self._changes and not self._changing:
+            self._overrides.note(found, by="somebody else")
+
     async def _read_power(self, powers: PowerReadings, ends: Sequence[PortSide]) -> None:
         self._note_power(await powers.read_power(ends, deadline_s=self._deadline_s()))
+
+    @contextmanager
+    def _changing_by(self, verb: str) -> Iterator[None]:
+        """A change is under way; how it fails is told."""
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        self._changes += 1
+        self._changing += 1
+        try:
+            yield
+        except HwdError as error:
+            self._emit_failure(verb, error, loop.time() - started_s)
+            raise
+        except asyncio.CancelledError:
+            self._emit_command(verb, "lost", loop.time() - started_s, text="its caller gave it up")
+            raise
+        finally:
+            self._changes += 1
+            self._changing -= 1
 
     def _connected(self) -> CrossConnects:
         if self._switch is None:
@@ -302,6 +354,10 @@ class Supervisor:
         ):
             self._last_power = power_dbm
             self._emit("switch.power", power_dbm=power_dbm)
+
+    def _tell_override(self, ends: Sequence[PortSide], to: PortOverride, by: str) -> None:
+        log.info("%s: %s %s: %s", self.name, ", ".join(map(str, ends)), to, by)
+        self._emit("switch.override", ends=[*map(str, ends)], to=to, by=by)
 
     def _emit_failure(self, verb: str, error: HwdError, seconds: float) -> None:
         match error:

@@ -1,0 +1,57 @@
+"""Overrides of one switch as it says them: those that are new or gone since the last look are told."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from hwd_drivers.kit.errors import FailedError, RefusedError
+from hwd_drivers.kit.values import CrossconnectReading, CrossconnectState, PortOverride, PortSide
+
+Tell = Callable[[Sequence[PortSide], PortOverride, str], None]
+"""Ends, what they are held to from now on, and who asked for it."""
+
+_LIT = (CrossconnectState.TUNED, CrossconnectState.UNSTATED)
+
+
+class Overrides:
+    """Owns what is known of them. `blocked`: ends that the switch held dark when it was last asked."""
+
+    def __init__(self, name: str, tell: Tell) -> None:
+        self.blocked: frozenset[PortSide] = frozenset()
+        self._name = name
+        self._tell = tell
+
+    def begin(self, found: Mapping[PortSide, PortOverride]) -> None:
+        """What a switch has that was just connected, whatever was known before."""
+        self.blocked = frozenset()
+        self.note(found, by="found at connecting")
+
+    def note(self, found: Mapping[PortSide, PortOverride], *, by: str) -> None:
+        """What some ends are held to now; nothing is said of the others."""
+        held = {end for end, to in found.items() if to is PortOverride.FORCE_BLOCKED}
+        new, gone = held - self.blocked, (found.keys() - held) & self.blocked
+        self.blocked = (self.blocked | held) - gone
+        for ends, to in ((new, PortOverride.FORCE_BLOCKED), (gone, PortOverride.NORMAL)):
+            if ends:
+                self._tell(sorted(ends, key=PortSide.sort_key), to, by)
+
+    def check_able(self, ends: Iterable[PortSide], able: Sequence[PortSide]) -> None:
+        """Raises RefusedError for ends that the switch cannot hold."""
+        if unable := [str(end) for end in ends if end not in able]:
+            raise RefusedError(
+                f"{self._name}: {', '.join(unable)} cannot be held dark; those from {able[0]} to {able[-1]} can"
+            )
+
+    def check(self, ends: Iterable[PortSide], to: PortOverride, found: Mapping[PortSide, PortOverride]) -> None:
+        """Raises FailedError where the switch does not say what it was asked for."""
+        if wrong := [str(end) for end in ends if found.get(end) is not to]:
+            raise FailedError(f"{self._name}: it answered, but {', '.join(wrong)} is not {to}")
+
+    def shown(self, readings: tuple[CrossconnectReading, ...]) -> tuple[CrossconnectReading, ...]:
+        """What is lit as far as the switch says, and has an end that is held dark, is blocked: alike for switches that say so themselves and those that do not."""
+        if not self.blocked:
+            return readings
+        return tuple(
+            CrossconnectReading(crossconnect=one.crossconnect, state=CrossconnectState.BLOCKED)
+            if one.state in _LIT and not self.blocked.isdisjoint(one.crossconnect.ends)
+            else one
+            for one in readings
+        )
