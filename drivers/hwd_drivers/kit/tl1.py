@@ -51,12 +51,14 @@ _END = re.compile(rb"\n[;<>]")
 class AnswerDecoder:
     """Turns what a network element sends into messages; used by clients.
 
-    Blocks of one answer that are cut by `>` are joined; messages of others may stand between them. Raises ProtocolError on anything else, after
-    which the connection cannot be trusted and the decoder must not be used again.
+    Blocks of one answer that are cut by `>` are joined; messages of others may stand between them. `prompt` is what some elements print when they are ready,
+    before any message, such as `agent>`. Raises ProtocolError on anything else, after which the connection cannot be trusted and the decoder
+    must not be used again.
     """
 
-    def __init__(self, *, limit_bytes: int = ANSWER_LIMIT_BYTES) -> None:
+    def __init__(self, *, limit_bytes: int = ANSWER_LIMIT_BYTES, prompt: str = "") -> None:
         self._limit_bytes = limit_bytes
+        self._prompt = prompt
         self._buffer = bytearray()
         self._scanned = 0
         self._begun: dict[tuple[type[Message], str], Answer | Autonomous] = {}
@@ -87,8 +89,8 @@ class AnswerDecoder:
 
     def _take(self, text: str, end: str, size_bytes: int) -> Message | None:
         if end == "<":
-            return _parse_acknowledgement(text)
-        message = _parse_block(text)
+            return _parse_acknowledgement(self._after_prompts(text))
+        message = _parse_block(self._after_prompts(text))
         key = (type(message), message.ctag if isinstance(message, Answer) else message.atag)
         begun = self._begun.get(key)
         if begun is not None:
@@ -101,6 +103,11 @@ class AnswerDecoder:
             del self._begun[key]
             self._begun_bytes = self._begun_bytes if self._begun else 0
         return message
+
+    def _after_prompts(self, text: str) -> str:
+        while self._prompt and (rest := text.lstrip()).startswith(self._prompt):
+            text = rest[len(self._prompt) :]
+        return text
 
 
 class CommandDecoder:

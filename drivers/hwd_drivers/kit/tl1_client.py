@@ -23,9 +23,11 @@ class Tl1Client:
         self._ctags = itertools.cycle(range(1, CTAG_MAX + 1))
 
     @classmethod
-    async def open(cls, dialer: Dialer, address: str, *, name: str, clock: Clock, deadline_s: float) -> "Tl1Client":
-        """Connect; errors as those of `Connection.open`. Logging in is the driver's."""
-        inbox = _Inbox(name)
+    async def open(
+        cls, dialer: Dialer, address: str, *, name: str, clock: Clock, deadline_s: float, prompt: str = ""
+    ) -> "Tl1Client":
+        """Connect; errors as those of `Connection.open`. Logging in is the driver's. `prompt` is what the element prints when it is ready."""
+        inbox = _Inbox(name, prompt)
         connection = await Connection.open(
             dialer, address, name=name, decode=inbox.decode, clock=clock, deadline_s=deadline_s
         )
@@ -77,9 +79,9 @@ def comment(answer: Answer) -> str:
 class _Inbox:
     """Answers with their tags; what nobody asked for is logged."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, prompt: str) -> None:
         self._name = name
-        self._decoder = AnswerDecoder()
+        self._decoder = AnswerDecoder(prompt=prompt)
 
     def decode(self, data: bytes) -> list[tuple[str, Answer]]:
         answers: list[tuple[str, Answer]] = []

@@ -11,7 +11,7 @@ GROUP_LIMIT: Final = 65_536
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 """Python refuses to read numbers of thousands of digits."""
-_BARE = re.compile(r"[A-Za-z0-9_.()+/*#@!$%^|~-]*")
+_BARE = re.compile(r"[A-Za-z0-9_.()+/*#@!$%^|~>-]*")
 """Values that need no quotes."""
 _ESCAPED = re.compile(r'\\(["\\])')
 
