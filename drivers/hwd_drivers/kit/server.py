@@ -1,69 +1,30 @@
-"""A twin behind a socket: sessions on one mirror, in real or virtual time, and what can be made to go wrong with it."""
+"""A twin behind a socket: a server and its sessions on a mirror, in real or virtual time."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
 from typing import Final
 
 from typing_extensions import override
 
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer, Listener
+from hwd_drivers.kit.faults import Denial, Faults
 from hwd_drivers.kit.mirror import Mirror
-from hwd_drivers.kit.values import PortSide
 
-EARLY_NS: Final = 1_000
-"""A timer that fires earlier than this before its time is set again: the loop's clock and the twin's may run at different rates."""
+__all__ = ["Denial", "Faults", "TwinServer", "TwinSession"]
 
+RELISTEN_S: Final = 0.2
+"""Time between attempts to listen again at an address that is taken."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Denial:
-    """The device's own words for no."""
-
-    code: str
-    text: str = ""
-
-
-class Faults:
-    """What goes wrong with a twin from now on; nothing at first. Set the attributes at any time.
-
-    `slow_s`: every answer comes so much later. `silent`: commands are done and not answered. `refusing`: new sessions are ended at once.
-    `half_next`: the next answer ends in its middle. `garble_next`: the next answer is garbage. `deny_next`: the next change is denied.
-    """
-
-    def __init__(self, *, mirror: Mirror, reset: Callable[[], None]) -> None:
-        self.slow_s = 0.0
-        self.silent = False
-        self.refusing = False
-        self.half_next = False
-        self.garble_next = False
-        self.deny_next: Denial | None = None
-        self._mirror = mirror
-        self._reset = reset
-
-    def reset(self) -> None:
-        """Cut all sessions, now."""
-        self._reset()
-
-    def stick(self, ends: Iterable[PortSide]) -> None:
-        """The mirrors of `ends` do not move any more; commands are answered as if they did."""
-        self._mirror.stick(ends)
-
-    def clear(self) -> None:
-        """All is well again."""
-        self.slow_s = 0.0
-        self.silent = self.refusing = self.half_next = self.garble_next = False
-        self.deny_next = None
-        self._mirror.release()
-
-    def take_denial(self) -> Denial | None:
-        """The denial for this change, used up by that."""
-        denial, self.deny_next = self.deny_next, None
-        return denial
+log = logging.getLogger(__name__)
 
 
 class TwinServer:
-    """Listens, keeps the sessions, and moves the mirror on when its time has come."""
+    """Listens and keeps the sessions of one protocol of a twin.
+
+    A twin of several protocols makes one Faults and gives it to each of its servers. `sessions_max`: a session over it is told so by its `refuse`, and ended.
+    """
 
     def __init__(
         self,
@@ -73,56 +34,67 @@ class TwinServer:
         dialer: Dialer,
         address: str,
         make_session: Callable[["TwinServer"], "TwinSession"],
+        faults: Faults | None = None,
+        sessions_max: int | None = None,
     ) -> None:
         self.mirror = mirror
         self.clock = clock
-        self.faults = Faults(mirror=mirror, reset=self._reset)
+        self.faults = faults or Faults(mirror=mirror, clock=clock)
         self.sessions: list[TwinSession] = []
+        self.sessions_max = sessions_max
         self._dialer = dialer
         self._address = address
         self._make_session = make_session
         self._listener: Listener | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._restart: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
-        self._listener = await self._dialer.listen(lambda: self._make_session(self), self._address)
-        self.mirror.on_change.append(self._arm)
-        return self._listener.address
+        """Listen; returns the address, with the port that was free where 0 was asked for."""
+        await self._listen()
+        self.faults.attach(self)
+        return self._address
 
     async def close(self) -> None:
+        if self._restart is not None:
+            self._restart.cancel()
+            await asyncio.wait([self._restart])
+            self._restart = None
+        self.faults.detach(self)
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
-            self.mirror.on_change.remove(self._arm)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         sessions = list(self.sessions)
-        self._reset()
+        self.cut()
         for session in sessions:
             await session.ended
 
-    def _reset(self) -> None:
+    def cut(self) -> None:
+        """End all sessions, now and without a word."""
         for session in list(self.sessions):
             session.abort()
 
-    def _arm(self, now_ns: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        due_ns = self.mirror.next_ns()
-        if due_ns is not None:
-            delay_s = max(0, due_ns - self.clock.monotonic_ns()) / 1e9
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._advance, due_ns)
+    def restart(self, seconds: float) -> None:
+        """End all sessions and listen again after so long."""
+        self.cut()
+        if self._restart is not None:
+            self._restart.cancel()
+        self._restart = asyncio.get_running_loop().create_task(self._come_back(seconds), name="twin restarts")
 
-    def _advance(self, due_ns: int) -> None:
-        """Changes that this makes set the timer again; so does one that fired too early."""
-        self._timer = None
-        now_ns = self.clock.monotonic_ns()
-        if now_ns < due_ns - EARLY_NS:
-            self._arm(now_ns)
-        else:
-            self.mirror.advance(max(now_ns, due_ns))
+    async def _come_back(self, seconds: float) -> None:
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener = None
+        await asyncio.sleep(seconds)
+        while self._listener is None:
+            try:
+                await self._listen()
+            except OSError as error:
+                log.warning("twin %s: cannot listen at %s again: %s", self.mirror.name, self._address, error)
+                await asyncio.sleep(RELISTEN_S)
+
+    async def _listen(self) -> None:
+        self._listener = await self._dialer.listen(lambda: self._make_session(self), self._address)
+        self._address = self._listener.address
 
 
 class TwinSession(asyncio.Protocol):
@@ -133,14 +105,21 @@ class TwinSession(asyncio.Protocol):
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
         self._timers: set[asyncio.TimerHandle] = set()
+        self._quiet_s = 0.0
+        self._heard_s = 0.0
+        self._quiet_timer: asyncio.TimerHandle | None = None
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self.server.sessions.append(self)
-        if self.server.faults.refusing:
+        server = self.server
+        server.sessions.append(self)
+        if server.faults.refusing or server.faults.rebooting:
             transport.abort()
+        elif server.sessions_max is not None and len(server.sessions) > server.sessions_max:
+            self.refuse()
+            transport.close()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -148,26 +127,42 @@ class TwinSession(asyncio.Protocol):
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
+        self.end_after_idle(0)
         if not self.ended.done():
             self.ended.set_result(None)
+
+    def refuse(self) -> None:
+        """Say, in the protocol's words, that there are too many sessions; nothing, unless a subclass does."""
 
     def abort(self) -> None:
         """Cut this session without a word."""
         if self._transport is not None:
             self._transport.abort()
 
+    def end_after_idle(self, seconds: float) -> None:
+        """From now on `idle` is called when the client has said nothing for so long; 0 is never. Call `heard` whenever it says something."""
+        self._quiet_s = seconds
+        if self._quiet_timer is not None:
+            self._quiet_timer.cancel()
+            self._quiet_timer = None
+        if seconds > 0:
+            self.heard()
+            self._quiet_timer = asyncio.get_running_loop().call_later(seconds, self._look_for_idleness)
+
+    def heard(self) -> None:
+        """The client said something."""
+        if self._quiet_s:
+            self._heard_s = asyncio.get_running_loop().time()
+
+    def idle(self) -> None:
+        """The client said nothing for too long: cut the session, unless a subclass says something first."""
+        self.abort()
+
     def reply(self, data: bytes, *, delay_s: float = 0.0) -> None:
         """Send an answer after its time, or what the faults make of it."""
-        faults = self.server.faults
-        if faults.silent:
-            return
-        if faults.garble_next:
-            faults.garble_next = False
-            data = b"\r\n\n#" + data[::-1] + b"\r\n;\r\n"
-        if faults.half_next:
-            faults.half_next = False
-            data = data[: len(data) // 2]
-        self.send(data, delay_s=delay_s + faults.slow_s)
+        spoiled = self.server.faults.spoil(data)
+        if spoiled is not None:
+            self.send(spoiled, delay_s=delay_s + self.server.faults.slow_s)
 
     def send(self, data: bytes, *, delay_s: float = 0.0) -> None:
         """Send as it is, in one write."""
@@ -187,6 +182,14 @@ class TwinSession(asyncio.Protocol):
         timer = loop.call_later(delay_s, run)
         self._timers.add(timer)
         return timer
+
+    def _look_for_idleness(self) -> None:
+        left_s = self._heard_s + self._quiet_s - asyncio.get_running_loop().time()
+        if left_s <= 0:
+            self._quiet_timer = None
+            self.idle()
+        else:
+            self._quiet_timer = asyncio.get_running_loop().call_later(left_s, self._look_for_idleness)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None:

@@ -4,7 +4,7 @@ Ports are the unit's own numbers. Times come from the clock that the unit is giv
 """
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,8 +61,7 @@ class Unit:
         self.monitored = frozenset(self.numbers[end] for end in capabilities.monitored)
         self.product = _product(self.numbering, draws.stream(f"twin/{name}/serial").randrange(10**6))
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
-        self.on_reset: list[Callable[[], None]] = []
-        self.faults = Faults(mirror=self.mirror, reset=self._reset)
+        self.faults = Faults(mirror=self.mirror, clock=clock)
         self.labels: dict[int, str] = {}
         self.disabled: set[int] = set()
         self.shut: set[int] = set()
@@ -186,10 +185,6 @@ class Unit:
     def _disconnect(self, going: Iterable[Crossconnect]) -> float:
         settling = self.mirror.disconnect(going, self.clock.monotonic_ns())
         return settling.answer_s if self.options.answer == "timing" else 0.0
-
-    def _reset(self) -> None:
-        for reset in self.on_reset:
-            reset()
 
 
 def _deny_twice(pairs: Sequence[tuple[int, int]]) -> None:

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from hwd_drivers.kit.errors import ConfigError, RefusedError
 from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.mirror import NOISE_DB, PORT_SPREAD_DB, Mirror
+from hwd_drivers.kit.loss import PORT_SPREAD_DB
+from hwd_drivers.kit.mirror import NOISE_DB, Mirror
 from hwd_drivers.kit.timing import Settling, SwitchTiming, find_timing
 from hwd_drivers.kit.values import Capabilities, Crossconnect, CrossconnectState, PortSide, Side
 
@@ -162,7 +163,7 @@ def test_a_stuck_mirror_is_answered_and_does_not_move() -> None:
     optics.connect(pairs("1A-3B", "4A-4B"), 1, move=True)
     optics.disconnect(pairs("1A-2B"), 2)
     assert ids(optics) == ["1A-2B tuned", "4A-4B tuned"]
-    optics.release()
+    optics.release(3)
     optics.disconnect(pairs("1A-2B"), 3)
     assert ids(optics) == ["4A-4B tuned"]
 

@@ -58,9 +58,8 @@ class Tl1Front:
             dialer=dialer,
             address=address,
             make_session=lambda server: _Session(self, server),
+            faults=unit.faults,
         )
-        self._server.faults = unit.faults
-        unit.on_reset.append(self._cut)
         self._reported: frozenset[Crossconnect] = frozenset()
         self._reports = 0
         if unit.options.reports:
@@ -92,10 +91,6 @@ class Tl1Front:
         for session in self._server.sessions:
             if isinstance(session, _Session) and not session.muted:
                 session.send(data)
-
-    def _cut(self) -> None:
-        for session in list(self._server.sessions):
-            session.abort()
 
     def _report_changes(self, now_ns: int) -> None:
         readings = self.unit.mirror.readings(now_ns)
