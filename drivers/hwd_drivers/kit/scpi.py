@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hwd_drivers.kit import text_lines
 from hwd_drivers.kit.errors import ProtocolError
 
 LINE_LIMIT_BYTES: Final = 1 << 16
@@ -82,34 +83,11 @@ class QueuedError:
         return f"{self.code} {self.text}".rstrip()
 
 
-class LineDecoder:
-    """Cuts bytes into lines that end in CR, LF or both; empty ones are dropped. Used on both sides.
-
-    Raises ProtocolError over the limit and on bytes that are no text, after which it must not be used again.
-    """
+class LineDecoder(text_lines.LineDecoder):
+    """Lines of SCPI."""
 
     def __init__(self, *, limit_bytes: int = LINE_LIMIT_BYTES) -> None:
-        self._limit_bytes = limit_bytes
-        self._begun = bytearray()
-
-    def feed(self, data: bytes) -> list[str]:
-        """Lines that `data` completes, in their order."""
-        *ended, rest = data.replace(b"\r", b"\n").split(b"\n")
-        lines: list[str] = []
-        for part in ended:
-            self._begun += part
-            self._check()
-            lines.append(_text(bytes(self._begun)))
-            self._begun.clear()
-        self._begun += rest
-        self._check()
-        return [line for line in lines if line]
-
-    def _check(self) -> None:
-        if len(self._begun) > self._limit_bytes:
-            raise ProtocolError(
-                f"SCPI: {len(self._begun)} bytes without an end of line, limit {self._limit_bytes} bytes"
-            )
+        super().__init__("SCPI", limit_bytes=limit_bytes)
 
 
 class ErrorQueue:
@@ -245,10 +223,3 @@ def expect(parameters: Sequence[str], least: int, most: int) -> None:
 _LIST = re.compile(r"\(@([0-9,:\s]*)\)")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _ERROR = re.compile(r'([+-]?[0-9]{1,6})\s*,\s*"((?:[^"]|"")*)"')
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode().strip()
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"SCPI: {data[error.start : error.start + 8].hex(' ')} is no text") from None
