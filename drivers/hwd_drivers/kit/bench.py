@@ -10,10 +10,10 @@ from hwd_drivers.kit.arrangements import Arrangements
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.kit.faults import Denial
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.registry import DriverSpec, OpenContext, Twin
 from hwd_drivers.kit.rough import RoughDialer, Way
-from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.timing import SwitchTiming, find_timing
 from hwd_drivers.kit.values import Capabilities
 

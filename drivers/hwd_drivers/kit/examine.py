@@ -35,24 +35,60 @@ def examine(spec: DriverSpec, *, up_to: Quality = Quality.PLATINUM) -> Iterator[
 def examine_one(spec: DriverSpec, model: str, way: Way, check: Check) -> Result:
     """One check on the driver's own twin, which lives for it alone."""
 
-    async def main() -> Result:
+    async def main() -> tuple[Outcome, str, float]:
         loop = asyncio.get_running_loop()
-        virtual = isinstance(loop, VirtualLoop)
-        clock = VirtualClock(loop, wall_start_ns=0) if isinstance(loop, VirtualLoop) else SystemClock()
-        async with twin_bench(
-            spec,
-            model=model,
-            size=spec.sizes.get(model),
-            way=way,
-            dialer=MemoryDialer(MemoryNet()) if virtual else TcpDialer(),
-            clock=clock,
-            draws=Draws(SEED),
-            address="mem:" if virtual else "127.0.0.1:0",
-        ) as bench:
-            limit_s = CHECK_S if virtual else REAL_CHECK_S
-            return await _tried(spec, model, check, way, lambda: _within(limit_s, check, bench))
+        started_s = loop.time()
+        outcome, text = await _outcome(lambda: _on_twin(spec, model, way, check))
+        return outcome, text, loop.time() - started_s
 
-    return asyncio.run(main()) if spec.threads else run_virtual(main())
+    outcome, text, took_s = asyncio.run(main()) if spec.threads else run_virtual(main())
+    return Result(
+        driver=spec.name,
+        model=model,
+        check=name_of(check),
+        way=way,
+        needed_for=needed_for(check, way),
+        outcome=outcome,
+        text=text,
+        took_s=took_s,
+    )
+
+
+async def examine_on(bench: Bench, driver: str, model: str, check: Check) -> Result:
+    """One check on a bench that is there, such as one on glass."""
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+    outcome, text = await _outcome(lambda: _within(REAL_CHECK_S, check, bench))
+    return Result(
+        driver=driver,
+        model=model,
+        check=name_of(check),
+        way=bench.way,
+        needed_for=needed_for(check, bench.way),
+        outcome=outcome,
+        text=text,
+        took_s=loop.time() - started_s,
+    )
+
+
+def name_of(check: Check) -> str:
+    return check.__name__.removeprefix("check_")
+
+
+async def _on_twin(spec: DriverSpec, model: str, way: Way, check: Check) -> str | None:
+    loop = asyncio.get_running_loop()
+    virtual = isinstance(loop, VirtualLoop)
+    async with twin_bench(
+        spec,
+        model=model,
+        size=spec.sizes.get(model),
+        way=way,
+        dialer=MemoryDialer(MemoryNet()) if virtual else TcpDialer(),
+        clock=VirtualClock(loop, wall_start_ns=0) if isinstance(loop, VirtualLoop) else SystemClock(),
+        draws=Draws(SEED),
+        address="mem:" if virtual else "127.0.0.1:0",
+    ) as bench:
+        return await _within(CHECK_S if virtual else REAL_CHECK_S, check, bench)
 
 
 async def _within(limit_s: float, check: Check, bench: Bench) -> str | None:
@@ -63,25 +99,10 @@ async def _within(limit_s: float, check: Check, bench: Bench) -> str | None:
         raise ConformanceError(f"conformance: not through within {limit_s:g} s") from None
 
 
-async def _tried(
-    spec: DriverSpec, model: str, check: Check, way: Way, work: Callable[[], Awaitable[str | None]]
-) -> Result:
-    loop = asyncio.get_running_loop()
-    started_s = loop.time()
-    why = None
+async def _outcome(work: Callable[[], Awaitable[str | None]]) -> tuple[Outcome, str]:
     try:
         why = await work()
-        outcome, text = (Outcome.PASSED, "") if why is None else (Outcome.NOT_APPLICABLE, why)
     except Exception as error:  # noqa: BLE001 - a driver that is checked may raise anything: that is the finding
         words = str(error) if isinstance(error, ConformanceError) else f"{type(error).__name__}: {error}"
-        outcome, text = Outcome.FAILED, words.removeprefix("conformance: ")
-    return Result(
-        driver=spec.name,
-        model=model,
-        check=check.__name__.removeprefix("check_"),
-        way=way,
-        needed_for=needed_for(check, way),
-        outcome=outcome,
-        text=text,
-        took_s=loop.time() - started_s,
-    )
+        return Outcome.FAILED, words.removeprefix("conformance: ")
+    return (Outcome.PASSED, "") if why is None else (Outcome.NOT_APPLICABLE, why)

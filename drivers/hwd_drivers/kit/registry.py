@@ -14,13 +14,15 @@ from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.documents import Json, Sink
 from hwd_drivers.kit.errors import BugError, ConfigError
+from hwd_drivers.kit.faults import Denial, Faults
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.mirror import Mirror
-from hwd_drivers.kit.server import Denial, Faults
 from hwd_drivers.kit.timing import SwitchTiming
 from hwd_drivers.kit.values import Capabilities
 
 GROUP: Final = "hwd.drivers"
+USUAL_DENIAL: Final = Denial(code="SROF", text="told to say no")
+"""As TL1 says that an operation failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,7 @@ class DriverSpec:
     sizes: Mapping[str, str] = field(default_factory=dict)
     evidence: Evidence = Evidence.PUBLISHED
     threads: bool = False
-    denial: Denial | None = Denial(code="SROF", text="told to say no")
+    denial: Denial | None = USUAL_DENIAL
     blind: bool = False
 
     def capabilities(self, model: str, size: str | None) -> Capabilities:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
@@ -63,6 +64,7 @@ class _Rough(asyncio.Protocol, Generic[ProtoT]):
         self._rng = rng
         self._left = rng.choice(SPARED)
         self._transport: asyncio.Transport | None = None
+        self._late: deque[Callable[[], None]] = deque()
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -80,7 +82,7 @@ class _Rough(asyncio.Protocol, Generic[ProtoT]):
                     if not self._is_closing():
                         self.inner.data_received(bytes([byte]))
             case Way.SLOW:
-                asyncio.get_running_loop().call_later(SLOW_S, self._receive_later, data)
+                self._later(lambda: None if self._is_closing() else self.inner.data_received(data))
             case Way.LOSSY:
                 self._left -= 1
                 lost = self._left < 0 and self._rng.random() < LOSS
@@ -99,13 +101,13 @@ class _Rough(asyncio.Protocol, Generic[ProtoT]):
         """The end of the stream is as late as what was before it: on a slow way the transport is kept open until then."""
         if self._way is not Way.SLOW:
             return self.inner.eof_received()
-        asyncio.get_running_loop().call_later(SLOW_S, self._end_later)
+        self._later(self._end)
         return True
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         if self._way is Way.SLOW:
-            asyncio.get_running_loop().call_later(SLOW_S, self.inner.connection_lost, exc)
+            self._later(lambda: self.inner.connection_lost(exc))
         else:
             self.inner.connection_lost(exc)
 
@@ -121,10 +123,11 @@ class _Rough(asyncio.Protocol, Generic[ProtoT]):
         """After that a transport hands nothing on."""
         return self._transport is None or self._transport.is_closing()
 
-    def _receive_later(self, data: bytes) -> None:
-        if not self._is_closing():
-            self.inner.data_received(data)
+    def _later(self, event: Callable[[], None]) -> None:
+        """In order: a loop does not promise that of timers which are due at the same time."""
+        self._late.append(event)
+        asyncio.get_running_loop().call_later(SLOW_S, lambda: self._late.popleft()())
 
-    def _end_later(self) -> None:
+    def _end(self) -> None:
         if not self._is_closing() and not self.inner.eof_received() and self._transport is not None:
             self._transport.close()

@@ -114,6 +114,7 @@ async def check_garbage(bench: Bench) -> str | None:
             else:
                 await switch_of(device).read_crossconnects(deadline_s=soon())
         except (LinkError, ProtocolError):
+            expect(not bench.twin.faults.garble_next, "its twin took no notice of garble_next")
             bench.twin.faults.clear()
             if not bench.blind:
                 async with again(bench, device) as fresh:

@@ -132,10 +132,11 @@ def _new_pairs(bench: Bench) -> list[Crossconnect]:
 
 
 def _monitored(bench: Bench, capabilities: Capabilities) -> tuple[Crossconnect, PortSide]:
-    for end_of in (lambda pair: pair.b, lambda pair: pair.a):
-        for pair in _new_pairs(bench):
-            if end_of(pair) in capabilities.monitored:
-                return pair, end_of(pair)
+    """A monitor behind a new path, else one before it."""
+    pairs = _new_pairs(bench)
+    for pair, end in (*((pair, pair.b) for pair in pairs), *((pair, pair.a) for pair in pairs)):
+        if end in capabilities.monitored:
+            return pair, end
     raise ConformanceError(
         "conformance: no end of the crossconnects of this check has a monitor, though the switch has some"
     )

@@ -1,9 +1,9 @@
 """What all checks are made of: a session at rest, changes between arrangements, and readings held against what is wanted."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Protocol
 
 from hwd_drivers.kit.abilities import CrossConnects, Device
 from hwd_drivers.kit.arrangements import Arrangement
@@ -22,8 +22,13 @@ class ConformanceError(FailedError):
     title = "not conforming"
 
 
-Check = Callable[[Bench], Awaitable[str | None]]
-"""Returns None where the driver passed, and why where it has nothing that could be checked. Raises ConformanceError with what was found."""
+class Check(Protocol):
+    """Returns None where the driver passed, and why where it has nothing that could be checked. Raises ConformanceError with what was found."""
+
+    @property
+    def __name__(self) -> str: ...
+
+    def __call__(self, bench: Bench, /) -> Awaitable[str | None]: ...
 
 
 @asynccontextmanager
