@@ -1,0 +1,135 @@
+"""SocketPump: carries bytes between a connection of a Dialer and a socket that another thread reads and writes."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from typing_extensions import override
+
+CHUNK_BYTES: Final = 65536
+HELD_BYTES: Final = 256 * 1024
+"""Bytes that wait for the other thread before the connection is not read any more."""
+
+
+class SocketPump(asyncio.Protocol):
+    """One connection; `theirs` is the socket of the other thread, which closes it when it is done.
+
+    `ended` is done when both sides are; `cause` is then why the connection broke, None where it was ended in order.
+    """
+
+    def __init__(self, *, made: Callable[["SocketPump"], None] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ours, self.theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._made = made
+        self._held = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._closed = False
+        self.connected = False
+        self.cause: Exception | None = None
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.connected = True
+        self._loop.add_reader(self._ours, self._from_them)
+        if self._made is not None:
+            self._made(self)
+
+    def peer(self) -> str:
+        """Address of the other side, for logs."""
+        return "" if self._transport is None else str(self._transport.get_extra_info("peername"))
+
+    def abort(self) -> None:
+        """Cut the connection without a word."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end_theirs()
+
+    def close(self) -> None:
+        """For a connection that was never made: there is nobody to read the sockets."""
+        if not self.connected:
+            self._finish()
+            self.theirs.close()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._closed or not self.connected:
+            return
+        if self._held:
+            self._held += data
+        elif (sent := self._send(data)) < len(data):
+            self._held += data[sent:]
+            self._loop.add_writer(self._ours, self._to_them)
+        if len(self._held) > HELD_BYTES and self._transport is not None:
+            self._transport.pause_reading()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.cause = exc
+        self._end_theirs()
+
+    @override
+    def pause_writing(self) -> None:
+        if not self._closed:
+            self._loop.remove_reader(self._ours)
+
+    @override
+    def resume_writing(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._ours, self._from_them)
+
+    def _to_them(self) -> None:
+        """There is room again."""
+        del self._held[: self._send(self._held)]
+        if not self._held and not self._closed:
+            self._loop.remove_writer(self._ours)
+            if self._transport is not None:
+                self._transport.resume_reading()
+
+    def _send(self, data: bytes | bytearray) -> int:
+        """How many bytes there was room for; all, where nobody wants them any more."""
+        try:
+            return self._ours.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError:  # they have closed theirs: what they do not want to read is dropped, and reading ours ends us
+            return len(data)
+
+    def _from_them(self) -> None:
+        try:
+            data = self._ours.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:  # closed with bytes that they had not read
+            data = b""
+        if data and self._transport is not None:
+            self._transport.write(data)
+        if not data:
+            self._finish()
+
+    def _end_theirs(self) -> None:
+        """They read what is there and then the end, and close."""
+        self.connected = False
+        if self._closed:
+            return
+        self._loop.remove_writer(self._ours)
+        self._loop.add_reader(self._ours, self._from_them)  # it may be paused, for a connection that is no more
+        try:
+            self._ours.shutdown(socket.SHUT_WR)
+        except OSError:  # they were quicker
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.remove_reader(self._ours)
+        self._loop.remove_writer(self._ours)
+        self._ours.close()
+        if self._transport is not None:
+            self._transport.close()
+        self.ended.set_result(None)

@@ -1,0 +1,43 @@
+"""SshTransport: paramiko's end of one SSH connection, without timers and logs of its own."""
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import paramiko
+from paramiko.packet import Packetizer
+from typing_extensions import override
+
+PATIENCE_S: Final = 60.0
+"""More than any deadline: those are the caller's."""
+LOG: Final = f"{__name__}.paramiko"
+"""Where paramiko logs, silenced: what it has to say comes back as errors of ours."""
+
+
+class SshTransport(paramiko.Transport):
+    """A thread that ends when its socket is closed.
+
+    `after_reply` is called, in that thread, when the answer to a request of the client has been sent: what it started must not speak before.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.packetizer = _Packetizer(sock)
+        self.set_log_channel(LOG)
+        self.logger.setLevel(logging.CRITICAL)
+        self.banner_timeout = self.handshake_timeout = self.auth_timeout = PATIENCE_S
+        self.after_reply: Callable[[], None] | None = None
+
+    def _send_user_message(self, data: paramiko.Message) -> None:
+        super()._send_user_message(data)  # type: ignore[misc]  # unknown to typeshed
+        if self.after_reply is not None and threading.current_thread() is self:
+            after_reply, self.after_reply = self.after_reply, None
+            after_reply()
+
+
+class _Packetizer(Packetizer):
+    @override
+    def start_handshake(self, timeout: float) -> None:
+        """paramiko starts a thread here that outlives a connection which breaks in its handshake."""
