@@ -13,6 +13,7 @@ MODULES = {
     "experiments": ("run", "abort", "pause", "resume", "queue", "runs"),
     "results": ("show", "report", "compare", "export"),
     "leasing": ("lease",),
+    "overriding": ("block", "unblock"),
     "faults": ("fault",),
 }
 """To import all of them takes longer than most commands do."""

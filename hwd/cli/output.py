@@ -10,8 +10,8 @@ from typing import Any
 import typer
 
 GOOD = frozenset({"up", "connected", "succeeded", "confirmed", "tuned", "ready", "done"})
-BAD = frozenset({"down", "not connected", "failed", "crashed", "unknown"})
-MIDDLING = frozenset({"aborted", "rolled-back", "tuning", "awaiting-confirm", "rolling-back"})
+BAD = frozenset({"down", "not connected", "failed", "crashed", "unknown", "overrun"})
+MIDDLING = frozenset({"aborted", "rolled-back", "tuning", "awaiting-confirm", "rolling-back", "blocked"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,10 @@ from hwd.cli.standing import standing
 from hwd_drivers.kit.documents import Document
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
+NAMED = {"switch.overrun": ("lost",), "switch.override": ("ends",)}
+"""Lists without which an event says nothing."""
+SHOWN_ENDS = 6
+"""Ends that are held dark, in a row of the table; all of them are in the JSON."""
 CARRIER = {True: "up", False: "down", None: "unknown"}
 QUIET = ("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag", "run.state")
 """Kinds that come by the hundred; `hwd watch --all` shows them."""
@@ -33,6 +37,9 @@ def status(url: Url = None, json: Json = False) -> None:
     output.say(f"testbed {now['testbed']}, hwd {now['version']}, broker {now['bus']['address']} {coloured(bus)}")
     output.say()
     output.table(("switch", "state", "what", "crossconnects"), [switch_row(switch) for switch in now["switches"]])
+    for switch in now["switches"]:
+        for line in overrun_lines(switch):
+            output.say(line)
     output.say()
     connected = bool(now["bus"]["connected"])
     rows = [host_row(host, connected=connected) for host in now["hosts"]]
@@ -113,7 +120,9 @@ def show(output: Output, document: Document, id: str) -> None:
         )
         return
     at = datetime.fromtimestamp(document.wall_ns / 1e9, UTC).astimezone()
-    output.say(f"{at:%H:%M:%S}.{at.microsecond // 1000:03d} {document.kind} {words(document.data)}")
+    data: dict[str, Any] = dict(document.data)
+    named = [f" {key}={','.join(data[key])}" for key in NAMED.get(document.kind, ())]
+    output.say(f"{at:%H:%M:%S}.{at.microsecond // 1000:03d} {document.kind} {words(document.data)}{''.join(named)}")
     if document.kind == "timeline":
         show_timeline(output, dict(document.data))
 
@@ -149,7 +158,18 @@ def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
         ", ".join(f"{count}" if state == "unstated" else f"{count} {state}" for state, count in sorted(states.items()))
         or "none"
     )
+    if dark := switch["blocked"]:
+        counted += f"; {', '.join(dark[:SHOWN_ENDS])}{f' and {len(dark) - SHOWN_ENDS} more' if len(dark) > SHOWN_ENDS else ''} held dark"
     return switch["switch"], "up", f"{switch['vendor']} {switch['model']} {switch['serial']}", counted
+
+
+def overrun_lines(switch: dict[str, Any]) -> list[str]:
+    """What our changes took from other clients since the daemon started, newest last."""
+    return [
+        f"{switch['switch']} {coloured('overrun')} at {_time_of_day(one['wall_ns'])}: {', '.join(one['lost'])} of another client was lost to reconfiguration "
+        f"{one['reconfiguration']}; it had come in the {seconds(one['window_s'])} between our read and our write"
+        for one in switch["overruns"]
+    ]
 
 
 def left_open(one: dict[str, Any]) -> str:

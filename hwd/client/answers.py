@@ -40,10 +40,16 @@ class SwitchStatus(Answer):
         """Their ids, such as `1A-2B`, as it reported them last."""
         return tuple(str(one["id"]) for one in self["crossconnects"] or ())
 
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        """Ends that an override holds dark."""
+        return tuple(self.get("blocked", ()))
+
     @override
     def __str__(self) -> str:
         state = f"down: {self['cause']}" if self.up is False else "up" if self.up else f"owned by {self['owner']}"
-        return f"{self.name} {state}, {len(self.crossconnects)} crossconnects"
+        dark = f", {', '.join(self.blocked)} held dark" if self.blocked else ""
+        return f"{self.name} {state}, {len(self.crossconnects)} crossconnects{dark}"
 
 
 class HostStatus(Answer):
@@ -96,6 +102,22 @@ class HeldLease(Answer):
     @override
     def __str__(self) -> str:
         return f"lease {self.id} of {self.holder} on {len(self.ports)} ports, {self.left_s:.0f} s left"
+
+
+class HeldEnds(Answer):
+    """Fibre ends that were blocked or let go, and all that the switch holds dark since."""
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        return tuple(self["ends"])
+
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        return tuple(self.get("blocked", ()))
+
+    @override
+    def __str__(self) -> str:
+        return f"{self['switch']}: {', '.join(self.ends)} {self['to']}, {len(self.blocked)} ends held dark"
 
 
 class MadePlan(Answer):

@@ -9,6 +9,7 @@ from hwd.client.answers import (
     Answer,
     Applied,
     Ended,
+    HeldEnds,
     HeldLease,
     HostStatus,
     MadePlan,
@@ -233,6 +234,26 @@ def kick_lease(lease: str) -> Call[HeldLease]:
     return Call(method="POST", path=f"/api/v1/leases/{_part(lease)}/kick", read=HeldLease)
 
 
+# --- overrides
+
+
+def block(
+    switch: str, ends: Sequence[str], *, lease: str | None = None, why: str = "", by: str = "a Python client"
+) -> Call[HeldEnds]:
+    """Hold fibre ends of a switch dark, whatever crossconnect they are in: `3A`, or a range `4A..6A`. Answers when the switch says so.
+
+    Raises RefusedError where others lease a port whose light it is, and where the switch cannot do it.
+    """
+    return _override(switch, ends, "force-blocked", lease, why, by)
+
+
+def unblock(
+    switch: str, ends: Sequence[str], *, lease: str | None = None, why: str = "", by: str = "a Python client"
+) -> Call[HeldEnds]:
+    """Let fibre ends go that an override holds dark."""
+    return _override(switch, ends, "normal", lease, why, by)
+
+
 # --- faults
 
 
@@ -247,6 +268,18 @@ def fault(fault: Fault, *, lease: str | None = None) -> Call[None]:
 
 def _drive(path: str, body: Mapping[str, Json] | None = None, *, within_s: float = DRIVE_S) -> Call[Applied]:
     return Call(method="POST", path=path, body=body, read=Applied, within_s=within_s)
+
+
+def _override(switch: str, ends: Sequence[str], to: str, lease: str | None, why: str, by: str) -> Call[HeldEnds]:
+    body: dict[str, Json] = {
+        "switch": switch,
+        "ends": list(ends),
+        "to": to,
+        "lease": lease,
+        "why": why,
+        "by": by,
+    }
+    return Call(method="POST", path="/api/v1/overrides", body=body, read=HeldEnds)
 
 
 def _each(kind: type[AnswerT], data: Iterable[Mapping[str, Any]]) -> list[AnswerT]:

@@ -38,4 +38,7 @@ class Offers:
     release_lease = Offered(calls.release_lease)
     kick_lease = Offered(calls.kick_lease)
 
+    block = Offered(calls.block)
+    unblock = Offered(calls.unblock)
+
     fault = Offered(calls.fault)

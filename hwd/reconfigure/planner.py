@@ -94,8 +94,13 @@ class Planner:
             crossconnects={name: frozenset(crossconnects) for name, crossconnects in wanted.items()},
         )
 
-    def plan(self, wanted: Routed, observed: Observed) -> Plan:
-        """Raises ConfigError (the switches light no whole link of it), RefusedError (in use under `safe`), LinkError (a switch was not read)."""
+    def plan(
+        self, wanted: Routed, observed: Observed, blocked: Mapping[str, frozenset[PortSide]] | None = None
+    ) -> Plan:
+        """`blocked`: ends that overrides hold dark, by switch.
+
+        Raises ConfigError (the switches light no whole link of it), RefusedError (in use under `safe`), LinkError (a switch was not read).
+        """
         request, links = wanted.request, wanted.links
         moves = tuple(self._moves(name, wanted.crossconnects[name], observed, request) for name in wanted.switches)
         kept = frozenset(
@@ -124,12 +129,20 @@ class Planner:
             touches=self._touches(moves, planned, dark, now, then),
             expected_s=expected_s,
             expected_from=expected_from,
-            warnings=self._warnings(observed, wanted.crossconnects),
+            warnings=(
+                *self._warnings(observed, wanted.crossconnects),
+                *_held_dark(wanted.crossconnects, blocked or {}),
+            ),
             lease=request.lease,
             crash_rule=request.crash_rule,
             ready_within_s=request.ready_within_s,
             confirm_within_s=request.confirm_within_s,
         )
+
+    def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
+        """NIC ports whose light these crossconnects may carry."""
+        state = {name: tuple(reading.crossconnect for reading in readings) for name, readings in observed.items()}
+        return frozenset(map(str, self._fabric.ports_reached(crossconnects, state)))
 
     def _moves(self, name: str, wanted: frozenset[Crossconnect], observed: Observed, request: Request) -> SwitchMoves:
         if name not in observed:
@@ -209,6 +222,17 @@ class Planner:
             for reading in observed[name]
             if reading.state is CrossconnectState.FAILED and reading.crossconnect in wanted[name]
         )
+
+
+def _held_dark(
+    wanted: Mapping[str, frozenset[Crossconnect]], blocked: Mapping[str, frozenset[PortSide]]
+) -> Iterable[str]:
+    """Of each end that is wanted, and that an override holds dark."""
+    for name in sorted(wanted):
+        for one in sorted(wanted[name], key=Crossconnect.sort_key):
+            for end in one.ends:
+                if end in blocked.get(name, ()):
+                    yield f"{name}:{one}: {end} is held dark by an override, and no light will pass. `hwd unblock {name}:{end}` lets it go"
 
 
 def moved_ports(moves: Iterable[SwitchMoves]) -> frozenset[str]:

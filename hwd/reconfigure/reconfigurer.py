@@ -18,6 +18,7 @@ from hwd.reconfigure.host_settings import HostSettings
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.observing import Agents, Observing
+from hwd.reconfigure.overriding import Overriding
 from hwd.reconfigure.overrun import teller
 from hwd.reconfigure.planner import Planner, Request, Routed, touched_ports
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
@@ -75,6 +76,7 @@ class Reconfigurer:
         self._under_way: dict[str, Reconfiguration] = {}
         self._last_of_run: dict[str, dict[str, Reconfiguration]] = {}
         self._turns = Turns()
+        self.overriding = Overriding(planner=planner, switches=self._switches, turns=self._turns, leases=leases)
         self._confirm_timers: dict[str, asyncio.Task[None]] = {}
 
     # --- reading and planning: nothing is touched
@@ -120,7 +122,7 @@ class Reconfigurer:
         """Read the switches and plan; emits `plan.made`."""
         routed = self._planner.route(request)
         look = await self._switches.read(routed.switches)
-        plan = self._planner.plan(routed, look.observed)
+        plan = self._planner.plan(routed, look.observed, self._switches.blocked(routed.switches))
         self._leases.check(touched_ports(plan), lease=plan.lease)
         self._tell("plan.made", plan=plan.to_data(), what=plan.what, hash=plan.hash)
         return plan
@@ -282,7 +284,7 @@ class Reconfigurer:
         """Plan, and take the ports that the plan touches."""
         theirs = self._turns.ports_of_others(id)  # whoever comes later waits for our turn to be over
         look = await self._switches.read(routed.switches)
-        plan = self._planner.plan(routed, look.observed)
+        plan = self._planner.plan(routed, look.observed, self._switches.blocked(routed.switches))
         if expect_hash not in (None, plan.hash):
             raise RefusedError(
                 f"plan {expect_hash}: the switches differ from what it was made for; the plan now is {plan.hash}. Look at it and apply that"

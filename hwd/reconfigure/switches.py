@@ -19,7 +19,7 @@ from hwd_drivers.kit.errors import (
     NotReadyError,
     RefusedError,
 )
-from hwd_drivers.kit.values import CrossconnectReading
+from hwd_drivers.kit.values import CrossconnectReading, PortSide
 
 Way = Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
 """From some moves and what is reported now to the moves that lead back, or on."""
@@ -65,11 +65,16 @@ class Switches:
 
         reads = [read(name, self.driver(name)) for name in wanted]
         readings = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
-        others = {name: driver.latest for name, driver in self._drivers.items() if name not in wanted}
-        observed = dict(zip(wanted, readings, strict=True)) | {
-            name: latest for name, latest in others.items() if latest is not None
-        }
-        return Look(observed=observed, ended_ns=ended_ns)
+        others = {name: latest for name, latest in self.latest().items() if name not in wanted}
+        return Look(observed=dict(zip(wanted, readings, strict=True)) | others, ended_ns=ended_ns)
+
+    def blocked(self, names: Iterable[str]) -> dict[str, frozenset[PortSide]]:
+        """Ends of these that overrides hold dark, as each said when it was last asked."""
+        return {name: self.driver(name).blocked for name in names}
+
+    def latest(self) -> Observed:
+        """What each reported last; one that never did is not there."""
+        return {name: latest for name, driver in self._drivers.items() if (latest := driver.latest) is not None}
 
     async def all(self, moves: Iterable[SwitchMoves], work: Callable[[SwitchMoves], Awaitable[None]]) -> None:
         """Do `work` for every switch at once; when all are through, raises what went wrong."""

@@ -7,7 +7,14 @@ from typing import Protocol
 from hwd.model.plan import ApplyMode, SwitchMoves
 from hwd.reconfigure.overrun import Watch
 from hwd_drivers.kit.errors import FailedError, HwdError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState, Exchange
+from hwd_drivers.kit.values import (
+    Crossconnect,
+    CrossconnectReading,
+    CrossconnectState,
+    Exchange,
+    PortOverride,
+    PortSide,
+)
 
 COMMAND_WITHIN_S = 10.0
 """For a switch to answer a command: the slowest matrix on record needs 0.5 s a bulk set; a client of one allows 10 s."""
@@ -30,6 +37,11 @@ class SwitchDriver(Protocol):
         """Why it cannot be reached; None while it can."""
         ...
 
+    @property
+    def blocked(self) -> frozenset[PortSide]:
+        """Ends that an override held dark when it was last asked."""
+        ...
+
     async def read(self) -> tuple[CrossconnectReading, ...]: ...
 
     async def change(
@@ -40,6 +52,10 @@ class SwitchDriver(Protocol):
         deadline_s: float,
         on_commanded: Callable[[int], None] | None,
     ) -> Exchange: ...
+
+    async def override(self, ends: Sequence[PortSide], to: PortOverride, *, by: str, deadline_s: float) -> None:
+        """Hold ends dark, or let them go, and read that back."""
+        ...
 
 
 async def change(
@@ -87,7 +103,10 @@ async def read_back(
     failed = [one for one in wanted if states.get(one) is CrossconnectState.FAILED]
     differences += [f"{one} is reported as failed" for one in sorted(failed, key=Crossconnect.sort_key)]
     blocked = [one for one in move.add if lit and states.get(one) is CrossconnectState.BLOCKED]
-    differences += [f"{one} is set, and held dark by a shutter or an override" for one in blocked]
+    differences += [
+        f"{one} is set, and held dark by a shutter or an override (`hwd unblock {move.switch}:{one.a},{one.b}`)"
+        for one in blocked
+    ]
     if differences:
         raise FailedError(
             f"{move.switch}: it answered, but does not report what was asked for: {'; '.join(differences)}"

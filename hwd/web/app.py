@@ -17,7 +17,16 @@ from starlette.types import Receive, Scope, Send
 from hwd.config.wanted import is_file
 from hwd.reconfigure.planner import Request
 from hwd.telemetry import Exposition
-from hwd.web.bodies import ByBody, FaultBody, LeaseBody, PlanBody, ReconfigurationBody, RenewBody, RunBody
+from hwd.web.bodies import (
+    ByBody,
+    FaultBody,
+    LeaseBody,
+    OverrideBody,
+    PlanBody,
+    ReconfigurationBody,
+    RenewBody,
+    RunBody,
+)
 from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
@@ -83,6 +92,7 @@ def make_app(
         _reconfigurations(service),
         _runs(service, events),
         _leases(service),
+        _overrides(service),
         _faults(service),
         _events(events),
     ):
@@ -247,6 +257,19 @@ def _leases(service: Service) -> APIRouter:
     async def kick(id: str) -> Data:
         """Take it away from its holder."""
         return await service.release_lease(id, kick=True)
+
+    return router
+
+
+def _overrides(service: Service) -> APIRouter:
+    router = APIRouter(tags=["overrides"])
+
+    @router.post("/overrides")
+    async def override(body: OverrideBody) -> Data:
+        """Hold fibre ends dark (`force-blocked`), or let them go (`normal`), whatever crossconnect they are in: {switch, ends, to, blocked}. Answers when the switch says so."""
+        return await service.override(
+            body.switch, body.ends, body.to, lease=body.lease, by=f"{body.by}: {body.why}" if body.why else body.by
+        )
 
     return router
 

@@ -64,6 +64,18 @@ class RenewBody(Body):
     for_s: float
 
 
+class OverrideBody(ByBody):
+    """What fibre ends of one switch are held to, whatever crossconnect they are in; `why` stands beside who asks."""
+
+    switch: Annotated[str, Field(min_length=1, max_length=200)]
+    ends: Annotated[
+        list[str], Field(min_length=1, max_length=10_000, description="ports and ranges of them: `3A`, `4A..6A`")
+    ]
+    to: Literal["force-blocked", "normal"]
+    lease: str | None = None
+    why: Annotated[str, Field(max_length=1000)] = ""
+
+
 class FaultBody(Body):
     """A fault of a twin, as `hwd.model.fault` has them, and the lease that the caller acts under."""
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from hwd.bus.gateway import Gateway
 from hwd.bus.host import HostView
 from hwd.bus.settings import HostSettings
 from hwd.config.claims import harmed
+from hwd.config.ends import parse_ends
 from hwd.config.wanted import Wanted
 from hwd.fabric.claims import all_ports
 from hwd.model.fault import parse_fault
@@ -28,6 +29,7 @@ from hwd.web.linkboard import Linkboard
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.errors import ConfigError, UnknownError
+from hwd_drivers.kit.values import PortOverride
 
 
 class Service:
@@ -110,7 +112,8 @@ class Service:
         return {"ready": not why, "why": list[Json](why)}
 
     def switches(self) -> list[dict[str, Json]]:
-        """[{switch, owner, up, cause, vendor, model, serial, firmware, crossconnects: [{id, state}], power_dbm: {end: dBm or None}}]"""
+        """[{switch, owner, up, cause, vendor, model, serial, firmware, crossconnects: [{id, state}], power_dbm: {end: dBm or None}, blocked: [end],
+        overruns: [{wall_ns, reconfiguration, lost, window_s}]}]"""
         return self._switches()
 
     def hosts(self) -> list[dict[str, Json]]:
@@ -195,6 +198,15 @@ class Service:
         self._leases.check_leased(harmed(fault, all_ports(self.testbed)), lease=lease)
         await self._faults.set(fault)
         return {"done": True}
+
+    async def override(
+        self, switch: str, ends: Sequence[str], to: str, *, lease: str | None = None, by: str
+    ) -> dict[str, Json]:
+        """Hold fibre ends dark, or let them go; returns {switch, ends, to, blocked}, `blocked` being all that the switch holds dark then."""
+        found = parse_ends(switch, ends, self.testbed)
+        await self._reconfigurer.overriding.set(switch, found, PortOverride(to), lease=lease, by=by)
+        (now,) = [one for one in self.switches() if one["switch"] == switch]
+        return {"switch": switch, "ends": [*map(str, found)], "to": to, "blocked": now["blocked"]}
 
     # --- runs: see `Runs`
 

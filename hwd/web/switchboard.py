@@ -5,12 +5,16 @@ from typing import ClassVar
 
 from hwd.model.testbed import Switch
 from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.kit.values import PortOverride, natural_key
+
+OVERRUNS_KEPT = 8
+"""Of each switch; older ones are in the records."""
 
 
 class Switchboard:
     """A `Sink`. A switch that is down keeps what it last reported; `up` says that it may be old, and is None where a host drives the switch."""
 
-    TAKES: ClassVar = ("switch.up", "switch.down", "switch.read", "switch.power")
+    TAKES: ClassVar = ("switch.up", "switch.down", "switch.read", "switch.power", "switch.override", "switch.overrun")
 
     def __init__(self, switches: Mapping[str, Switch]) -> None:
         self._switches: dict[str, dict[str, Json]] = {
@@ -25,6 +29,8 @@ class Switchboard:
                 "firmware": None,
                 "crossconnects": [],
                 "power_dbm": {},
+                "blocked": [],
+                "overruns": [],
             }
             for name, switch in switches.items()
         }
@@ -37,11 +43,20 @@ class Switchboard:
         match document.kind:
             case "switch.up":
                 switch |= {key: document.data[key] for key in ("vendor", "model", "serial", "firmware")}
-                switch |= {"up": True, "cause": ""}
+                switch |= {"up": True, "cause": "", "blocked": []}
             case "switch.down":
                 switch |= {"up": False, "cause": document.data["cause"]}
             case "switch.read":
                 switch["crossconnects"] = document.data["crossconnects"]
+            case "switch.override":
+                there, ends = _texts(switch["blocked"]), _texts(document.data["ends"])
+                blocked = document.data["to"] == PortOverride.FORCE_BLOCKED
+                held = {*there, *ends} if blocked else {*there}.difference(ends)
+                switch["blocked"] = [*sorted(held, key=natural_key)]
+            case "switch.overrun":
+                told = {key: document.data[key] for key in ("reconfiguration", "lost", "window_s")}
+                overruns = switch["overruns"] if isinstance(switch["overruns"], list) else []
+                switch["overruns"] = [*overruns, {"wall_ns": document.wall_ns, **told}][-OVERRUNS_KEPT:]
             case "switch.power":
                 before, now = switch["power_dbm"], document.data["power_dbm"]
                 if isinstance(before, Mapping) and isinstance(now, Mapping):
@@ -50,3 +65,7 @@ class Switchboard:
     def to_data(self) -> list[dict[str, Json]]:
         """In the order of the testbed file."""
         return [dict(switch) for switch in self._switches.values()]
+
+
+def _texts(value: Json) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []

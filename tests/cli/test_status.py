@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwd.cli.watching import host_row, left_open, run_line, switch_row
+from hwd.cli.watching import host_row, left_open, overrun_lines, run_line, switch_row
 
 UP = {
     "switch": "ocs1",
@@ -16,6 +16,8 @@ UP = {
     "model": "6000",
     "serial": "7",
     "crossconnects": [{"id": "1A-2B", "state": "unstated"}],
+    "blocked": [],
+    "overruns": [],
 }
 
 
@@ -23,13 +25,30 @@ UP = {
     ("switch", "row"),
     [
         (UP, ("ocs1", "up", "Polatis 6000 7", "1")),
+        ({**UP, "crossconnects": []}, ("ocs1", "up", "Polatis 6000 7", "none")),
+        (
+            {**UP, "crossconnects": [{"id": "1A-2B", "state": "blocked"}], "blocked": ["1A"]},
+            ("ocs1", "up", "Polatis 6000 7", "1 blocked; 1A held dark"),
+        ),
+        (
+            {**UP, "blocked": [f"{port}A" for port in range(1, 9)]},
+            ("ocs1", "up", "Polatis 6000 7", "1; 1A, 2A, 3A, 4A, 5A, 6A and 2 more held dark"),
+        ),
         ({**UP, "up": False, "cause": "reset by peer"}, ("ocs1", "down", "reset by peer", "")),
         ({**UP, "up": None, "owner": "h0"}, ("ocs1", "owned by h0", "", "")),
     ],
-    ids=["up", "down", "a host's own"],
+    ids=["up", "empty", "with an end held dark", "with many", "down", "a host's own"],
 )
 def test_a_switch_is_up_or_down_or_owned_by_a_host(switch: dict[str, Any], row: tuple[str, ...]) -> None:
     assert switch_row(switch) == row
+
+
+def test_an_overrun_stands_in_the_status_with_what_was_lost() -> None:
+    overrun = {"wall_ns": 1_700_000_000_000_000_000, "reconfiguration": "k3v9", "lost": ["1A-7B"], "window_s": 0.0042}
+    (line,) = overrun_lines({**UP, "overruns": [overrun]})
+    said = r"ocs1 .*overrun.* at \d\d:\d\d:\d\d: 1A-7B of another client was lost to reconfiguration k3v9; it had come in the 4.2 ms between our read and our write"
+    assert re.fullmatch(said, line)
+    assert overrun_lines(UP) == []
 
 
 RUN = {

@@ -28,6 +28,8 @@ ARGUMENTS: Mapping[str, Any] = {
     "file": "x.yaml",
     "playbook": "smoke",
     "fault": {"fault": "clear"},
+    "switch": "ocs1",
+    "ends": ["1A"],
 }
 """For what has no default."""
 

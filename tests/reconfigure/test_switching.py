@@ -21,6 +21,7 @@ from hwd_drivers.kit.values import (
     CrossconnectReading,
     CrossconnectState,
     Exchange,
+    PortOverride,
     PortSide,
     Side,
 )
@@ -53,18 +54,19 @@ def moves(*, remove: str = "", add: str = "", keep: str = "", before: str = "") 
 
 
 class Switch:
-    """A switch on the mirrors that all twins share; what stands in `failed` it reports so until it is made anew, what is in `blocked` always."""
+    """A switch on the mirrors that all twins share; what stands in `failed` it reports so until it is made anew, what is in `dark` is held so, and told so, always."""
 
     def __init__(self, text: str = "", timing: str = "ideal") -> None:
         self.mirror = Mirror(name="ocs1", capabilities=CAPABILITIES, timing=find_timing(timing), draws=Draws(1))
         self.mirror.connect(pairs(text), self.now_ns(), move=False)
         self.failed: set[Crossconnect] = set()
-        self.blocked: set[Crossconnect] = set()
+        self.dark: set[Crossconnect] = set()
         self.meanwhile: Callable[[], object] = lambda: None
         """What another client does just before the next change comes in."""
         self.changes = 0
         self.reads = 0
         self.cause: str | None = None
+        self.blocked: frozenset[PortSide] = frozenset()
 
     @property
     def latest(self) -> tuple[CrossconnectReading, ...]:
@@ -72,7 +74,7 @@ class Switch:
             CrossconnectReading(crossconnect=one.crossconnect, state=CrossconnectState.FAILED)
             if one.crossconnect in self.failed
             else CrossconnectReading(crossconnect=one.crossconnect, state=CrossconnectState.BLOCKED)
-            if one.crossconnect in self.blocked
+            if one.crossconnect in self.dark
             else one
             for one in self.mirror.readings(self.now_ns())
         )
@@ -96,6 +98,9 @@ class Switch:
         self.failed.difference_update(remove)
         self.mirror.connect(add, self.now_ns(), move=True)
         return Exchange(commanded_ns=self.now_ns(), acknowledged_ns=self.now_ns(), commands=1, before=before)
+
+    async def override(self, ends: Sequence[PortSide], to: PortOverride, *, by: str, deadline_s: float) -> None:
+        self.blocked = self.blocked.union(ends) if to is PortOverride.FORCE_BLOCKED else self.blocked.difference(ends)
 
     def now_ns(self) -> int:
         loop = asyncio.get_running_loop()
@@ -250,7 +255,7 @@ def test_what_others_had_and_is_gone_is_remarked() -> None:
 def test_one_that_is_held_dark_is_no_success() -> None:
     async def main() -> None:
         switch = Switch()
-        switch.blocked = set(pairs("1A-2B"))
+        switch.dark = set(pairs("1A-2B"))
         move = moves(add="1A-2B")
         await switching.change(switch, move)
         with pytest.raises(FailedError, match="1A-2B is set, and held dark by a shutter or an override"):
@@ -262,7 +267,7 @@ def test_one_that_is_held_dark_is_no_success() -> None:
 def test_one_that_stays_and_is_held_dark_is_remarked() -> None:
     async def main() -> None:
         switch = Switch("1A-2B")
-        switch.blocked = set(pairs("1A-2B"))
+        switch.dark = set(pairs("1A-2B"))
         (said,) = await switching.read_back(switch, moves(keep="1A-2B", before="1A-2B"))
         assert said == "ocs1: 1A-2B stayed, and is held dark by a shutter or an override"
 
@@ -272,7 +277,7 @@ def test_one_that_stays_and_is_held_dark_is_remarked() -> None:
 def test_what_was_held_dark_before_is_brought_back_as_it_was() -> None:
     async def main() -> None:
         switch = Switch("1A-3B")
-        switch.blocked = set(pairs("1A-2B"))
+        switch.dark = set(pairs("1A-2B"))
         await bring(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), switching.way_back)
         assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
 
