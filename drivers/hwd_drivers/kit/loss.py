@@ -33,8 +33,9 @@ class Losses:
 
     def draw(self, a: int, b: int) -> float:
         """The constant of a path that is made now: never over the stated maximum, never under 0."""
-        loss_db = self.expected(a, b) + self._repeatability_db * (2 * self._repeats.random() - 1)
-        return max(0.0, min(loss_db, self._max_db))
+        loss_db = self._typical_db + self._port_db[a] + self._port_db[b]
+        loss_db += self._repeatability_db * (2 * self._repeats.random() - 1)
+        return 0.0 if loss_db < 0 else self._max_db if loss_db > self._max_db else loss_db
 
     def expected(self, a: int, b: int) -> float:
         """The constant of a path, but for what it is off each time."""

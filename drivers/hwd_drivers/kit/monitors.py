@@ -14,6 +14,8 @@ class Monitors:
         self._remembered = frozenset(remembered)
         self._histories: dict[int, LightHistory] = {}
         self.watches: dict[int, list[Watch]] = {}
+        self.clearing: dict[Watch, None] = {}
+        """Watches that have something to say when so much time has passed."""
         self._crossings: list[tuple[Watch, Crossing]] = []
 
     @property
@@ -35,7 +37,7 @@ class Monitors:
                     history = self._histories[place] = LightHistory(self.window_ns)
                 history.moved(now_ns, dbm)
         for watch in self.watches.get(place, ()):
-            self._crossings += [(watch, crossing) for crossing in watch.moved(now_ns, dbm)]
+            self._look(watch, watch.moved(now_ns, dbm))
 
     def average_dbm(self, place: int, now_ns: int, averaging_ns: int) -> float | None:
         history = self._histories.get(place)
@@ -44,27 +46,31 @@ class Monitors:
     def watch(self, place: int, watch: Watch, now_ns: int, dbm: float | None) -> None:
         """Hang it up; what is wrong already is told."""
         self.watches.setdefault(place, []).append(watch)
-        self._crossings += [(watch, crossing) for crossing in watch.moved(now_ns, dbm)]
+        self._look(watch, watch.moved(now_ns, dbm))
 
     def unwatch(self, place: int, watch: Watch) -> None:
         self.watches[place].remove(watch)
+        self.clearing.pop(watch, None)
         if not self.watches[place]:
             del self.watches[place]
 
     def next_ns(self) -> int | None:
         """When a watch has something to say, if the light stays as it is."""
-        if not self.watches:
-            return None
-        dues = (watch.next_ns() for watches in self.watches.values() for watch in watches)
-        return min((due_ns for due_ns in dues if due_ns is not None), default=None)
+        return min((due_ns for watch in self.clearing if (due_ns := watch.next_ns()) is not None), default=None)
 
     def advance(self, now_ns: int) -> None:
-        for watches in self.watches.values():
-            for watch in watches:
-                self._crossings += [(watch, crossing) for crossing in watch.advance(now_ns)]
+        for watch in list(self.clearing):
+            self._look(watch, watch.advance(now_ns))
 
     def tell(self) -> None:
         """Tell what watches have found since the last time."""
         while self._crossings:
             watch, crossing = self._crossings.pop(0)
             watch.told(crossing)
+
+    def _look(self, watch: Watch, crossings: list[Crossing]) -> None:
+        self._crossings += [(watch, crossing) for crossing in crossings]
+        if watch.next_ns() is None:
+            self.clearing.pop(watch, None)
+        else:
+            self.clearing[watch] = None
