@@ -26,6 +26,9 @@ class DriverSpecLike(Protocol):
     def options(self) -> type[BaseModel]: ...
 
     @property
+    def twin_options(self) -> type[BaseModel]: ...
+
+    @property
     def models(self) -> Mapping[str, Callable[[str | None], Capabilities]]: ...
 
     @property
@@ -66,9 +69,16 @@ class SwitchesReader:
                 (*where, "driver"), f"driver {entry.driver!r} is not installed; {nearest(entry.driver, self.specs)}"
             )
             return None
-        options_node = node.child("options") or Node(value={}, line=node.line)
-        options = validate(spec.options, options_node, (*where, "options"), self.sections.reading)
-        self._check_options(spec, options_node, (*where, "options"))
+        options = self._options(spec.options, f"driver {spec.name}", node, (*where, "options"))
+        twin = None
+        if entry.twin is not None:
+            told = f"a twin of driver {spec.name}"
+            chosen = self._options(spec.twin_options, told, node.child("twin") or node, (*where, "twin", "options"))
+            twin = SwitchTwin(
+                timing=entry.twin.timing,
+                seed=entry.twin.seed,
+                options=chosen.model_dump(mode="json", exclude_unset=True) if chosen else {},
+            )
         capabilities_of = spec.models.get(entry.model)
         if capabilities_of is None:
             self.sections.reading.add(
@@ -94,20 +104,20 @@ class SwitchesReader:
             if password
             else None,
             options=options.model_dump(mode="json") if options else {},
-            twin=SwitchTwin(timing=entry.twin.timing, seed=entry.twin.seed) if entry.twin else None,
+            twin=twin,
             owner=entry.owner,
         )
 
-    def _check_options(self, spec: DriverSpecLike, node: Node, where: Where) -> None:
-        """A driver's model that lets unknown keys pass would hide a misspelt one."""
-        if spec.options.model_config.get("extra") == "forbid":
-            return
-        known = {alias for name, option in spec.options.model_fields.items() for alias in (name, option.alias) if alias}
-        for key in node.mapping():
-            if key not in known:
-                self.sections.reading.add(
-                    (*where, key), f"driver {spec.name} has no such option; {nearest(key, known)}"
-                )
+    def _options(self, model: type[BaseModel], whose: str, node: Node, where: Where) -> BaseModel | None:
+        """What stands under `options`. A model that lets unknown keys pass would hide a misspelt one, so they are looked for here."""
+        options_node = node.child("options") or Node(value={}, line=node.line)
+        options = validate(model, options_node, where, self.sections.reading)
+        if model.model_config.get("extra") != "forbid":
+            known = {alias for name, option in model.model_fields.items() for alias in (name, option.alias) if alias}
+            for key in options_node.mapping():
+                if key not in known:
+                    self.sections.reading.add((*where, key), f"{whose} has no such option; {nearest(key, known)}")
+        return options
 
 
 def read_packet_switches(sections: Sections) -> dict[str, PacketSwitch]:

@@ -57,8 +57,11 @@ class LoginEntry(Entry):
 
 
 class SwitchTwinEntry(Entry):
+    """`options` are checked against those that twins of the driver have."""
+
     timing: Text = "ideal"
     seed: Whole = 0
+    options: dict[str, Any] = {}
 
 
 class SwitchEntry(Entry):

@@ -100,11 +100,18 @@ class _Loader:
         return Node(value=kept, line=self.root.line, key_lines=self.root.key_lines)
 
     def _find_clear_secrets(self) -> None:
+        """Those of simulated devices are none."""
         for where, node in self.root.walk():
+            if where[2:4] == ("twin", "options"):
+                continue
             if where and is_secret(where[-1:]) and isinstance(node.value, str | int | float):
                 self.reading.add(where, "a secret in clear; write {env: NAME} or {file: PATH}")
 
-    def _port_notes(self, switches: Mapping[str, Switch], unsure: Collection[str]) -> tuple[PortNote, ...]:
+    def _port_notes(
+        self, switches: Mapping[str, Switch], composites: Mapping[str, Composite], unsure: Collection[str]
+    ) -> tuple[PortNote, ...]:
+        parts = {name: (f"switch {name} ({one.model})", one.capabilities.ends) for name, one in switches.items()}
+        parts |= {name: (f"composite {name}", tuple(one.ports)) for name, one in composites.items()}
         section = self.root.child("ports")
         notes = []
         for text, node in (section.mapping() if section else {}).items():

@@ -108,10 +108,11 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchTwin:
-    """A simulated switch: model and size are those of its switch, timing and seed its own."""
+    """A simulated switch: model and size are those of its switch, timing and seed its own. `options`: what its driver's twins can be told to be."""
 
     timing: str
     seed: int
+    options: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

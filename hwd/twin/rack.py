@@ -28,7 +28,6 @@ from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer, Listener
 from hwd_drivers.kit.ids import Draws, Ids
 from hwd_drivers.kit.timing import find_timing
-from hwd_drivers.kit.values import CrossconnectState
 
 TX_BELOW_MAX_DB: Final = (1.0, 3.0)
 """Lasers of a twin send this much below the most that their module may: real ones sit in the upper part of their range."""
@@ -104,7 +103,7 @@ class TwinRack:
                 clock=self._clock,
                 dialer=self._dialer,
                 address=self._places(name),
-                options={},  # those of the testbed are the driver's
+                options=switch.twin.options,
             )
             twin.mirror.on_change.append(partial(self._mirror_changed, name))
             self.switches[name] = twin
@@ -150,19 +149,14 @@ class TwinRack:
     # --- light
 
     def _mirror_changed(self, switch: str, now_ns: int) -> None:
-        mirror = self.switches[switch].mirror
-        passing = {
-            reading.crossconnect: mirror.loss_db(reading.crossconnect)
-            for reading in mirror.readings(now_ns)
-            if reading.state is CrossconnectState.TUNED
-        }
+        passing = self.switches[switch].mirror.passing(now_ns)
         self._light_changed(now_ns, self._rays.pass_through(switch, passing))
 
     def _light_changed(self, now_ns: int, touched: Touched) -> None:
         """Tell ports and monitors what arrives now. Losses take effect before the kernel's light goes elsewhere, gains after it."""
         for end in touched.switch_ends:
             if (twin := self.switches.get(end.owner)) is not None:
-                twin.mirror.set_input(end.port_side, self._rays.at_switch(end))
+                twin.mirror.set_input(end.port_side, self._rays.at_switch(end), now_ns)
         ids = [id for id in touched.receivers if id in self.nics]
         self._apply(now_ns, ids)
         lost: list[NicPortId] = []

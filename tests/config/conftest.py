@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from hwd.config.equipment import DriverSpecLike
 from hwd.config.testbed import Loaded, load_testbed
@@ -22,10 +23,19 @@ class CrossbarOptions(BaseModel):
     tid: str = ""
 
 
+class CrossbarTwinOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    in_use: Literal["move", "deny"] = "move"
+    user: str | None = None
+    password: str | None = None
+
+
 @dataclass(frozen=True)
 class Spec:
     name: str
     options: type[BaseModel]
+    twin_options: type[BaseModel]
     models: Mapping[str, Callable[[str | None], Capabilities]]
     default_port: int
 
@@ -71,8 +81,8 @@ def one_by(size: str | None) -> Capabilities:
 @pytest.fixture
 def specs() -> dict[str, DriverSpecLike]:
     return {
-        "polatis-tl1": Spec("polatis-tl1", CrossbarOptions, {"polatis-6000": crossbar}, 3082),
-        "osw": Spec("osw", CrossbarOptions, {"1x4": one_by}, 0),
+        "polatis-tl1": Spec("polatis-tl1", CrossbarOptions, CrossbarTwinOptions, {"polatis-6000": crossbar}, 3082),
+        "osw": Spec("osw", CrossbarOptions, CrossbarOptions, {"1x4": one_by}, 0),
     }
 
 

@@ -174,6 +174,9 @@ def test_problem_is_told_with_its_place(load: Load, added: str, problem: str) ->
         ("driver: polatis-tl1, model: polatis-6000, address: a, owner: h7", ".owner: h7 is no host; known: h0, h1"),
         ("driver: polatis-tl1, model: polatis-6000", ": a switch needs exactly one of address and twin"),
         ("driver: polatis-tl1, model: polatis-6000, twin: {timing: polatis-opsu}", ".twin.timing: timing 'polatis-opsu' is not known; did you mean polatis-opus?"),
+        ("driver: polatis-tl1, model: polatis-6000, twin: {options: {in_sue: deny}}", ".twin.options.in_sue: unknown key; did you mean in_use?"),
+        ("driver: polatis-tl1, model: polatis-6000, twin: {options: {in_use: drop}}", ".twin.options.in_use: must be 'move' or 'deny', not 'drop'"),
+        ("driver: osw, model: 1x4, twin: {options: {pol_s: 1}}", ".twin.options.pol_s: a twin of driver osw has no such option; did you mean poll_s?"),
         ("driver: polatis-tl1, model: polatis-6000, address: a, login: {user: u, password: {env: A, file: b}}", ".login.password: name one place of the secret: {env: NAME} or {file: PATH}"),
         ("driver: polatis-tl1, model: polatis-6000, adress: a", ".adress: unknown key; did you mean address?"),
     ],
@@ -347,3 +350,13 @@ def test_host_actions_are_allowed_once_each_and_none_by_default(load: Load) -> N
     assert load(SOUND).require().host_actions == ()
     allowed = load(SOUND + "host_actions: [mtu, autoneg, mtu]\n").require().host_actions
     assert allowed == (Setting.MTU, Setting.AUTONEG)
+
+
+def test_twin_is_told_what_its_driver_lets_it_be_told(load: Load) -> None:
+    told = "timing: polatis-opus, options: {in_use: deny, user: admin, password: root}"
+    testbed = load(
+        SOUND.replace(SWITCH, f"switches: {{ocs1: {{driver: polatis-tl1, model: polatis-6000, twin: {{{told}}}}}}}")
+    ).require()
+    twin = testbed.switches["ocs1"].twin
+    assert twin is not None
+    assert twin.options == {"in_use": "deny", "user": "admin", "password": "root"}, "a twin's password is no secret"

@@ -21,6 +21,7 @@ class Spec:
     name: str
     models: Mapping[str, Callable[[str | None], Capabilities]]
     options: type[BaseModel] = NoOptions
+    twin_options: type[BaseModel] = NoOptions
     default_port: int = 3082
 
 
