@@ -15,6 +15,7 @@ MODULES = {
     "leasing": ("lease",),
     "overriding": ("block", "unblock"),
     "faults": ("fault",),
+    "drivers": ("driver",),
 }
 """To import all of them takes longer than most commands do."""
 

@@ -32,7 +32,7 @@ def _testbed(path: str | Path) -> Testbed | None:
 
 def _known() -> dict[str, Any]:
     return {
-        "specs": {name: registry.find(name) for name in registry.names()},
+        "specs": registry.loadable(),
         "switch_timings": tuple(SWITCH_TIMINGS),
         "host_timings": tuple(NIC_TIMINGS),
     }

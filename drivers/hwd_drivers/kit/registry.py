@@ -1,6 +1,7 @@
 """Registry: drivers by the names of their entry points. A package makes a driver known by one line under `hwd.drivers`."""
 
 import difflib
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,6 +20,8 @@ from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.mirror import Mirror
 from hwd_drivers.kit.timing import SwitchTiming
 from hwd_drivers.kit.values import Capabilities
+
+log = logging.getLogger(__name__)
 
 GROUP: Final = "hwd.drivers"
 USUAL_DENIAL: Final = Denial(code="SROF", text="told to say no")
@@ -131,16 +134,41 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> DriverSpec:
-    """Raises ConfigError for a name that no installed package declares, with the nearest that one does."""
+    """Raises ConfigError for a name that no installed package declares, with the nearest that one does, and for a package that cannot be imported."""
     known = _entry_points()
     if name not in known:
         raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
-    spec = known[name].load()
+    try:
+        spec = known[name].load()
+    except (ImportError, AttributeError) as error:
+        package = distribution_of(name) or "its package"
+        text = f"driver {name!r}: cannot be loaded: {error}. Install {package} whole, with the extras that it needs, or remove it"
+        raise ConfigError(text) from error
     if not isinstance(spec, DriverSpec):
         raise BugError(
             f"driver {name!r}: entry point {known[name].value} is not a DriverSpec but {type(spec).__name__}"
         )
     return spec
+
+
+def loadable() -> dict[str, DriverSpec]:
+    """All drivers that can be loaded, by name; the others are logged with their reason, since nobody may need them here."""
+    specs = {}
+    for name in names():
+        try:
+            specs[name] = find(name)
+        except ConfigError as error:
+            log.warning("%s", error)
+    return specs
+
+
+def distribution_of(name: str) -> str:
+    """The package that brings this driver, such as `hwd-drivers`. Raises ConfigError for a name that none does."""
+    known = _entry_points()
+    if name not in known:
+        raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
+    dist = known[name].dist
+    return "" if dist is None else dist.name
 
 
 def _entry_points() -> dict[str, EntryPoint]:

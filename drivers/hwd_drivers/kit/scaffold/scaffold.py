@@ -41,13 +41,5 @@ def scaffold(name: str, into: Path) -> tuple[Path, ...]:
 
 
 def _renamed(text: str, name: str, package: str) -> str:
-    text = (
-        text.replace("hwd_lumen", package)
-        .replace("from .", f"from {package}.")
-        .replace(f"from {package}. ", f"from {package} ")
-    )
     camel = "".join(word.capitalize() for word in name.split("-"))
-    for word, replacement in (("class Lumen", f"class {camel}"), ("lumen", name)):
-        text = text.replace(word, replacement)
-    text = re.sub(r"\bLumen(?=[A-Z])", camel, text)
-    return text.replace("Lumen", camel)
+    return text.replace("hwd_lumen", package).replace("lumen", name).replace("Lumen", camel)

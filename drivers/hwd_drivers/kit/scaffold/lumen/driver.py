@@ -17,7 +17,7 @@ AnswerT = TypeVar("AnswerT", protocol.Told, protocol.Size, protocol.Map, protoco
 
 
 class LumenOptions(BaseModel):
-    """What a testbed may say of a Lumen switch."""
+    """What a testbed may say of such a switch."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

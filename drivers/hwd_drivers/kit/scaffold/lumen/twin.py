@@ -1,10 +1,10 @@
-"""A Lumen switch that is not there: the same lines on the shared mirror model."""
+"""A switch that is not there: the same lines on the shared mirror model."""
 
 import logging
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import override
 
 from hwd_drivers.kit.clock import Clock
@@ -50,7 +50,10 @@ class LumenTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = TwinOptions.model_validate(dict(options))
+        try:
+            self.options = TwinOptions.model_validate(dict(options))
+        except ValidationError as error:
+            raise ConfigError(f"twin {name}: {error}") from error
         self.name = name
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
         self.outputs = sum(end.side is Side.B for end in capabilities.ends)

@@ -1,0 +1,94 @@
+"""The conformance suite on glass: the real switches of a testbed, at ports that it calls spare."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hwd.cli.output import Output
+from hwd.config.places import daemon_of
+from hwd.daemon.installed import load
+from hwd.daemon.opening import opener
+from hwd.model.testbed import PortState, Switch, Testbed
+from hwd_drivers.kit.arrangements import Arrangements
+from hwd_drivers.kit.bench import REAL_GRACE_S, Bench
+from hwd_drivers.kit.beside import GlassRun, record_glass
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.conformance import CHECKS
+from hwd_drivers.kit.conformance.session import found, soon, texts
+from hwd_drivers.kit.dial import TcpDialer
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.kit.examine import examine_on
+from hwd_drivers.kit.quality import Outcome, Result
+from hwd_drivers.kit.registry import DriverSpec
+
+
+def check_on_glass(spec: DriverSpec, rack: Path, output: Output, *, write: bool) -> Iterator[Result]:
+    """Every check on every real switch of this driver, as they end; with `write` each switch's run is kept beside the driver.
+
+    Raises ConfigError where the testbed has none, or too few spare ports; RefusedError where a daemon drives it, or a spare port carries something.
+    """
+    testbed = load(rack).require()
+    switches = [one for one in testbed.switches.values() if one.driver == spec.name and one.address is not None]
+    if not switches:
+        raise ConfigError(f"{rack}: no switch with driver {spec.name} and an address. Twins are checked without --rack")
+    if daemon_of(testbed.name, os.environ) is not None:
+        raise RefusedError(f"testbed {testbed.name}: its daemon is up and drives the switches. Stop it first")
+    for switch in switches:
+        bench = _bench(spec, testbed, switch)
+        output.note(f"{switch.name} at {switch.address}: ends {', '.join(sorted(map(str, bench.arrangements.ends)))}")
+        with asyncio.Runner() as runner:
+            unit = runner.run(_identified(bench, switch))
+            results = []
+            for check in CHECKS:
+                results.append(runner.run(examine_on(bench, spec.name, switch.model, check)))
+                yield results[-1]
+        if write and not any(result.outcome is Outcome.FAILED for result in results):
+            passed = sum(result.outcome is Outcome.PASSED for result in results)
+            on = datetime.fromtimestamp(SystemClock().wall_ns() / 1e9, UTC).date().isoformat()
+            run = GlassRun(driver=spec.name, model=switch.model, on=on, unit=unit, passed=passed)
+            output.note(f"{switch.name}: written into {record_glass(spec, run)}")
+
+
+def _bench(spec: DriverSpec, testbed: Testbed, switch: Switch) -> Bench:
+    clock = SystemClock()
+    open_switch = opener(dialer=TcpDialer(), clock=clock, twin_address=lambda _: None, environment=dict(os.environ))
+    spare = [
+        end
+        for end in switch.capabilities.ends
+        if any(
+            note.switch == switch.name and note.state is PortState.SPARE and note.port in (end.port, str(end))
+            for note in testbed.port_notes
+        )
+    ]
+    try:
+        arrangements = Arrangements.of(switch.capabilities, spare)
+    except ConfigError as error:
+        text = f"{switch.name}: spare {error}. Name more as `ports: {{{switch.name}.31: {{state: spare}}}}` in the testbed file"
+        raise ConfigError(text) from error
+    return Bench(
+        open=lambda: open_switch(switch, _no_documents),
+        capabilities=switch.capabilities,
+        arrangements=arrangements,
+        clock=clock,
+        blind=spec.blind,
+        grace_s=REAL_GRACE_S,
+    )
+
+
+async def _identified(bench: Bench, switch: Switch) -> str:
+    """What the unit says it is, when nobody uses the ends that the checks are going to move."""
+    device = await bench.open()
+    try:
+        carried = await found(device, bench)
+        if carried and not bench.capabilities.elements:
+            raise RefusedError(f"{switch.name}: spare ports carry {texts(carried)}. Disconnect them first")
+        return str(await device.identify(deadline_s=soon()))
+    finally:
+        await device.close()
+
+
+def _no_documents(document: Document) -> None:
+    """The suite looks at the device itself."""
