@@ -1,0 +1,139 @@
+"""The driver of Thorlabs OSW12 and OSW22 switches, on a serial port or behind a TCP serial server."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
+
+from hwd_drivers.kit.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.kit.errors import BugError
+from hwd_drivers.kit.ordered import OrderedConnection, Request
+from hwd_drivers.kit.registry import OpenContext
+from hwd_drivers.kit.values import Exchange, Identity
+from hwd_drivers.thorlabs import protocol
+from hwd_drivers.thorlabs.protocol import Answer, Failure, Line, Move, Query
+
+
+class ThorlabsOptions(BaseModel):
+    """What a testbed may say of an OSW12 or OSW22."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    open_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and the first answer")
+    reread_after_s: float = Field(
+        default=0.1,
+        gt=0,
+        description="time between readings after a change; the first may tell where it was before, and 0.1 to 0.3 s are known to do",
+    )
+
+
+class ThorlabsSwitch(ElementSwitch[Answer]):
+    """One session with one switch; open it with `ThorlabsSwitch.open`."""
+
+    def __init__(self, context: OpenContext, options: ThorlabsOptions, connection: OrderedConnection[Answer]) -> None:
+        super().__init__(context, connection)
+        self._options = options
+
+    @classmethod
+    async def open(cls, context: OpenContext) -> "ThorlabsSwitch":
+        """Connect and see that something that is no bare digit answers `I?`: what a session before left on the line would show."""
+        options = context.options
+        if not isinstance(options, ThorlabsOptions):
+            raise BugError(f"{context.name}: options are {type(options).__name__}, not ThorlabsOptions")
+        deadline_s = asyncio.get_running_loop().time() + options.open_within_s
+        connection: OrderedConnection[Answer] = await OrderedConnection.open(
+            context.dialer,
+            context.address,
+            name=context.name,
+            decode=protocol.AnswerDecoder().feed,
+            clock=context.clock,
+            deadline_s=deadline_s,
+            serial=protocol.LINE,
+            refuses=lambda answer: isinstance(answer, Failure),
+        )
+        try:
+            switch = cls(context, options, connection)
+            await switch.identify(deadline_s=deadline_s)
+        except BaseException:
+            await connection.close()
+            raise
+        return switch
+
+    async def identify(self, *, deadline_s: float) -> Identity:
+        """The switch tells no serial number, and its firmware with the name of its board."""
+        requests = [_query(Query.BOARD), _query(Query.TYPE)]
+        board, kind = (await self._connection.request(*requests, deadline_s=deadline_s)).messages
+        return Identity(
+            vendor="Thorlabs",
+            model=self._line(Query.TYPE, kind),
+            serial=NOT_TOLD,
+            firmware=self._line(Query.BOARD, board),
+        )
+
+    @override
+    async def _read_states(self, deadline_s: float) -> Sequence[int]:
+        position, _ = await self._ask_position(deadline_s)
+        return (position - 1,)
+
+    @override
+    async def _move(
+        self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
+    ) -> Exchange:
+        """A set is not answered: asked at once, so that a no is heard, and again until the switch says that it is there."""
+        wanted = targets[0] + 1
+        move: Request[Answer] = Request(
+            data=protocol.encode_command(Move(position=wanted)), what=f"S {wanted}", answers=0
+        )
+        answered = await self._connection.request(
+            move, _query(Query.POSITION), deadline_s=deadline_s, on_sent=on_commanded
+        )
+        for message in answered.messages:
+            if isinstance(message, Failure):
+                raise self._no(f"S {wanted}", message.code, message.text)
+        first = answered.messages[-1]
+        there_ns = answered.received_ns if isinstance(first, Line) and first.position == wanted else None
+
+        async def there() -> int | None:
+            position, at_ns = await self._ask_position(deadline_s)
+            return at_ns if position == wanted else None
+
+        if there_ns is None:
+            await asyncio.sleep(self._options.reread_after_s)
+            there_ns = await self._until(
+                f"S {wanted}", there, every_s=self._options.reread_after_s, deadline_s=deadline_s
+            )
+        return Exchange(commanded_ns=answered.sent_ns, acknowledged_ns=there_ns, commands=1)
+
+    async def _ask_position(self, deadline_s: float) -> tuple[int, int]:
+        """The position, and when it was told."""
+        answered = await self._connection.request(_query(Query.POSITION), deadline_s=deadline_s)
+        message = answered.messages[0]
+        if isinstance(message, Failure):
+            raise self._no(Query.POSITION, message.code, message.text)
+        assert message.position is not None  # `fits` of the request
+        return message.position, answered.received_ns
+
+    def _line(self, query: Query, answer: Answer) -> str:
+        if isinstance(answer, Failure):
+            raise self._no(query, answer.code, answer.text)
+        return answer.text
+
+
+def _query(query: Query) -> Request[Answer]:
+    return Request(data=protocol.encode_command(query), what=query, fits=_FITS[query])
+
+
+def _is_position(answer: Answer) -> bool:
+    return isinstance(answer, Line) and answer.position is not None
+
+
+def _is_name(answer: Answer) -> bool:
+    return isinstance(answer, Line) and answer.position is None
+
+
+_FITS: Mapping[Query, Callable[[Answer], bool] | None] = {
+    Query.POSITION: _is_position,
+    Query.TYPE: None,  # a code that may be a digit, for all that is known
+    Query.BOARD: _is_name,
+}
