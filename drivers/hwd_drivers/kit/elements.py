@@ -4,10 +4,30 @@ A single selector has the ports `in`, `1` to `N`. Selector e of many has `eA` an
 `(2e-1)A`, `(2e)A`, `(2e-1)B`, `(2e)B`; bar joins like numbers, cross the others.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.kit.errors import ConfigError, RefusedError
 from hwd_drivers.kit.values import Capabilities, Crossconnect, CrossconnectReading, Element, PortSide, Side
+
+_SIZE: Final = re.compile(r"([1-9][0-9]{0,3})x([1-9][0-9]{0,3})")
+
+
+def selector_size(model: str, size: str | None, *, count_most: int = 1, channels_most: int) -> tuple[int, int]:
+    """How many selectors of how many channels each: `1x8`, or `2x6` for two 1x6. Raises ConfigError."""
+    if size is None:
+        raise ConfigError(f"size: {model} comes in many. Give it, such as 1x8")
+    match = _SIZE.fullmatch(size)
+    if match is None:
+        raise ConfigError(f"size {size!r}: not a size. Write it as 1x8")
+    count, channels = int(match[1]), int(match[2])
+    if count > count_most or not 2 <= channels <= channels_most:
+        counts = "1" if count_most == 1 else f"1 to {count_most}"
+        raise ConfigError(
+            f"size {size}: {model} has {counts} selectors of 2 to {channels_most} channels. Write such as 1x8"
+        )
+    return count, channels
 
 
 def selector(channels: int, *, dark: bool = False) -> tuple[tuple[PortSide, ...], Element]:

@@ -1,0 +1,130 @@
+"""The driver of `<OSW_OUT_..>` controllers: one command for all selectors behind one."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
+
+from hwd_drivers.kit.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.kit.elements import changed
+from hwd_drivers.kit.errors import BugError, ConfigError
+from hwd_drivers.kit.ordered import Answered, OrderedConnection, Request
+from hwd_drivers.kit.registry import OpenContext
+from hwd_drivers.kit.values import Capabilities, Exchange, Identity
+from hwd_drivers.osw import protocol
+from hwd_drivers.osw.protocol import Answer, Positions, Query, Word
+
+
+class OswOptions(BaseModel):
+    """What a testbed may say of a controller."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    open_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and the first answer")
+
+
+class OswController(ElementSwitch[Answer]):
+    """One session with one controller; open it with `OswController.open`."""
+
+    def __init__(self, context: OpenContext, connection: OrderedConnection[Answer]) -> None:
+        super().__init__(context, connection)
+        self._channels = len(context.capabilities.elements[0].states) - 1
+        self._query: Request[Answer] = Request(
+            data=protocol.encode(Query()), what="<OSW_OUT_?>", fits=lambda answer: isinstance(answer, Positions)
+        )
+
+    @classmethod
+    async def open(cls, context: OpenContext) -> "OswController":
+        """Connect and read where the selectors are."""
+        options = context.options
+        if not isinstance(options, OswOptions):
+            raise BugError(f"{context.name}: options are {type(options).__name__}, not OswOptions")
+        deadline_s = asyncio.get_running_loop().time() + options.open_within_s
+        connection: OrderedConnection[Answer] = await OrderedConnection.open(
+            context.dialer,
+            context.address,
+            name=context.name,
+            decode=protocol.AnswerDecoder().feed,
+            clock=context.clock,
+            deadline_s=deadline_s,
+            serial=protocol.LINE,
+            refuses=lambda answer: isinstance(answer, Word) and answer.refuses,
+        )
+        try:
+            controller = cls(context, connection)
+            await controller._ask(deadline_s=deadline_s)
+        except BaseException:
+            await connection.close()
+            raise
+        return controller
+
+    async def identify(self, *, deadline_s: float) -> Identity:
+        """The protocol has no word for it: a controller is what answers with as many channels as are stated."""
+        await self._ask(deadline_s=deadline_s)
+        return Identity(
+            vendor="OSW", model=f"{self._elements.count}x{self._channels}", serial=NOT_TOLD, firmware=NOT_TOLD
+        )
+
+    @override
+    async def capabilities(self, *, deadline_s: float) -> Capabilities:
+        """Those of the stated size. Raises ConfigError where the controller has another number of selectors."""
+        answered = await self._ask(deadline_s=deadline_s)
+        found = len(self._positions(answered.messages[0]))
+        if found != self._elements.count:
+            raise ConfigError(
+                f"{self.name}: the controller has {found} selectors, the testbed says {self._elements.count}. "
+                "Correct its size in the testbed file"
+            )
+        return self._context.capabilities
+
+    @override
+    async def _read_states(self, deadline_s: float) -> Sequence[int]:
+        return self._states((await self._ask(deadline_s=deadline_s)).messages[0])
+
+    @override
+    async def _move(
+        self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
+    ) -> Exchange:
+        """A set names all selectors: what the others are in is asked first. It is asked again in the write of the set, which tells what another client did meanwhile."""
+        states: Sequence[int] = [0] * self._elements.count
+        if len(targets) < self._elements.count:
+            states = await self._read_states(deadline_s)
+        channels = tuple(self._channel(state) for state in changed(states, targets))
+        data = protocol.encode(Positions(channels=channels))
+        what = data.decode()
+        request: Request[Answer] = Request(data=data, what=what, fits=lambda answer: isinstance(answer, Word))
+        answered = await self._ask(request, deadline_s=deadline_s, on_sent=on_commanded)
+        before, done = answered.messages
+        if not isinstance(done, Word) or done.refuses:
+            raise self._no(what, done.text if isinstance(done, Word) else str(done), "")
+        return Exchange(
+            commanded_ns=answered.sent_ns,
+            acknowledged_ns=answered.received_ns,
+            commands=1,
+            before=self._elements.crossconnects(self._states(before)),
+        )
+
+    async def _ask(
+        self, *then: Request[Answer], deadline_s: float, on_sent: Callable[[int], None] | None = None
+    ) -> Answered[Answer]:
+        """Positions, and what comes then in the same write."""
+        return await self._connection.request(self._query, *then, deadline_s=deadline_s, on_sent=on_sent)
+
+    def _positions(self, answer: Answer) -> tuple[int, ...]:
+        if isinstance(answer, Word):
+            raise self._no("<OSW_OUT_?>", answer.text, "")
+        return answer.channels
+
+    def _states(self, answer: Answer) -> list[int]:
+        channels = self._positions(answer)
+        if len(channels) != self._elements.count or max(channels) > self._channels:
+            raise ConfigError(
+                f"{self.name}: the controller is at {channels}, the testbed says {self._elements.count} selectors "
+                f"of {self._channels} channels. Correct its size in the testbed file"
+            )
+        return [channel - 1 if channel else self._channels for channel in channels]
+
+    def _channel(self, state: int) -> int:
+        """The dark state is the last one, and channel 0."""
+        return (state + 1) % (self._channels + 1)

@@ -1,0 +1,120 @@
+"""Bytes of `<OSW_OUT_..>` controllers: messages in angle brackets, two digits for the channel of each selector.
+
+Facts as two published programs use them: `<OSW_OUT_01_02>` sets both selectors and is answered `<OSW_OUT_OK>`; `<OSW_OUT_?>` is answered in the form of the set,
+`<OSW_OUT_03>` on one selector; channel 00 is none. What a refusal looks like nobody says: any other word is taken for one.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.kit.serial_line import SerialLine
+
+LINE: Final = SerialLine(baud=9600)
+COUNT_MOST: Final = 64
+"""Selectors of one controller."""
+CHANNELS_MOST: Final = 99
+"""What two digits can name."""
+LIMIT_BYTES: Final = 256
+"""Longest message: 64 selectors take 202 bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Where are they?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Positions:
+    """The channel of each selector: a set from the host, an answer from the controller."""
+
+    channels: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """Another answer: `OK`, or a refusal."""
+
+    text: str
+
+    @property
+    def refuses(self) -> bool:
+        return self.text != "OK"
+
+
+Command = Query | Positions | Word
+Answer = Positions | Word
+
+_POSITIONS = re.compile(r"[0-9]{2}(_[0-9]{2})*")
+_HEAD = "OSW_OUT_"
+
+
+def encode(message: Query | Positions | Word) -> bytes:
+    return f"<{_HEAD}{_body(message)}>".encode()
+
+
+def parse(text: str) -> Command:
+    """What stands between the brackets. Raises ProtocolError for what is no message of these controllers."""
+    if not text.startswith(_HEAD):
+        raise ProtocolError(f"<{text}>: no message of an OSW controller, they begin with <{_HEAD}")
+    body = text.removeprefix(_HEAD)
+    if body == "?":
+        return Query()
+    if _POSITIONS.fullmatch(body):
+        return Positions(channels=tuple(map(int, body.split("_"))))
+    if body.isalnum():
+        return Word(text=body)
+    raise ProtocolError(f"<{text}>: neither channels nor a word")
+
+
+class Decoder:
+    """Bytes to messages; space between them is dropped. Both sides use it."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+
+    def feed(self, data: bytes) -> Sequence[Command]:
+        """Raises ProtocolError for bytes that are no message, and over `LIMIT_BYTES` without an end."""
+        *ended, rest = (self._begun + data).split(b">")
+        messages = [parse(_inside(part)) for part in ended]
+        self._begun = rest.lstrip()
+        if self._begun:
+            _inside(self._begun)
+        return messages
+
+
+class AnswerDecoder:
+    """Bytes from a controller to answers; a question from there is none."""
+
+    def __init__(self) -> None:
+        self._decoder = Decoder()
+
+    def feed(self, data: bytes) -> Sequence[Answer]:
+        answers: list[Answer] = []
+        for message in self._decoder.feed(data):
+            if isinstance(message, Query):
+                raise ProtocolError("the controller asks for positions: does it echo?")
+            answers.append(message)
+        return answers
+
+
+def _body(message: Command) -> str:
+    match message:
+        case Query():
+            return "?"
+        case Positions(channels=channels):
+            return "_".join(f"{channel:02d}" for channel in channels)
+        case Word(text=text):
+            return text
+
+
+def _inside(message: bytes) -> str:
+    """What stands after the bracket of a message, begun or whole."""
+    text = message.lstrip()
+    if text[:1] != b"<" or not text.isascii():
+        raise ProtocolError(f"{message[:16]!r}: no message, they are <{_HEAD}..>")
+    if len(text) > LIMIT_BYTES:
+        raise ProtocolError(f"{len(text)} bytes without >, limit {LIMIT_BYTES} bytes")
+    return text[1:].decode()

@@ -1,0 +1,59 @@
+"""A `<OSW_OUT_..>` controller that is not there: the bytes of its serial line over TCP."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
+
+from hwd_drivers.kit.sequential import SequentialTwin
+from hwd_drivers.osw import protocol
+from hwd_drivers.osw.protocol import Command, Positions, Query, Word
+
+
+class TwinOptions(BaseModel):
+    """How this unit behaves where no source tells how real ones do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    answer: Literal["timing", "at-once"] = Field(
+        default="timing", description="<OSW_OUT_OK> comes when the selectors have moved, or at once"
+    )
+    refusal: str = Field(default="ERR", pattern=r"[A-Za-z][A-Za-z0-9]*", description="word for a set that it cannot do")
+    end: str = Field(default="", pattern=r"[\r\n]*", description="what follows an answer: nothing, or an end of line")
+
+
+class OswTwin(SequentialTwin[Command, TwinOptions]):
+    """A twin of one controller; `mirror` is its optics, `faults` what goes wrong with it."""
+
+    protocol = "serial"
+    options_type = TwinOptions
+
+    @override
+    def decoder(self) -> Callable[[bytes], Sequence[Command]]:
+        return protocol.Decoder().feed
+
+    @override
+    def answer(self, command: Command) -> tuple[bytes, float]:
+        message, delay_s = self._do(command)
+        return protocol.encode(message) + self.options.end.encode(), delay_s
+
+    @override
+    def another(self, command: Command) -> Command:
+        return Positions(channels=()) if isinstance(command, Query) else Query()
+
+    def _do(self, command: Command) -> tuple[Positions | Word, float]:
+        refusal = Word(text=self.options.refusal)
+        dark = len(self.capabilities.elements[0].states) - 1
+        match command:
+            case Query():
+                return Positions(channels=tuple((state + 1) % (dark + 1) for state in self.states)), 0.0
+            case Positions(channels=channels) if len(channels) == len(self.states) and max(channels) <= dark:
+                wanted = [channel - 1 if channel else dark for channel in channels]
+                moving = {place: state for place, state in enumerate(wanted) if state != self.states[place]}
+                settling, denial = self.move(moving)
+                if denial is not None:
+                    return Word(text=denial.code if denial.code.isalnum() else refusal.text), 0.0
+                return Word(text="OK"), settling.answer_s if self.options.answer == "timing" else 0.0
+            case _:
+                return refusal, 0.0
