@@ -4,6 +4,7 @@
 |---|---|
 | `h0.eth0`, `ocs1.1`, `sn3700.1` | both fibres of a duplex port: what it sends and what it receives. On a two-sided switch light goes into A and comes out of B |
 | `h0.eth1/2` | both fibres of one lane of a parallel module |
+| `sel.1`, `sel.1A` | the same of a composite: the fibre ends at the element's end that this is |
 | `h0.eth0.tx`, `h0.eth1/2.rx`, `ocs1.3A`, `sel0.in`, `sn3700.1.rx` | one fibre end |
 | `pp1.17` (in `via`), `pp1.17A`, `pp1.17B` | a panel port; its front and back |
 | `sp.in`, `sp.out3`; `tap.in`, `tap.out`; `att.in`, `att.out`; `c.1`, `c.2`, `c.3` | splitter, tap, attenuator, circulator |
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hwd.config.problem import nearest
-from hwd.model.testbed import Module, PacketSwitch, Passive, PassiveKind, Strand, Switch
+from hwd.model.testbed import Composite, Module, PacketSwitch, Passive, PassiveKind, Strand, Switch
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import FibreEnd, PortSide, Side
 
@@ -60,6 +61,7 @@ class Sockets:
     passives: Mapping[str, Passive]
     packet_switches: Mapping[str, PacketSwitch]
     unsure: frozenset[str]
+    composites: Mapping[str, Composite] = field(default_factory=dict)
     _ends: dict[str, frozenset[PortSide]] = field(default_factory=dict)
 
     def owners(self) -> list[str]:
@@ -68,6 +70,7 @@ class Sockets:
             *self.modules,
             *self.passives,
             *self.packet_switches,
+            *self.composites,
             *(name for name in self.unsure if "." not in name),
         ]
 
@@ -84,7 +87,7 @@ class Sockets:
         if owner in self.packet_switches:
             return self._packet(text, self.packet_switches[owner], port, lane, side)
         if lane or side:
-            known = owner in self.switches or owner in self.passives
+            known = owner in self.switches or owner in self.passives or owner in self.composites
             what = (
                 "only NIC and packet switch ports have lanes, tx and rx"
                 if known
@@ -93,6 +96,8 @@ class Sockets:
             raise ConfigError(f"{text}: {what}")
         if owner in self.switches:
             return self._switch(text, self.switches[owner], port)
+        if owner in self.composites:
+            return _composite(text, self.composites[owner], port)
         if owner in self.passives:
             return self._passive(text, self.passives[owner], port)
         raise ConfigError(f"{text}: nothing is named {owner}; {nearest(owner, self.owners())}")
@@ -169,6 +174,20 @@ class Sockets:
                 f"{text}: a fibre ends on the front or the back of a panel port: write {text}A or {text}B, or name it under via"
             )
         raise ConfigError(f"{text}: {passive.kind} {passive.name} has no end {port}; {nearest(port, known)}")
+
+
+def _composite(text: str, composite: Composite, port: str) -> Plug:
+    side = PortSide.parse(port)
+    if (end := composite.ports.get(side)) is not None:
+        return Plug(text=text, single=end)
+    into, out = (composite.ports.get(PortSide(port=port, side=part)) for part in (Side.A, Side.B))
+    if into is not None and out is not None:
+        return Plug(text=text, sends=(out,), receives=(into,))
+    if one := into or out:
+        raise ConfigError(f"{text}: port {port} has one side only; write {text}{'A' if one is into else 'B'}")
+    raise ConfigError(
+        f"{text}: composite {composite.name} has no end {port}; {nearest(port, map(str, composite.ports))}"
+    )
 
 
 def owner_port(owner: str, side: PortSide) -> str:

@@ -13,6 +13,7 @@ from hwd.config.playbook_schema import Plain, PlaybookFile, StepItem
 from hwd.config.schema import (
     NAME,
     PORT_NAME,
+    CompositeEntry,
     FibreEntry,
     HostEntry,
     NicEntry,
@@ -41,6 +42,7 @@ class _WholeTestbed(TestbedFile):
     switches: dict[_Name, SwitchEntry] = Field(default_factory=dict)
     packet_switches: dict[_Name, PacketSwitchEntry] = Field(default_factory=dict)
     passives: dict[_Name, PassiveEntry] = Field(default_factory=dict)
+    composites: dict[_Name, CompositeEntry] = Field(default_factory=dict)
     hosts: dict[_Name, _WholeHost] = Field(default_factory=dict)
     fibres: list[str | FibreEntry] = Field(default_factory=list)
     ports: dict[str, PortNoteEntry] = Field(default_factory=dict)

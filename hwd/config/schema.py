@@ -137,6 +137,12 @@ class PacketSwitchEntry(Entry):
     ports: Count
 
 
+class CompositeEntry(Entry):
+    """`ports`: names of its ends, and the ends of elements that they are."""
+
+    ports: Annotated[dict[str, Text], Field(min_length=1)]
+
+
 class PassiveEntry(Entry):
     kind: PassiveKind
     ports: Count | None = None
@@ -171,6 +177,7 @@ class TestbedFile(Entry):
     switches: dict[str, Any] = {}
     packet_switches: dict[str, Any] = {}
     passives: dict[str, Any] = {}
+    composites: dict[str, Any] = {}
     hosts: dict[str, Any] = {}
     fibres: list[Any] = []
     ports: dict[str, Any] = {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from hwd.config.composites import CompositesReader, check_insides
 from hwd.config.equipment import DriverSpecLike, SwitchesReader, read_packet_switches, read_passives
 from hwd.config.fibres import Sockets
 from hwd.config.hosts import HostsReader
@@ -20,7 +21,7 @@ from hwd.config.sections import Sections
 from hwd.config.tree import Node, Reading, read_tree
 from hwd.config.validate import is_secret, validate
 from hwd.fabric.budget import over_budget
-from hwd.model.testbed import PortNote, Switch, Testbed
+from hwd.model.testbed import Composite, PortNote, Switch, Testbed
 
 
 class Loaded(NamedTuple):
@@ -67,6 +68,7 @@ class _Loader:
         sections = Sections(self.reading, self.root)
         hosts = HostsReader(sections, self.host_timings).read()
         switches = SwitchesReader(sections, self.specs, self.switch_timings).read(hosts)
+        composites = CompositesReader(sections, switches).read()
         packet_switches = read_packet_switches(sections)
         passives = read_passives(sections)
         sockets = Sockets(
@@ -75,23 +77,27 @@ class _Loader:
             passives=passives,
             packet_switches=packet_switches,
             unsure=frozenset(sections.unsure),
+            composites=composites,
         )
         strands, all_known = FibresReader(sections, sockets).read()
         if all_known:
             find_open_lanes(sections, hosts, strands)
-        notes = self._port_notes(switches, sections.unsure)
-        if top is None or not self.reading.sound:
-            return None
+        notes = self._port_notes(switches, composites, sections.unsure)
         testbed = Testbed(
-            name=top.testbed,
+            name=top.testbed if top else "",
             switches=switches,
             hosts=hosts,
             strands=strands,
             passives=passives,
             packet_switches=packet_switches,
             port_notes=notes,
-            host_actions=tuple(dict.fromkeys(top.host_actions)),
+            host_actions=tuple(dict.fromkeys(top.host_actions)) if top else (),
+            composites=composites,
         )
+        if all_known:
+            check_insides(self.reading, testbed)
+        if top is None or not self.reading.sound:
+            return None
         self._warn_of_budgets(testbed)
         return testbed
 
@@ -120,12 +126,12 @@ class _Loader:
             switch, _, port = text.partition(".")
             if switch in unsure:
                 continue
-            if switch not in switches:
-                self.reading.add(where, f"{switch} is no switch (write ocs1.31); {nearest(switch, switches)}")
-            elif port not in {end.port for end in switches[switch].capabilities.ends}:
+            if switch not in parts:
+                self.reading.add(where, f"{switch} is no switch (write ocs1.31); {nearest(switch, parts)}")
+            elif port not in {end.port for end in parts[switch][1]}:
                 self.reading.add(
                     where,
-                    f"switch {switch} ({switches[switch].model}) has no port {port!r}; name both sides at once, such as {switch}.31",
+                    f"{parts[switch][0]} has no port {port!r}; name both sides at once, such as {switch}.31",
                 )
             elif entry:
                 notes.append(PortNote(switch=switch, port=port, state=entry.state, why=entry.why, until=entry.until))

@@ -95,11 +95,11 @@ def _pairs_and_freed(text: str, testbed: Testbed) -> tuple[tuple[SwitchCrossconn
     for item in re.split(r"[,\s]+", text):
         named, colon, pair = item.rpartition(":")
         switch = named if colon else switch
-        if switch not in testbed.switches:
+        if switch not in testbed.askable:
             raise ConfigError(
-                f"{item}: {switch!r} is no switch of testbed {testbed.name}; {nearest(switch, testbed.switches)}"
+                f"{item}: {switch!r} is no switch of testbed {testbed.name}; {nearest(switch, testbed.askable)}"
             )
-        ends = testbed.switches[switch].capabilities.ends
+        ends = testbed.ends_of(switch)
         known = frozenset(ends)
         for crossconnect, theirs in _written_out(pair):
             words = f"{theirs[0]}-{NONE}" if crossconnect is None else str(crossconnect)
@@ -128,9 +128,9 @@ def _split_emptied(text: str, testbed: Testbed) -> tuple[str, tuple[str, ...]]:
         switch, _, what = item.partition(":")
         if what != NONE:
             pairs.append(item)
-        elif switch not in testbed.switches:
+        elif switch not in testbed.askable:
             raise ConfigError(
-                f"{item}: {switch!r} is no switch of testbed {testbed.name}; {nearest(switch, testbed.switches)}"
+                f"{item}: {switch!r} is no switch of testbed {testbed.name}; {nearest(switch, testbed.askable)}"
             )
         else:
             emptied.append(switch)

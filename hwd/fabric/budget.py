@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from hwd.fabric.graph import Graph, joinable
+from hwd.fabric.graph import Graph
 from hwd.model.testbed import Module, NicPort, NicPortId, Testbed
 from hwd_drivers.kit.values import FibreEnd, Side
 
@@ -76,12 +76,11 @@ def least_losses(graph: Graph, source: FibreEnd) -> Iterator[tuple[FibreEnd, flo
         if switch is None:
             yield end, loss
             continue
-        for out in graph.outs[switch.name]:
-            if joinable(switch, end.port_side, out.port_side):
-                for leg in graph.legs[out]:
-                    if leg.end not in seen:
-                        passed = loss + switch.capabilities.loss_db_max + leg.loss_db
-                        heapq.heappush(heap, (passed, next(serial), leg.end))
+        for out in graph.outs_of(end):
+            for leg in graph.legs[out]:
+                if leg.end not in seen:
+                    passed = loss + switch.capabilities.loss_db_max + leg.loss_db
+                    heapq.heappush(heap, (passed, next(serial), leg.end))
 
 
 def fits(one: Module, other: Module) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hwd.model.testbed import Passive, PassiveKind, Strand, Switch, Testbed
-from hwd_drivers.kit.values import FibreEnd, PortSide, Side
+from hwd_drivers.kit.values import Element, FibreEnd, PortSide, Side
 
 INPUT = "in"
 """A one-sided switch that has an end of this name is a 1xN: it joins that end with one other, never two others."""
@@ -52,6 +52,34 @@ class Graph:
             for name, outs in self.outs.items()
         }
         """Ends of each switch from which light goes on to a switch."""
+        self.elements: Mapping[str, Mapping[PortSide, Element]] = {
+            name: {end: element for element in switch.capabilities.elements for end in _ends(element)}
+            for name, switch in testbed.switches.items()
+            if switch.capabilities.elements
+        }
+        """The element that each end is of, for switches that have some."""
+
+    def outs_of(self, entry: FibreEnd) -> tuple[FibreEnd, ...]:
+        """Ends with a fibre that a crossconnect can bring light of `entry` to."""
+        switch = self.testbed.switches[entry.owner]
+        if switch.name not in self.elements:
+            return tuple(out for out in self.outs[switch.name] if joinable(switch, entry.port_side, out.port_side))
+        outs = (at_switch(switch.name, out) for out in self.partners(switch.name, entry.port_side))
+        return tuple(out for out in outs if out in self.legs and joinable(switch, entry.port_side, out.port_side))
+
+    def partners(self, switch: str, end: PortSide) -> tuple[PortSide, ...]:
+        """Ends that the element of this end can join with it."""
+        element = self.elements[switch].get(end)
+        if element is None:
+            return ()
+        joined = (one for state in element.states for one in state if end in one.ends)
+        return tuple(dict.fromkeys(one.b if one.a == end else one.a for one in joined))
+
+    def joinable(self, switch: str, entry: PortSide, out: PortSide) -> bool:
+        """Whether a crossconnect of this switch can bring light from `entry` to `out`."""
+        return joinable(self.testbed.switches[switch], entry, out) and (
+            switch not in self.elements or out in self.partners(switch, entry)
+        )
 
     def strand_at(self, end: FibreEnd) -> Strand | None:
         return self._strands.get(end)
@@ -101,13 +129,17 @@ def gives(switch: Switch, side: PortSide) -> bool:
     return switch.capabilities.reciprocal or not switch.capabilities.two_sided or side.side is Side.B
 
 
+def _ends(element: Element) -> frozenset[PortSide]:
+    return frozenset(end for one in element.crossconnects for end in one.ends)
+
+
 def joinable(switch: Switch, entry: PortSide, out: PortSide) -> bool:
-    """Whether a crossconnect of this switch can bring light from `entry` to `out`."""
+    """Whether a switch of this kind can bring light from `entry` to `out`, its elements left aside."""
     if entry == out or not (takes(switch, entry) and gives(switch, out)):
         return False
     if switch.capabilities.two_sided:
         return entry.side is not out.side
-    one_by_n = any(end.port == INPUT for end in switch.capabilities.ends)
+    one_by_n = not switch.capabilities.elements and any(end.port == INPUT for end in switch.capabilities.ends)
     return not one_by_n or INPUT in (entry.port, out.port)
 
 

@@ -53,7 +53,9 @@ class _Passage:
 
     def _through(self, switch: Switch, at: PortSide, *, onward: bool) -> list[FibreEnd]:
         """Ends that light may go on by, or may have come in by."""
-        others: Iterable[PortSide] = switch.capabilities.ends
+        others: Iterable[PortSide] = (
+            self._graph.partners(switch.name, at) if switch.name in self._graph.elements else switch.capabilities.ends
+        )
         if switch.name in self._state:
             joined = self._joined_in(switch.name)
             others = (joined[at],) if at in joined else ()

@@ -7,7 +7,7 @@ from typing import Self
 
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.values import Capabilities, FibreEnd, Side, natural_key
+from hwd_drivers.kit.values import Capabilities, FibreEnd, PortSide, Side, natural_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +145,17 @@ class Switch:
     owner: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composite:
+    """Switches of few states each, asked as one: `ports` are its ends, and which end of an element each of them is.
+
+    The fibres inside are ordinary strands of the testbed; what belongs to it follows from them.
+    """
+
+    name: str
+    ports: Mapping[PortSide, FibreEnd]
+
+
 class Setting(StrEnum):
     """What of a NIC port can be set, and put back."""
 
@@ -251,6 +262,18 @@ class Testbed:
     port_notes: tuple[PortNote, ...] = ()
     host_actions: tuple[Setting, ...] = ()
     """The settings of hosts that a playbook may change."""
+    composites: Mapping[str, Composite] = field(default_factory=dict)
+
+    @property
+    def askable(self) -> tuple[str, ...]:
+        """Names that crossconnects can be asked of: switches and composites."""
+        return *self.switches, *self.composites
+
+    def ends_of(self, name: str) -> tuple[PortSide, ...]:
+        """The ends of a switch or of a composite; there must be one of this name."""
+        if (composite := self.composites.get(name)) is not None:
+            return tuple(composite.ports)
+        return self.switches[name].capabilities.ends
 
     def ports(self) -> Iterator[NicPort]:
         for host in self.hosts.values():

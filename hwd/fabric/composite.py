@@ -1,0 +1,321 @@
+"""A composite switch: many elements of few states each, asked as one. Demands become states of elements, with the fewest moves.
+
+sel = CompositeSwitch(graph, testbed.composites["sel"])
+compiled = sel.compile([Crossconnect.parse("1A-7B")], present=state)
+print(compiled.moves, compiled.ways)
+
+A move is an element that changes its state, or a crossconnect that a switch without elements makes. The answer is exact (`hwd.fabric.search`); where the
+fewest moves cannot be proved within `EFFORT`, the answer holds and says that it is not `proven`; where not even a way is found, or shown not to be there,
+within it, that is an error.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hwd.fabric.conflict import smallest_conflict
+from hwd.fabric.graph import Graph
+from hwd.fabric.inside import Inside
+from hwd.fabric.search import Effort, ExhaustedError, Given, Search, Way, Ways
+from hwd.fabric.state import DARK, State
+from hwd.model.link import SwitchCrossconnect
+from hwd.model.testbed import Composite
+from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, PortSide, Side
+
+EFFORT = 2_000_000
+"""Steps for each of: a way for all demands, the fewest moves, the smallest conflict. About a second each."""
+NAMED_MAX = 6
+"""More parts in a message are not read any more."""
+
+
+class ConflictError(RefusedError):
+    """Demands that cannot be at once: the smallest set of them."""
+
+    def __init__(self, message: str, demands: tuple[Crossconnect, ...]) -> None:
+        super().__init__(message)
+        self.demands = demands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """How one demand goes: crossconnects of elements, and the ends of the composite's parts that light enters and leaves by, in the demand's own order."""
+
+    crossconnects: tuple[SwitchCrossconnect, ...]
+    hops: tuple[tuple[FibreEnd, FibreEnd], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """Demands as crossconnects of elements. `moves`: the elements that change; where not `proven`, `moves_at_least` is known and no more."""
+
+    composite: str
+    passages: Mapping[Crossconnect, Passage]
+    moves: int
+    moves_at_least: int
+
+    @property
+    def proven(self) -> bool:
+        return self.moves == self.moves_at_least
+
+    @property
+    def crossconnects(self) -> frozenset[SwitchCrossconnect]:
+        return frozenset(one for passage in self.passages.values() for one in passage.crossconnects)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A demand that the elements' present states make, and what the switches say of it."""
+
+    demand: Crossconnect
+    state: CrossconnectState
+    way: Way
+    passage: Passage
+
+    @property
+    def reading(self) -> CrossconnectReading:
+        return CrossconnectReading(crossconnect=self.demand, state=self.state)
+
+
+class CompositeSwitch:
+    """One composite of one testbed; nothing of it changes but by a new file."""
+
+    def __init__(self, graph: Graph, composite: Composite) -> None:
+        self.name = composite.name
+        self.inside = Inside(graph, composite)
+        self._ports = self.inside.ports
+        self._port_at: Mapping[int, PortSide] = {number: port for port, number in self._ports.items()}
+        self._reciprocal = all(
+            capabilities.reciprocal or not capabilities.two_sided
+            for capabilities in (graph.testbed.switches[switch].capabilities for switch in self.inside.switches)
+        )
+
+    def joinable(self, entry: PortSide, out: PortSide) -> bool:
+        """Whether light that enters at `entry` could leave at `out`, were all else free."""
+        if entry.side is out.side and entry.side is not Side.NONE:
+            return False
+        return self._leads(entry, out) and (entry.side is not Side.B or self._reciprocal)
+
+    def standing(self, state: State) -> tuple[Standing, ...]:
+        """What the states of the elements join now, in the order of the ports. Parts of switches that are not in `state` join nothing."""
+        partner, worst = self._joined(state)
+        found = []
+        for port, start in self._ports.items():
+            way: list[tuple[int, int]] = []
+            entry: int | None = start
+            seen = set()
+            while entry is not None and (out := partner.get(entry)) is not None and entry not in seen:
+                seen.add(entry)
+                way.append((entry, out))
+                entry = self.inside.wires.get(out)
+            far = self._port_at.get(way[-1][1]) if way else None
+            if far is None or not self._begins(port, far):
+                continue
+            states = {worst[entry, out] for entry, out in way}
+            said = next((one for one in _WORST_FIRST if one in states), CrossconnectState.TUNED)
+            demand = Crossconnect.of(port, far)
+            found.append(Standing(demand=demand, state=said, way=tuple(way), passage=self._passage(way)))
+        return tuple(found)
+
+    def compile(
+        self,
+        demands: Iterable[Crossconnect],
+        present: State,
+        *,
+        stay: Iterable[Standing] = (),
+        needed: Iterable[SwitchCrossconnect] = (),
+        effort: int = EFFORT,
+    ) -> Compiled:
+        """Ways for all demands at once, with the fewest moves from `present`. What shall `stay` keeps its way; crossconnects that are `needed` stand too.
+
+        Raises ConflictError with the smallest set of demands that cannot be at once, those that stay among them; RefusedError where `effort` is not enough.
+        """
+        standing = {one.demand: one.way for one in stay}
+        wanted = tuple(dict.fromkeys([*demands, *standing]))
+        self._check_ends(wanted)
+        self._check_leads(wanted)
+        given = self._given(wanted, standing, present, tuple(needed))
+        search = Search(given, spent := Effort(effort))
+        try:
+            ways = search.feasible()
+        except ExhaustedError:
+            raise RefusedError(
+                f"{self.name}: cannot tell whether its {len(wanted)} demands can be at once: {effort:,} steps of the search were not enough. "
+                "Ask for fewer at once, or name crossconnects of the elements themselves"
+            ) from None
+        if ways is None:
+            raise self._conflict(given, wanted, effort)
+        at_least, moves = search.moves, search.moves_found
+        if moves > at_least:
+            spent.left = effort
+            try:
+                better = search.fewest(moves)
+                at_least = moves
+                if better is not None:
+                    ways = better
+                    at_least = moves = self.moves_of(ways, given)
+            except ExhaustedError:
+                pass  # the answer says itself that it is not proven
+        return Compiled(
+            composite=self.name,
+            passages={demand: self._passage(ways[place], demand) for place, demand in enumerate(wanted)},
+            moves=moves,
+            moves_at_least=at_least,
+        )
+
+    def moves_of(self, ways: Ways, given: Given) -> int:
+        """Elements that these ways move, and crossconnects that they make in parts without states."""
+        used: dict[int, int] = {}
+        made = 0
+        for way in ways.values():
+            for entry, out in way:
+                part = self.inside.part_of[entry]
+                if self.inside.parts[part].element is None:
+                    made += (entry, out) not in given.joined
+                    continue
+                states = next(states for other, states in self.inside.crossings[entry] if other == out)
+                used[part] = used.get(part, -1) & states
+        for part, states in given.needed.items():
+            used[part] = used.get(part, -1) & states
+        numbers = ((given.present[part], states) for part, states in used.items())
+        return made + sum(number is None or not states >> number & 1 for number, states in numbers)
+
+    # --- inside
+
+    def _given(
+        self,
+        wanted: tuple[Crossconnect, ...],
+        standing: Mapping[Crossconnect, Way],
+        present: State,
+        needed: tuple[SwitchCrossconnect, ...],
+    ) -> Given:
+        inside = self.inside
+        there = {switch: frozenset(map(_bare, found)) for switch, found in present.items()}
+        partner, _ = self._joined(present)
+        needs: dict[int, int] = {}
+        for one in needed:
+            for end in one.crossconnect.ends:
+                number = inside.number.get(FibreEnd(owner=one.switch, port=end.port, side=end.side))
+                if number is None:
+                    continue
+                part = inside.part_of[number]
+                if (element := inside.parts[part].element) is not None:
+                    having = sum(1 << place for place, state in enumerate(element.states) if one.crossconnect in state)
+                    needs[part] = needs.get(part, (1 << len(element.states)) - 1) & having
+        return Given(
+            inside=inside,
+            demands=tuple(self._oriented(demand) for demand in wanted),
+            present=[
+                inside.state_at(place, there[part.switch]) if part.switch in there else None
+                for place, part in enumerate(inside.parts)
+            ],
+            joined=frozenset(partner.items()),
+            fixed={wanted.index(demand): way for demand, way in standing.items()},
+            needed=needs,
+        )
+
+    def _oriented(self, demand: Crossconnect) -> tuple[int, int]:
+        """Where light enters and leaves: on one-way parts only one of both ways leads through."""
+        a, b = demand.ends
+        return (self._ports[a], self._ports[b]) if self._leads(a, b) else (self._ports[b], self._ports[a])
+
+    def _leads(self, a: PortSide, b: PortSide) -> bool:
+        entry, out = self._ports.get(a), self._ports.get(b)
+        return entry is not None and out is not None and bool(self.inside.reach[entry] >> out & 1)
+
+    def _begins(self, port: PortSide, far: PortSide) -> bool:
+        """Whether a demand that light follows from `port` to `far` is written so: each is found from both its ends."""
+        if (port.side is far.side and port.side is not Side.NONE) or port == far:
+            return False
+        return Crossconnect.of(port, far).a == port
+
+    def _joined(self, state: State) -> tuple[dict[int, int], dict[tuple[int, int], CrossconnectState]]:
+        """Which end each end is joined with, and what is said of it."""
+        partner: dict[int, int] = {}
+        said: dict[tuple[int, int], CrossconnectState] = {}
+        for switch in self.inside.switches:
+            for each in state.get(switch, ()):
+                one = _bare(each)
+                numbers = [
+                    self.inside.number.get(FibreEnd(owner=switch, port=end.port, side=end.side)) for end in one.ends
+                ]
+                if numbers[0] is None or numbers[1] is None:
+                    continue
+                for entry, out in ((numbers[0], numbers[1]), (numbers[1], numbers[0])):
+                    if any(out == other for other, _ in self.inside.crossings[entry]):
+                        partner[entry] = out
+                        said[entry, out] = CrossconnectState.TUNED if isinstance(each, Crossconnect) else each.state
+        return partner, said
+
+    def _passage(self, way: Iterable[tuple[int, int]], demand: Crossconnect | None = None) -> Passage:
+        hops = tuple((self.inside.ends[entry], self.inside.ends[out]) for entry, out in way)
+        crossconnects = tuple(self.inside.crossconnect(entry, out) for entry, out in way)
+        if demand is not None and hops[0][0] != self.inside.ends[self._ports[demand.a]]:
+            hops = tuple((out, entry) for entry, out in reversed(hops))
+            crossconnects = crossconnects[::-1]
+        return Passage(crossconnects=crossconnects, hops=hops)
+
+    # --- why not
+
+    def _check_ends(self, wanted: Iterable[Crossconnect]) -> None:
+        used: dict[PortSide, Crossconnect] = {}
+        for demand in wanted:
+            for end in demand.ends:
+                if (other := used.setdefault(end, demand)) is not demand:
+                    raise ConflictError(
+                        f"{self.name}: {other} and {demand} both want {end}; an end is in one demand at a time. Ask for one of them",
+                        (other, demand),
+                    )
+
+    def _check_leads(self, wanted: Iterable[Crossconnect]) -> None:
+        for demand in wanted:
+            if not (self._leads(demand.a, demand.b) or self._leads(demand.b, demand.a)):
+                raise ConflictError(
+                    f"{self.name}: cannot have {demand}: no way leads inside from {demand.a} to {demand.b}, whatever its elements do. Use other ends",
+                    (demand,),
+                )
+
+    def _conflict(self, given: Given, wanted: tuple[Crossconnect, ...], effort: int) -> ConflictError:
+        places, smallest = smallest_conflict(given, Effort(effort))
+        demands = tuple(wanted[place] for place in places)
+        names = ", ".join(map(str, demands))
+        if not demands:
+            return ConflictError(
+                f"{self.name}: the crossconnects that are asked of its elements contradict each other; each element is in one state at a time",
+                demands,
+            )
+        if len(demands) == 1:
+            text = f"cannot have {names}: what was asked of its elements, and their states, leave it no way"
+        else:
+            meet = self._meet([given.demands[place] for place in places])
+            text = f"cannot have {names} at once{meet}; each element is in one state, each fibre end in one way. Ask for one of them less"
+        more = "" if smallest else ". Whether fewer of them conflict already was not settled in time"
+        return ConflictError(f"{self.name}: {text}{more}", demands)
+
+    def _meet(self, demands: list[tuple[int, int]]) -> str:
+        """Parts that more than one of these demands could lead through."""
+        inside = self.inside
+        met: dict[int, int] = {}
+        for head, tail in demands:
+            parts = {
+                inside.part_of[entry]
+                for entry in range(len(inside.ends))
+                if (
+                    entry == head
+                    or (inside.sources.get(entry, -1) >= 0 and inside.reach[head] >> inside.sources[entry] & 1)
+                )
+                and inside.reach[entry] >> tail & 1
+            }
+            for part in parts:
+                met[part] = met.get(part, 0) + 1
+        most = max(met.values(), default=0)
+        names = [str(inside.parts[part]) for part, times in sorted(met.items()) if times == most > 1]
+        if not names:
+            return ""
+        return f": they meet in {', '.join(names[:NAMED_MAX])}{f' and {len(names) - NAMED_MAX} more' if len(names) > NAMED_MAX else ''}"
+
+
+_WORST_FIRST = (*sorted(DARK), CrossconnectState.TUNING, CrossconnectState.UNSTATED)
+
+
+def _bare(one: Crossconnect | CrossconnectReading) -> Crossconnect:
+    return one if isinstance(one, Crossconnect) else one.crossconnect

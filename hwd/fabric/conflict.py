@@ -1,0 +1,96 @@
+"""The smallest set of demands that conflict.
+
+Every set of demands that can be at once leaves some out, and a conflict has one of those left out by each: the smallest conflict is the smallest set that
+meets all that were ever left out (implicit hitting sets; Ignatiev and others, "Smallest MUS extraction with minimal hitting set dualization", CP 2015).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from hwd.fabric.search import Effort, ExhaustedError, Given, Search
+
+PAIR = 2
+PART_STEPS = 8
+"""What the beginning of a search costs for each part, in its steps."""
+
+
+def smallest_conflict(given: Given, effort: Effort) -> tuple[tuple[int, ...], bool]:
+    """Places of demands that cannot be at once, and whether no smaller set conflicts. `given` as a whole must conflict.
+
+    Where `effort` does not last, the set is one that conflicts, the smallest that was found by then.
+    """
+    smallest = tuple(range(len(given.demands)))
+    left_out: list[frozenset[int]] = []
+    try:
+        for place in smallest:
+            if not _fits(given, (place,), effort):
+                return (place,), True
+        for smaller in _shrinking(given, smallest, effort):
+            smallest = smaller
+            if len(smallest) == PAIR:  # no demand conflicts by itself
+                return smallest, True
+        while True:
+            chosen = _hitting(left_out, len(smallest), effort)
+            if chosen is None:  # none is smaller
+                return smallest, True
+            if not _fits(given, chosen, effort):
+                return tuple(sorted(chosen)), True
+            together = _grown(given, chosen, effort)
+            left_out.append(frozenset(range(len(given.demands))) - together)
+    except ExhaustedError:
+        return smallest, False
+
+
+def _fits(given: Given, places: Iterable[int], effort: Effort) -> bool:
+    chosen = sorted(places)
+    part = replace(
+        given,
+        demands=tuple(given.demands[place] for place in chosen),
+        fixed={chosen.index(place): way for place, way in given.fixed.items() if place in chosen},
+    )
+    effort.spend(PART_STEPS * len(given.inside.parts))
+    return Search(part, effort).feasible() is not None
+
+
+def _shrinking(given: Given, places: Sequence[int], effort: Effort) -> Iterator[tuple[int, ...]]:
+    """Smaller and smaller conflicts, to one of which no demand can be left out: parts are dropped as long as the rest conflicts, large ones first."""
+    kept = list(places)
+    size = len(kept) // 2
+    while size >= 1:
+        start = 0
+        while start < len(kept):
+            rest = kept[:start] + kept[start + size :]
+            if _fits(given, rest, effort):
+                start += size
+            else:
+                kept = rest
+                yield tuple(kept)
+        size //= 2
+
+
+def _grown(given: Given, places: frozenset[int], effort: Effort) -> frozenset[int]:
+    """Demands that can be at once, and none more with them."""
+    together = set(places)
+    for place in range(len(given.demands)):
+        if place not in together and _fits(given, together | {place}, effort):
+            together.add(place)
+    return frozenset(together)
+
+
+def _hitting(sets: Sequence[frozenset[int]], below: int, effort: Effort) -> frozenset[int] | None:
+    """The smallest set that has one of each of `sets`, None where it has `below` members at least."""
+    for size in range(below):
+        if (found := _hit(sets, frozenset(), size, effort)) is not None:
+            return found
+    return None
+
+
+def _hit(sets: Sequence[frozenset[int]], chosen: frozenset[int], more: int, effort: Effort) -> frozenset[int] | None:
+    effort.spend(len(sets) + 1)
+    missed = min((one for one in sets if not one & chosen), key=len, default=None)
+    if missed is None:
+        return chosen
+    if more == 0:
+        return None
+    found = (_hit(sets, chosen | {place}, more - 1, effort) for place in sorted(missed))
+    return next((one for one in found if one is not None), None)

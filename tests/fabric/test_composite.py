@@ -1,0 +1,252 @@
+"""Composites: the same answers as trying every state of every element, on small ones of any wiring; fabrics of many elements in time; conflicts by name."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hwd.fabric.composite import CompositeSwitch, ConflictError
+from hwd.fabric.graph import Graph
+from hwd.model.link import SwitchCrossconnect
+from hwd.model.testbed import Composite, Strand, Switch, Testbed
+from hwd_drivers.kit.values import Capabilities, Crossconnect, Element, FibreEnd, PortSide, Side
+
+State = dict[str, frozenset[Crossconnect]]
+
+
+def pair(text: str) -> Crossconnect:
+    return Crossconnect.parse(text)
+
+
+def states(*texts: str) -> tuple[tuple[Crossconnect, ...], ...]:
+    return tuple(tuple(map(pair, text.split())) for text in texts)
+
+
+KINDS: Mapping[str, tuple[bool, tuple[tuple[Crossconnect, ...], ...]]] = {
+    "1x2": (False, states("in-1", "in-2")),
+    "1x3 that can be dark": (False, states("in-1", "in-2", "in-3", "")),
+    "2x2": (True, states("1A-1B 2A-2B", "1A-2B 2A-1B")),
+    "two poles": (True, states("1A-1B 2A-3B", "1A-2B 2A-4B")),
+}
+MATRIX = "2x2 matrix"
+
+
+def make_switch(name: str, kind: str) -> Switch:
+    if kind == MATRIX:
+        two_sided = True
+        elements: tuple[Element, ...] = ()
+        ends = tuple(PortSide(port=port, side=side) for side in (Side.A, Side.B) for port in "12")
+    else:
+        two_sided, each = KINDS[kind]
+        elements = (Element(name="e", states=each),)
+        ends = tuple(dict.fromkeys(end for state in each for one in state for end in one.ends))
+    capabilities = Capabilities(
+        ends=ends,
+        two_sided=two_sided,
+        reciprocal=True,
+        latching=True,
+        atomic_batches=True,
+        moves_in_use=True,
+        settle_s=0.01,
+        loss_db_typical=0.5,
+        loss_db_max=1.0,
+        elements=elements,
+    )
+    return Switch(name=name, driver="any", model=kind, capabilities=capabilities, address="10.0.0.1")
+
+
+def end_at(text: str) -> FibreEnd:
+    switch, _, port = text.partition(".")
+    side = PortSide.parse(port)
+    return FibreEnd(owner=switch, port=side.port, side=side.side)
+
+
+def composed(kinds: Mapping[str, str], wires: Sequence[tuple[str, str]], ports: Mapping[str, str]) -> CompositeSwitch:
+    testbed = Testbed(
+        name="t",
+        switches={name: make_switch(name, kind) for name, kind in kinds.items()},
+        hosts={},
+        strands=tuple(Strand(ends=(end_at(one), end_at(other))) for one, other in wires),
+        composites={
+            "sel": Composite(name="sel", ports={PortSide.parse(port): end_at(place) for port, place in ports.items()})
+        },
+    )
+    return CompositeSwitch(Graph(testbed), testbed.composites["sel"])
+
+
+# --- judged by trying everything
+
+
+@dataclass(frozen=True)
+class Case:
+    composite: CompositeSwitch
+    present: State
+    demands: tuple[Crossconnect, ...]
+
+    @property
+    def switches(self) -> dict[str, tuple[frozenset[Crossconnect], ...]]:
+        """All that each switch could have."""
+        found = {}
+        for part in self.composite.inside.parts:
+            if part.element is not None:
+                found[part.switch] = tuple(map(frozenset, part.element.states))
+            else:
+                every = [pair(f"{a}A-{b}B") for a, b in product("12", "12")]
+                found[part.switch] = tuple(
+                    frozenset(some)
+                    for size in range(3)
+                    for some in combinations(every, size)
+                    if len({end for one in some for end in one.ends}) == 2 * size
+                )
+        return found
+
+    def moves(self, state: State) -> int:
+        elements = {part.switch for part in self.composite.inside.parts if part.element is not None}
+        return sum(
+            (there != self.present[switch]) if switch in elements else len(there - self.present[switch])
+            for switch, there in state.items()
+        )
+
+    def made_by(self, state: State) -> set[Crossconnect]:
+        return {one.demand for one in self.composite.standing(state)}
+
+    @cached_property
+    def every_state(self) -> list[tuple[int, set[Crossconnect]]]:
+        """Moves to it, and what it makes."""
+        every = self.switches
+        chosen = (dict(zip(every, each, strict=True)) for each in product(*every.values()))
+        return [(self.moves(state), self.made_by(state)) for state in chosen]
+
+    def best(self, demands: Sequence[Crossconnect]) -> int | None:
+        return min((moves for moves, made in self.every_state if made.issuperset(demands)), default=None)
+
+
+def benes() -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Four to four, rearranged without blocking: six 2x2 in three stages."""
+    wires = [("a1.1B", "b1.1A"), ("a1.2B", "b2.1A"), ("a2.1B", "b1.2A"), ("a2.2B", "b2.2A")]
+    wires += [("b1.1B", "c1.1A"), ("b1.2B", "c2.1A"), ("b2.1B", "c1.2A"), ("b2.2B", "c2.2A")]
+    return dict.fromkeys(("a1", "a2", "b1", "b2", "c1", "c2"), "2x2"), wires
+
+
+def banyan() -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Four to four with one way only from any end to any other."""
+    wires = [("a1.1B", "b1.1A"), ("a1.2B", "b2.1A"), ("a2.1B", "b1.2A"), ("a2.2B", "b2.2A")]
+    return dict.fromkeys(("a1", "a2", "b1", "b2"), "2x2"), wires
+
+
+def spanke() -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Two to three by trees: a 1xN for each end."""
+    kinds = {"a1": "1x3 that can be dark", "a2": "1x3 that can be dark", "b1": "1x2", "b2": "1x2", "b3": "1x2"}
+    return kinds, [(f"a{one}.{other}", f"b{other}.{one}") for one in (1, 2) for other in (1, 2, 3)]
+
+
+def clos() -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Matrices outside, elements in the middle."""
+    kinds = {"a1": MATRIX, "a2": "2x2", "b1": "2x2", "b2": "2x2", "c1": MATRIX}
+    wires = [("a1.1B", "b1.1A"), ("a1.2B", "b2.1A"), ("a2.1B", "b1.2A"), ("a2.2B", "b2.2A")]
+    return kinds, [*wires, ("b1.1B", "c1.1A"), ("b2.1B", "c1.2A")]
+
+
+@st.composite
+def blind(draw: st.DrawFn) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Some elements with some of their ends joined, whichever."""
+    chosen = [draw(st.sampled_from([*KINDS, MATRIX])) for _ in range(draw(st.integers(2, 4)))]
+    kinds = {f"s{number}": kind for number, kind in enumerate(chosen)}
+    ends = draw(st.permutations(sorted(_ends(kinds))))
+    count = draw(st.integers(0, len(ends) // 2 - 1))
+    return kinds, [(ends[2 * each], ends[2 * each + 1]) for each in range(count)]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    wirings = st.one_of(blind(), st.sampled_from([benes(), banyan(), spanke(), clos()]))
+    kinds, wires = draw(wirings)
+    joined = {end for wire in wires for end in wire}
+    loose = sorted(_ends(kinds) - joined)
+    composite = composed(kinds, wires, {str(number): end for number, end in enumerate(loose, 1)})
+    case = Case(composite, {}, ())
+    present: State = {switch: draw(st.sampled_from(every)) for switch, every in case.switches.items()}
+    leading = [
+        (a, b)
+        for a, b in combinations(range(1, len(loose) + 1), 2)
+        if draw(st.integers(0, 9)) == 9 or composite.joinable(PortSide(port=str(a)), PortSide(port=str(b)))
+    ]
+    demands: list[Crossconnect] = []
+    used: set[int] = set()
+    for a, b in draw(st.permutations(leading))[:12]:
+        if not used & {a, b} and len(demands) < 4:
+            demands.append(pair(f"{a}-{b}"))
+            used |= {a, b}
+    return Case(composite, present, tuple(demands))
+
+
+def _ends(kinds: Mapping[str, str]) -> set[str]:
+    return {f"{name}.{end}" for name, kind in kinds.items() for end in make_switch(name, kind).capabilities.ends}
+
+
+def carried(case: Case, crossconnects: frozenset[SwitchCrossconnect]) -> State:
+    """A state with these crossconnects, as near to the present one as it goes."""
+    state: State = {}
+    for switch, every in case.switches.items():
+        asked = {one.crossconnect for one in crossconnects if one.switch == switch}
+        fit = [each for each in every if each >= asked]
+        assert fit, f"{switch} cannot have {', '.join(map(str, asked))}"
+        present = case.present[switch]
+        state[switch] = present if present in fit else max(fit, key=lambda each: (len(each & present), -len(each)))
+    return state
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_the_fewest_moves_of_all_states_that_do(case: Case) -> None:
+    best = case.best(case.demands)
+    if best is None:
+        with pytest.raises(ConflictError):
+            case.composite.compile(case.demands, case.present)
+        return
+    compiled = case.composite.compile(case.demands, case.present)
+    assert (compiled.moves, compiled.proven) == (best, True)
+    state = carried(case, compiled.crossconnects)
+    assert case.made_by(state).issuperset(case.demands)
+    assert case.moves(state) == best
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases())
+def test_the_smallest_of_all_sets_that_conflict_is_named(case: Case) -> None:
+    subsets = (subset for size in range(len(case.demands) + 1) for subset in combinations(case.demands, size))
+    smallest = next((len(subset) for subset in subsets if case.best(subset) is None), None)
+    if smallest is None:
+        assert case.composite.compile(case.demands, case.present).passages.keys() == set(case.demands)
+        return
+    with pytest.raises(ConflictError) as refused:
+        case.composite.compile(case.demands, case.present)
+    assert (len(refused.value.demands), case.best(refused.value.demands)) == (smallest, None)
+    assert all(str(demand) in str(refused.value) for demand in refused.value.demands)
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases())
+def test_what_stays_keeps_its_way(case: Case) -> None:
+    standing = case.composite.standing(case.present)
+    ends = {end for demand in case.demands for end in demand.ends}
+    stay = [one for one in standing if not ends.intersection(one.demand.ends)]
+    asked = {one for each in stay for one in each.passage.crossconnects}
+    every = case.switches
+    fit = [
+        case.moves(state)
+        for state in (dict(zip(every, each, strict=True)) for each in product(*every.values()))
+        if all(one.crossconnect in state[one.switch] for one in asked) and case.made_by(state).issuperset(case.demands)
+    ]
+    if not fit:
+        with pytest.raises(ConflictError):
+            case.composite.compile(case.demands, case.present, stay=stay)
+        return
+    compiled = case.composite.compile(case.demands, case.present, stay=stay)
+    assert (compiled.moves, compiled.proven) == (min(fit), True)
+    for one in stay:
+        assert compiled.passages[one.demand].crossconnects == one.passage.crossconnects
