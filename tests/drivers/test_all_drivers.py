@@ -1,0 +1,125 @@
+"""Every installed driver against its own twin, over every way; and the table in drivers/README.md, which says how that ended."""
+
+from pathlib import Path
+
+import pytest
+
+from hwd_drivers.kit import registry
+from hwd_drivers.kit.beside import beside, readme_of
+from hwd_drivers.kit.conformance import CHECKS, Check
+from hwd_drivers.kit.examine import examine, examine_one, name_of
+from hwd_drivers.kit.quality import QUALITIES, Outcome, Quality, cases
+from hwd_drivers.kit.quality_table import row, rows_of
+from hwd_drivers.kit.registry import DriverSpec
+from hwd_drivers.kit.rough import Way
+
+README = Path(__file__).parents[2] / "drivers/README.md"
+OURS = [name for name in registry.names() if registry.distribution_of(name) == "hwd-drivers"]
+SPECS = [registry.find(name) for name in OURS]
+MODELS = [(spec, model) for spec in SPECS for model in spec.models]
+IN_VIRTUAL_TIME = [(spec, model) for spec, model in MODELS if not spec.threads]
+IN_REAL_TIME = [(spec, model) for spec, model in MODELS if spec.threads]
+FIRST_CLASS = ("calient-", "polatis-", "sonic", "thorlabs-", "ttl")
+"""How the names of those begin that must be gold or better."""
+BLIND = (
+    "read_by_the_next_session",
+    "reset_fails_every_waiter",
+    "half_an_answer",
+    "wrong_answer",
+    "partial_batch",
+    "stuck_mirror_is_seen_by_reading_back",
+    "change_behind_our_back",
+    "trouble_is_an_error_never_a_wrong_answer",
+)
+"""What can be checked only of a device that can be asked where it is."""
+
+
+def named(value: object) -> str:
+    return value.name if isinstance(value, DriverSpec) else str(value)
+
+
+def failures(spec: DriverSpec, model: str, which: list[tuple[Way, Check]]) -> list[str]:
+    results = [examine_one(spec, model, way, check) for way, check in which]
+    return [str(result) for result in results if result.outcome is Outcome.FAILED]
+
+
+@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize(("spec", "model"), IN_VIRTUAL_TIME, ids=named)
+def test_a_driver_passes_on_its_twin(spec: DriverSpec, model: str, way: Way) -> None:
+    assert failures(spec, model, [each for each in cases() if each[0] is way]) == []
+
+
+@pytest.mark.parametrize(("spec", "model"), IN_REAL_TIME, ids=named)
+def test_a_driver_with_threads_does_the_least(spec: DriverSpec, model: str) -> None:
+    """In real time, hence only what is quick; the rest is slow."""
+    quick = [each for each in cases(up_to=Quality.BRONZE) if name_of(each[1]) in ("identity", "connect_and_disconnect")]
+    assert failures(spec, model, quick) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize(("spec", "model"), IN_REAL_TIME, ids=named)
+def test_a_driver_with_threads_passes_on_its_twin(spec: DriverSpec, model: str, way: Way) -> None:
+    assert failures(spec, model, [each for each in cases() if each[0] is way]) == []
+
+
+@pytest.mark.parametrize(("spec", "model"), IN_VIRTUAL_TIME, ids=named)
+def test_checks_fall_away_only_by_what_a_device_lacks(spec: DriverSpec, model: str) -> None:
+    capabilities = spec.capabilities(model, spec.sizes.get(model))
+    lacks = {
+        "denial": spec.denial is None,
+        "power": not capabilities.monitored,
+        "override": not capabilities.blockable,
+        "attenuation": not capabilities.attenuated,
+        "reports_before": not capabilities.reports_before,
+        "no_state_is_refused": not capabilities.elements or any(() in one.states for one in capabilities.elements),
+        **dict.fromkeys(BLIND, spec.blind),
+    }
+    for check in CHECKS:
+        if examine_one(spec, model, Way.WHOLE, check).outcome is Outcome.NOT_APPLICABLE:
+            assert lacks.get(name_of(check)), name_of(check)
+
+
+def test_the_table_has_a_row_for_each_driver_and_no_other() -> None:
+    assert sorted(rows_of(README.read_text(encoding="utf-8"))) == sorted(OURS)
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.threads], ids=named)
+def test_the_table_says_what_the_checks_say(spec: DriverSpec) -> None:
+    """To renew it: `hwd driver check --all --write`."""
+    assert rows_of(README.read_text(encoding="utf-8"))[spec.name] == row(spec, examine(spec))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.threads], ids=named)
+def test_the_table_says_what_the_checks_in_real_time_say(spec: DriverSpec) -> None:
+    assert rows_of(README.read_text(encoding="utf-8"))[spec.name] == row(spec, examine(spec))
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=named)
+def test_the_table_says_what_lies_beside_a_driver(spec: DriverSpec) -> None:
+    """For those in real time too: the models, the evidence, and no gold without captures and README."""
+    cells = rows_of(README.read_text(encoding="utf-8"))[spec.name]
+    known = row(spec, [])
+    assert (cells[0], cells[1], cells[3]) == (known[0], known[1], known[3])
+    missing = [each for each in beside(spec) if each.outcome is Outcome.MISSING and each.needed_for is Quality.GOLD]
+    if missing:
+        assert QUALITIES.index(Quality(cells[2])) < QUALITIES.index(Quality.GOLD), missing
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if name.startswith(FIRST_CLASS)])
+def test_the_first_class_is_gold_or_better(name: str) -> None:
+    reached = Quality(rows_of(README.read_text(encoding="utf-8"))[name][2])
+    assert QUALITIES.index(reached) >= QUALITIES.index(Quality.GOLD)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=named)
+def test_its_readme_names_it_and_says_where_evidence_is_thin(spec: DriverSpec) -> None:
+    readme = readme_of(spec)
+    assert readme is not None
+    text = readme.read_text(encoding="utf-8")
+    assert spec.name in text
+    if spec.evidence is registry.Evidence.THIN:
+        assert "thin" in text.lower()
