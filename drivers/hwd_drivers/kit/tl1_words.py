@@ -11,8 +11,9 @@ GROUP_LIMIT: Final = 65_536
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 """Python refuses to read numbers of thousands of digits."""
-_BARE = re.compile(r"[A-Za-z0-9_.()+/*#@!$%^|~>-]*")
+_BARE = re.compile(r"[A-Za-z0-9_.()+/*#@!$%^|~>&-]*")
 """Values that need no quotes."""
+_MEMBER = re.compile(r"[A-Za-z0-9_.()+/*#@!$%^|~>-]+")
 _ESCAPED = re.compile(r'\\(["\\])')
 
 
@@ -22,7 +23,7 @@ def parse_group(text: str) -> tuple[str, ...]:
     through = False
     for part in text.replace("&&", "&\0").split("&"):
         through, member = part.startswith("\0"), part.removeprefix("\0")
-        if not member or "\0" in member or not _BARE.fullmatch(member):
+        if not _MEMBER.fullmatch(member):
             raise ProtocolError(f"AID {shorten(text)}: not a group such as 1&3&&7")
         if not through:
             members.append(member)

@@ -45,4 +45,13 @@ class TwinOptions(BaseModel):
     reports: bool = Field(
         default=False, description="an autonomous message for each crossconnect that is tuned or gone"
     )
+    sessions_max: int | None = Field(default=None, gt=0, description="sessions of one protocol at a time; more are cut")
+    reverse_monitors: bool = Field(default=False, description="monitors see light that comes back too")
+    averaging: Literal["steps", "doubling"] = Field(
+        default="steps",
+        description="averaging codes 1 to 8: 10, 20, 50, 100, 200, 500, 1000, 2000 ms, or each the double of the one before",
+    )
+    alarm_separator: str = Field(default="&", description="between the words of an alarm that is on and triggered")
+    shutter_open: str = Field(default="OPEN", pattern=r"\S+", description="TL1 word for an open shutter")
+    shutter_closed: str = Field(default="CLOSED", pattern=r"\S+", description="TL1 word for a closed shutter")
     dark_dbm: float = Field(default=DARK_DBM, description="what a monitor reports without light")

@@ -77,6 +77,7 @@ class PolatisTwin:
     async def close(self) -> None:
         for front in self.fronts.values():
             await front.close()
+        self.unit.close()
         self._addresses.clear()
 
     def _places(self, address: str) -> dict[str, str]:

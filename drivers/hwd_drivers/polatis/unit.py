@@ -6,17 +6,22 @@ Ports are the unit's own numbers. Times come from the clock that the unit is giv
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import RefusedError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.mirror import Mirror
-from hwd_drivers.kit.server import Faults
+from hwd_drivers.kit.server import Denial, Faults
 from hwd_drivers.kit.timing import SwitchTiming
 from hwd_drivers.kit.values import Capabilities, Crossconnect, PortSide
+from hwd_drivers.polatis.alarms import Alarms
+from hwd_drivers.polatis.attenuators import Voas, VoaSetting
+from hwd_drivers.polatis.flapping import Flapping
 from hwd_drivers.polatis.numbering import Numbering, UnitError, Wrong
 from hwd_drivers.polatis.options import TwinOptions
+from hwd_drivers.polatis.power import REMEMBERS_S, PowerMonitors
 
 FIRMWARE: Final = "6.5.1.7"
 """A version that real units were seen with."""
@@ -33,6 +38,28 @@ class Product:
     code: str
     serial: str
     firmware: str
+
+
+class PortState(StrEnum):
+    """What a port is."""
+
+    ENABLED = "enabled"
+    """It works."""
+    DISABLED = "disabled"
+    """Switched off by an operator: no light passes."""
+    FAILED = "failed"
+    """It does not work."""
+
+
+class BootMode(StrEnum):
+    """What the unit connects when it gets power again."""
+
+    DARK = "DARK"
+    """Nothing."""
+    RESTORE = "REST"
+    """What it had before."""
+    AUTOMATIC = "AUT"
+    """As REST: what the difference is, no source says."""
 
 
 class Unit:
@@ -58,13 +85,28 @@ class Unit:
         self.numbering = Numbering.of(capabilities.ends)
         self.numbers = {end: self.numbering.number(end) for end in capabilities.ends}
         self.crossconnect = functools.lru_cache(maxsize=KEPT_CROSSCONNECTS)(self.numbering.crossconnect)
-        self.monitored = frozenset(self.numbers[end] for end in capabilities.monitored)
         self.product = _product(self.numbering, draws.stream(f"twin/{name}/serial").randrange(10**6))
-        self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
+        self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws, remembers_s=REMEMBERS_S)
+        self.monitors = PowerMonitors(
+            mirror=self.mirror,
+            clock=clock,
+            numbering=self.numbering,
+            ports=self._ports(capabilities.monitored),
+            options=options,
+        )
+        self.alarms = Alarms(mirror=self.mirror, clock=clock, numbering=self.numbering, monitors=self.monitors)
+        self.voas = Voas(
+            mirror=self.mirror, clock=clock, numbering=self.numbering, ports=self._ports(capabilities.attenuated)
+        )
+        self.flapping = Flapping(self._flap)
         self.faults = Faults(mirror=self.mirror, clock=clock)
+        self.faults.on_reboot.append(self._rebooted)
         self.labels: dict[int, str] = {}
-        self.disabled: set[int] = set()
-        self.shut: set[int] = set()
+        self._boot = BootMode.DARK
+        self._disabled: set[int] = set()
+        self._shut: set[int] = set()
+        self._flapped: set[int] = set()
+        self._held: frozenset[int] = frozenset()
 
     # --- logins
 
@@ -92,7 +134,6 @@ class Unit:
 
     def connect(self, pairs: Sequence[tuple[int, int]]) -> float:
         """Join the ports of each pair; returns the seconds until it is to be answered."""
-        self.deny_if_told()
         if self.options.lists == "whole":
             return self._connect(self._wanted(pairs))
         answer_s = 0.0
@@ -102,25 +143,22 @@ class Unit:
 
     def connect_only(self, pairs: Sequence[tuple[int, int]]) -> float:
         """Join the ports of each pair and drop all other crossconnects."""
-        self.deny_if_told()
         wanted = self._wanted(pairs)
         kept = frozenset(wanted)
-        dropped_s = self._disconnect(each for each in self.mirror.crossconnects() if each not in kept)
+        others = [each for each in self.mirror.crossconnects() if each not in kept]
+        dropped_s = self._disconnect(others) if others or not wanted else 0.0
         return max(dropped_s, self._connect(wanted)) if wanted else dropped_s
 
     def disconnect(self, ports: Sequence[int] | None) -> float:
         """Drop the crossconnects of these ports, either end names one; None is all. Ports without one are no error."""
-        self.deny_if_told()
         if ports is None:
             return self._disconnect(self.mirror.crossconnects())
         ends = [self.numbering.end(port) for port in ports]
-        return self._disconnect(
-            dict.fromkeys(pair for end in ends if (pair := self.mirror.crossconnect_at(end)) is not None)
-        )
+        going = dict.fromkeys(pair for end in ends if (pair := self.mirror.crossconnect_at(end)) is not None)
+        return self._disconnect(list(going))
 
     def disconnect_pairs(self, pairs: Sequence[tuple[int, int]]) -> float:
         """Drop exactly these crossconnects; one that is not there is no error."""
-        self.deny_if_told()
         return self._disconnect([self.crossconnect(one, other) for one, other in pairs])
 
     # --- ports
@@ -143,23 +181,70 @@ class Unit:
         else:
             self.labels.pop(port, None)
 
-    # --- power
+    def state(self, port: int) -> PortState:
+        self.check((port,))
+        return PortState.DISABLED if port in self._disabled else PortState.ENABLED
+
+    def enable(self, ports: Sequence[int]) -> None:
+        self.check(ports)
+        self._deny_if_told()
+        self._disabled.difference_update(ports)
+        self._hold()
+
+    def disable(self, ports: Sequence[int]) -> None:
+        """No light passes these ports; their crossconnects stay."""
+        self.check(ports)
+        self._deny_if_told()
+        self._disabled.update(ports)
+        self._hold()
+
+    def is_shut(self, port: int) -> bool:
+        """Whether its shutter is closed."""
+        self.check((port,))
+        return port in self._shut
+
+    def shut(self, ports: Sequence[int]) -> None:
+        """Close the shutters of these ports; their crossconnects stay."""
+        self.check(ports)
+        self._deny_if_told()
+        self._shut.update(ports)
+        self._hold()
+
+    def open(self, ports: Sequence[int]) -> None:
+        self.check(ports)
+        self._deny_if_told()
+        self._shut.difference_update(ports)
+        self._hold()
+
+    @property
+    def boot(self) -> BootMode:
+        """What happens when it gets power."""
+        return self._boot
+
+    @boot.setter
+    def boot(self, mode: BootMode) -> None:
+        self._boot = mode
+        self.faults.restores = mode is not BootMode.DARK
+
+    def attenuate(self, ports: Sequence[int], setting: VoaSetting) -> None:
+        """The same at all of these ports."""
+        self.voas.check(ports)
+        self._deny_if_told()
+        self.voas.set(ports, setting)
 
     def powers(self, ports: Sequence[int]) -> list[tuple[int, float | None]]:
         """What the monitors of these ports read, in dBm; None is dark."""
-        if not self.monitored:
-            raise UnitError(Wrong.HARDWARE)
-        ends = [self.numbering.end(port) for port in ports]
-        for port in ports:
-            if port not in self.monitored:
-                raise UnitError(Wrong.PORT, f"No power monitor at port: {port}")
-        now_ns = self.clock.monotonic_ns()
-        return [(port, self.mirror.power(end, now_ns)) for port, end in zip(ports, ends, strict=True)]
+        self.voas.settle(self.clock.monotonic_ns())
+        return self.monitors.read(ports)
+
+    def close(self) -> None:
+        """Nothing happens by itself any more."""
+        self.flapping.close()
 
     # --- inside
 
-    def deny_if_told(self) -> None:
-        """For each change: raises UnitError where the faults say that the next one is denied."""
+    def _deny_if_told(self) -> None:
+        """For a change of ports: raises UnitError where the faults say that the next change is denied."""
         if (denial := self.faults.take_denial()) is not None:
             raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
 
@@ -176,15 +261,53 @@ class Unit:
         return [pair for pair in dict.fromkeys(wanted) if all(last[end] == pair for end in pair.ends)]
 
     def _connect(self, wanted: Sequence[Crossconnect]) -> float:
-        try:
-            settling = self.mirror.connect(wanted, self.clock.monotonic_ns(), move=self.options.in_use == "move")
-        except RefusedError as error:
-            raise UnitError(Wrong.IN_USE, str(error)) from error
-        return settling.answer_s if self.options.answer == "timing" else 0.0
+        doing, denial = self.faults.take_change(wanted)
+        answer_s = 0.0
+        if doing or denial is None:
+            try:
+                settling = self.mirror.connect(doing, self.clock.monotonic_ns(), move=self.options.in_use == "move")
+            except RefusedError as error:
+                raise UnitError(Wrong.IN_USE, str(error)) from error
+            answer_s = settling.answer_s
+        return self._answered(denial, answer_s)
 
-    def _disconnect(self, going: Iterable[Crossconnect]) -> float:
-        settling = self.mirror.disconnect(going, self.clock.monotonic_ns())
-        return settling.answer_s if self.options.answer == "timing" else 0.0
+    def _disconnect(self, going: Sequence[Crossconnect]) -> float:
+        doing, denial = self.faults.take_change(going)
+        answer_s = 0.0
+        if doing or denial is None:
+            answer_s = self.mirror.disconnect(doing, self.clock.monotonic_ns()).answer_s
+        return self._answered(denial, answer_s)
+
+    def _answered(self, denial: Denial | None, answer_s: float) -> float:
+        if denial is not None:
+            raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+        return answer_s if self.options.answer == "timing" else 0.0
+
+    def _ports(self, ends: Iterable[PortSide]) -> frozenset[int]:
+        return frozenset(self.numbers[end] for end in ends)
+
+    def _flap(self, port: int, dark: bool) -> None:
+        if dark:
+            self._flapped.add(port)
+        else:
+            self._flapped.discard(port)
+        self._hold()
+
+    def _hold(self) -> None:
+        """Hold dark what is shut, disabled or flapping; what somebody else holds dark is left alone."""
+        held = frozenset(self._disabled | self._shut | self._flapped)
+        now_ns = self.clock.monotonic_ns()
+        freed, self._held = self._held - held, held
+        self.mirror.unblock([self.numbering.end(port) for port in freed], now_ns)
+        self.mirror.block([self.numbering.end(port) for port in held], now_ns)
+
+    def _rebooted(self) -> None:
+        """Shutters are open and ports enabled, as the mirror is; programmes are forgotten."""
+        self.flapping.close()
+        self.flapping.programmes.clear()
+        self._shut.clear()
+        self._disabled.clear()
+        self._hold()
 
 
 def _deny_twice(pairs: Sequence[tuple[int, int]]) -> None:

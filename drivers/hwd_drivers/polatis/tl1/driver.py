@@ -25,7 +25,8 @@ from hwd_drivers.kit.values import (
     Side,
 )
 from hwd_drivers.polatis.numbering import Numbering
-from hwd_drivers.polatis.tl1 import protocol
+from hwd_drivers.polatis.tl1 import lines, protocol
+from hwd_drivers.polatis.tl1 import requests as ask
 
 UNSUPPORTED: Final = "IICM"
 """The code of units for hardware that they do not have, such as power monitors."""
@@ -80,17 +81,17 @@ class PolatisSwitch:
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        requests = (protocol.RetrieveType(), protocol.RetrieveInventory())
+        requests = (ask.RetrieveType(), ask.RetrieveInventory())
         kind, inventory = (await self._ask(*requests, deadline_s=deadline_s)).messages
-        unit = protocol.read_type(self._client.done("RTRV-NETYPE", kind))
-        serial = protocol.read_serial(self._client.done("RTRV-INV", inventory))
+        unit = lines.read_type(self._client.done("RTRV-NETYPE", kind))
+        serial = lines.read_serial(self._client.done("RTRV-INV", inventory))
         return Identity(vendor=unit.vendor, model=unit.model, serial=serial, firmware=unit.version)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Those of the stated model, with the monitors that are there. Raises ConfigError where the switch has another size."""
-        requests = (protocol.RetrieveSize(), protocol.RetrieveMonitors())
+        requests = (ask.RetrieveSize(), ask.RetrieveMonitors())
         size, monitors = (await self._ask(*requests, deadline_s=deadline_s)).messages
-        found = protocol.read_size(self._client.done("RTRV-EQPT SIZE", size))
+        found = lines.read_size(self._client.done("RTRV-EQPT SIZE", size))
         if found != self._numbering:
             raise ConfigError(
                 f"{self.name}: the switch has {found.inputs}x{found.outputs} ports, the testbed says "
@@ -98,12 +99,12 @@ class PolatisSwitch:
             )
         if monitors.error == UNSUPPORTED:
             return replace(self._context.capabilities, monitored=())
-        ports = protocol.read_monitors(self._client.done("RTRV-EQPT PMON", monitors))
+        ports = lines.read_monitors(self._client.done("RTRV-EQPT PMON", monitors))
         return replace(self._context.capabilities, monitored=tuple(self._end(port) for port in ports))
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
-        answered = await self._ask(protocol.RetrievePatch(), deadline_s=deadline_s)
-        pairs = protocol.read_patches(self._client.done("RTRV-PATCH", answered.messages[0]))
+        answered = await self._ask(ask.RetrievePatch(), deadline_s=deadline_s)
+        pairs = lines.read_patches(self._client.done("RTRV-PATCH", answered.messages[0]))
         return tuple(self._reading(*pair) for pair in sorted(pairs))
 
     async def change_crossconnects(
@@ -118,17 +119,17 @@ class PolatisSwitch:
         made = tuple((self._number(pair.a), self._number(pair.b)) for pair in add)
         reused = set(itertools.chain.from_iterable(made)) if self._context.capabilities.moves_in_use else set()
         gone = [pair for pair in remove if self._number(pair.a) not in reused and self._number(pair.b) not in reused]
-        requests: list[protocol.Request] = []
+        requests: list[ask.Request] = []
         if gone:
-            requests.append(protocol.DeletePatch(ports=tuple(self._number(pair.a) for pair in gone)))
+            requests.append(ask.DeletePatch(ports=tuple(self._number(pair.a) for pair in gone)))
         if made:
-            requests.append(protocol.EnterPatch(pairs=made))
+            requests.append(ask.EnterPatch(pairs=made))
         if not requests:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         answered = await self._ask(*requests, deadline_s=deadline_s, on_sent=on_commanded)
         for request, answer in zip(requests, answered.messages, strict=True):
             if answer.code is not Completion.COMPLD:
-                deletes = isinstance(request, protocol.DeletePatch)
+                deletes = isinstance(request, ask.DeletePatch)
                 self._client.done(
                     f"{'DLT' if deletes else 'ENT'}-PATCH {', '.join(map(str, gone if deletes else add))}", answer
                 )
@@ -138,8 +139,8 @@ class PolatisSwitch:
         if not ends:
             return ()
         ports = [self._number(end) for end in ends]
-        answered = await self._ask(protocol.RetrievePower(ports=tuple(ports)), deadline_s=deadline_s)
-        powers = protocol.read_powers(self._client.done("RTRV-PORT-POWER", answered.messages[0]))
+        answered = await self._ask(ask.RetrievePower(ports=tuple(ports)), deadline_s=deadline_s)
+        powers = lines.read_powers(self._client.done("RTRV-PORT-POWER", answered.messages[0]))
         if missing := [str(end) for port, end in zip(ports, ends, strict=True) if port not in powers]:
             raise ProtocolError(f"{self.name}: RTRV-PORT-POWER: no reading of {', '.join(missing)} in the answer")
         return tuple(
@@ -152,10 +153,10 @@ class PolatisSwitch:
 
     async def close(self) -> None:
         """Log out, since a unit may allow few sessions, and close."""
-        await self._client.close(protocol.to_command(protocol.Logout(user=self._context.user or "")))
+        await self._client.close(protocol.to_command(ask.Logout(user=self._context.user or "")))
 
     async def _log_in(self, user: str, password: str, deadline_s: float) -> None:
-        answered = await self._ask(protocol.Login(user=user, password=password), deadline_s=deadline_s)
+        answered = await self._ask(ask.Login(user=user, password=password), deadline_s=deadline_s)
         answer = answered.messages[0]
         if answer.code is not Completion.COMPLD:
             text = (
@@ -164,7 +165,7 @@ class PolatisSwitch:
             raise LoginError(text, device=self.name, command="ACT-USER", code=answer.error, text=comment(answer))
 
     async def _ask(
-        self, *requests: protocol.Request, deadline_s: float, on_sent: Callable[[int], None] | None = None
+        self, *requests: ask.Request, deadline_s: float, on_sent: Callable[[int], None] | None = None
     ) -> Answered[Answer]:
         return await self._client.ask(*map(protocol.to_command, requests), deadline_s=deadline_s, on_sent=on_sent)
 

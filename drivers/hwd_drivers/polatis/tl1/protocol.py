@@ -1,119 +1,22 @@
-"""Polatis TL1 without I/O: frozen requests <-> TL1 commands, and what stands in the data lines of the answers.
+"""Polatis TL1 without I/O: frozen requests <-> TL1 commands.
 
-Verbs and line formats as published programs for real units use them (README.md names each). Ports are the unit's own numbers here; `Numbering` turns
-them into fibre ends.
+Verbs as published programs for real units use them (README.md names each). What stands in the data lines of the answers is in `lines`.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final, TypeVar
 
-from hwd_drivers.kit.errors import ProtocolError
-from hwd_drivers.kit.tl1_messages import Answer, Command
+from hwd_drivers.kit.errors import BugError, ProtocolError
+from hwd_drivers.kit.tl1_messages import Command
 from hwd_drivers.kit.tl1_words import format_group, parse_group, quote, unquote
-from hwd_drivers.polatis.numbering import Numbering
+from hwd_drivers.polatis.alarms import AlarmMode, AlarmType, Edge
+from hwd_drivers.polatis.tl1 import requests as ask
+from hwd_drivers.polatis.tl1.lines import MODE_WORDS, MODES
+from hwd_drivers.polatis.tl1.requests import Request
 
 DEFAULT_PORT: Final = 3082
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
-    """ACT-USER"""
-
-    user: str
-    password: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logout:
-    """CANC-USER"""
-
-    user: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ping:
-    """RTRV-HDR"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MuteReports:
-    """OPR-ARC-EQPT::REPMGR: no autonomous messages in this session."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetIdleTimeout:
-    """ED-EQPT::TIMEOUT"""
-
-    timeout_s: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrieveType:
-    """RTRV-NETYPE: vendor, model, type, version."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrieveInventory:
-    """RTRV-INV::OCS: the serial number."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrieveSize:
-    """RTRV-EQPT::SYSTEM, PARAMETER=SIZE"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrieveMonitors:
-    """RTRV-EQPT::PMON, PARAMETER=CONFIG: which ports have a power monitor."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnterPatch:
-    """ENT-PATCH: connect the n-th of the left list with the n-th of the right one; ports in use are moved. `forced` overrides protection."""
-
-    pairs: tuple[tuple[int, int], ...]
-    forced: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletePatch:
-    """DLT-PATCH: drop the connections of these ports, either end names one; None is ALL."""
-
-    ports: tuple[int, ...] | None
-    forced: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievePatch:
-    """RTRV-PATCH: connections of these ports; None is all."""
-
-    ports: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievePower:
-    """RTRV-PORT-POWER"""
-
-    ports: tuple[int, ...]
-
-
-Request = (
-    Login
-    | Logout
-    | Ping
-    | MuteReports
-    | SetIdleTimeout
-    | RetrieveType
-    | RetrieveInventory
-    | RetrieveSize
-    | RetrieveMonitors
-    | EnterPatch
-    | DeletePatch
-    | RetrievePatch
-    | RetrievePower
-)
 
 
 class DenyError(ProtocolError):
@@ -129,16 +32,6 @@ class ListError(DenyError):
     """Lists that do not fit together; no source tells the code, so the unit's options do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitType:
-    """The data line of RTRV-NETYPE."""
-
-    vendor: str
-    model: str
-    type: str
-    version: str
-
-
 def to_command(request: Request, *, ctag: str = "", tid: str = "") -> Command:
     verb, aid, positional, named = _blocks(request)
     return Command(verb=verb, tid=tid, aid=aid, ctag=ctag, positional=positional, named=named)
@@ -147,159 +40,271 @@ def to_command(request: Request, *, ctag: str = "", tid: str = "") -> Command:
 def from_command(command: Command) -> Request:
     """Raises DenyError with the code that the command deserves."""
     parameters = {name.upper(): value for name, value in command.named}
-    match command.verb, unquote(command.aid):
-        case "RTRV-PATCH", aid:
-            return RetrievePatch(ports=None if aid.upper() in ("", "ALL") else _ports(aid))
-        case "ENT-PATCH", aid:
-            return EnterPatch(pairs=_pairs(aid), forced=_forced(command))
-        case "DLT-PATCH", aid:
-            return DeletePatch(ports=None if aid.upper() == "ALL" else _ports(aid), forced=_forced(command))
-        case "RTRV-PORT-POWER", aid:
-            return RetrievePower(ports=_ports(aid))
-        case "ACT-USER", user:
-            return Login(user=user, password=command.positional[0] if command.positional else "")
-        case "CANC-USER", user:
-            return Logout(user=user)
-        case "RTRV-HDR", _:
-            return Ping()
-        case "OPR-ARC-EQPT", "REPMGR":
-            return MuteReports()
-        case "ED-EQPT", "TIMEOUT" if _NUMBER.fullmatch(seconds := parameters.get("ADMIN", "")):
-            return SetIdleTimeout(timeout_s=int(seconds))
-        case "RTRV-NETYPE", _:
-            return RetrieveType()
-        case "RTRV-INV", "OCS":
-            return RetrieveInventory()
-        case "RTRV-EQPT", "SYSTEM" if parameters.get("PARAMETER", "").upper() == "SIZE":
-            return RetrieveSize()
-        case "RTRV-EQPT", "PMON" if parameters.get("PARAMETER", "").upper() == "CONFIG":
-            return RetrieveMonitors()
-        case "OPR-ARC-EQPT" | "RTRV-INV" | "RTRV-EQPT", _:
+    aid = unquote(command.aid)
+    match command.verb:
+        case "RTRV-PATCH":
+            return ask.RetrievePatch(ports=None if aid.upper() in ("", "ALL") else _ports(aid))
+        case "ENT-PATCH":
+            return ask.EnterPatch(pairs=_pairs(aid), forced=_forced(command))
+        case "DLT-PATCH":
+            return ask.DeletePatch(ports=None if aid.upper() == "ALL" else _ports(aid), forced=_forced(command))
+        case "RTRV-PORT-POWER" | "RTRV-PORT-REVPOWER":
+            return ask.RetrievePower(ports=_ports(aid), reverse=command.verb == "RTRV-PORT-REVPOWER")
+        case "ACT-USER":
+            return ask.Login(user=aid, password=command.positional[0] if command.positional else "")
+        case "CANC-USER":
+            return ask.Logout(user=aid)
+        case "RTRV-HDR":
+            return ask.Ping()
+        case "RTRV-NETYPE":
+            return ask.RetrieveType()
+        case "RTRV-INV" if aid.upper() == "OCS":
+            return ask.RetrieveInventory()
+        case "OPR-ARC-EQPT" if aid.upper() == "REPMGR":
+            return ask.MuteReports()
+        case "ED-EQPT":
+            return _edited(aid.upper(), parameters)
+        case "RTRV-EQPT":
+            return _equipment(aid.upper(), parameters.get("PARAMETER", "").upper())
+        case "OPR-PORT-SHUTTER":
+            return ask.CloseShutter(ports=_ports(aid))
+        case "RLS-PORT-SHUTTER":
+            return ask.OpenShutter(ports=_ports(aid))
+        case "RTRV-PORT-SHUTTER":
+            return ask.RetrieveShutter(ports=_ports(aid))
+        case "RTRV-PORT-LABEL":
+            return ask.RetrieveLabel(ports=_ports(aid))
+        case "ED-PORT-LABEL":
+            if "LABEL" not in parameters:
+                raise DenyError("IPNV", "LABEL is missing")
+            return ask.EditLabel(ports=_ports(aid), label=parameters["LABEL"])
+        case "RTRV-INV" | "OPR-ARC-EQPT":
             raise DenyError("IIAC")
-        case "ED-EQPT", _:
-            raise DenyError("IPNV")
+        case "ENT-PORT-FLAP" | "OPR-PORT-FLAP" | "RLS-PORT-FLAP" | "RTRV-PORT-FLAP":
+            return _flap(command, aid)
+        case "RTRV-PORT-ATTEN":
+            return ask.RetrieveAttenuation(ports=_ports(aid))
+        case "SET-PORT-ATTEN":
+            return _attenuation(aid, parameters)
+        case _ if command.verb.endswith("-PMON"):
+            return _monitor(command.verb, aid, parameters)
     raise DenyError("IICM")
 
 
-def read_patches(answer: Answer) -> tuple[tuple[int, int], ...]:
-    """Port numbers of `"1,49"` lines. All readers raise ProtocolError on a line that is not what it should be."""
-    pairs = []
-    for line in answer.lines:
-        found = _PAIR.fullmatch(line)
-        if found is None:
-            raise ProtocolError(f"RTRV-PATCH: data line {line!r} is not in,out")
-        pairs.append((int(found[1]), int(found[2])))
-    return tuple(pairs)
-
-
-def read_powers(answer: Answer) -> dict[int, float]:
-    """dBm by port number from `"49:-3.21"` lines."""
-    powers = {}
-    for line in answer.lines:
-        port, _, power = line.partition(":")
-        if not _NUMBER.fullmatch(port) or not _DECIMAL.fullmatch(power):
-            raise ProtocolError(f"RTRV-PORT-POWER: data line {line!r} is not port:dBm")
-        powers[int(port)] = float(power)
-    return powers
-
-
-def read_type(answer: Answer) -> UnitType:
-    fields = [part.strip() for part in answer.lines[0].split(",")] if answer.lines else []
-    if len(fields) != 4:
-        raise ProtocolError(f"RTRV-NETYPE: data lines {answer.lines!r} are not vendor,model,type,version")
-    return UnitType(vendor=fields[0], model=fields[1], type=fields[2], version=fields[3])
-
-
-def read_serial(answer: Answer) -> str:
-    found = _SERIAL.search("\n".join(answer.lines))
-    if found is None:
-        raise ProtocolError(f"RTRV-INV: no SN= in data lines {answer.lines!r}")
-    return found[1]
-
-
-def read_size(answer: Answer) -> Numbering:
-    found = _SIZE.search("\n".join(answer.lines))
-    if found is None:
-        raise ProtocolError(f"RTRV-EQPT SIZE: no SIZE=INxOUT in data lines {answer.lines!r}")
-    return Numbering(inputs=int(found[1]), outputs=int(found[2]))
-
-
-def read_monitors(answer: Answer) -> tuple[int, ...]:
-    """Port numbers of `"PMON::PORT=25,MODE=OUTPUT"` lines."""
-    ports = []
-    for line in answer.lines:
-        found = _MONITOR.search(line)
-        if found is None:
-            raise ProtocolError(f"RTRV-EQPT PMON: data line {line!r} has no PORT=")
-        ports.append(int(found[1]))
-    return tuple(ports)
-
-
-def write_patches(pairs: Iterable[tuple[int, int]]) -> tuple[str, ...]:
-    return tuple(f"{one},{other}" for one, other in pairs)
-
-
-def write_powers(powers_dbm: Iterable[tuple[int, float | None]], *, dark_dbm: float) -> tuple[str, ...]:
-    return tuple(f"{port}:{dark_dbm if power is None else max(power, dark_dbm):.2f}" for port, power in powers_dbm)
-
-
-def write_type(unit: UnitType) -> tuple[str, ...]:
-    return (f"{unit.vendor},{unit.model},{unit.type},{unit.version}",)
-
-
-def write_serial(serial: str) -> tuple[str, ...]:
-    return (f"OCS:SN={serial}",)
-
-
-def write_size(size: Numbering) -> tuple[str, ...]:
-    return (f"SYSTEM:SIZE={size.inputs}x{size.outputs}",)
-
-
-def write_monitors(ports: Iterable[int], size: Numbering) -> tuple[str, ...]:
-    return tuple(f"PMON::PORT={port},MODE={'INPUT' if port <= size.inputs else 'OUTPUT'}" for port in ports)
-
-
 _NUMBER = re.compile(r"[0-9]{1,9}")
-_PAIR = re.compile(r"([0-9]{1,9}),([0-9]{1,9})")
 _LIST = re.compile(r"[0-9]{1,9}(?:&[0-9]{1,9})*")
-_DECIMAL = re.compile(r"[+-]?[0-9]{1,4}(?:\.[0-9]{1,9})?")
-_SERIAL = re.compile(r"\bSN=([^\s,;\"]+)")
-_SIZE = re.compile(r"\bSIZE=([0-9]{1,5})x([0-9]{1,5})\b")
-_MONITOR = re.compile(r"\bPORT=([0-9]{1,9})\b")
-
+_DECIMAL = re.compile(r"\(?([+-]?[0-9]{1,6}(?:\.[0-9]{1,9})?)\)?")
 _Blocks = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]]
+_WordT = TypeVar("_WordT", bound=StrEnum)
+
+
+def _edited(aid: str, parameters: Mapping[str, str]) -> Request:
+    if aid != "TIMEOUT" or not _NUMBER.fullmatch(seconds := parameters.get("ADMIN", "")):
+        raise DenyError("IPNV")
+    return ask.SetIdleTimeout(timeout_s=int(seconds))
+
+
+def _equipment(aid: str, parameter: str) -> Request:
+    match aid, parameter:
+        case "SYSTEM", "SIZE":
+            return ask.RetrieveSize()
+        case "PMON" | "REVPMON", "CONFIG":
+            return ask.RetrieveMonitors(reverse=aid == "REVPMON")
+        case "ATTEN", "CONFIG":
+            return ask.RetrieveAttenuators()
+    raise DenyError("IIAC")
+
+
+def _monitor(verb: str, aid: str, parameters: Mapping[str, str]) -> Request:
+    match verb:
+        case "RTRV-PORT-PMON":
+            return ask.RetrieveMonitorConfig(ports=_ports(aid))
+        case "SET-PORT-PMON":
+            code = parameters.get("ATIME")
+            if code is not None and not _NUMBER.fullmatch(code):
+                raise DenyError("IPNV", "ATIME is not a number")
+            return ask.SetMonitorConfig(
+                ports=_ports(aid),
+                wavelength_nm=_number(parameters, "WAVE"),
+                offset_db=_number(parameters, "OFFSET"),
+                averaging_code=None if code is None else int(code),
+            )
+        case "RTRV-TH-PMON":
+            return ask.RetrieveThreshold(ports=_ports(aid), type=_type(parameters))
+        case "SET-TH-PMON":
+            return ask.SetThreshold(
+                ports=_ports(aid),
+                type=_type(parameters),
+                mode=_word(parameters, "MODE", AlarmMode),
+                edge=_word(parameters, "EDGE", Edge),
+                high_dbm=_number(parameters, "HIGH"),
+                low_dbm=_number(parameters, "LOW"),
+            )
+        case "RTRV-STATE-PMON":
+            return ask.RetrieveAlarm(ports=_ports(aid), type=_type(parameters))
+        case "SET-STATE-PMON":
+            return ask.ClearAlarm(ports=_ports(aid), type=_type(parameters))
+    raise DenyError("IICM")
+
+
+def _flap(command: Command, aid: str) -> Request:
+    match command.verb:
+        case "OPR-PORT-FLAP":
+            return ask.StartFlap(ports=_ports(aid))
+        case "RLS-PORT-FLAP":
+            return ask.StopFlap(ports=_ports(aid))
+        case "RTRV-PORT-FLAP":
+            return ask.RetrieveFlap(ports=_ports(aid) if aid else None)
+    values = command.positional
+    if len(values) != 3 or not all(map(_NUMBER.fullmatch, values)):
+        raise DenyError("IPNV", "Three numbers are needed: block ms, restore ms, cycles")
+    off_ms, on_ms, cycles = map(int, values)
+    return ask.EnterFlap(ports=_ports(aid), off_ms=off_ms, on_ms=on_ms, cycles=cycles)
+
+
+def _attenuation(aid: str, parameters: Mapping[str, str]) -> Request:
+    word = parameters.get("MODE", "").upper()
+    if word not in MODES:
+        raise DenyError("IPNV", "MODE is not one of " + " ".join(MODES))
+    ports = _ports(aid)
+    references = _ports(parameters["REFS"]) if parameters.get("REFS") else ()
+    if len(references) not in (0, len(ports)):
+        raise ListError("IIAC", f"Port lists differ in length: {len(ports)} and {len(references)}")
+    return ask.SetAttenuation(ports=ports, mode=MODES[word], level=_number(parameters, "LEVEL"), references=references)
+
+
+def _type(parameters: Mapping[str, str]) -> AlarmType:
+    kind = _word(parameters, "TYPE", AlarmType)
+    if kind is None:
+        raise DenyError("IPNV", "TYPE is missing")
+    return kind
+
+
+def _word(parameters: Mapping[str, str], name: str, words: type[_WordT]) -> _WordT | None:
+    if name not in parameters:
+        return None
+    try:
+        return words(parameters[name].upper())
+    except ValueError:
+        raise DenyError("IPNV", f"{name} is not one of {' '.join(words)}") from None
+
+
+def _number(parameters: Mapping[str, str], name: str) -> float | None:
+    """Negative ones stand in parentheses, others may."""
+    if name not in parameters:
+        return None
+    found = _DECIMAL.fullmatch(parameters[name].strip())
+    if found is None:
+        raise DenyError("IPNV", f"{name} is not a number")
+    return float(found[1])
+
+
+def _format(value: float) -> str:
+    return f"({value:g})" if value < 0 else f"{value:g}"
+
+
+def _named(**values: str | None) -> tuple[tuple[str, str], ...]:
+    """Parameters that are not None."""
+    return tuple((name, value) for name, value in values.items() if value is not None)
 
 
 def _blocks(request: Request) -> _Blocks:
     """Verb, AID, positional and named parameters."""
     match request:
-        case RetrievePatch(ports=ports):
+        case ask.RetrievePatch(ports=ports):
             return "RTRV-PATCH", "" if ports is None else format_group(ports), (), ()
-        case EnterPatch(pairs=pairs, forced=forced):
+        case ask.EnterPatch(pairs=pairs, forced=forced):
             aid = f"{_list(one for one, _ in pairs)},{_list(other for _, other in pairs)}"
             return "ENT-PATCH", aid, ("frcd",) if forced else (), ()
-        case DeletePatch(ports=ports, forced=forced):
+        case ask.DeletePatch(ports=ports, forced=forced):
             return "DLT-PATCH", "ALL" if ports is None else _list(ports), ("frcd",) if forced else (), ()
-        case RetrievePower(ports=ports):
-            return "RTRV-PORT-POWER", format_group(ports), (), ()
-        case Login(user=user, password=password):
+        case ask.RetrievePower(ports=ports, reverse=reverse):
+            return "RTRV-PORT-REVPOWER" if reverse else "RTRV-PORT-POWER", format_group(ports), (), ()
+        case ask.Login(user=user, password=password):
             return "ACT-USER", quote(user), (password,), ()
-        case Logout(user=user):
+        case ask.Logout(user=user):
             return "CANC-USER", quote(user), (), ()
-        case Ping():
+        case ask.Ping():
             return "RTRV-HDR", "", (), ()
-        case MuteReports():
+        case ask.MuteReports():
             return "OPR-ARC-EQPT", "REPMGR", ("IND",), ()
-        case SetIdleTimeout(timeout_s=timeout_s):
+        case ask.SetIdleTimeout(timeout_s=timeout_s):
             return "ED-EQPT", "TIMEOUT", (), (("ADMIN", str(timeout_s)),)
-        case RetrieveType():
+        case ask.RetrieveType():
             return "RTRV-NETYPE", "", (), ()
-        case RetrieveInventory():
+        case ask.RetrieveInventory():
             return "RTRV-INV", "OCS", (), ()
-        case RetrieveSize():
+        case ask.RetrieveSize():
             return "RTRV-EQPT", "SYSTEM", (), (("PARAMETER", "SIZE"),)
-        case RetrieveMonitors():
-            return "RTRV-EQPT", "PMON", (), (("PARAMETER", "CONFIG"),)
+        case ask.RetrieveMonitors(reverse=reverse):
+            return "RTRV-EQPT", "REVPMON" if reverse else "PMON", (), (("PARAMETER", "CONFIG"),)
+        case ask.RetrieveAttenuators():
+            return "RTRV-EQPT", "ATTEN", (), (("PARAMETER", "CONFIG"),)
+        case _:
+            return _port_blocks(request)
+
+
+def _port_blocks(request: Request) -> _Blocks:
+    """Those of commands that set and read what ports have."""
+    match request:
+        case ask.RetrieveMonitorConfig(ports=ports):
+            return "RTRV-PORT-PMON", format_group(ports), (), ()
+        case ask.SetMonitorConfig(ports=ports):
+            named = _named(
+                WAVE=_maybe(request.wavelength_nm),
+                OFFSET=_maybe(request.offset_db),
+                ATIME=None if request.averaging_code is None else str(request.averaging_code),
+            )
+            return "SET-PORT-PMON", format_group(ports), (), named
+        case ask.RetrieveThreshold(ports=ports, type=kind):
+            return "RTRV-TH-PMON", format_group(ports), (), (("TYPE", kind),)
+        case ask.SetThreshold(ports=ports, type=kind):
+            named = _named(
+                TYPE=kind,
+                MODE=request.mode,
+                EDGE=request.edge,
+                LOW=_maybe(request.low_dbm),
+                HIGH=_maybe(request.high_dbm),
+            )
+            return "SET-TH-PMON", format_group(ports), (), named
+        case ask.RetrieveAlarm(ports=ports, type=kind):
+            return "RTRV-STATE-PMON", format_group(ports), (), (("TYPE", kind),)
+        case ask.ClearAlarm(ports=ports, type=kind):
+            return "SET-STATE-PMON", format_group(ports), (), (("TYPE", kind),)
+        case ask.CloseShutter(ports=ports):
+            return "OPR-PORT-SHUTTER", format_group(ports), (), ()
+        case ask.OpenShutter(ports=ports):
+            return "RLS-PORT-SHUTTER", format_group(ports), (), ()
+        case ask.RetrieveShutter(ports=ports):
+            return "RTRV-PORT-SHUTTER", format_group(ports), (), ()
+        case ask.RetrieveLabel(ports=ports):
+            return "RTRV-PORT-LABEL", format_group(ports), (), ()
+        case ask.EditLabel(ports=ports, label=label):
+            return "ED-PORT-LABEL", format_group(ports), (), (("LABEL", label),)
+        case ask.EnterFlap(ports=ports):
+            times = (str(request.off_ms), str(request.on_ms), str(request.cycles))
+            return "ENT-PORT-FLAP", format_group(ports), times, ()
+        case ask.StartFlap(ports=ports):
+            return "OPR-PORT-FLAP", format_group(ports), (), ()
+        case ask.StopFlap(ports=ports):
+            return "RLS-PORT-FLAP", format_group(ports), (), ()
+        case ask.RetrieveFlap(ports=ports):
+            return "RTRV-PORT-FLAP", "" if ports is None else format_group(ports), (), ()
+        case ask.RetrieveAttenuation(ports=ports):
+            return "RTRV-PORT-ATTEN", format_group(ports), (), ()
+        case ask.SetAttenuation(ports=ports, references=references):
+            named = _named(
+                MODE=MODE_WORDS[request.mode],
+                LEVEL=None if request.level is None else f"({request.level:g})",
+                REFS="&".join(map(str, references)) or None,
+            )
+            return "SET-PORT-ATTEN", _list(ports) if references else format_group(ports), (), named
+        case _:
+            raise BugError(f"{type(request).__name__}: no TL1 command is made of it")
+
+
+def _maybe(value: float | None) -> str | None:
+    return None if value is None else _format(value)
 
 
 def _list(ports: Iterable[int]) -> str:
