@@ -18,9 +18,9 @@ SLOW_S: Final = 0.02
 """How much later each chunk comes on a slow way."""
 LOSS: Final = 0.15
 """Share of chunks that a lossy way swallows or cuts short."""
-SPARED: Final = (1, 2, 4, 8, 16, 32)
-"""How many chunks of a connection come through before the way is lossy, or before it dies, one of these: some connections end while they are opened, and some live
-long enough for a protocol that needs many turns to open."""
+SPARED: Final = (3, 9, 32)
+"""A connection is whole for so many chunks at most, drawn, before its way is lossy or it dies: some connections end while they are opened, and some live long
+enough for a protocol that needs many turns to open."""
 
 
 class Way(StrEnum):
@@ -62,7 +62,7 @@ class _Rough(asyncio.Protocol, Generic[ProtoT]):
         self.inner = inner
         self._way = way
         self._rng = rng
-        self._left = rng.choice(SPARED)
+        self._left = rng.randint(1, rng.choice(SPARED))
         self._transport: asyncio.Transport | None = None
         self._late: deque[Callable[[], None]] = deque()
 

@@ -26,6 +26,8 @@ from hwd_drivers.kit.rough import Way
 ROUNDS: Final = 20
 """Exchanges that must have been tried on a lossy or dying way; more until some came through and some did not."""
 ROUNDS_MAX: Final = 200
+ENOUGH: Final = 5
+"""Exchanges that came through, and on a rough way ones that did not, before the suite is content."""
 
 
 async def check_move(bench: Bench) -> None:
@@ -134,7 +136,7 @@ async def check_trouble_is_an_error_never_a_wrong_answer(bench: Bench) -> str | 
     device: Device | None = None
     right = wrong = turn = 0
     try:
-        while turn < ROUNDS or (turn < ROUNDS_MAX and (not right or (rough and not wrong))):
+        while turn < ROUNDS or (turn < ROUNDS_MAX and (right < ENOUGH or (rough and wrong < ENOUGH))):
             turn += 1
             try:
                 if device is None:
@@ -153,9 +155,9 @@ async def check_trouble_is_an_error_never_a_wrong_answer(bench: Bench) -> str | 
     finally:
         if device is not None:
             await device.close()
-    expect(right > 0, f"not one of {turn} exchanges came through")
+    expect(right >= ENOUGH, f"{right} of {turn} exchanges came through")
     expect(rough or wrong == 0, f"{wrong} of {turn} exchanges failed on a way that loses nothing")
-    expect(not rough or wrong > 0, f"{turn} exchanges met no trouble on a {bench.way} way")
+    expect(not rough or wrong >= ENOUGH, f"{wrong} of {turn} exchanges met trouble on a {bench.way} way")
     return None
 
 

@@ -107,6 +107,7 @@ async def check_partial_batch(bench: Bench) -> str | None:
             error = await error_of(arrange(device, bench.arrangements.rest, bench.arrangements.full))
             expect(bench.twin.faults.partial_next is None, "its twin took no notice of partial_next")
             bench.twin.faults.clear()
+            await error_of(_read_as_it_is(device, bench))
             async with again(bench, device) as fresh:
                 read = await found(fresh, bench)
                 expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
@@ -125,6 +126,7 @@ async def check_stuck_mirror_is_seen_by_reading_back(bench: Bench) -> str | None
     async with at_rest(bench) as device:
         bench.twin.faults.stick(arrangements.stuck)
         error = await error_of(arrange(device, arrangements.rest, arrangements.full))
+        await error_of(_read_as_it_is(device, bench))
         async with again(bench, device) as fresh:
             read = await found(fresh, bench)
             expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
