@@ -103,9 +103,9 @@ def _find_rack(testbed: str | None) -> Any:
 
 
 def _value(key: str, text: str) -> Any:
-    """A word as JSON has it: on, off, a number, a list of ends, else itself."""
-    if key == "ends":
-        return text.split(",")
+    """A word as JSON has it: on, off, a number, a list of ends or crossconnects, else itself."""
+    if key in ("ends", "remove", "add"):
+        return text.split(",") if text else []
     if text in ("on", "off"):
         return text == "on"
     try:

@@ -9,7 +9,13 @@
 | silent {on} | switch | commands are done and not answered |
 | half | switch | the next answer ends in its middle |
 | garble | switch | the next answer is garbage |
+| wrong | switch | the next answer is a well-formed one to something else |
+| partial {pairs} | switch | of the next change only so many pairs are done; it is acknowledged, or denied where `deny` is set too |
 | stick {ends} | switch | these mirrors do not move any more, and are acknowledged as if they did |
+| fail {ends} | switch | no path of these ends can be made any more, and the switch says so |
+| drift {ends, loss_db, over_s} | switch | each of these ends loses so much more: at once, or little by little |
+| panel {remove, add} | switch | somebody changes crossconnects at its front panel, now |
+| reboot {seconds} | switch | all sessions are cut and none are taken for so long; then it is in its power-up state |
 | slow-firmware {seconds} | port | the NIC's firmware takes so much longer each time |
 | unplug {on} | port | the module is out: no light in or out, and nothing to read |
 | cut {strand} | port | the strand at `tx`, at `rx`, or both are cut: that light is gone |
@@ -30,11 +36,12 @@ from typing_extensions import override
 from hwd.model.testbed import NicPortId, Testbed
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError, RefusedError
-from hwd_drivers.kit.values import PortSide
+from hwd_drivers.kit.values import Capabilities, Crossconnect, PortSide
 
 SECONDS_MOST: Final = 86_400.0
 FLAPS_MOST: Final = 1000
 LOSS_MOST_DB: Final = 60.0
+PAIRS_MOST: Final = 100_000
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=SECONDS_MOST)]
 FlapSeconds = Annotated[float, msgspec.Meta(gt=0, le=60)]
@@ -117,8 +124,41 @@ class Garble(SwitchFault, frozen=True, kw_only=True, tag="garble"):
     pass
 
 
+class Wrong(SwitchFault, frozen=True, kw_only=True, tag="wrong"):
+    pass
+
+
+class Partial(SwitchFault, frozen=True, kw_only=True, tag="partial"):
+    pairs: Annotated[int, msgspec.Meta(ge=0, le=PAIRS_MOST)]
+
+
 class Stick(SwitchFault, frozen=True, kw_only=True, tag="stick"):
     ends: tuple[str, ...]
+
+
+class Fail(SwitchFault, frozen=True, kw_only=True, tag="fail"):
+    ends: tuple[str, ...]
+
+
+class Drift(SwitchFault, frozen=True, kw_only=True, tag="drift"):
+    ends: tuple[str, ...]
+    loss_db: Annotated[float, msgspec.Meta(ge=0, le=LOSS_MOST_DB)]
+    over_s: Seconds = 0.0
+
+
+class Panel(SwitchFault, frozen=True, kw_only=True, tag="panel"):
+    """`1A-2B` in `remove` and `add`; what is in the way of `add` is moved."""
+
+    remove: tuple[str, ...] = ()
+    add: tuple[str, ...] = ()
+
+    def pairs(self) -> tuple[tuple[Crossconnect, ...], tuple[Crossconnect, ...]]:
+        """What is removed, and what is added. Raises ConfigError for what is no crossconnect."""
+        return tuple(map(Crossconnect.parse, self.remove)), tuple(map(Crossconnect.parse, self.add))
+
+
+class Reboot(SwitchFault, frozen=True, kw_only=True, tag="reboot"):
+    seconds: Seconds
 
 
 class SlowFirmware(PortFault, frozen=True, kw_only=True, tag="slow-firmware"):
@@ -171,7 +211,9 @@ class Clear(_Fault, frozen=True, kw_only=True, tag="clear"):
         return self.switch or self.port or self.host or ""
 
 
-AnySwitchFault = Deny | Reset | Refuse | Slow | Silent | Half | Garble | Stick
+AnySwitchFault = (
+    Deny | Reset | Refuse | Slow | Silent | Half | Garble | Wrong | Partial | Stick | Fail | Drift | Panel | Reboot
+)
 AnyPortFault = SlowFirmware | Unplug | Cut | Weak | Flap | StuckPhy
 AnyHostFault = AgentKilled | ClockStep
 Fault = AnySwitchFault | AnyPortFault | AnyHostFault | Clear
@@ -214,10 +256,7 @@ def check_fault(fault: Fault, testbed: Testbed) -> None:
                 raise ConfigError(f"fault: no switch {name} in testbed {testbed.name}; {_known(testbed.switches)}")
             if switch.twin is None:
                 raise RefusedError(f"fault: {fault}: {name} is a real switch; only a twin can be told to misbehave")
-            if isinstance(fault, Stick):
-                sides = {PortSide.parse(end) for end in fault.ends}
-                if missing := sorted(str(side) for side in sides.difference(switch.capabilities.ends)):
-                    raise ConfigError(f"fault: {name} has no port {', '.join(missing)}")
+            check_ends(fault, name, switch.capabilities)
         case PortFault(port=name) | Clear(port=str(name)):
             id = testbed.port(NicPortId.parse(name)).id
             if testbed.hosts[id.host].twin is None:
@@ -229,15 +268,31 @@ def check_fault(fault: Fault, testbed: Testbed) -> None:
                 raise RefusedError(f"fault: {fault}: {name} is a real host; only a twin can be told to misbehave")
 
 
+def check_ends(fault: Fault, switch: str, capabilities: Capabilities) -> None:
+    """Raises ConfigError where a fault of a switch names an end that this one does not have."""
+    match fault:
+        case Stick(ends=ends) | Fail(ends=ends) | Drift(ends=ends):
+            sides = {PortSide.parse(end) for end in ends}
+        case Panel():
+            sides = {end for pairs in fault.pairs() for pair in pairs for end in pair.ends}
+        case _:
+            return
+    if missing := sorted(str(side) for side in sides.difference(capabilities.ends)):
+        raise ConfigError(f"fault: {switch} has no port {', '.join(missing)}")
+
+
 def _check_names(fault: Fault) -> None:
     match fault:
         case PortFault(port=port) | Clear(port=str(port)):
             NicPortId.parse(port)
-        case Stick(ends=ends):
+        case Stick(ends=ends) | Fail(ends=ends) | Drift(ends=ends):
             if not ends:
-                raise ConfigError("fault: stick: name at least one end, such as 3A")
+                raise ConfigError(f"fault: {fault.__struct_config__.tag}: name at least one end, such as 3A")
             for end in ends:
                 PortSide.parse(end)
+        case Panel():
+            if not any(fault.pairs()):
+                raise ConfigError("fault: panel: name a crossconnect to remove or to add, such as 1A-2B")
 
 
 def _fields(kind: type[Any]) -> str:

@@ -61,7 +61,13 @@ ONE_OF_EACH: list[dict[str, Any]] = [
     {"switch": "ocs1", "fault": "silent", "on": True},
     {"switch": "ocs1", "fault": "half"},
     {"switch": "ocs1", "fault": "garble"},
+    {"switch": "ocs1", "fault": "wrong"},
+    {"switch": "ocs1", "fault": "partial", "pairs": 1},
     {"switch": "ocs1", "fault": "stick", "ends": ["1A", "1B"]},
+    {"switch": "ocs1", "fault": "fail", "ends": ["1B"]},
+    {"switch": "ocs1", "fault": "drift", "ends": ["1A"], "loss_db": 2.5, "over_s": 60.0},
+    {"switch": "ocs1", "fault": "panel", "remove": ["1A-1B"], "add": []},
+    {"switch": "ocs1", "fault": "reboot", "seconds": 20.0},
     {"port": "h0.eth0", "fault": "slow-firmware", "seconds": 4},
     {"port": "h0.eth0", "fault": "unplug", "on": True},
     {"port": "h0.eth0", "fault": "cut", "strand": "rx"},
@@ -111,6 +117,11 @@ def test_fault_is_one_line_of_text() -> None:
         ({"port": "h0.eth0", "fault": "flap", "times": 0}, r">= 1"),
         ({"switch": "ocs1", "fault": "stick", "ends": []}, r"name at least one end"),
         ({"switch": "ocs1", "fault": "stick", "ends": ["a.b"]}, r"port 'a\.b': not a port"),
+        ({"switch": "ocs1", "fault": "drift", "ends": [], "loss_db": 1}, r"drift: name at least one end"),
+        ({"switch": "ocs1", "fault": "drift", "ends": ["1A"], "loss_db": -1}, r">= 0"),
+        ({"switch": "ocs1", "fault": "partial", "pairs": -1}, r">= 0"),
+        ({"switch": "ocs1", "fault": "panel"}, r"panel: name a crossconnect to remove or to add"),
+        ({"switch": "ocs1", "fault": "panel", "add": ["1A"]}, r"'1A': write it as 1A-2B"),
         ({"switch": "ocs1", "host": "h0", "fault": "clear"}, r"name one switch, port or host, or none"),
     ],
 )
@@ -127,7 +138,9 @@ def test_line_that_is_no_object_is_refused(line: bytes) -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(["fault", "switch", "port", "host", "seconds", "on", "ends", "times", "x"]),
+        st.sampled_from(
+            ["fault", "switch", "port", "host", "seconds", "on", "ends", "times", "pairs", "loss_db", "add", "x"]
+        ),
         st.one_of(
             st.sampled_from([*FAULTS, "h0.eth0"]), st.floats(), st.integers(), st.none(), st.lists(st.text(max_size=3))
         ),
@@ -147,6 +160,8 @@ def test_anything_is_a_fault_or_bad_input(data: dict[str, Any]) -> None:
         ({"switch": "ocs9", "fault": "reset"}, "no switch ocs9 in testbed t; it has ocs1, ocs2"),
         ({"switch": "ocs9", "fault": "clear"}, "no switch ocs9"),
         ({"switch": "ocs1", "fault": "stick", "ends": ["7A"]}, "ocs1 has no port 7A"),
+        ({"switch": "ocs1", "fault": "drift", "ends": ["1A", "7B"], "loss_db": 1}, "ocs1 has no port 7B"),
+        ({"switch": "ocs1", "fault": "panel", "add": ["1A-9B"]}, "ocs1 has no port 9B"),
         ({"port": "h0.eth7", "fault": "unplug"}, r"h0\.eth7: no such NIC port"),
         ({"host": "h7", "fault": "agent-killed"}, "no host h7 in testbed t; it has h0, h1"),
     ],

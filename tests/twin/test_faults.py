@@ -15,7 +15,7 @@ from hwd.twin.truth import Truth
 from hwd_agents.sources.settings import Setting
 from hwd_agents.sources.sff8636 import parse_memory
 from hwd_agents.sources.twin import TwinSources
-from hwd_drivers.kit.abilities import Device, PowerReadings
+from hwd_drivers.kit.abilities import CrossConnects, Device, PowerReadings
 from hwd_drivers.kit.clock import Clock, ShiftedClock
 from hwd_drivers.kit.dial import Dialer, MemoryDialer
 from hwd_drivers.kit.errors import ConfigError, DeviceError, LinkError, RefusedError
@@ -28,6 +28,9 @@ S = 1_000_000_000
 NEAR, FAR = "h0.eth0", "h1.eth0"
 LINK = ("1A-3B", "3A-1B")
 """h0.eth0 and h1.eth0, both ways."""
+
+AVERAGING_S = 0.1
+"""Of the monitors of a Polatis unit, as they come."""
 
 MakeTestbed = Callable[..., Testbed]
 OpenSwitch = Callable[[Testbed, str, Dialer, Clock], Awaitable[Device]]
@@ -75,7 +78,9 @@ class Scene:
         return self.clock.monotonic_ns() / S
 
     async def power(self, end: str) -> float | None:
+        """When the monitor has averaged over what is there now."""
         assert isinstance(self.switch, PowerReadings)
+        await asyncio.sleep(AVERAGING_S)
         deadline_s = asyncio.get_running_loop().time() + 5
         (reading,) = await self.switch.read_power([PortSide.parse(end)], deadline_s=deadline_s)
         return reading.power_dbm
@@ -334,6 +339,93 @@ def test_clear_without_a_subject_makes_everything_well(play: Play) -> None:
         scene.fault(fault="clear")
         assert scene.said() == []
         await scene.link_up()
+
+    play(body)
+
+
+def test_loss_that_drifts_takes_light_step_by_step_until_the_link_is_gone(play: Play) -> None:
+    async def body(scene: Scene) -> None:
+        await scene.link_up()
+        before = scene.lanes(FAR)
+        assert before[0] is not None
+        scene.fault(switch="ocs1", fault="drift", ends=["1A"], loss_db=14, over_s=140)
+        await asyncio.sleep(70.5)
+        lost_db = before[0] - (scene.lanes(FAR)[0] or 0)
+        assert lost_db == pytest.approx(7, abs=0.11)
+        await asyncio.sleep(70)
+        assert scene.up(What.PHY) == [], "nor has the near end a partner now"
+        assert scene.said() == ["ocs1 drift ends=1A loss_db=14.0 over_s=140.0"]
+        scene.fault(switch="ocs1", fault="drift", ends=["1A"], loss_db=1)
+        assert scene.said() == ["ocs1 drift ends=1A loss_db=15.0 over_s=0.0"]
+        scene.fault(switch="ocs1", fault="clear")
+        assert (scene.lanes(FAR), scene.said()) == (before, [])
+        await asyncio.sleep(20)
+        assert scene.up(What.PHY) == [NEAR, FAR]
+
+    play(body)
+
+
+def test_failed_end_is_dark_until_it_is_cleared(play: Play) -> None:
+    async def body(scene: Scene) -> None:
+        await scene.link_up()
+        scene.fault(switch="ocs1", fault="fail", ends=["3B"])
+        assert scene.lanes(FAR) == (None,) * 4
+        assert [str(one) for one in scene.rack.switches["ocs1"].mirror.readings(0)] == ["1A-3B failed", "3A-1B tuned"]
+        scene.fault(fault="clear")
+        assert None not in scene.lanes(FAR)
+
+    play(body)
+
+
+def test_hand_at_the_front_panel_takes_a_link_and_the_session_stays(play: Play) -> None:
+    async def body(scene: Scene) -> None:
+        await scene.link_up()
+        scene.fault(switch="ocs1", fault="panel", remove=["3A-1B"], add=["1A-4B"])
+        assert (scene.up(What.PHY), scene.said()) == ([], [])
+        assert isinstance(scene.switch, CrossConnects)
+        readings = await scene.switch.read_crossconnects(deadline_s=asyncio.get_running_loop().time() + 5)
+        assert [str(one.crossconnect) for one in readings] == ["1A-4B"]
+
+    play(body)
+
+
+def test_reboot_ends_sessions_refuses_new_ones_and_leaves_a_dark_switch(
+    play: Play, open_switch: OpenSwitch, make_testbed: MakeTestbed
+) -> None:
+    async def body(scene: Scene) -> None:
+        await scene.link_up()
+        began_s = scene.now_s()
+        scene.fault(switch="ocs1", fault="reboot", seconds=20)
+        assert isinstance(await scene.switch.lost(), LinkError)
+        assert (scene.up(What.PHY), scene.said()) == ([], ["ocs1 reboot seconds=20.0"])
+
+        async def reopen() -> Device:
+            return await open_switch(scene.rack.testbed, "mem:ocs1", scene.dialer, scene.clock)
+
+        with pytest.raises(LinkError, match="nobody listens"):
+            await reopen()
+        await asyncio.sleep(began_s + 20.01 - scene.now_s())
+        assert scene.said() == []
+        fresh = await reopen()
+        assert isinstance(fresh, CrossConnects)
+        assert await fresh.read_crossconnects(deadline_s=asyncio.get_running_loop().time() + 5) == ()
+        await fresh.close()
+
+    play(body)
+
+
+def test_part_of_a_batch_is_done_and_told_as_it_was_asked_for(play: Play) -> None:
+    async def body(scene: Scene) -> None:
+        scene.fault(switch="ocs1", fault="partial", pairs=1)
+        assert scene.said() == ["ocs1 partial pairs=1"]
+        await scene.change(*LINK)
+        mirror = scene.rack.switches["ocs1"].mirror
+        assert ([str(one) for one in mirror.crossconnects()], scene.said()) == (["1A-3B"], [])
+        scene.fault(switch="ocs1", fault="partial", pairs=0)
+        scene.fault(switch="ocs1", fault="deny", code="SROF", text="half way")
+        with pytest.raises(DeviceError, match="half way"):
+            await scene.change("2A-4B")
+        assert [str(one) for one in mirror.crossconnects()] == ["1A-3B"]
 
     play(body)
 
