@@ -82,7 +82,8 @@ def json_schema(kind: str) -> dict[str, Any]:
 
 
 def _faults() -> dict[str, Any]:
-    _, components = msgspec.json.schema_components([Fault], ref_template="#/$defs/Fault{name}")
+    _, made = msgspec.json.schema_components([Fault], ref_template="#/$defs/Fault{name}")
+    components: dict[str, Any] = msgspec.to_builtins(made)  # defaults of tuples are lists in JSON
     _drop_titles(components)
     for definition in components.values():
         _let_holes(definition, {}, but="fault")
