@@ -83,7 +83,7 @@ def json_schema(kind: str) -> dict[str, Any]:
 
 def _faults() -> dict[str, Any]:
     _, made = msgspec.json.schema_components([Fault], ref_template="#/$defs/Fault{name}")
-    components: dict[str, Any] = msgspec.to_builtins(made)  # defaults of tuples are lists in JSON
+    components: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(made))  # defaults of tuples are lists in JSON
     _drop_titles(components)
     for definition in components.values():
         _let_holes(definition, {}, but="fault")
