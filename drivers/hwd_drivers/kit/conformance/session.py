@@ -10,7 +10,7 @@ from hwd_drivers.kit.arrangements import Arrangement
 from hwd_drivers.kit.bench import Bench
 from hwd_drivers.kit.errors import BugError, DeviceError, FailedError, LinkError, ProtocolError
 from hwd_drivers.kit.registry import Twin
-from hwd_drivers.kit.values import Crossconnect, Exchange
+from hwd_drivers.kit.values import Crossconnect, CrossconnectState, Exchange
 
 EXCHANGE_S: Final = 2.0
 """Limit for one exchange of the checks."""
@@ -36,7 +36,7 @@ async def at_rest(bench: Bench) -> AsyncIterator[Device]:
     """A session on a switch whose ends are at rest; they are again at the end, and the faults are cleared."""
     device = await bench.open()
     try:
-        await arrange(device, await found(device, bench), bench.arrangements.rest)
+        await arrange(device, await found(device, bench, failed=True), bench.arrangements.rest)
         yield device
     finally:
         if bench.twin is not None:
@@ -44,17 +44,21 @@ async def at_rest(bench: Bench) -> AsyncIterator[Device]:
         await device.close()
         last = await bench.open()
         try:
-            await arrange(last, await found(last, bench), bench.arrangements.rest)
+            await arrange(last, await found(last, bench, failed=True), bench.arrangements.rest)
         finally:
             await last.close()
 
 
-async def found(device: Device, bench: Bench) -> Arrangement:
-    """Crossconnects at the bench's ends as the driver reads them; others of the switch are not the suite's business."""
+async def found(device: Device, bench: Bench, *, failed: bool = False) -> Arrangement:
+    """Crossconnects at the bench's ends as the driver reads them; others of the switch are not the suite's business.
+
+    Those that the switch has and calls failed are told where `failed`: they are not made, and hold their ends.
+    """
     readings = await switch_of(device).read_crossconnects(deadline_s=soon())
     pairs = [reading.crossconnect for reading in readings]
     expect(len(set(pairs)) == len(pairs), f"a crossconnect was read twice: {texts(pairs)}")
-    return at_ends(pairs, bench)
+    made = [each.crossconnect for each in readings if failed or each.state is not CrossconnectState.FAILED]
+    return at_ends(made, bench)
 
 
 def truth(bench: Bench) -> Arrangement:
