@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from typing_extensions import override
 
@@ -22,6 +22,8 @@ from hwd_drivers.kit.server import TwinServer, TwinSession
 
 AFTER_S: Final = 1e-6
 """How much later than an answer the next request of the same session is taken: timers of one time have no order."""
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +119,14 @@ class HttpClient(Link[HttpResponse]):
             sent_ns=exchange.sent_ns,
             received_ns=exchange.received_ns,
         )
+
+    def read(self, answer: HttpAnswer, reader: Callable[[bytes], T]) -> T:
+        """What `reader` makes of the body; a ProtocolError of it ends the connection, as bytes do that are no HTTP."""
+        try:
+            return reader(answer.body)
+        except ProtocolError as error:
+            self._garble(answer.body, error)
+            raise ProtocolError(f"{self._name}: {error}") from error
 
     @override
     def eof_received(self) -> None:

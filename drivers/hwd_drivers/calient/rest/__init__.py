@@ -1,0 +1,1 @@
+"""Calient over REST."""

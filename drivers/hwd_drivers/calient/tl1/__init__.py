@@ -1,0 +1,1 @@
+"""Calient over TL1."""
