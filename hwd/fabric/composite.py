@@ -9,7 +9,8 @@ fewest moves cannot be proved within `EFFORT`, the answer holds and says that it
 within it, that is an error.
 """
 
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hwd.fabric.conflict import smallest_conflict
@@ -42,6 +43,13 @@ class Passage:
 
     crossconnects: tuple[SwitchCrossconnect, ...]
     hops: tuple[tuple[FibreEnd, FibreEnd], ...]
+
+    def from_end(self, entry: FibreEnd) -> "Passage":
+        """The same as light goes that enters at this end of it."""
+        if self.hops[0][0] == entry:
+            return self
+        back = tuple((out, into) for into, out in reversed(self.hops))
+        return Passage(crossconnects=self.crossconnects[::-1], hops=back)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +92,8 @@ class CompositeSwitch:
         self.inside = Inside(graph, composite)
         self._ports = self.inside.ports
         self._port_at: Mapping[int, PortSide] = {number: port for port, number in self._ports.items()}
+        self._losses: dict[PortSide, Mapping[PortSide, float]] = {}
+        self._graph = graph
         self._reciprocal = all(
             capabilities.reciprocal or not capabilities.two_sided
             for capabilities in (graph.testbed.switches[switch].capabilities for switch in self.inside.switches)
@@ -94,6 +104,15 @@ class CompositeSwitch:
         if entry.side is out.side and entry.side is not Side.NONE:
             return False
         return self._leads(entry, out) and (entry.side is not Side.B or self._reciprocal)
+
+    def least_losses(self, entry: PortSide) -> Mapping[PortSide, float]:
+        """What light that enters at `entry` loses at most on the way of least loss to each end that it could leave by."""
+        if (known := self._losses.get(entry)) is None:
+            least: dict[PortSide, float] = {}
+            for port, loss_db in self._lost(entry):
+                least[port] = min(loss_db, least.get(port, loss_db))
+            known = self._losses[entry] = least
+        return known
 
     def standing(self, state: State) -> tuple[Standing, ...]:
         """What the states of the elements join now, in the order of the ports. Parts of switches that are not in `state` join nothing."""
@@ -135,15 +154,7 @@ class CompositeSwitch:
         self._check_leads(wanted)
         given = self._given(wanted, standing, present, tuple(needed))
         search = Search(given, spent := Effort(effort))
-        try:
-            ways = search.feasible()
-        except ExhaustedError:
-            raise RefusedError(
-                f"{self.name}: cannot tell whether its {len(wanted)} demands can be at once: {effort:,} steps of the search were not enough. "
-                "Ask for fewer at once, or name crossconnects of the elements themselves"
-            ) from None
-        if ways is None:
-            raise self._conflict(given, wanted, effort)
+        ways = self._feasible(search, given, wanted, effort)
         at_least, moves = search.moves, search.moves_found
         if moves > at_least:
             spent.left = effort
@@ -161,6 +172,14 @@ class CompositeSwitch:
             moves=moves,
             moves_at_least=at_least,
         )
+
+    def check(self, demands: Iterable[Crossconnect], *, effort: int = EFFORT) -> None:
+        """Raises as `compile` does where they cannot be at once, whatever the elements' states."""
+        wanted = tuple(dict.fromkeys(demands))
+        self._check_ends(wanted)
+        self._check_leads(wanted)
+        given = self._given(wanted, {}, {}, ())
+        self._feasible(Search(given, Effort(effort)), given, wanted, effort)
 
     def moves_of(self, ways: Ways, given: Given) -> int:
         """Elements that these ways move, and crossconnects that they make in parts without states."""
@@ -180,6 +199,35 @@ class CompositeSwitch:
         return made + sum(number is None or not states >> number & 1 for number, states in numbers)
 
     # --- inside
+
+    def _feasible(self, search: Search, given: Given, wanted: tuple[Crossconnect, ...], effort: int) -> Ways:
+        try:
+            ways = search.feasible()
+        except ExhaustedError:
+            raise RefusedError(
+                f"{self.name}: cannot tell whether its {len(wanted)} demands can be at once: {effort:,} steps of the search were not enough. "
+                "Ask for fewer at once, or name crossconnects of the elements themselves"
+            ) from None
+        if ways is None:
+            raise self._conflict(given, wanted, effort)
+        return ways
+
+    def _lost(self, entry: PortSide) -> Iterator[tuple[PortSide, float]]:
+        switches, inside = self._graph.testbed.switches, self.inside
+        heap = [(0.0, self._ports[entry])] if entry in self._ports else []
+        seen: set[int] = set()
+        while heap:
+            loss, at = heapq.heappop(heap)
+            if at in seen:
+                continue
+            seen.add(at)
+            passed = loss + switches[inside.ends[at].owner].capabilities.loss_db_max
+            for out, _ in inside.crossings[at]:
+                if (port := self._port_at.get(out)) is not None:
+                    yield port, passed
+                elif (onward := inside.wires.get(out)) is not None:
+                    leg = self._graph.legs[inside.ends[out]][0]
+                    heapq.heappush(heap, (passed + leg.loss_db, onward))
 
     def _given(
         self,
@@ -249,10 +297,8 @@ class CompositeSwitch:
     def _passage(self, way: Iterable[tuple[int, int]], demand: Crossconnect | None = None) -> Passage:
         hops = tuple((self.inside.ends[entry], self.inside.ends[out]) for entry, out in way)
         crossconnects = tuple(self.inside.crossconnect(entry, out) for entry, out in way)
-        if demand is not None and hops[0][0] != self.inside.ends[self._ports[demand.a]]:
-            hops = tuple((out, entry) for entry, out in reversed(hops))
-            crossconnects = crossconnects[::-1]
-        return Passage(crossconnects=crossconnects, hops=hops)
+        passage = Passage(crossconnects=crossconnects, hops=hops)
+        return passage if demand is None else passage.from_end(self.inside.ends[self._ports[demand.a]])
 
     # --- why not
 

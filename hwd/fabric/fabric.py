@@ -5,11 +5,13 @@ routed = fabric.routes([Link.parse("h0.eth0<->h1.eth0")])
 wanted = desired(routed)
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hwd.fabric.budget import fits
+from hwd.fabric.composite import Compiled, CompositeSwitch, ConflictError
 from hwd.fabric.graph import Graph, Leg, at_switch
+from hwd.fabric.hops import Hops
 from hwd.fabric.light import LightMap, Trace
 from hwd.fabric.obstacle import explain
 from hwd.fabric.path import Path, Taken, find_path
@@ -18,7 +20,7 @@ from hwd.fabric.state import State, lighting
 from hwd.model.link import Circuit, Link, RoutedLink, SwitchCrossconnect
 from hwd.model.testbed import NicPort, NicPortId, PortState, Testbed
 from hwd_drivers.kit.errors import BugError, ConfigError
-from hwd_drivers.kit.values import FibreEnd, Side
+from hwd_drivers.kit.values import Crossconnect, FibreEnd, Side
 
 REORDERINGS_MAX = 8
 """How often links are routed anew with the one that found no way put first; real racks need none."""
@@ -35,12 +37,26 @@ class LitLinks:
     half: tuple[Link, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkWays:
+    """A link with the ways that its light takes from switch to switch; how it goes through composites is left to them."""
+
+    link: Link
+    paths: tuple[Path, ...]
+
+    @property
+    def crossconnects(self) -> frozenset[SwitchCrossconnect]:
+        """Those of switches, and those of composites as their own."""
+        return frozenset(one for path in self.paths for one in path.crossconnects)
+
+
 class Fabric:
     """Knows one testbed's optics; nothing of it changes but by a new file."""
 
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
         self._graph = Graph(testbed)
+        self._hops = Hops(self._graph)
         self._light = LightMap(testbed, self._graph)
         self._ports = {port.id: port for port in testbed.ports()}
         self._owners = {
@@ -52,18 +68,68 @@ class Fabric:
         """NIC ports with all fibres led to optical switches, in the order of the file; those on packet switches are not among them."""
         return tuple(port for port in self._ports.values() if self._is_optical(port))
 
+    @property
+    def composites(self) -> Mapping[str, CompositeSwitch]:
+        return self._hops.composites
+
     def route(self, link: Link) -> RoutedLink:
         """The way of one link by itself. Raises ConfigError where there is none, or where its light would be too weak or too strong."""
-        return self._route(link, Taken())
+        return self.routes([link])[0]
 
     def routes(self, links: Iterable[Link]) -> tuple[RoutedLink, ...]:
-        """Ways of links that shall stand at once, in their order; no fibre end is used twice. Raises ConfigError as `route` does."""
+        """Ways of links that shall stand at once, in their order; no fibre end is used twice, each element is in one state. Raises as `ways` and `routed` do."""
+        ways = self.ways(links)
+        compiled = {name: self.composites[name].compile(demands, {}) for name, demands in self.demands(ways).items()}
+        return self.routed(ways, compiled)
+
+    def ways(
+        self, links: Iterable[Link], beside: Mapping[str, Iterable[Crossconnect]] | None = None
+    ) -> tuple[LinkWays, ...]:
+        """Ways of links that shall stand at once, in their order, and beside what else is asked of composites.
+
+        Raises ConfigError where a link has none, RefusedError where a composite cannot have all that is asked of it.
+        """
         wanted = tuple(links)
         self._check_ports(wanted)
+        beside = beside or {}
+        ways = self._ordered(wanted, beside, careful=False)
+        try:
+            self._check_composites(ways, beside)
+        except ConflictError as conflict:
+            try:  # other ways may do: now each step asks
+                return self._ordered(wanted, beside, careful=True)
+            except _NoWayError:
+                raise conflict from None
+        return ways
+
+    def routed(self, ways: Iterable[LinkWays], compiled: Mapping[str, Compiled]) -> tuple[RoutedLink, ...]:
+        """The same with the elements that composites use for them. Raises ConfigError where light would be too weak or too strong."""
+        return tuple(
+            RoutedLink(
+                link=one.link,
+                circuits=tuple(self._within_budget(one.link, self._whole(path, compiled)) for path in one.paths),
+            )
+            for one in ways
+        )
+
+    def demands(self, ways: Iterable[LinkWays]) -> dict[str, frozenset[Crossconnect]]:
+        """What is asked of each composite by these."""
+        found: dict[str, set[Crossconnect]] = {}
+        for one in (one for link in ways for one in link.crossconnects if one.switch in self.composites):
+            found.setdefault(one.switch, set()).add(one.crossconnect)
+        return {name: frozenset(demands) for name, demands in found.items()}
+
+    def _check_composites(self, ways: Iterable[LinkWays], beside: Mapping[str, Iterable[Crossconnect]]) -> None:
+        for name, demands in self.demands(ways).items():
+            self.composites[name].check([*sorted(demands, key=Crossconnect.sort_key), *beside.get(name, ())])
+
+    def _ordered(
+        self, wanted: tuple[Link, ...], beside: Mapping[str, Iterable[Crossconnect]], *, careful: bool
+    ) -> tuple[LinkWays, ...]:
         order = list(wanted)
         for attempt in range(REORDERINGS_MAX + 1):
-            taken = Taken()
-            routed: dict[Link, RoutedLink] = {}
+            taken = self._taken(beside, careful=careful)
+            routed: dict[Link, LinkWays] = {}
             for link in order:
                 try:
                     routed[link] = self._route(link, taken)
@@ -117,23 +183,48 @@ class Fabric:
     def _port(self, id: NicPortId) -> NicPort:
         return self._ports[id] if id in self._ports else self.testbed.port(id)
 
-    def _route(self, link: Link, taken: Taken) -> RoutedLink:
+    def _taken(self, beside: Mapping[str, Iterable[Crossconnect]], *, careful: bool) -> Taken:
+        taken = Taken(careful=careful)
+        for name, demands in beside.items():
+            ports = self.testbed.composites[name].ports
+            for demand in demands:
+                one = SwitchCrossconnect(switch=name, crossconnect=demand)
+                taken.ends |= {ports[end]: one for end in demand.ends}
+                taken.of_station.setdefault(name, set()).add(one)
+                taken.ways |= {(ports[demand.b], ports[demand.a]), (ports[demand.a], ports[demand.b])}
+        return taken
+
+    def _route(self, link: Link, taken: Taken) -> LinkWays:
         a, b = (self._port(end) for end in link.ends)
         if not fits(a.module, b.module):
             raise ConfigError(
                 f"{link}: {a.id} has a {a.module.type} and {b.id} a {b.module.type}: their lanes differ, so that neither "
                 "understands the other. Join ports with modules of one type"
             )
-        circuits = []
+        paths = []
         for source, target in ((a, b), (b, a)):
             for start, end in zip(source.ends(Side.TX), target.ends(Side.RX), strict=True):
-                path = find_path(self._graph, start, end, taken=taken, barred=self._barred)
+                path = find_path(self._hops, start, end, taken=taken, barred=self._barred)
                 if path is None:
-                    why = explain(self._graph, start, end, taken=taken, barred=self._barred)
+                    why = explain(self._hops, start, end, taken=taken, barred=self._barred)
                     raise _NoWayError(f"{link}: no way for the light of {start} to {end}: {why}")
                 taken.take(path)
-                circuits.append(self._within_budget(link, path))
-        return RoutedLink(link=link, circuits=tuple(circuits))
+                paths.append(path)
+        return LinkWays(link=link, paths=tuple(paths))
+
+    def _whole(self, path: Path, compiled: Mapping[str, Compiled]) -> Path:
+        """The same path with the elements of composites in it."""
+        legs, crossconnects = [path.legs[0]], list[SwitchCrossconnect]()
+        for one, after in zip(path.crossconnects, path.legs[1:], strict=True):
+            if one.switch not in self.composites:
+                crossconnects.append(one)
+                legs.append(after)
+                continue
+            passage = compiled[one.switch].passages[one.crossconnect].from_end(legs[-1].end)
+            crossconnects += passage.crossconnects
+            legs += [self._graph.legs[out][0] for _, out in passage.hops[:-1]]
+            legs.append(after)
+        return Path(legs=tuple(legs), crossconnects=tuple(crossconnects))
 
     def _within_budget(self, link: Link, path: Path) -> Circuit:
         circuit = self._circuit(path.legs, path.crossconnects)
@@ -225,15 +316,16 @@ class _NoWayError(ConfigError):
 
 def _barred(testbed: Testbed) -> dict[FibreEnd, str]:
     """Switch ends that planned paths must not use, with the reason."""
-    return {
-        at_switch(
-            note.switch, end
-        ): f"{note.state}{f': {note.why}' if note.why else ''}{f', until {note.until}' if note.until else ''}"
-        for note in testbed.port_notes
-        if note.state is not PortState.NORMAL
-        for end in testbed.switches[note.switch].capabilities.ends
-        if end.port == note.port
-    }
+    barred = {}
+    for note in testbed.port_notes:
+        if note.state is PortState.NORMAL:
+            continue
+        reason = f"{note.state}{f': {note.why}' if note.why else ''}{f', until {note.until}' if note.until else ''}"
+        composite = testbed.composites.get(note.switch)
+        for end in testbed.ends_of(note.switch):
+            if end.port == note.port:
+                barred[composite.ports[end] if composite else at_switch(note.switch, end)] = reason
+    return barred
 
 
 def _in_order(links: Iterable[Link]) -> tuple[Link, ...]:

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 
-from hwd.fabric.graph import Graph, joinable
+from hwd.fabric.graph import Graph
+from hwd.fabric.hops import Hops
 from hwd.fabric.path import Taken, find_path
 from hwd_drivers.kit.values import FibreEnd
 
 
-def explain(graph: Graph, source: FibreEnd, target: FibreEnd, *, taken: Taken, barred: Mapping[FibreEnd, str]) -> str:
+def explain(hops: Hops, source: FibreEnd, target: FibreEnd, *, taken: Taken, barred: Mapping[FibreEnd, str]) -> str:
     """One sentence with a remedy; for when `find_path` found nothing."""
+    graph = hops.graph
     for end in (source, target):
         if graph.strand_at(end) is None:
             return f"{end} has no fibre. Add it under `fibres`"
@@ -23,11 +25,11 @@ def explain(graph: Graph, source: FibreEnd, target: FibreEnd, *, taken: Taken, b
     if not lasts:
         return f"the fibre of {target} comes from {_far(graph, target)}, which gives no light there. Is it plugged the wrong way round?"
     entries, outs = [leg.end for leg in starts], [leg.start for leg in lasts]
-    if find_path(graph, source, target, taken=Taken(), barred=barred):
+    if find_path(hops, source, target, taken=Taken(), barred=barred):
         return _in_use(taken, entries, outs)
-    if find_path(graph, source, target, taken=Taken(), barred={}):
+    if find_path(hops, source, target, taken=Taken(), barred={}):
         return _out_of_order(graph, barred, entries, outs)
-    return _not_joined(graph, entries, outs)
+    return _not_joined(hops, entries, outs)
 
 
 def _far(graph: Graph, end: FibreEnd) -> FibreEnd:
@@ -52,17 +54,22 @@ def _out_of_order(
     return f"all ways lead through ports that are set aside ({names}). Set one of them to normal under `ports`"
 
 
-def _not_joined(graph: Graph, entries: list[FibreEnd], outs: list[FibreEnd]) -> str:
-    switches = graph.testbed.switches
+def _not_joined(hops: Hops, entries: list[FibreEnd], outs: list[FibreEnd]) -> str:
     for entry in entries:
         for out in outs:
-            if entry.owner == out.owner and not joinable(switches[entry.owner], entry.port_side, out.port_side):
-                return f"{entry.owner} cannot join {entry.port_side} to {out.port_side}: it joins {_rule(graph, entry.owner)}"
+            station = hops.station(entry)
+            if station == hops.station(out) and not hops.joinable(entry, out):
+                return f"{station} cannot join {hops.port(entry)} to {hops.port(out)}: it joins {_rule(hops, station)}"
     into, out_of = (", ".join(sorted({str(end) for end in ends})) for ends in (entries, outs))
     return f"the light enters at {into} and would have to leave at {out_of}, and no fibre leads from the one switch to the other"
 
 
-def _rule(graph: Graph, switch: str) -> str:
+def _rule(hops: Hops, switch: str) -> str:
+    graph = hops.graph
+    if switch in hops.composites:
+        return "what its elements and the fibres between them lead to each other"
+    if switch in graph.elements:
+        return "ends of one element only"
     if graph.testbed.switches[switch].capabilities.two_sided:
         return "side A to side B"
     return "its end `in` to one of the others"
