@@ -1,0 +1,76 @@
+"""`hwd driver`: what is said of drivers, what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from hwd_drivers.kit.quality_table import BEGIN, END, rows_of
+
+
+def test_a_driver_is_checked_and_its_quality_said(hwd) -> None:  # type: ignore[no-untyped-def]
+    said = hwd("driver", "check", "polatis-tl1", "--up-to", "silver")
+    assert said.status == 0
+    assert said.out.startswith("polatis-tl1: silver (")
+
+
+def test_verbose_says_how_each_check_ended_and_why_one_does_not_apply(hwd) -> None:  # type: ignore[no-untyped-def]
+    said = hwd("driver", "check", "polatis-tl1", "--up-to", "silver", "-v")
+    assert "polatis-tl1 polatis-6000 dying trouble_is_an_error_never_a_wrong_answer: passed" in said.err
+    assert "no_state_is_refused: not applicable: every choice of crossconnects is a state" in said.err
+
+
+def test_json_tells_of_each_check_and_way(hwd) -> None:  # type: ignore[no-untyped-def]
+    (checked,) = hwd("driver", "check", "polatis-tl1", "--up-to", "bronze", "--json").json
+    assert (checked["driver"], checked["quality"]) == ("polatis-tl1", "bronze")
+    first = checked["results"][0]
+    assert {key: first[key] for key in ("model", "check", "way", "needed_for", "outcome", "text")} == {
+        "model": "polatis-6000",
+        "check": "identity",
+        "way": "whole",
+        "needed_for": "bronze",
+        "outcome": "passed",
+        "text": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "Name some, or write --all"),
+        (("polatis-tl1", "--all"), "Name some, or write --all"),
+        (("polatis-tl",), "Did you mean polatis-tl1?"),
+        (("polatis-tl1", "--up-to", "iron"), "bronze, silver, gold, platinum"),
+        (("polatis-tl1", "--write", "--up-to", "gold"), "Leave --up-to gold away"),
+        (("polatis-tl1", "--rack", "no-such-file.yaml"), "no-such-file.yaml"),
+    ],
+)
+def test_bad_input_is_refused(hwd, arguments: tuple[str, ...], words: str) -> None:  # type: ignore[no-untyped-def]
+    said = hwd("driver", "check", *arguments)
+    assert said.status == 2
+    assert words in said.err
+
+
+def test_the_table_is_written_where_the_source_tree_is(hwd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.chdir(tmp_path)
+    assert "go to its top folder" in hwd("driver", "check", "polatis-tl1", "--write").err
+    page = tmp_path / "drivers/README.md"
+    page.parent.mkdir()
+    page.write_text(f"# drivers\n{BEGIN}\n{END}\n")
+    assert hwd("driver", "check", "polatis-tl1", "--write").status == 0
+    assert list(rows_of(page.read_text())) == ["polatis-tl1"]
+
+
+def test_a_rack_of_twins_has_no_glass(hwd) -> None:  # type: ignore[no-untyped-def]
+    rack = Path(__file__).parents[2] / "examples/opus-testbed.yaml"
+    said = hwd("driver", "check", "polatis-tl1", "--rack", str(rack))
+    assert said.status == 2
+    assert "Twins are checked without --rack" in said.err
+
+
+def test_a_new_driver_is_started(hwd, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    said = hwd("driver", "new", "acme", str(tmp_path / "acme"), "--json")
+    assert said.status == 0
+    assert str(tmp_path / "acme/hwd_acme/driver.py") in said.json["files"]
+    again = hwd("driver", "new", "acme", str(tmp_path / "acme"))
+    assert again.status == 2
+    assert "is there already" in again.err
