@@ -99,6 +99,11 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
         if self._transport is not None and self._cause is None:
             self._transport.write(data)
 
+    def distrust(self, answer: object, error: ProtocolError) -> ProtocolError:
+        """An answer came whole and makes no sense: the connection ends, as with bytes that cannot be parsed. Returns what to raise, with the device's name."""
+        self._garble(repr(answer).encode(), error)
+        return ProtocolError(f"{self._name}: {error}")
+
     async def close(self) -> None:
         """Close it, at any time, any number of times; what was written still leaves, within `CLOSE_S`."""
         self._end(LinkError(f"{self._name}: the connection was closed by us"))

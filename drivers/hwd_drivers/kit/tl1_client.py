@@ -3,13 +3,16 @@
 import itertools
 import logging
 from collections.abc import Callable
+from typing import TypeVar
 
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.connection import Answered, Connection, Request
 from hwd_drivers.kit.dial import Dialer
-from hwd_drivers.kit.errors import DeviceError
+from hwd_drivers.kit.errors import DeviceError, ProtocolError
 from hwd_drivers.kit.tl1 import CTAG_MAX, AnswerDecoder, encode_command
 from hwd_drivers.kit.tl1_messages import Answer, Command, Completion
+
+ReadT = TypeVar("ReadT")
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +54,18 @@ class Tl1Client:
             code=answer.error or answer.code,
             text=comment(answer),
         )
+
+    def read(self, what: str, answer: Answer, reader: Callable[[Answer], ReadT]) -> ReadT:
+        """What the reader makes of the answer. Raises DeviceError where the command was not done; a ProtocolError of the reader ends the connection."""
+        self.done(what, answer)
+        try:
+            return reader(answer)
+        except ProtocolError as error:
+            raise self.distrust(answer, error) from error
+
+    def distrust(self, answer: Answer, error: ProtocolError) -> ProtocolError:
+        """An answer makes no sense: the connection ends; returns what to raise."""
+        return self._connection.distrust(answer, error)
 
     async def lost(self) -> Exception:
         return await self._connection.lost()

@@ -1,6 +1,8 @@
 """What Polatis switches there are, and the declarations of their drivers."""
 
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -20,13 +22,42 @@ _SINGLE_SIDED = re.compile(r"[1-9][0-9]{0,4}")
 
 
 def series_6000(size: str | None) -> Capabilities:
-    """A `32x32` has inputs on side A and outputs on side B; a plain `32` joins any port with any other.
+    """A `32x32` has inputs on side A and outputs on side B; a plain `32` joins any port with any other. Monitors at the outputs.
 
     Loss and settling as users quote the data table of a 320x320 unit. Light passes both ways; a unit without power is dark. That a list is done
-    whole or not at all, and that ENT-PATCH moves ports in use, is what published clients rely on; no manual that we have says it.
+    whole or not at all, and that ports in use are moved, is what published clients rely on; no manual that we have says it.
     """
+    near, far = _ends(size)
+    return Capabilities(
+        ends=near + far,
+        two_sided=bool(far),
+        reciprocal=True,
+        latching=False,
+        atomic_batches=True,
+        moves_in_use=True,
+        settle_s=0.05,
+        loss_db_typical=1.5,
+        loss_db_max=2.7,
+        monitored=far or near,
+        blockable=near + far,
+    )
+
+
+def with_attenuators(size: str | None) -> Capabilities:
+    """A unit of the VST kind: as the others, with a variable attenuator at each output."""
+    capabilities = series_6000(size)
+    return replace(capabilities, attenuated=capabilities.monitored)
+
+
+def instrument(size: str | None) -> Capabilities:
+    """A unit of instrument size (I-OST): no monitors."""
+    return replace(series_6000(size), monitored=())
+
+
+def _ends(size: str | None) -> tuple[tuple[PortSide, ...], tuple[PortSide, ...]]:
+    """Inputs, or all ports of a single-sided unit, and outputs. Raises ConfigError for a size that there is not."""
     if size is None:
-        raise ConfigError("size: a polatis-6000 comes in many. Give it, such as 32x32")
+        raise ConfigError("size: a Polatis switch comes in many. Give it, such as 32x32")
     if matrix := _MATRIX.fullmatch(size):
         inputs, outputs = int(matrix[1]), int(matrix[2])
     elif _SINGLE_SIDED.fullmatch(size):
@@ -36,29 +67,28 @@ def series_6000(size: str | None) -> Capabilities:
     if inputs + outputs > SERIES_6000_PORTS:
         raise ConfigError(f"size {size}: {inputs + outputs} ports are over the {SERIES_6000_PORTS} ports of this model")
     near = tuple(PortSide(port=str(port), side=Side.A if outputs else Side.NONE) for port in range(1, inputs + 1))
-    far = tuple(PortSide(port=str(port), side=Side.B) for port in range(1, outputs + 1))
-    return Capabilities(
-        ends=near + far,
-        two_sided=bool(outputs),
-        reciprocal=True,
-        latching=False,
-        atomic_batches=True,
-        moves_in_use=True,
-        settle_s=0.05,
-        loss_db_typical=1.5,
-        loss_db_max=2.7,
-        monitored=far or near,
-    )
+    return near, tuple(PortSide(port=str(port), side=Side.B) for port in range(1, outputs + 1))
 
 
-MODELS: Final = {"polatis-6000": series_6000}
-SIZES: Final = {"polatis-6000": "8x8"}
+def _before(model: Callable[[str | None], Capabilities]) -> Callable[[str | None], Capabilities]:
+    """The model behind a protocol that tells with each change what the unit had before."""
+    return lambda size: replace(model(size), reports_before=True)
+
+
+MODELS: Final[Mapping[str, Callable[[str | None], Capabilities]]] = {
+    "polatis-6000": series_6000,
+    "polatis-vst": with_attenuators,
+    "polatis-instrument": instrument,
+}
+TELLING_MODELS: Final = {name: _before(model) for name, model in MODELS.items()}
+"""MODELS behind a protocol that tells with each change what the unit had before."""
+SIZES: Final = {"polatis-6000": "8x8", "polatis-vst": "8x8", "polatis-instrument": "16"}
 
 tl1_driver: Final = DriverSpec(
     name="polatis-tl1",
     open=PolatisSwitch.open,
     options=PolatisOptions,
-    models=MODELS,
+    models=TELLING_MODELS,
     twin=partial(PolatisTwin, "tl1"),
     default_port=DEFAULT_PORT,
     twin_options=TwinOptions,

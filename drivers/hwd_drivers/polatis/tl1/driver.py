@@ -1,9 +1,10 @@
-"""The driver of Polatis switches: one TL1 session that reads and changes crossconnects and reads power."""
+"""The driver of Polatis switches over TL1: crossconnects, power, shutters and attenuators in one session."""
 
 import asyncio
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,18 +16,22 @@ from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.tl1_client import Tl1Client, comment, words
 from hwd_drivers.kit.tl1_messages import Answer, Completion
 from hwd_drivers.kit.values import (
+    Attenuation,
     Capabilities,
     Crossconnect,
     CrossconnectReading,
     Exchange,
     Identity,
+    PortOverride,
     PortSide,
     PowerReading,
     Side,
 )
+from hwd_drivers.polatis.attenuators import VoaSetting
 from hwd_drivers.polatis.numbering import Numbering
 from hwd_drivers.polatis.tl1 import lines, protocol
 from hwd_drivers.polatis.tl1 import requests as ask
+from hwd_drivers.polatis.tl1.shutters import ShutterWords
 
 UNSUPPORTED: Final = "IICM"
 """The code of units for hardware that they do not have, such as power monitors."""
@@ -44,6 +49,14 @@ class PolatisOptions(BaseModel):
     dark_dbm: float = Field(
         default=-50.0, description="readings of this and less are no light; units report -50.00 or -60.00"
     )
+    read_before: bool = Field(
+        default=True,
+        description="ask for the crossconnects in the same write as each change, to know what it moved away",
+    )
+    shutter_words: dict[str, PortOverride] = Field(
+        default={},
+        description="what this unit's words for its shutters mean, such as {RLS: normal, OPR: force-blocked}",
+    )
 
 
 class PolatisSwitch:
@@ -58,7 +71,8 @@ class PolatisSwitch:
         self._ends = {self._numbering.number(end): end for end in context.capabilities.ends}
         self._near = {end.port: number for number, end in self._ends.items() if end.side is not Side.B}
         self._far = {end.port: number for number, end in self._ends.items() if end.side is Side.B}
-        self._reading = functools.lru_cache(maxsize=KEPT_READINGS)(self._make_reading)
+        self._patch = functools.lru_cache(maxsize=KEPT_READINGS)(self._make_patch)
+        self._words = ShutterWords(context.name, options.shutter_words)
 
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisSwitch":
@@ -83,29 +97,41 @@ class PolatisSwitch:
     async def identify(self, *, deadline_s: float) -> Identity:
         requests = (ask.RetrieveType(), ask.RetrieveInventory())
         kind, inventory = (await self._ask(*requests, deadline_s=deadline_s)).messages
-        unit = lines.read_type(self._client.done("RTRV-NETYPE", kind))
-        serial = lines.read_serial(self._client.done("RTRV-INV", inventory))
+        unit = self._client.read("RTRV-NETYPE", kind, lines.read_type)
+        serial = self._client.read("RTRV-INV", inventory, lines.read_serial)
         return Identity(vendor=unit.vendor, model=unit.model, serial=serial, firmware=unit.version)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated model, with the monitors that are there. Raises ConfigError where the switch has another size."""
-        requests = (ask.RetrieveSize(), ask.RetrieveMonitors())
-        size, monitors = (await self._ask(*requests, deadline_s=deadline_s)).messages
-        found = lines.read_size(self._client.done("RTRV-EQPT SIZE", size))
+        """Those of the stated model, without the monitors, shutters and attenuators that are not there. Raises ConfigError where the switch has another size."""
+        requests = (
+            ask.RetrieveSize(),
+            ask.RetrieveMonitors(),
+            ask.RetrieveShutter(ports=(1,)),
+            ask.RetrieveAttenuators(),
+        )
+        size, monitors, shutter, attenuators = (await self._ask(*requests, deadline_s=deadline_s)).messages
+        found = self._client.read("RTRV-EQPT SIZE", size, lines.read_size)
         if found != self._numbering:
             raise ConfigError(
-                f"{self.name}: the switch has {found.inputs}x{found.outputs} ports, the testbed says "
-                f"{self._numbering.inputs}x{self._numbering.outputs}. Correct its size in the testbed file"
+                f"{self.name}: the switch has {found} ports, the testbed says {self._numbering}. "
+                "Correct its size in the testbed file"
             )
-        if monitors.error == UNSUPPORTED:
-            return replace(self._context.capabilities, monitored=())
-        ports = lines.read_monitors(self._client.done("RTRV-EQPT PMON", monitors))
-        return replace(self._context.capabilities, monitored=tuple(self._end(port) for port in ports))
+        stated = self._context.capabilities
+        monitored: tuple[int, ...] = ()
+        if monitors.error != UNSUPPORTED:
+            monitored = self._client.read("RTRV-EQPT PMON", monitors, lines.read_monitors)
+        attenuates = attenuators.code is Completion.COMPLD and lines.read_attenuators(attenuators)
+        return replace(
+            stated,
+            monitored=tuple(self._end(port) for port in monitored),
+            blockable=stated.blockable if shutter.code is Completion.COMPLD else (),
+            attenuated=stated.attenuated if attenuates else (),
+            reports_before=self._options.read_before,
+        )
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
         answered = await self._ask(ask.RetrievePatch(), deadline_s=deadline_s)
-        pairs = lines.read_patches(self._client.done("RTRV-PATCH", answered.messages[0]))
-        return tuple(self._reading(*pair) for pair in sorted(pairs))
+        return self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches)
 
     async def change_crossconnects(
         self,
@@ -115,38 +141,95 @@ class PolatisSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """One ENT-PATCH with all of `add`, which moves ports in use; before it one DLT-PATCH with those of `remove` that nothing moves."""
+        """One ENT-PATCH with all of `add`, which moves ports in use; before it one DLT-PATCH with those of `remove` that nothing moves, and a look at what is there."""
         made = tuple((self._number(pair.a), self._number(pair.b)) for pair in add)
         reused = set(itertools.chain.from_iterable(made)) if self._context.capabilities.moves_in_use else set()
         gone = [pair for pair in remove if self._number(pair.a) not in reused and self._number(pair.b) not in reused]
-        requests: list[ask.Request] = []
+        changes: list[tuple[ask.Request, Sequence[Crossconnect]]] = []
         if gone:
-            requests.append(ask.DeletePatch(ports=tuple(self._number(pair.a) for pair in gone)))
+            changes.append((ask.DeletePatch(ports=tuple(self._number(pair.a) for pair in gone)), gone))
         if made:
-            requests.append(ask.EnterPatch(pairs=made))
-        if not requests:
+            changes.append((ask.EnterPatch(pairs=made), add))
+        if not changes:
             raise BugError(f"{self.name}: asked to change no crossconnect")
-        answered = await self._ask(*requests, deadline_s=deadline_s, on_sent=on_commanded)
-        for request, answer in zip(requests, answered.messages, strict=True):
+        looks = [ask.RetrievePatch()] if self._options.read_before else []
+        answered = await self._ask(
+            *looks, *(request for request, _ in changes), deadline_s=deadline_s, on_sent=on_commanded
+        )
+        for (request, pairs), answer in zip(changes, answered.messages[len(looks) :], strict=True):
             if answer.code is not Completion.COMPLD:
-                deletes = isinstance(request, ask.DeletePatch)
-                self._client.done(
-                    f"{'DLT' if deletes else 'ENT'}-PATCH {', '.join(map(str, gone if deletes else add))}", answer
-                )
-        return Exchange(commanded_ns=answered.sent_ns, acknowledged_ns=answered.received_ns, commands=len(requests))
+                verb = "DLT-PATCH" if isinstance(request, ask.DeletePatch) else "ENT-PATCH"
+                self._client.done(f"{verb} {', '.join(map(str, pairs))}", answer)
+        before = None
+        if looks and answered.messages[0].code is Completion.COMPLD:
+            readings = self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches)
+            before = tuple(reading.crossconnect for reading in readings)
+        return Exchange(
+            commanded_ns=answered.sent_ns,
+            acknowledged_ns=answered.received_ns,
+            commands=len(changes),
+            before=before,
+        )
 
     async def read_power(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[PowerReading, ...]:
         if not ends:
             return ()
         ports = [self._number(end) for end in ends]
         answered = await self._ask(ask.RetrievePower(ports=tuple(ports)), deadline_s=deadline_s)
-        powers = lines.read_powers(self._client.done("RTRV-PORT-POWER", answered.messages[0]))
-        if missing := [str(end) for port, end in zip(ports, ends, strict=True) if port not in powers]:
-            raise ProtocolError(f"{self.name}: RTRV-PORT-POWER: no reading of {', '.join(missing)} in the answer")
+        powers = self._client.read("RTRV-PORT-POWER", answered.messages[0], lines.read_powers)
+        self._check_all("RTRV-PORT-POWER", answered.messages[0], ends, powers)
         return tuple(
             PowerReading(end=end, power_dbm=powers[port] if powers[port] > self._options.dark_dbm else None)
             for port, end in zip(ports, ends, strict=True)
         )
+
+    async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
+        """By the shutters. An end is left out whose word nobody knows the meaning of; `shutters` tells how they are learned."""
+        if not ends:
+            return {}
+        request = ask.RetrieveShutter(ports=tuple(map(self._number, ends)))
+        answer = (await self._ask(request, deadline_s=deadline_s)).messages[0]
+        words = self._shutter_words(answer, ends)
+        meanings = {end: self._words.meaning(words[self._number(end)]) for end in ends}
+        return {end: meaning for end, meaning in meanings.items() if meaning is not None}
+
+    async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
+        if not ends:
+            return
+        ports = tuple(map(self._number, ends))
+        blocks = to is PortOverride.FORCE_BLOCKED
+        request = ask.CloseShutter(ports=ports) if blocks else ask.OpenShutter(ports=ports)
+        answered = await self._ask(request, ask.RetrieveShutter(ports=ports), deadline_s=deadline_s)
+        done, told = answered.messages
+        self._client.done(f"{'OPR' if blocks else 'RLS'}-PORT-SHUTTER {', '.join(map(str, ends))}", done)
+        if told.code is Completion.COMPLD:
+            self._words.learn(self._shutter_words(told, ends).values(), to)
+
+    async def read_attenuation(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[Attenuation, ...]:
+        if not ends:
+            return ()
+        request = ask.RetrieveAttenuation(ports=tuple(map(self._number, ends)))
+        answer = (await self._ask(request, deadline_s=deadline_s)).messages[0]
+        settings = self._client.read("RTRV-PORT-ATTEN", answer, lines.read_attenuation)
+        self._check_all("RTRV-PORT-ATTEN", answer, ends, settings)
+        return tuple(self._attenuation(end, settings[self._number(end)]) for end in ends)
+
+    async def attenuate(self, wanted: Sequence[Attenuation], *, deadline_s: float) -> None:
+        """One SET-PORT-ATTEN for each setting that differs, all in one write."""
+        if not wanted:
+            return
+        requests = [
+            ask.SetAttenuation(
+                ports=(self._number(each.end),),
+                mode=each.mode,
+                level=each.level,
+                references=() if each.reference is None else (self._number(each.reference),),
+            )
+            for each in wanted
+        ]
+        answers = (await self._ask(*requests, deadline_s=deadline_s)).messages
+        for each, answer in zip(wanted, answers, strict=True):
+            self._client.done(f"SET-PORT-ATTEN {each.end}", answer)
 
     async def lost(self) -> Exception:
         return await self._client.lost()
@@ -169,17 +252,44 @@ class PolatisSwitch:
     ) -> Answered[Answer]:
         return await self._client.ask(*map(protocol.to_command, requests), deadline_s=deadline_s, on_sent=on_sent)
 
+    def _read_patches(self, answer: Answer) -> tuple[CrossconnectReading, ...]:
+        """In the order of their ports."""
+        found = [self._patch(line) for line in answer.lines]
+        found.sort(key=_first)
+        return tuple(reading for _, reading in found)
+
+    def _shutter_words(self, answer: Answer, ends: Sequence[PortSide]) -> Mapping[int, str]:
+        words = self._client.read(
+            "RTRV-PORT-SHUTTER", answer, lambda found: lines.read_words(found, "RTRV-PORT-SHUTTER")
+        )
+        self._check_all("RTRV-PORT-SHUTTER", answer, ends, words)
+        return words
+
+    def _check_all(self, verb: str, answer: Answer, ends: Sequence[PortSide], told: Mapping[int, object]) -> None:
+        if missing := [str(end) for end in ends if self._number(end) not in told]:
+            error = ProtocolError(f"{verb}: no reading of {', '.join(missing)} in the answer")
+            raise self._client.distrust(answer, error)
+
+    def _attenuation(self, end: PortSide, setting: VoaSetting) -> Attenuation:
+        reference = None if setting.reference is None else self._end(setting.reference)
+        return Attenuation(end=end, mode=setting.mode, level=setting.level, reference=reference)
+
     def _number(self, end: PortSide) -> int:
         number = (self._far if end.side is Side.B else self._near).get(end.port)
         return number if number is not None and end.side is self._ends[number].side else self._numbering.number(end)
 
     def _end(self, number: int) -> PortSide:
         if number not in self._ends:
-            raise ProtocolError(f"{self.name}: the switch names port {number}, it has 1 to {self._numbering.total}")
+            raise ProtocolError(f"the switch names port {number}, it has 1 to {self._numbering.total}")
         return self._ends[number]
 
-    def _make_reading(self, one: int, other: int) -> CrossconnectReading:
+    def _make_patch(self, line: str) -> tuple[int, CrossconnectReading]:
+        one, other = lines.read_patch(line)
         try:
-            return CrossconnectReading(crossconnect=Crossconnect.of(self._end(one), self._end(other)))
+            pair = Crossconnect.of(self._end(one), self._end(other))
         except ConfigError as error:
-            raise ProtocolError(f"{self.name}: the switch reports {one},{other}: {error}") from error
+            raise ProtocolError(f"RTRV-PATCH: the switch reports {one},{other}: {error}") from error
+        return min(one, other), CrossconnectReading(crossconnect=pair)
+
+
+_first: Final = operator.itemgetter(0)

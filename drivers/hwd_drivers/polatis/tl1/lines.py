@@ -38,15 +38,12 @@ class UnitType:
     version: str
 
 
-def read_patches(answer: Answer) -> tuple[tuple[int, int], ...]:
-    """Port numbers of `"1,49"` lines. All readers raise ProtocolError on a line that is not what it should be."""
-    pairs = []
-    for line in answer.lines:
-        found = _PAIR.fullmatch(line)
-        if found is None:
-            raise ProtocolError(f"RTRV-PATCH: data line {line!r} is not in,out")
-        pairs.append((int(found[1]), int(found[2])))
-    return tuple(pairs)
+def read_patch(line: str) -> tuple[int, int]:
+    """Port numbers of a `"1,49"` line."""
+    found = _PAIR.fullmatch(line)
+    if found is None:
+        raise ProtocolError(f"RTRV-PATCH: data line {line!r} is not in,out")
+    return int(found[1]), int(found[2])
 
 
 def read_powers(answer: Answer) -> dict[int, float]:

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 from typing_extensions import override
 
-from hwd_drivers.kit.abilities import CrossConnects, Device, PowerReadings
+from hwd_drivers.kit.abilities import Attenuators, CrossConnects, Device, PortOverrides, PowerReadings
 from hwd_drivers.kit.dial import MemoryDialer
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import BugError, ConfigError, DeviceError, LoginError, ProtocolError
@@ -15,7 +15,7 @@ from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.memory import MemoryNet
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.timing import find_timing
-from hwd_drivers.kit.values import Crossconnect, PortSide
+from hwd_drivers.kit.values import Attenuation, AttenuationMode, Crossconnect, PortOverride, PortSide
 from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
 from hwd_drivers.polatis.models import tl1_driver as driver
 from hwd_drivers.polatis.tl1.driver import PolatisOptions, PolatisSwitch
@@ -81,10 +81,13 @@ class World:
     def sink(self, document: Document) -> None:
         raise AssertionError(f"a driver reports nothing by itself: {document}")
 
-    async def scripted(self, *answers: str) -> tuple[Scripted, PolatisSwitch]:
+    async def scripted(
+        self, *answers: str, read_before: bool = False, shutter_words: dict[str, PortOverride] | None = None
+    ) -> tuple[Scripted, PolatisSwitch]:
         unit = Scripted(["M  # COMPLD", *answers])
         await self.dialer.listen(lambda: unit, "mem:ocs1")
-        return unit, await PolatisSwitch.open(self.context())
+        options = PolatisOptions(read_before=read_before, shutter_words=shutter_words or {})
+        return unit, await PolatisSwitch.open(self.context(options=options))
 
     def twin(self, **options: str) -> PolatisTwin:
         return PolatisTwin(
@@ -139,11 +142,101 @@ async def test_what_is_not_moved_is_deleted_first_in_the_same_write(world: World
 
 
 @in_world
+async def test_a_change_tells_what_was_there_just_before_it(world: World) -> None:
+    before = 'M  # COMPLD\r\n   "2,9"\r\n   "1,10"'
+    unit, switch = await world.scripted(before, "M  # COMPLD", "M  # COMPLD", read_before=True)
+    exchange = await switch.change_crossconnects(remove=pairs("3A-3B"), add=pairs("1A-1B"), deadline_s=world.soon)
+    assert unit.writes[-1] == b"RTRV-PATCH:::2:;\nDLT-PATCH::3:3:;\nENT-PATCH::1,9:4:;\n"
+    assert exchange.before is not None
+    assert list(map(str, exchange.before)) == ["1A-2B", "2A-1B"]
+    assert exchange.commands == 2
+    await switch.close()
+
+
+@in_world
+async def test_a_unit_that_does_not_tell_what_was_there_is_changed_all_the_same(world: World) -> None:
+    _, switch = await world.scripted("M  # DENY\r\n   SARB", "M  # COMPLD", read_before=True)
+    exchange = await switch.change_crossconnects(remove=(), add=pairs("1A-1B"), deadline_s=world.soon)
+    assert exchange.before is None
+    await switch.close()
+
+
+@in_world
+async def test_the_words_of_shutters_are_learned_by_closing_and_opening(world: World) -> None:
+    unit, switch = await world.scripted(
+        'M  # COMPLD\r\n   "1:RLS"',
+        "M  # COMPLD",
+        'M  # COMPLD\r\n   "1:OPR"\r\n   "9:OPR"',
+        'M  # COMPLD\r\n   "1:OPR"\r\n   "2:RLS"',
+        "M  # COMPLD",
+        'M  # COMPLD\r\n   "1:RLS"',
+        'M  # COMPLD\r\n   "1:RLS"\r\n   "9:OPR"',
+    )
+    one, other, far = (PortSide.parse(text) for text in ("1A", "2A", "1B"))
+    assert await switch.read_overrides([one], deadline_s=world.soon) == {}
+    await switch.override([one, far], PortOverride.FORCE_BLOCKED, deadline_s=world.soon)
+    assert unit.writes[-1] == b"OPR-PORT-SHUTTER::1&9:3:;\nRTRV-PORT-SHUTTER::1&9:4:;\n"
+    assert await switch.read_overrides([one, other], deadline_s=world.soon) == {one: PortOverride.FORCE_BLOCKED}
+    await switch.override([one], PortOverride.NORMAL, deadline_s=world.soon)
+    assert await switch.read_overrides([one, far], deadline_s=world.soon) == {
+        one: PortOverride.NORMAL,
+        far: PortOverride.FORCE_BLOCKED,
+    }
+    await switch.close()
+
+
+@in_world
+async def test_the_words_of_shutters_may_stand_in_the_testbed(world: World) -> None:
+    words = {"uit": PortOverride.FORCE_BLOCKED, "Aan": PortOverride.NORMAL}
+    _, switch = await world.scripted('M  # COMPLD\r\n   "1:UIT"\r\n   "2:AAN"', shutter_words=words)
+    ends = [PortSide.parse("1A"), PortSide.parse("2A")]
+    assert list((await switch.read_overrides(ends, deadline_s=world.soon)).values()) == [*words.values()]
+    await switch.close()
+
+
+@in_world
+async def test_a_denied_override_names_command_and_ends(world: World) -> None:
+    _, switch = await world.scripted("M  # DENY\r\n   IICM", 'M  # COMPLD\r\n   "1:OPEN"')
+    with pytest.raises(DeviceError, match="ocs1: OPR-PORT-SHUTTER 1A: the device answered DENY IICM"):
+        await switch.override([PortSide.parse("1A")], PortOverride.FORCE_BLOCKED, deadline_s=world.soon)
+    await switch.close()
+
+
+@in_world
+async def test_attenuators_are_set_in_one_write_and_read(world: World) -> None:
+    unit, switch = await world.scripted(
+        "M  # COMPLD", "M  # COMPLD", 'M  # COMPLD\r\n   "9:ABS,-3.5,"\r\n   "10:REL,2.0,1"'
+    )
+    one, other = PortSide.parse("1B"), PortSide.parse("2B")
+    wanted = [
+        Attenuation(end=one, mode=AttenuationMode.ABSOLUTE, level=-3.5),
+        Attenuation(end=other, mode=AttenuationMode.RELATIVE, level=2.0, reference=PortSide.parse("1A")),
+    ]
+    await switch.attenuate(wanted, deadline_s=world.soon)
+    assert unit.writes[-1] == (
+        b"SET-PORT-ATTEN::9:2:::MODE=ABS,LEVEL=(-3.5);\nSET-PORT-ATTEN::10:3:::MODE=REL,LEVEL=(2),REFS=1;\n"
+    )
+    assert await switch.read_attenuation([one, other], deadline_s=world.soon) == tuple(wanted)
+    await switch.close()
+
+
+@in_world
+async def test_an_answer_that_makes_no_sense_ends_the_session_and_is_logged(world: World) -> None:
+    _, switch = await world.scripted('M  # COMPLD\r\n   "1;9"')
+    with pytest.raises(ProtocolError, match="ocs1: RTRV-PATCH: data line '1;9' is not in,out"):
+        await switch.read_crossconnects(deadline_s=world.soon)
+    assert "connection closed" in str(await switch.lost())
+    await switch.close()
+
+
+@in_world
 async def test_it_has_the_abilities_of_a_switch_with_monitors(world: World) -> None:
     _, switch = await world.scripted()
     assert isinstance(switch, Device)
     assert isinstance(switch, CrossConnects)
     assert isinstance(switch, PowerReadings)
+    assert isinstance(switch, PortOverrides)
+    assert isinstance(switch, Attenuators)
     await switch.close()
 
 
@@ -215,16 +308,19 @@ async def test_a_power_that_is_missing_is_a_protocol_error(world: World) -> None
 
 @in_world
 async def test_another_size_than_the_testbed_says_is_a_config_error(world: World) -> None:
-    _, switch = await world.scripted('M  # COMPLD\r\n   "SYSTEM:SIZE=16x16"', "M  # DENY\r\n   IICM")
+    no = "M  # DENY\r\n   IICM"
+    _, switch = await world.scripted('M  # COMPLD\r\n   "SYSTEM:SIZE=16x16"', no, no, no)
     with pytest.raises(ConfigError, match="the switch has 16x16 ports, the testbed says 8x8"):
         await switch.capabilities(deadline_s=world.soon)
     await switch.close()
 
 
 @in_world
-async def test_a_unit_without_monitors_is_one(world: World) -> None:
-    _, switch = await world.scripted('M  # COMPLD\r\n   "SYSTEM:SIZE=8x8"', "M  # DENY\r\n   IICM")
-    assert (await switch.capabilities(deadline_s=world.soon)).monitored == ()
+async def test_a_unit_without_monitors_shutters_and_attenuators_is_one(world: World) -> None:
+    no = "M  # DENY\r\n   IICM"
+    _, switch = await world.scripted('M  # COMPLD\r\n   "SYSTEM:SIZE=8x8"', no, no, no)
+    found = await switch.capabilities(deadline_s=world.soon)
+    assert (found.monitored, found.blockable, found.attenuated) == ((), (), ())
     await switch.close()
 
 

@@ -192,7 +192,7 @@ def test_a_wrong_command_is_denied_with_a_code(text: str, code: str, comment: st
 
 
 def test_answers_are_read_as_they_were_written() -> None:
-    assert lines.read_patches(answer(*lines.write_patches([(1, 9), (3, 12)]))) == ((1, 9), (3, 12))
+    assert [*map(lines.read_patch, lines.write_patches([(1, 9), (3, 12)]))] == [(1, 9), (3, 12)]
     assert lines.read_powers(answer(*lines.write_powers([(9, -3.216), (10, None)], dark_dbm=-60))) == {
         9: -3.22,
         10: -60.0,
@@ -217,7 +217,7 @@ def test_answers_are_read_as_they_were_written() -> None:
 @pytest.mark.parametrize(
     "read",
     [
-        lines.read_patches,
+        lambda found: lines.read_patch(found.lines[0]),
         lines.read_powers,
         lines.read_type,
         lines.read_serial,
