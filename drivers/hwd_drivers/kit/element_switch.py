@@ -2,13 +2,13 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic
 
 from hwd_drivers.kit.elements import Elements
 from hwd_drivers.kit.errors import BugError, DeadlineError, DeviceError
 from hwd_drivers.kit.link import MessageT
-from hwd_drivers.kit.ordered import OrderedConnection
+from hwd_drivers.kit.ordered import OrderedConnection, Request
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import Capabilities, Crossconnect, CrossconnectReading, Exchange
 
@@ -61,20 +61,38 @@ class ElementSwitch(ABC, Generic[MessageT]):
     async def close(self) -> None:
         await self._connection.close()
 
-    async def _until(
-        self, what: str, there: Callable[[], Awaitable[int | None]], *, every_s: float, deadline_s: float
-    ) -> int:
-        """Ask again and again until `there` says when the device was there; raises DeadlineError when it is not in time."""
+    async def _set_and_read_back(
+        self,
+        move: Request[MessageT],
+        query: Request[MessageT],
+        there: Callable[[MessageT], bool],
+        *,
+        every_s: float,
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None,
+    ) -> Exchange:
+        """For a set that is not answered: ask in the same write, which brings a no too, and again every so often until the device is there.
+
+        Raises DeadlineError where it is not in time, DeviceError for a no.
+        """
         loop = asyncio.get_running_loop()
         started_s = loop.time()
-        while (at_ns := await there()) is None:
+        answered = await self._connection.request(move, query, deadline_s=deadline_s, on_sent=on_commanded)
+        sent_ns = answered.sent_ns
+        for message in answered.messages:
+            self._check(move.what, message)
+        while not there(answered.messages[-1]):
             if loop.time() + every_s >= deadline_s:
                 raise DeadlineError(
-                    f"{self.name}: {what}: the device still says that it is elsewhere after {loop.time() - started_s:.3g} s. "
-                    "Does it move? Read its state"
+                    f"{self.name}: {move.what}: the device says after {loop.time() - started_s:.3g} s that it is elsewhere. Does it move?"
                 )
             await asyncio.sleep(every_s)
-        return at_ns
+            answered = await self._connection.request(query, deadline_s=deadline_s)
+            self._check(query.what, answered.messages[-1])
+        return Exchange(commanded_ns=sent_ns, acknowledged_ns=answered.received_ns, commands=1)
+
+    def _check(self, what: str, message: MessageT) -> None:
+        """Raise DeviceError where a message is a no, in protocols that have one."""
 
     def _no(self, what: str, code: str, text: str) -> DeviceError:
         """The device's no in its own words."""

@@ -62,62 +62,46 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
 
     async def identify(self, *, deadline_s: float) -> Identity:
         """The switch tells no serial number, and its firmware with the name of its board."""
-        requests = [_query(Query.BOARD), _query(Query.TYPE)]
-        board, kind = (await self._connection.request(*requests, deadline_s=deadline_s)).messages
-        return Identity(
-            vendor="Thorlabs",
-            model=self._line(Query.TYPE, kind),
-            serial=NOT_TOLD,
-            firmware=self._line(Query.BOARD, board),
-        )
+        board, kind = await self._ask(Query.BOARD, Query.TYPE, deadline_s=deadline_s)
+        return Identity(vendor="Thorlabs", model=kind.text, serial=NOT_TOLD, firmware=board.text)
 
     @override
     async def _read_states(self, deadline_s: float) -> Sequence[int]:
-        position, _ = await self._ask_position(deadline_s)
-        return (position - 1,)
+        (line,) = await self._ask(Query.POSITION, deadline_s=deadline_s)
+        assert line.position is not None  # it fits
+        return (line.position - 1,)
 
     @override
     async def _move(
         self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
-        """A set is not answered: asked at once, so that a no is heard, and again until the switch says that it is there."""
+        """The first reading after a set may tell where it was, which is waited out as any other."""
         wanted = targets[0] + 1
         move: Request[Answer] = Request(
             data=protocol.encode_command(Move(position=wanted)), what=f"S {wanted}", answers=0
         )
-        answered = await self._connection.request(
-            move, _query(Query.POSITION), deadline_s=deadline_s, on_sent=on_commanded
+        return await self._set_and_read_back(
+            move,
+            _query(Query.POSITION),
+            lambda answer: isinstance(answer, Line) and answer.position == wanted,
+            every_s=self._options.reread_after_s,
+            deadline_s=deadline_s,
+            on_commanded=on_commanded,
         )
-        for message in answered.messages:
-            if isinstance(message, Failure):
-                raise self._no(f"S {wanted}", message.code, message.text)
-        first = answered.messages[-1]
-        there_ns = answered.received_ns if isinstance(first, Line) and first.position == wanted else None
 
-        async def there() -> int | None:
-            position, at_ns = await self._ask_position(deadline_s)
-            return at_ns if position == wanted else None
-
-        if there_ns is None:
-            await asyncio.sleep(self._options.reread_after_s)
-            there_ns = await self._until(
-                f"S {wanted}", there, every_s=self._options.reread_after_s, deadline_s=deadline_s
-            )
-        return Exchange(commanded_ns=answered.sent_ns, acknowledged_ns=there_ns, commands=1)
-
-    async def _ask_position(self, deadline_s: float) -> tuple[int, int]:
-        """The position, and when it was told."""
-        answered = await self._connection.request(_query(Query.POSITION), deadline_s=deadline_s)
-        message = answered.messages[0]
+    @override
+    def _check(self, what: str, message: Answer) -> None:
         if isinstance(message, Failure):
-            raise self._no(Query.POSITION, message.code, message.text)
-        assert message.position is not None  # `fits` of the request
-        return message.position, answered.received_ns
+            raise self._no(what, message.code, message.text)
 
-    def _line(self, query: Query, answer: Answer) -> str:
-        if isinstance(answer, Failure):
-            raise self._no(query, answer.code, answer.text)
-        return answer.text
+    async def _ask(self, *queries: Query, deadline_s: float) -> list[Line]:
+        answered = await self._connection.request(*map(_query, queries), deadline_s=deadline_s)
+        lines: list[Line] = []
+        for query, message in zip(queries, answered.messages, strict=True):
+            if isinstance(message, Failure):
+                raise self._no(query, message.code, message.text)
+            lines.append(message)
+        return lines
 
 
 def _query(query: Query) -> Request[Answer]:

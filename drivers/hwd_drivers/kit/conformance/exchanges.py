@@ -6,7 +6,7 @@ from typing import Final
 from hwd_drivers.kit.abilities import Device
 from hwd_drivers.kit.arrangements import Arrangement
 from hwd_drivers.kit.bench import Bench
-from hwd_drivers.kit.conformance.basics import GLASS
+from hwd_drivers.kit.conformance.basics import GLASS, blind_exchange
 from hwd_drivers.kit.conformance.session import (
     ConformanceError,
     again,
@@ -112,7 +112,7 @@ async def check_garbage(bench: Bench) -> str | None:
         bench.twin.faults.garble_next = True
         try:
             if bench.blind:
-                await device.identify(deadline_s=soon())
+                await blind_exchange(device, bench, soon())
             else:
                 await switch_of(device).read_crossconnects(deadline_s=soon())
         except (LinkError, ProtocolError):
