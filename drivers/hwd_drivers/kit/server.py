@@ -8,7 +8,7 @@ from typing import Final
 from typing_extensions import override
 
 from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.dial import Dialer, Listener
+from hwd_drivers.kit.dial import Acceptor, Listener
 from hwd_drivers.kit.faults import Denial, Faults
 from hwd_drivers.kit.mirror import Mirror
 
@@ -31,7 +31,7 @@ class TwinServer:
         *,
         mirror: Mirror,
         clock: Clock,
-        dialer: Dialer,
+        dialer: Acceptor,
         address: str,
         make_session: Callable[["TwinServer"], "TwinSession"],
         faults: Faults | None = None,

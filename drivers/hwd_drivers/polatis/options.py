@@ -55,3 +55,8 @@ class TwinOptions(BaseModel):
     shutter_open: str = Field(default="OPEN", pattern=r"\S+", description="TL1 word for an open shutter")
     shutter_closed: str = Field(default="CLOSED", pattern=r"\S+", description="TL1 word for a closed shutter")
     dark_dbm: float = Field(default=DARK_DBM, description="what a monitor reports without light")
+    netconf_list: Literal["pair", "pairs"] = Field(
+        default="pair",
+        description="what NETCONF calls the list of crossconnects; pairs, as modules before 2017-08-04 have it",
+    )
+    netconf_base: Literal["1.0", "1.1"] = Field(default="1.1", description="newest NETCONF that its hello offers")
