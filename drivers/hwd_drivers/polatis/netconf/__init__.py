@@ -1,0 +1,1 @@
+"""NETCONF of Polatis units: over SSH, with the vendor's YANG modules."""

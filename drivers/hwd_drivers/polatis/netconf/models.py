@@ -1,0 +1,25 @@
+"""The declaration of the NETCONF driver: apart from the others, since it needs paramiko."""
+
+from functools import partial
+from typing import Final
+
+from hwd_drivers.kit.faults import Denial
+from hwd_drivers.kit.registry import DriverSpec
+from hwd_drivers.polatis.models import SIZES, TELLING_MODELS
+from hwd_drivers.polatis.netconf.driver import NetconfOptions, PolatisNetconfSwitch
+from hwd_drivers.polatis.netconf.protocol import DEFAULT_PORT
+from hwd_drivers.polatis.options import TwinOptions
+from hwd_drivers.polatis.twin import PolatisTwin
+
+driver: Final = DriverSpec(
+    name="polatis-netconf",
+    open=PolatisNetconfSwitch.open,
+    options=NetconfOptions,
+    models=TELLING_MODELS,
+    twin=partial(PolatisTwin, "netconf"),
+    default_port=DEFAULT_PORT,
+    twin_options=TwinOptions,
+    sizes=SIZES,
+    threads=True,
+    denial=Denial(code="resource-denied", text="told to say no"),
+)
