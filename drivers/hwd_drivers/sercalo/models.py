@@ -6,9 +6,9 @@ from hwd_drivers.kit.elements import selector, selector_size
 from hwd_drivers.kit.registry import DriverSpec, Evidence
 from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.values import Capabilities
-from hwd_drivers.sercalo.ascii_driver import SercaloAsciiSwitch
-from hwd_drivers.sercalo.ascii_protocol import NACK
-from hwd_drivers.sercalo.ascii_twin import SercaloAsciiTwin
+from hwd_drivers.sercalo.ascii.driver import SercaloAsciiSwitch
+from hwd_drivers.sercalo.ascii.protocol import NACK
+from hwd_drivers.sercalo.ascii.twin import SercaloAsciiTwin
 from hwd_drivers.sercalo.driver import SercaloSwitch
 from hwd_drivers.sercalo.options import SercaloOptions, TwinOptions
 from hwd_drivers.sercalo.protocol import CHANNELS_MOST, ERRORS

@@ -10,8 +10,8 @@ from hwd_drivers.kit.errors import BugError
 from hwd_drivers.kit.ordered import OrderedConnection, Request
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import Exchange, Identity
-from hwd_drivers.sercalo import ascii_protocol as protocol
-from hwd_drivers.sercalo.ascii_protocol import NACK, Answer, Query, Select
+from hwd_drivers.sercalo.ascii import protocol
+from hwd_drivers.sercalo.ascii.protocol import NACK, Answer, Query, Select
 from hwd_drivers.sercalo.options import SercaloOptions
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing_extensions import override
 
 from hwd_drivers.kit.sequential import SequentialTwin
-from hwd_drivers.sercalo import ascii_protocol as protocol
-from hwd_drivers.sercalo.ascii_protocol import Answer, Command, Query, Select
+from hwd_drivers.sercalo.ascii import protocol
+from hwd_drivers.sercalo.ascii.protocol import Answer, Command, Query, Select
 from hwd_drivers.sercalo.options import TwinOptions
 
 

@@ -1,0 +1,1 @@
+"""DiCon switches: a folder for each of their protocols."""

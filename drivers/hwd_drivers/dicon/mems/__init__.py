@@ -1,0 +1,1 @@
+"""DiCon MEMS 1xN modules on a serial line."""

@@ -1,0 +1,1 @@
+"""The ASCII protocol of Sercalo USB units."""
