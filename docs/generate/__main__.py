@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from docs.generate import command_line, documents, http, keys, messages, metrics
+from docs.generate import command_line, documents, drivers, http, keys, messages, metrics
 from docs.generate.pages import filled
 
 DOCS = Path(__file__).parents[1]
@@ -23,6 +23,8 @@ def parts() -> Mapping[str, Callable[[], str]]:
         "documents": documents.documents,
         "messages": messages.messages,
         "metrics": metrics.metrics,
+        "driver-models": drivers.overview,
+        "driver-options": drivers.options,
         "testbed-keys": partial(keys.keys, "testbed"),
         "testbed-words": partial(keys.words, "testbed"),
         "playbook-keys": partial(keys.keys, "playbook"),

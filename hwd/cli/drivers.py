@@ -140,7 +140,9 @@ def _wanted(names: Sequence[str], *, every: bool) -> "list[DriverSpec]":
 
 
 def _collected(results: "Iterator[Result]", output: Output, *, verbose: bool) -> "list[Result]":
-    """All of them; failures are said when they come, and how far it is."""
+    """All of them; failures are said when they come, and how far it is. What drivers log of the trouble that is made for them is not."""
+    import logging
+
     import rich.progress
     from rich.console import Console
 
@@ -155,13 +157,18 @@ def _collected(results: "Iterator[Result]", output: Output, *, verbose: bool) ->
         transient=True,
         disable=not console.is_terminal,
     )
-    with bar:
-        task = bar.add_task("", total=None)
-        for result in results:
-            collected.append(result)
-            bar.update(task, advance=1, description=f"{result.driver} {result.model} {result.way or ''} {result.check}")
-            if verbose or result.outcome in ("failed", "missing"):
-                output.note(str(result))
+    logging.disable(logging.WARNING)
+    try:
+        with bar:
+            task = bar.add_task("", total=None)
+            for result in results:
+                collected.append(result)
+                words = f"{result.driver} {result.model} {result.way or ''} {result.check}"
+                bar.update(task, advance=1, description=words)
+                if verbose or result.outcome in ("failed", "missing"):
+                    output.note(str(result))
+    finally:
+        logging.disable(logging.NOTSET)
     return collected
 
 

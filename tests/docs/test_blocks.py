@@ -14,7 +14,7 @@ from hwd.cli.program import run
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
-QUICK = ("docs/how-to/queue-runs.md",)
+QUICK = ("docs/how-to/queue-runs.md", "docs/how-to/add-a-driver.md")
 """These take some seconds each; the others are slow."""
 
 
