@@ -8,8 +8,11 @@ from typing import Final
 
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.registry import DriverSpec
+from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.values import Capabilities, PortSide, Side
 from hwd_drivers.polatis.options import TwinOptions
+from hwd_drivers.polatis.restconf.driver import PolatisRestconfSwitch, RestconfOptions
+from hwd_drivers.polatis.restconf.protocol import DEFAULT_PORT as RESTCONF_PORT
 from hwd_drivers.polatis.tl1.driver import PolatisOptions, PolatisSwitch
 from hwd_drivers.polatis.tl1.protocol import DEFAULT_PORT
 from hwd_drivers.polatis.twin import PolatisTwin
@@ -93,4 +96,17 @@ tl1_driver: Final = DriverSpec(
     default_port=DEFAULT_PORT,
     twin_options=TwinOptions,
     sizes=SIZES,
+    usual=True,
+)
+
+restconf_driver: Final = DriverSpec(
+    name="polatis-restconf",
+    open=PolatisRestconfSwitch.open,
+    options=RestconfOptions,
+    models=TELLING_MODELS,
+    twin=partial(PolatisTwin, "restconf"),
+    default_port=RESTCONF_PORT,
+    twin_options=TwinOptions,
+    sizes=SIZES,
+    denial=Denial(code="operation-failed", text="told to say no"),
 )

@@ -54,7 +54,20 @@ class TwinOptions(BaseModel):
     alarm_separator: str = Field(default="&", description="between the words of an alarm that is on and triggered")
     shutter_open: str = Field(default="OPEN", pattern=r"\S+", description="TL1 word for an open shutter")
     shutter_closed: str = Field(default="CLOSED", pattern=r"\S+", description="TL1 word for a closed shutter")
+    scpi_line_end: Literal["crlf", "lf", "cr"] = Field(
+        default="crlf", description="after SCPI answers: cr as on the serial line"
+    )
+    scpi_answers: Literal["joined", "lines"] = Field(
+        default="joined", description="answers to SCPI queries of one line: in one line, parted by ';', or each in its own"
+    )
+    scpi_after_error: Literal["goes-on", "drops-line"] = Field(
+        default="goes-on", description="what becomes of the rest of a SCPI line after an error in it"
+    )
+    scpi_errors: Literal["session", "unit"] = Field(
+        default="session", description="whether each SCPI session has an error queue of its own"
+    )
     dark_dbm: float = Field(default=DARK_DBM, description="what a monitor reports without light")
+    restconf_patch: bool = Field(default=True, description="false: RESTCONF answers 405 to PATCH")
     netconf_list: Literal["pair", "pairs"] = Field(
         default="pair",
         description="what NETCONF calls the list of crossconnects; pairs, as modules before 2017-08-04 have it",

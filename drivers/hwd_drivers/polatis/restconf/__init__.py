@@ -1,0 +1,1 @@
+"""Polatis over RESTCONF."""
