@@ -1,0 +1,83 @@
+"""For the tests of drivers of low-radix switches: a twin in virtual time, reached by its driver and by bytes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from typing_extensions import override
+
+from hwd_drivers.kit.bench import Bench, twin_bench
+from hwd_drivers.kit.dial import MemoryDialer
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.registry import find
+from hwd_drivers.kit.rough import Way
+from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+
+Say = Callable[[bytes], Awaitable[bytes | None]]
+Story = Callable[[Bench, Say], Awaitable[None]]
+
+HEARD_S = 0.001
+"""Virtual time that an answer gets; selectors move in 8 ms."""
+
+
+class _Client(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.received = b""
+        self.ended = False
+        self.transport: asyncio.Transport
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended = True
+
+
+@pytest.fixture
+def on_twin() -> Callable[..., None]:
+    """Run a story with the twin of a driver: `on_twin(story, "leoni", "eol", "1x8", channel="moved")`, options being the twin's.
+
+    The story gets a bench, and `say`: send bytes as another client would, and get what comes back within `HEARD_S`, or None where the twin ended that session.
+    """
+
+    def run(story: Story, driver: str, model: str, size: str | None = None, **options: Json) -> None:
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualLoop)
+            dialer = MemoryDialer(MemoryNet())
+            async with twin_bench(
+                find(driver),
+                model=model,
+                size=size,
+                way=Way.WHOLE,
+                dialer=dialer,
+                clock=VirtualClock(loop, wall_start_ns=0),
+                draws=Draws(7),
+                timing=find_timing("lowradix-8ms"),
+                address="mem:twin",
+                options=options,
+            ) as bench:
+                transport, client = await dialer.connect(_Client, "mem:twin")
+
+                async def say(data: bytes) -> bytes | None:
+                    client.received = b""
+                    transport.write(data)
+                    await asyncio.sleep(HEARD_S)
+                    return None if client.ended else client.received
+
+                await story(bench, say)
+                transport.abort()
+
+        run_virtual(main())
+
+    return run
