@@ -104,6 +104,10 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
         self._garble(repr(answer).encode(), error)
         return ProtocolError(f"{self._name}: {error}")
 
+    def cut(self, why: str) -> None:
+        """End it now, with `why` as the cause that `lost` tells."""
+        self._cut(LinkError(f"{self._name}: connection closed: {why}"))
+
     async def close(self) -> None:
         """Close it, at any time, any number of times; what was written still leaves, within `CLOSE_S`."""
         self._end(LinkError(f"{self._name}: the connection was closed by us"))

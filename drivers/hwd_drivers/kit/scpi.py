@@ -32,6 +32,7 @@ UNDEFINED_HEADER: Final = -113
 EXECUTION_ERROR: Final = -200
 SETTINGS_CONFLICT: Final = -221
 OUT_OF_RANGE: Final = -222
+TOO_MUCH_DATA: Final = -223
 ILLEGAL_VALUE: Final = -224
 HARDWARE_MISSING: Final = -241
 QUEUE_OVERFLOW: Final = -350
@@ -47,6 +48,7 @@ TEXTS: Final = {
     EXECUTION_ERROR: "Execution error",
     SETTINGS_CONFLICT: "Settings conflict",
     OUT_OF_RANGE: "Data out of range",
+    TOO_MUCH_DATA: "Too much data",
     ILLEGAL_VALUE: "Illegal parameter value",
     HARDWARE_MISSING: "Hardware missing",
     QUEUE_OVERFLOW: "Queue overflow",

@@ -13,6 +13,8 @@ from hwd_drivers.kit.values import Capabilities, PortSide, Side
 from hwd_drivers.polatis.options import TwinOptions
 from hwd_drivers.polatis.restconf.driver import PolatisRestconfSwitch, RestconfOptions
 from hwd_drivers.polatis.restconf.protocol import DEFAULT_PORT as RESTCONF_PORT
+from hwd_drivers.polatis.scpi.driver import PolatisScpiOptions, PolatisScpiSwitch
+from hwd_drivers.polatis.scpi.protocol import DEFAULT_PORT as SCPI_PORT
 from hwd_drivers.polatis.tl1.driver import PolatisOptions, PolatisSwitch
 from hwd_drivers.polatis.tl1.protocol import DEFAULT_PORT
 from hwd_drivers.polatis.twin import PolatisTwin
@@ -78,6 +80,11 @@ def _before(model: Callable[[str | None], Capabilities]) -> Callable[[str | None
     return lambda size: replace(model(size), reports_before=True)
 
 
+def _without_attenuators(model: Callable[[str | None], Capabilities]) -> Callable[[str | None], Capabilities]:
+    """The model behind a protocol whose commands for attenuators are not known."""
+    return lambda size: replace(model(size), attenuated=())
+
+
 MODELS: Final[Mapping[str, Callable[[str | None], Capabilities]]] = {
     "polatis-6000": series_6000,
     "polatis-vst": with_attenuators,
@@ -97,6 +104,18 @@ tl1_driver: Final = DriverSpec(
     twin_options=TwinOptions,
     sizes=SIZES,
     usual=True,
+)
+
+scpi_driver: Final = DriverSpec(
+    name="polatis-scpi",
+    open=PolatisScpiSwitch.open,
+    options=PolatisScpiOptions,
+    models={name: _without_attenuators(model) for name, model in TELLING_MODELS.items()},
+    twin=partial(PolatisTwin, "scpi"),
+    default_port=SCPI_PORT,
+    twin_options=TwinOptions,
+    sizes=SIZES,
+    denial=Denial(code="-200", text="told to say no"),
 )
 
 restconf_driver: Final = DriverSpec(

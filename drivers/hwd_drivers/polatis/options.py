@@ -58,7 +58,8 @@ class TwinOptions(BaseModel):
         default="crlf", description="after SCPI answers: cr as on the serial line"
     )
     scpi_answers: Literal["joined", "lines"] = Field(
-        default="joined", description="answers to SCPI queries of one line: in one line, parted by ';', or each in its own"
+        default="joined",
+        description="answers to SCPI queries of one line: in one line, parted by ';', or each in its own",
     )
     scpi_after_error: Literal["goes-on", "drops-line"] = Field(
         default="goes-on", description="what becomes of the rest of a SCPI line after an error in it"

@@ -16,10 +16,16 @@ from hwd_drivers.polatis.front import Front, MakeFront
 from hwd_drivers.polatis.netconf.front import NetconfFront
 from hwd_drivers.polatis.options import TwinOptions
 from hwd_drivers.polatis.restconf.front import RestconfFront
+from hwd_drivers.polatis.scpi.front import ScpiFront
 from hwd_drivers.polatis.tl1.front import Tl1Front
 from hwd_drivers.polatis.unit import Unit
 
-FRONTS: Final[Mapping[str, MakeFront]] = {"tl1": Tl1Front, "netconf": NetconfFront, "restconf": RestconfFront}
+FRONTS: Final[Mapping[str, MakeFront]] = {
+    "tl1": Tl1Front,
+    "scpi": ScpiFront,
+    "netconf": NetconfFront,
+    "restconf": RestconfFront,
+}
 """What can answer for a unit, by the protocol's name, which is that of the option that says where."""
 
 

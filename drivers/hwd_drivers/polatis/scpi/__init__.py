@@ -1,0 +1,1 @@
+"""Polatis switches over SCPI."""
