@@ -34,7 +34,7 @@ def fault(
     from hwd.twin.control import ask, ask_present
 
     output = Output(json=json)
-    rack = _find_rack(testbed)
+    rack = _find_rack(testbed, words or [])
     control = Path(rack.control)
     if not words:
         present = ask_present(control)
@@ -83,7 +83,8 @@ def parse_words(words: Sequence[str], hosts: Collection[str]) -> Any:
     return parse_fault(data)
 
 
-def _find_rack(testbed: str | None) -> Any:
+def _find_rack(testbed: str | None, words: Sequence[str]) -> Any:
+    """Of several that are up the one with the subject in `words`."""
     from hwd.config.places import rack_of, racks
     from hwd_drivers.kit.errors import ConfigError, LinkError
 
@@ -92,9 +93,11 @@ def _find_rack(testbed: str | None) -> Any:
         if rack is None:
             raise LinkError(f"testbed {testbed}: no twin rack of it is up. Start it with: hwd twin up TESTBED")
         return rack
-    found = racks()
+    found = list(racks())
     if not found:
         raise LinkError("no twin rack is up on this machine. Start one with: hwd twin up TESTBED")
+    if len(found) > 1 and words:
+        found = [rack for rack in found if words[0].partition(".")[0] in rack.addresses] or found
     if len(found) > 1:
         raise ConfigError(
             f"several twin racks are up: {', '.join(one.testbed for one in found)}. Name one with --testbed"

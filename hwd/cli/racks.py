@@ -1,5 +1,6 @@
 """`hwd demo`, `check`, `schema`, `serve`, `twin`: files, processes, twins."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,9 @@ from hwd.cli.output import Output, plural
 _twin = typer.Typer(help="Simulated racks and devices.", no_args_is_help=True, rich_markup_mode=None)
 
 TestbedFile = Annotated[Path, typer.Argument(metavar="TESTBED", help="A testbed file.")]
+ScenarioFile = Annotated[
+    Path | None, typer.Option("--scenario", metavar="FILE", help="What goes wrong with the twins, and when.")
+]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say every step.")]
 
 
@@ -35,7 +39,7 @@ def demo(
 
 
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Testbeds, playbooks, topologies.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Testbeds, playbooks, topologies, scenarios.")],
     json: Json = False,
 ) -> None:
     """Say everything that is wrong in files, with file and line. Exit status 2 when more than warnings were found.
@@ -72,10 +76,10 @@ def check(
 
 
 def schema(
-    kind: Annotated[str, typer.Argument(metavar="testbed|playbook", help="What kind of file.")],
+    kind: Annotated[str, typer.Argument(metavar="testbed|playbook|scenario", help="What kind of file.")],
     json: Json = False,
 ) -> None:
-    """Print the JSON Schema of testbed or playbook files, for editors. What hangs together over a whole file only `hwd check` knows."""
+    """Print the JSON Schema of testbed, playbook or scenario files, for editors. What hangs together over a whole file only `hwd check` knows."""
     from hwd.config.json_schema import SCHEMAS, json_schema
     from hwd.config.problem import nearest
     from hwd_drivers.kit.errors import ConfigError
@@ -128,18 +132,28 @@ def up(
         bool, typer.Option("--process-hosts", help="Hosts without kernel interfaces: needs no privileges.")
     ] = False,
     no_agents: Annotated[bool, typer.Option("--no-agents", help="Start no agents on the twin hosts.")] = False,
+    scenario: ScenarioFile = None,
     verbose: Verbose = False,
 ) -> None:
     """Run the twin rack of a testbed: its simulated switches and hosts, and the light between them. Until Ctrl-C."""
     from hwd.config.places import run_dir
+    from hwd.config.scenario import load_scenario
     from hwd.daemon.installed import load
     from hwd.daemon.running import log_to_stderr, run_until_stopped
+    from hwd.model.fault import check_fault
     from hwd.twin.serve import serve_rack
 
     log_to_stderr(verbose=verbose)
     loaded = load(testbed).require()
+    plan = load_scenario(scenario, check=partial(check_fault, testbed=loaded)).require() if scenario else None
     run_until_stopped(
-        serve_rack(loaded, run_dir=run_dir(loaded.name), process_hosts=process_hosts, with_agents=not no_agents)
+        serve_rack(
+            loaded,
+            run_dir=run_dir(loaded.name),
+            process_hosts=process_hosts,
+            with_agents=not no_agents,
+            scenario=plan,
+        )
     )
 
 
@@ -169,21 +183,56 @@ def serve_one(
     listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Port 0 takes a free one.")],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="K=V", help="size, timing, seed, or an option of the twin; any number."),
+        typer.Option("--set", metavar="K=V", help="size, timing, seed, or what `hwd twin settings MODEL` lists."),
     ] = None,
+    driver: Annotated[
+        str | None,
+        typer.Option("--driver", metavar="NAME", help="Which of its protocols is at --listen. Default: by the port."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="For `hwd fault`. Default: that of the model.")
+    ] = None,
+    scenario: ScenarioFile = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Run one simulated device alone on a port, until Ctrl-C. It speaks the bytes of the real one."""
+    """Run one simulated device alone on a port, until Ctrl-C. It speaks the bytes of the real one; `hwd fault` tells it to misbehave."""
     from hwd.daemon.running import log_to_stderr, run_until_stopped
-    from hwd.daemon.single import SingleTwin, serve_single
+    from hwd.twin.settings import TwinSettings
+    from hwd.twin.single import Serving, serve_single
 
     output = Output(json=json)
     log_to_stderr(verbose=verbose)
-    twin = SingleTwin.parse(model, listen=listen, settings=settings or [])
+    port = listen.rpartition(":")[2]
+    twin = TwinSettings.parse(model, settings or [], driver=driver, port=int(port) if port.isdigit() else None)
 
-    def say(address: str) -> None:
-        output.say(f"{model} listens on {address}; Ctrl-C ends it")
-        output.line({"model": model, "address": address})
+    def say(serving: Serving) -> None:
+        more = "".join(f", {protocol} on {place}" for protocol, place in serving.others.items())
+        output.say(f"{serving.name} listens on {serving.address} ({twin.spec.name}){more}; Ctrl-C ends it")
+        output.line(
+            {
+                "name": serving.name,
+                "model": model,
+                "driver": twin.spec.name,
+                "address": serving.address,
+                "addresses": serving.addresses,
+            }
+        )
 
-    run_until_stopped(serve_single(twin, say))
+    run_until_stopped(serve_single(twin, say, listen=listen, name=name, scenario=scenario))
+
+
+@_twin.command("settings", epilog="Example: hwd twin settings polatis-6000")
+def list_settings(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model of any driver, such as polatis-6000.")],
+    driver: Annotated[str | None, typer.Option("--driver", metavar="NAME", help="Default: the usual one.")] = None,
+    json: Json = False,
+) -> None:
+    """Say what `hwd twin serve MODEL --set` and a testbed's `twin: {options: ...}` can tell a twin to be."""
+    from hwd.twin.settings import describe
+
+    output = Output(json=json)
+    spec, rows = describe(model, driver=driver)
+    output.note(f"{model}, driver {spec.name}")
+    output.table(("setting", "default", "meaning"), rows)
+    output.data([{"setting": key, "default": default, "meaning": meaning} for key, default, meaning in rows])

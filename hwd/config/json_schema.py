@@ -1,4 +1,4 @@
-"""JSON Schemas of testbed and playbook files, for editors: made from the models that read the files.
+"""JSON Schemas of testbed, playbook and scenario files, for editors: made from the models that read the files.
 
 They know shapes, words and limits. What hangs together over a file (names that must be there, fibre ends used twice, endless sweeps) only `hwd check` knows.
 """
@@ -10,6 +10,7 @@ import msgspec
 from pydantic import BaseModel, Field
 
 from hwd.config.playbook_schema import Plain, PlaybookFile, StepItem
+from hwd.config.scenario import DAY_S, ScenarioFile
 from hwd.config.schema import (
     NAME,
     PORT_NAME,
@@ -55,7 +56,11 @@ class _WholePlaybook(PlaybookFile):
     steps: list[StepItem] = Field(min_length=1)
 
 
-SCHEMAS = ("testbed", "playbook")
+class _WholeScenario(ScenarioFile):
+    """A scenario of hwd: what goes wrong with twins, and when."""
+
+
+SCHEMAS = ("testbed", "playbook", "scenario")
 
 
 def json_schema(kind: str) -> dict[str, Any]:
@@ -66,6 +71,8 @@ def json_schema(kind: str) -> dict[str, Any]:
             if section.get("type") in ("object", "array"):
                 section["type"] = [section["type"], "null"]  # a section may be empty
         return {"$schema": DIALECT, **schema}
+    if kind == "scenario":
+        return {"$schema": DIALECT, **_scenario()}
     schema = _made(_WholePlaybook)
     definitions: dict[str, Any] = schema["$defs"]
     for name, definition in definitions.items():
@@ -75,6 +82,8 @@ def json_schema(kind: str) -> dict[str, Any]:
     swept |= {pattern: _or_hole(below) for pattern, below in swept.items()}
     schema["properties"]["within_s"] = _or_hole(schema["properties"]["within_s"])
     faults = _faults()
+    for definition in faults.values():
+        _let_holes(definition, {}, but="fault")
     definitions["FaultItem"]["properties"]["fault"] = {
         "anyOf": [{"$ref": f"#/$defs/{name}"} for name in sorted(faults)]
     }
@@ -85,9 +94,19 @@ def _faults() -> dict[str, Any]:
     _, made = msgspec.json.schema_components([Fault], ref_template="#/$defs/Fault{name}")
     components: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(made))  # defaults of tuples are lists in JSON
     _drop_titles(components)
-    for definition in components.values():
-        _let_holes(definition, {}, but="fault")
     return {f"Fault{name}": definition for name, definition in components.items()}
+
+
+def _scenario() -> dict[str, Any]:
+    """Of a fault of a switch the switch may be left out: a twin alone is meant."""
+    schema = _made(_WholeScenario)
+    faults = _faults()
+    moment = {"type": "number", "minimum": 0, "maximum": DAY_S, "description": "seconds since the twins are up"}
+    for definition in faults.values():
+        definition["properties"]["at_s"] = moment
+        definition["required"] = ["at_s", *(name for name in definition["required"] if name != "switch")]
+    schema["properties"]["faults"]["items"] = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in sorted(faults)]}
+    return {**schema, "$defs": dict(sorted(faults.items()))}
 
 
 def _made(model: type[BaseModel]) -> dict[str, Any]:

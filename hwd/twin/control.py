@@ -16,9 +16,11 @@ from typing import Any, Final
 from typing_extensions import override
 
 from hwd.model.fault import Fault, decode_fault, parse_fault
-from hwd.twin.faults import RackFaults
+from hwd.twin.scenario import SetsFaults
 from hwd_drivers.kit.errors import ConfigError, HwdError, LinkError, RefusedError
 
+CONTROL: Final = "control"
+"""Name of the control socket in the run directory; no host's, whose sockets end in .sock."""
 LINE_LIMIT_BYTES: Final = 64 * 1024
 ANSWER_LIMIT_BYTES: Final = 16 * 1024 * 1024
 """Every port of a large rack with every fault that there is."""
@@ -29,7 +31,7 @@ LIST: Final = {"fault": "list"}
 class ControlSession(asyncio.Protocol):
     """One client of the control socket."""
 
-    def __init__(self, faults: RackFaults) -> None:
+    def __init__(self, faults: SetsFaults) -> None:
         self._faults = faults
         self._buffer = b""
         self._transport: asyncio.Transport | None = None

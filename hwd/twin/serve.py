@@ -17,14 +17,16 @@ import msgspec
 import yaml
 
 from hwd.config.places import Announcement, RackPlace
+from hwd.config.scenario import Scenario
 from hwd.model.testbed import Testbed
 from hwd.twin.agents import agent_config
-from hwd.twin.control import ControlSession
+from hwd.twin.control import CONTROL, ControlSession
 from hwd.twin.faults import RackFaults
 from hwd.twin.kernel import Keeper, NamespacesUnavailableError
 from hwd.twin.kernelside import KernelNetwork, kernel_hosts
 from hwd.twin.processes import AgentProcess
 from hwd.twin.rack import TwinRack
+from hwd.twin.scenario import play
 from hwd.twin.truth import TruthFile
 from hwd_agents.config import BrokerFrom, KernelConfig, SourcesConfig, SpoolConfig, TwinConfig
 from hwd_drivers.kit.clock import SystemClock
@@ -34,9 +36,6 @@ from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.kit.ids import RandomIds
 
 SOCKET_PATH_LIMIT_BYTES: Final = 107  # sun_path of a Unix socket, without its closing zero
-
-CONTROL: Final = "control"
-"""Name of the control socket in the run directory; no host's, whose sockets end in .sock."""
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +47,12 @@ async def serve_rack(
     process_hosts: bool = False,
     with_agents: bool = True,
     mqtt_from: Path | None = None,
+    scenario: Scenario | None = None,
 ) -> None:
     """Run the twins of a testbed until cancelled; all is ended in order then, within 3 s. `run_dir` is made where it is not there, and others must not be able to enter it.
 
     Kernel hosts become process hosts with `process_hosts`, and, with one warning, where this machine gives no namespaces. Agents find the broker under `mqtt`
-    in the JSON file `mqtt_from`, by default the daemon's. Raises RefusedError, naming the pid, where a rack runs in this `run_dir`.
+    in the JSON file `mqtt_from`, by default the daemon's. A `scenario` begins when all is up. Raises RefusedError, naming the pid, where a rack runs in this `run_dir`.
     """
     run_dir = run_dir.absolute()
     run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ async def serve_rack(
         async with AsyncExitStack() as stack:
             rack = await _Rack.open(testbed, run_dir, stack, process_hosts=process_hosts, announce=announcement.write)
             try:
-                await rack.live(mqtt_from or run_dir / "daemon.json", with_agents=with_agents)
+                await rack.live(mqtt_from or run_dir / "daemon.json", with_agents=with_agents, scenario=scenario)
             finally:
                 log.info("twin rack %s: ending", testbed.name)
 
@@ -78,8 +78,10 @@ class _Rack:
         place: RackPlace,
         announce: Callable[[RackPlace], None],
         agents: dict[str, AgentProcess],
+        faults: RackFaults,
     ) -> None:
         self._agents = agents
+        self._faults = faults
         self.testbed = testbed
         self.place = place
         self._write = announce
@@ -139,9 +141,9 @@ class _Rack:
             control=str(run_dir / CONTROL),
             truth=str(run_dir / "truth.jsonl"),
         )
-        return cls(testbed, run_dir, keeper=keeper, place=place, announce=announce, agents=agents)
+        return cls(testbed, run_dir, keeper=keeper, place=place, announce=announce, agents=agents, faults=faults)
 
-    async def live(self, mqtt_from: Path, *, with_agents: bool) -> None:
+    async def live(self, mqtt_from: Path, *, with_agents: bool, scenario: Scenario | None) -> None:
         """Run agents until cancelled; raises LinkError when the keeper dies, whose namespaces die with it."""
         tasks: list[asyncio.Task[None]] = []
         async with asyncio.TaskGroup() as group:
@@ -154,6 +156,8 @@ class _Rack:
                 )
                 tasks.append(group.create_task(agent.run(), name=f"hwd:{host}/agent"))
             self._announce()
+            if scenario is not None:
+                tasks.append(group.create_task(play(scenario, self._faults), name="hwd:scenario"))
             kernel = sum(bool(entry["kernel"]) for entry in self.place.hosts.values())
             log.info(
                 "twin rack %s: %d switches, %d hosts, %d of them in the kernel; %s",

@@ -105,7 +105,8 @@ class DriverSpec:
     the model does not come in. `default_port`: TCP port where an address names none, 0 where it must. `twin_options`: what a twin of it can be told to be.
     `sizes`: a size for each model to check the driver with. `evidence`: what its bytes are made from. `threads`: it works in threads (paramiko), so that it can
     be checked in real time only. `denial`: a no of the device in its own words, as a check lets its twin say it; None where its protocol knows no no.
-    `blind`: the device cannot be asked where it is; a reading is what this session told it last.
+    `blind`: the device cannot be asked where it is; a reading is what this session told it last. `usual`: of several drivers that know a model the one that is
+    meant where nobody names one.
     """
 
     name: str
@@ -120,6 +121,7 @@ class DriverSpec:
     threads: bool = False
     denial: Denial | None = USUAL_DENIAL
     blind: bool = False
+    usual: bool = False
 
     def capabilities(self, model: str, size: str | None) -> Capabilities:
         """Raises ConfigError for a model or size that there is not."""

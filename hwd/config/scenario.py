@@ -1,0 +1,163 @@
+"""Scenario files: what goes wrong with twins, and when.
+
+    scenario: dying-mirror
+    shows: what a driver makes of a mirror that loses light and then does not move any more
+    faults:
+      - {at_s: 10, fault: drift, ends: [3A], loss_db: 6, over_s: 60}
+      - {at_s: 90, fault: stick, ends: [3A]}
+      - {at_s: 120, fault: clear}
+    every_s: 150
+
+Faults are those of `hwd.model.fault`; times count from the moment when the twins are up, and with `every_s` begin anew each time it is over.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from hwd.config.problem import Problem, nearest, refuse
+from hwd.config.schema import NAME, Entry, Text
+from hwd.config.tree import Node, Reading, parse_tree, read_tree
+from hwd.config.validate import validate
+from hwd.model.fault import FAULTS, Clear, Fault, SwitchFault, parse_fault
+from hwd_drivers.kit.errors import HwdError
+
+DAY_S = 86_400.0
+
+Moment = Annotated[float, Field(strict=True, ge=0, le=DAY_S, allow_inf_nan=False)]
+
+
+class ScenarioFile(Entry):
+    """The top of the file; faults are read one by one."""
+
+    scenario: Annotated[str, Field(pattern=NAME)]
+    shows: Text | None = None
+    faults: Annotated[list[Any], Field(min_length=1)]
+    every_s: Annotated[float, Field(strict=True, gt=0, le=DAY_S, allow_inf_nan=False)] | None = None
+
+
+class _When(Entry):
+    """When a fault is set."""
+
+    at_s: Moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedFault:
+    """`source` is `file:line`."""
+
+    at_s: float
+    fault: Fault
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """`faults` are in the order of their times."""
+
+    name: str
+    faults: tuple[TimedFault, ...]
+    every_s: float | None = None
+
+
+class LoadedScenario(NamedTuple):
+    """`scenario` is None where a problem is more than a warning."""
+
+    scenario: Scenario | None
+    problems: tuple[Problem, ...]
+
+    def require(self) -> Scenario:
+        """Raises ConfigError with all problems, a line each."""
+        refuse(self.problems)
+        assert self.scenario is not None
+        return self.scenario
+
+
+def load_scenario(
+    path: str | Path, *, switch: str | None = None, check: Callable[[Fault], None] | None = None
+) -> LoadedScenario:
+    """Read a scenario file. `switch`: the one that faults without a subject are of. `check` raises HwdError for a fault that cannot be set."""
+    return _load(read_tree(path), switch, check)
+
+
+def read_scenario(
+    text: str, *, file: str, switch: str | None = None, check: Callable[[Fault], None] | None = None
+) -> LoadedScenario:
+    """The same from its text; `file` stands in messages."""
+    return _load(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), switch, check)
+
+
+def _load(reading: Reading, switch: str | None, check: Callable[[Fault], None] | None) -> LoadedScenario:
+    if reading.root is None:
+        return LoadedScenario(None, reading.in_order())
+    top = validate(ScenarioFile, reading.root, (), reading)
+    faults: list[TimedFault] = []
+    for index in range(len(top.faults if top else ())):
+        timed = _timed(reading, index, switch, check)
+        if timed is None:
+            continue
+        if top and top.every_s is not None and timed.at_s >= top.every_s:
+            reading.add(("faults", index, "at_s"), f"{timed.at_s} s never comes: all begins anew every {top.every_s} s")
+        faults.append(timed)
+    if top is None or not reading.sound:
+        return LoadedScenario(None, reading.in_order())
+    ordered = tuple(sorted(faults, key=lambda timed: timed.at_s))
+    return LoadedScenario(Scenario(name=top.scenario, faults=ordered, every_s=top.every_s), reading.in_order())
+
+
+def _timed(
+    reading: Reading, index: int, switch: str | None, check: Callable[[Fault], None] | None
+) -> TimedFault | None:
+    where = ("faults", index)
+    assert reading.root is not None
+    node = reading.root.child(*where)
+    if node is None or not isinstance(node.value, dict):
+        reading.add(where, "must be a mapping, such as {at_s: 10, fault: slow, seconds: 0.5}")
+        return None
+    keys = node.mapping()
+    when = validate(
+        _When, Node(value={key: keys[key] for key in keys if key == "at_s"}, line=node.line), where, reading
+    )
+    fault = _fault(reading, where, node, switch)
+    if when is None or fault is None:
+        return None
+    try:
+        if check is not None:
+            check(fault)
+    except HwdError as error:
+        reading.add((*where, "fault"), _without_prefix(error))
+        return None
+    return TimedFault(at_s=when.at_s, fault=fault, source=f"{reading.file}:{node.line}")
+
+
+def _fault(reading: Reading, where: tuple[str | int, ...], node: Node, switch: str | None) -> Fault | None:
+    data: dict[str, Any] = {key: value for key, value in node.plain().items() if key != "at_s"}
+    name = data.get("fault")
+    if not isinstance(name, str) or name not in FAULTS:
+        reading.add((*where, "fault"), f"{name!r} is no fault; {nearest(str(name), FAULTS)}" if name else "is missing")
+        return None
+    kind = FAULTS[name]
+    if switch is not None and (issubclass(kind, SwitchFault) or (kind is Clear and not _names_subject(data))):
+        data.setdefault("switch", switch)
+    fields = {*kind.__struct_fields__, "fault"}
+    for key in data:
+        if key not in fields:
+            reading.add((*where, key), f"unknown key; {nearest(key, [*fields, 'at_s'])}")
+    if not fields.issuperset(data):
+        return None
+    try:
+        return parse_fault(data)
+    except HwdError as error:
+        reading.add((*where, "fault"), _without_prefix(error))
+        return None
+
+
+def _names_subject(data: Mapping[str, Any]) -> bool:
+    return not data.keys().isdisjoint(("switch", "port", "host"))
+
+
+def _without_prefix(error: HwdError) -> str:
+    return str(error).removeprefix("fault: ")

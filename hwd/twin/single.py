@@ -1,0 +1,134 @@
+"""A twin alone on a port, for a driver, a terminal or somebody else's client: `hwd twin serve`.
+
+    settings = TwinSettings.parse("polatis-6000", ["size=32x32"])
+    await serve_single(settings, print, listen="127.0.0.1:3082")    # until cancelled
+
+While it is up `hwd fault` reaches it: it announces itself as a rack of one switch does.
+"""
+
+import asyncio
+import itertools
+import logging
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from hwd.config.places import Announcement, RackPlace, run_dir
+from hwd.config.scenario import load_scenario
+from hwd.model.fault import Clear, Fault, SwitchFault, check_ends
+from hwd.twin.control import CONTROL, ControlSession
+from hwd.twin.scenario import play
+from hwd.twin.settings import TwinSettings
+from hwd.twin.standing import StandingFaults
+from hwd.twin.switch_faults import is_over, set_switch_fault
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.dial import TcpDialer
+from hwd_drivers.kit.errors import BugError, ConfigError, RefusedError
+from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.server import Faults
+from hwd_drivers.kit.values import Capabilities
+
+NAMES_TRIED: Final = 1000
+"""Twins of one model that run at once without a name of their own."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A twin that is up. `address`: where its own protocol listens. `addresses`: all of them, by protocol."""
+
+    name: str
+    address: str
+    addresses: Mapping[str, str]
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Where it listens beside its own protocol."""
+        return {protocol: place for protocol, place in self.addresses.items() if place != self.address}
+
+
+class SingleFaults:
+    """What goes wrong with the one twin that there is."""
+
+    def __init__(self, name: str, capabilities: Capabilities, faults: Faults) -> None:
+        self._name = name
+        self._capabilities = capabilities
+        self._faults = faults
+        self._standing = StandingFaults()
+
+    def check(self, fault: Fault) -> None:
+        """Raises ConfigError for one of something else, and for ends that are not there."""
+        if not isinstance(fault, SwitchFault | Clear):
+            raise ConfigError(f"fault: {fault}: there is only the switch {self._name} here")
+        if fault.subject not in ("", self._name):
+            raise ConfigError(f"fault: no {fault.subject} here; there is only the switch {self._name}")
+        check_ends(fault, self._name, self._capabilities)
+
+    def set(self, fault: Fault) -> None:
+        self.check(fault)
+        if isinstance(fault, SwitchFault):
+            set_switch_fault(fault, self._faults, self._standing)
+        else:
+            self._faults.clear()
+            self._standing.drop_all(lambda standing: True)
+        log.info("fault: %s", fault)
+
+    def present(self) -> tuple[Fault, ...]:
+        self._standing.drop_all(lambda fault: is_over(fault, self._faults))
+        return tuple(self._standing)
+
+
+async def serve_single(
+    settings: TwinSettings,
+    say: Callable[[Serving], None],
+    *,
+    listen: str,
+    name: str | None = None,
+    scenario: Path | None = None,
+) -> None:
+    """Until cancelled; `say` is told when it listens. Raises ConfigError for a place where it cannot, and for a scenario with mistakes."""
+    async with AsyncExitStack() as stack:
+        name, announcement = _hold_name(name or settings.model, stack, fixed=name is not None)
+        dialer = TcpDialer()
+        twin = settings.spec.twin(
+            name=name,
+            capabilities=settings.capabilities,
+            timing=settings.timing,
+            draws=Draws(settings.seed),
+            clock=SystemClock(),
+            dialer=dialer,
+            address=listen,
+            options=settings.options,
+        )
+        faults = SingleFaults(name, settings.capabilities, twin.faults)
+        plan = load_scenario(scenario, switch=name, check=faults.check).require() if scenario else None
+        stack.push_async_callback(twin.close)
+        try:
+            address = await twin.start()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"--listen {listen}: cannot listen: {error}") from error
+        path = run_dir(name) / CONTROL
+        control = await dialer.listen(partial(ControlSession, faults), f"unix:{path}")
+        stack.push_async_callback(control.close)
+        announcement.write(RackPlace(testbed=name, pid=os.getpid(), addresses={name: address}, control=str(path)))
+        say(Serving(name=name, address=address, addresses=dict(twin.addresses)))
+        if plan is not None:
+            await play(plan, faults)
+        await asyncio.Event().wait()
+
+
+def _hold_name(name: str, stack: AsyncExitStack, *, fixed: bool) -> tuple[str, Announcement]:
+    """Hold this name until `stack` ends, or the next one that is free: `polatis-6000`, `polatis-6000-2`. Raises RefusedError where a `fixed` one is taken."""
+    for number in itertools.count(1):
+        held = name if number == 1 else f"{name}-{number}"
+        try:
+            return held, stack.enter_context(Announcement(run_dir(held) / "rack.json"))
+        except RefusedError:
+            if fixed or number == NAMES_TRIED:
+                raise
+    raise BugError("numbers came to an end")
