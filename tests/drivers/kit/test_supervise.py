@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from hwd.model.kinds import check
-from hwd_drivers.kit.abilities import Device
+from hwd_drivers.kit.abilities import Device, PortOverrides
 from hwd_drivers.kit.dial import MemoryDialer
 from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import DeadlineError, DeviceError, LinkError, ProtocolError
+from hwd_drivers.kit.errors import DeadlineError, DeviceError, LinkError, ProtocolError, RefusedError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.memory import Cut, MemoryNet
 from hwd_drivers.kit.registry import OpenContext, find
 from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.supervise import FIRST_RETRY_S, LONGEST_RETRY_S, Supervisor
 from hwd_drivers.kit.timing import find_timing
-from hwd_drivers.kit.values import Crossconnect, PortSide
+from hwd_drivers.kit.values import Crossconnect, PortOverride, PortSide
 from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
 
 
@@ -103,10 +103,17 @@ class World:
     async def change(self, *, remove: str = "", add: str = "", within_s: float = 0.4) -> None:
         await self.supervisor.change(remove=pairs(remove), add=pairs(add), deadline_s=self.loop.time() + within_s)
 
+    async def block(self, *texts: str, to: PortOverride = PortOverride.FORCE_BLOCKED) -> None:
+        await self.supervisor.override(ends(*texts), to, by="ada", deadline_s=self.loop.time() + 0.4)
+
     def behind_our_back(self, *, remove: str = "", add: str = "") -> None:
         now_ns = self.clock.monotonic_ns()
         self.twin.mirror.disconnect(pairs(remove), now_ns)
         self.twin.mirror.connect(pairs(add), now_ns, move=True)
+
+
+def ends(*texts: str) -> list[PortSide]:
+    return [*map(PortSide.parse, texts)]
 
 
 def pairs(texts: str) -> list[Crossconnect]:
@@ -134,7 +141,7 @@ async def test_a_switch_that_comes_up_is_told_with_what_it_is_and_carries(world:
     await asyncio.sleep(0.1)
     assert world.kinds() == ["switch.up", "switch.read", "switch.power"]
     (up,) = world.told("switch.up")
-    assert (up["switch"], up["vendor"], up["model"], up["down_s"]) == ("ocs1", "Polatis", "N-OST-8x8-TWIN", 0.0)
+    assert (up["switch"], up["vendor"], up["model"], up["down_s"]) == ("ocs1", "Polatis", "N-OST-8x8-LA1-TWIN", 0.0)
     (read,) = world.told("switch.read")
     assert read["crossconnects"] == [{"id": "1A-2B", "state": "unstated"}]
     assert (read["added"], read["removed"], read["ours"]) == ([], [], True)
@@ -384,3 +391,53 @@ async def test_stopping_closes_the_session(world: World) -> None:
     await world.stop()
     assert world.supervisor.device is None
     world.running = None
+
+
+@in_world
+async def test_an_end_that_is_blocked_is_told_with_who_asked_and_its_crossconnect_reads_blocked(world: World) -> None:
+    world.behind_our_back(add="1A-2B 3A-4B")
+    await world.start()
+    await world.block("1A")
+    assert [str(one) for one in await world.supervisor.read()] == ["1A-2B blocked", "3A-4B unstated"]
+    await world.block("1A", to=PortOverride.NORMAL)
+    assert [str(one) for one in await world.supervisor.read()] == ["1A-2B unstated", "3A-4B unstated"]
+    told = [(one["ends"], one["to"], one["by"]) for one in world.told("switch.override")]
+    assert told == [(["1A"], "force-blocked", "ada"), (["1A"], "normal", "ada")]
+    assert [(one["verb"], one["outcome"]) for one in world.told("switch.command")] == [
+        ("block", "done"),
+        ("unblock", "done"),
+    ]
+
+
+@in_world
+async def test_what_another_client_blocks_is_told_and_known_again_after_a_new_session(world: World) -> None:
+    await world.start()
+    await world.block("1A")  # from here on the driver knows the unit's words
+    other = await world.spec.open(world.context)
+    assert isinstance(other, PortOverrides)
+    await other.override(ends("5A", "6B"), PortOverride.FORCE_BLOCKED, deadline_s=world.loop.time() + 0.4)
+    await asyncio.sleep(1.5)
+    await other.override(ends("5A"), PortOverride.NORMAL, deadline_s=world.loop.time() + 0.4)
+    await asyncio.sleep(1.5)
+    await other.close()
+    assert world.supervisor.blocked == frozenset(ends("1A", "6B"))
+    told = [(one["ends"], one["to"], one["by"]) for one in world.told("switch.override")]
+    assert told[1:] == [(["5A", "6B"], "force-blocked", "somebody else"), (["5A"], "normal", "somebody else")]
+    world.twin.faults.reset()
+    await asyncio.sleep(1.5)
+    (again,) = world.told("switch.override")[3:]
+    assert (again["ends"], again["by"]) == (["1A", "6B"], "found at connecting")
+
+
+@in_world
+async def test_what_cannot_be_held_dark_is_refused_and_a_no_changes_nothing(world: World) -> None:
+    await world.start()
+    with pytest.raises(RefusedError, match="ocs1: 9A cannot be held dark; those from 1A to 8B can"):
+        await world.block("1A", "9A")
+    world.twin.faults.deny_next = Denial(code="SROF", text="no")
+    with pytest.raises(DeviceError, match="SROF"):
+        await world.block("4A")
+    assert world.supervisor.blocked == frozenset()
+    assert [(one["verb"], one["outcome"], one["code"]) for one in world.told("switch.command")] == [
+        ("block", "denied", "SROF")
+    ]

@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from hwd_drivers.kit.values import PortOverride
 
-PLAIN = {"OPEN": PortOverride.NORMAL, "CLOSE": PortOverride.FORCE_BLOCKED, "CLOSED": PortOverride.FORCE_BLOCKED}
-"""Words that mean what they say, until the unit shows otherwise."""
+PLAIN: Final = {"OPEN": PortOverride.NORMAL, "CLOSE": PortOverride.FORCE_BLOCKED, "CLOSED": PortOverride.FORCE_BLOCKED}
+"""Words that mean what they say: a port that says OPEN after it was closed has a shutter that sticks."""
 
 log = logging.getLogger(__name__)
 
@@ -21,9 +22,10 @@ class ShutterWords:
         self._asked: set[str] = set()
 
     def learn(self, words: Iterable[str], meaning: PortOverride) -> None:
-        """The unit said these words of ports that it had just closed, or opened."""
-        for word in map(str.upper, words):
-            self._learned[word] = meaning
+        """The unit said these words of ports that it had just closed, or opened. Where they differ, one of them sticks, and nothing is learned."""
+        said = {word.upper() for word in words}
+        if len(said) == 1 and said.isdisjoint({*self._told, *PLAIN}):
+            self._learned[said.pop()] = meaning
 
     def meaning(self, word: str) -> PortOverride | None:
         """None where nothing tells; said once in the log."""
