@@ -49,9 +49,10 @@ def needed(wanted: Wanted, fabric: Fabric) -> frozenset[str]:
         return all_ports(fabric.testbed)
     if wanted.links:
         return ports_of(fabric.routes(wanted.links))
+    crossconnects = fabric.of_elements(wanted.crossconnects)
     state: dict[str, set[Crossconnect]] = {name: set() for name in fabric.testbed.switches}
-    for one in wanted.crossconnects:
+    for one in crossconnects:
         state[one.switch].add(one.crossconnect)
-    lit = fabric.ports_reached(wanted.crossconnects, {name: frozenset(found) for name, found in state.items()})
-    freed = {f"{one.switch}.{one.end.port}" for one in wanted.freed}
-    return crossconnect_ports(wanted.crossconnects) | freed | {str(port) for port in lit}
+    lit = fabric.ports_reached(crossconnects, {name: frozenset(found) for name, found in state.items()})
+    freed = {fabric.testbed.port_of(one.switch, one.end) for one in wanted.freed}
+    return crossconnect_ports(crossconnects) | freed | {str(port) for port in lit}

@@ -10,7 +10,7 @@ within it, that is an error.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hwd.fabric.conflict import smallest_conflict
@@ -21,7 +21,15 @@ from hwd.fabric.state import DARK, State
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Composite
 from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, PortSide, Side
+from hwd_drivers.kit.values import (
+    Crossconnect,
+    CrossconnectReading,
+    CrossconnectState,
+    Element,
+    FibreEnd,
+    PortSide,
+    Side,
+)
 
 EFFORT = 2_000_000
 """Steps for each of: a way for all demands, the fewest moves, the smallest conflict. About a second each."""
@@ -104,6 +112,22 @@ class CompositeSwitch:
         if entry.side is out.side and entry.side is not Side.NONE:
             return False
         return self._leads(entry, out) and (entry.side is not Side.B or self._reciprocal)
+
+    def near(self, ports: Iterable[PortSide]) -> Callable[[Crossconnect], bool]:
+        """Whether a demand has anything to do with these ends: fibres join the element that it begins at with theirs, in any number of steps."""
+        island, part_of = self.inside.island, self.inside.part_of
+        islands = {island[part_of[self._ports[port]]] for port in ports if port in self._ports}
+        return lambda demand: island[part_of[self._ports[demand.a]]] in islands
+
+    def switches_near(self, ports: Iterable[PortSide]) -> tuple[str, ...]:
+        """The switches whose elements may have to move for demands at these ends."""
+        return self.inside.switches_of(ports)
+
+    def element_of(self, one: SwitchCrossconnect) -> Element | None:
+        """The element of it that makes this crossconnect; None for a switch without elements."""
+        end = one.crossconnect.a
+        number = self.inside.number[FibreEnd(owner=one.switch, port=end.port, side=end.side)]
+        return self.inside.parts[self.inside.part_of[number]].element
 
     def least_losses(self, entry: PortSide) -> Mapping[PortSide, float]:
         """What light that enters at `entry` loses at most on the way of least loss to each end that it could leave by."""

@@ -15,7 +15,7 @@ from hwd.fabric.hops import Hops
 from hwd.fabric.light import LightMap, Trace
 from hwd.fabric.obstacle import explain
 from hwd.fabric.path import Path, Taken, find_path
-from hwd.fabric.reach import reached
+from hwd.fabric.reach import carries, reached
 from hwd.fabric.state import State, lighting
 from hwd.model.link import Circuit, Link, RoutedLink, SwitchCrossconnect
 from hwd.model.testbed import NicPort, NicPortId, PortState, Testbed
@@ -168,6 +168,23 @@ class Fabric:
         """NIC ports whose light these crossconnects may carry while all else is as in `state`; a switch that is not in it may pass light anywhere."""
         ends = reached(self._graph, crossconnects, state)
         return frozenset(self._owners[end] for end in ends if end in self._owners)
+
+    def of_elements(self, crossconnects: Iterable[SwitchCrossconnect]) -> frozenset[SwitchCrossconnect]:
+        """These with those of composites written out as their elements could have them, whatever they have now. Raises RefusedError where they cannot."""
+        found = set[SwitchCrossconnect]()
+        demands: dict[str, list[Crossconnect]] = {}
+        for one in crossconnects:
+            if one.switch in self.composites:
+                demands.setdefault(one.switch, []).append(one.crossconnect)
+            else:
+                found.add(one)
+        for name, wanted in demands.items():
+            found |= self.composites[name].compile(wanted, {}).crossconnects
+        return frozenset(found)
+
+    def carries(self, one: SwitchCrossconnect, state: State) -> bool:
+        """Whether light of some transmitter may get to some receiver by this crossconnect, while all else is as in `state`."""
+        return carries(self._graph, one, state)
 
     def _check_ports(self, links: tuple[Link, ...]) -> None:
         used: dict[NicPortId, Link] = {}

@@ -25,6 +25,15 @@ def reached(graph: Graph, crossconnects: Iterable[SwitchCrossconnect], state: St
     return passage.follow(ends, onward=True) | passage.follow(ends, onward=False)
 
 
+def carries(graph: Graph, one: SwitchCrossconnect, state: State) -> bool:
+    """Whether light of a transmitter may come to this crossconnect and get on to a receiver; `state` as for `reached`."""
+    passage = _Passage(graph, state)
+    ends = [at_switch(one.switch, end) for end in one.crossconnect.ends]
+    return any(
+        passage.follow([into], onward=False) and passage.follow([out], onward=True) for into, out in (ends, ends[::-1])
+    )
+
+
 class _Passage:
     def __init__(self, graph: Graph, state: State) -> None:
         self._graph = graph

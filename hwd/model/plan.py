@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from hwd.model.link import Link, RoutedLink
+from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.values import Crossconnect
 
@@ -52,6 +53,38 @@ class SwitchMoves:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompositeMoves:
+    """What one composite is asked to do, in its own crossconnects; the moves of its elements are those of their switches.
+
+    `through`: the crossconnects of elements that each wanted one leads through. `moves`: elements that change for it, no more than any answer needs where
+    that is `moves_at_least`.
+    """
+
+    composite: str
+    remove: tuple[Crossconnect, ...]
+    add: tuple[Crossconnect, ...]
+    keep: tuple[Crossconnect, ...]
+    through: Mapping[Crossconnect, tuple[SwitchCrossconnect, ...]]
+    moves: int
+    moves_at_least: int
+
+    def __str__(self) -> str:
+        words = [f"-{one}" for one in self.remove] + [f"+{one}" for one in self.add]
+        return f"{self.composite}: {' '.join(words) or 'nothing to do'} ({len(self.keep)} kept), {self.moves} elements move"
+
+    def to_data(self) -> dict[str, Json]:
+        return {
+            "composite": self.composite,
+            "remove": [*map(str, self.remove)],
+            "add": [*map(str, self.add)],
+            "keep": [*map(str, self.keep)],
+            "through": {str(one): [*map(str, elements)] for one, elements in self.through.items()},
+            "moves": self.moves,
+            "moves_at_least": self.moves_at_least,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLink:
     """A wanted link: `kept` says that none of its crossconnects moves."""
 
@@ -82,6 +115,8 @@ class Plan:
     crash_rule: CrashRule
     ready_within_s: float | None
     confirm_within_s: float | None
+    composites: tuple[CompositeMoves, ...] = ()
+    """What is asked of composites; it says no more than `moves`, and is not in `hash`."""
     hash: str = field(init=False, compare=False)
     """12 hexadecimal digits, the same on every machine for the same moves from the same state."""
 
@@ -109,6 +144,7 @@ class Plan:
                 }
                 for move in self.moves
             ],
+            "composites": [composite.to_data() for composite in self.composites],
             "links": [
                 {
                     "link": str(planned.routed.link),

@@ -275,6 +275,13 @@ class Testbed:
             return tuple(composite.ports)
         return self.switches[name].capabilities.ends
 
+    def port_of(self, name: str, end: PortSide) -> str:
+        """The switch port, `ocs1.3`, that this end of a switch or of a composite is at: what a lease is about."""
+        if (composite := self.composites.get(name)) is not None:
+            place = composite.ports[end]
+            return f"{place.owner}.{place.port}"
+        return f"{name}.{end.port}"
+
     def ports(self) -> Iterator[NicPort]:
         for host in self.hosts.values():
             yield from host.ports

@@ -1,14 +1,16 @@
 """The planner: from what is wanted and what the switches report to a plan. No I/O: the same input gives the same plan."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.fabric import Fabric, LinkWays
 from hwd.fabric.state import State, crossconnect_ports
-from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
+from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.plan import ApplyMode, CrashRule, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
+from hwd.reconfigure.composites import Demanded, Led, lead
+from hwd.reconfigure.switch_moves import Asked, moves_of
 from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.kit.values import Crossconnect, CrossconnectState, PortSide
 
@@ -34,16 +36,23 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routed:
-    """A request with the ways of its links found: what must be on each switch, whatever is there now."""
+    """A request with the ways of its links found: what must be on each switch, whatever is there now.
+
+    `composites`: what is asked of each; how their elements make it depends on what is there. `inner`: switches of elements that may have to move for it.
+    `composite_ports`: the elements' ports that are its ends.
+    """
 
     request: Request
-    links: tuple[RoutedLink, ...]
+    links: tuple[LinkWays, ...]
     crossconnects: Mapping[str, frozenset[Crossconnect]]
+    composites: Mapping[str, frozenset[Crossconnect]] = field(default_factory=dict)
+    inner: frozenset[str] = frozenset()
+    composite_ports: frozenset[str] = frozenset()
 
     @property
     def switches(self) -> tuple[str, ...]:
         """Names of the switches that must be read before planning."""
-        return tuple(sorted(self.crossconnects))
+        return tuple(sorted(self.inner.union(self.crossconnects)))
 
     @property
     def ports(self) -> frozenset[str]:
@@ -54,7 +63,10 @@ class Routed:
             for one in found
         )
         ends = {str(end) for link in self.links for end in link.link.ends}
-        return crossconnect_ports(pairs) | ends | {f"{one.switch}.{one.end.port}" for one in self.request.freed}
+        freed = (one for one in self.request.freed if one.switch in self.crossconnects)
+        return (
+            crossconnect_ports(pairs) | self.composite_ports | ends | {f"{one.switch}.{one.end.port}" for one in freed}
+        )
 
 
 Expectation = Callable[[Iterable[str]], tuple[float, str]]
@@ -68,41 +80,71 @@ class Planner:
         self._testbed = testbed
         self._fabric = fabric
         self._expect = expect
-        self._ends = {name: frozenset(switch.capabilities.ends) for name, switch in testbed.switches.items()}
+        self._ends = {name: frozenset(testbed.ends_of(name)) for name in testbed.askable}
 
     def route(self, request: Request) -> Routed:
-        """Raises ConfigError (no path, no such switch or port, nothing asked for), RefusedError (a host's own switch)."""
-        routed = tuple(self._fabric.routes(request.links))
-        left_free = [*request.emptied, *(one.switch for one in request.freed)]
-        wanted: dict[str, set[Crossconnect]] = {name: set() for name in left_free}
-        for crossconnect in [*(one for link in routed for one in link.crossconnects), *request.crossconnects]:
-            wanted.setdefault(crossconnect.switch, set()).add(crossconnect.crossconnect)
-        for name, crossconnects in wanted.items():
-            switch = self._testbed.switches.get(name)
-            if switch is None:
+        """Raises ConfigError (no path, no such switch or port, nothing asked for), RefusedError (a host's own switch, demands that conflict)."""
+        asked: dict[str, set[Crossconnect]] = {
+            name: set() for name in [*request.emptied, *(one.switch for one in request.freed)]
+        }
+        for crossconnect in request.crossconnects:
+            asked.setdefault(crossconnect.switch, set()).add(crossconnect.crossconnect)
+        beside = {name: found for name, found in asked.items() if name in self._fabric.composites}
+        for name, found in beside.items():
+            self._fabric.composites[name].check(sorted(found, key=Crossconnect.sort_key))
+        ways = self._fabric.ways(request.links, beside)
+        for one in (one for link in ways for one in link.crossconnects):
+            asked.setdefault(one.switch, set()).add(one.crossconnect)
+        for name, crossconnects in asked.items():
+            if name not in self._ends:
                 raise ConfigError(
-                    f"{name}: no such switch in testbed {self._testbed.name}; it has {', '.join(self._testbed.switches)}"
+                    f"{name}: no such switch in testbed {self._testbed.name}; it has {', '.join(self._testbed.askable)}"
                 )
-            if switch.owner is not None:
-                raise RefusedError(f"{name}: it belongs to host {switch.owner}, which alone drives it")
             _check_ends(name, crossconnects, self._ends[name])
-        if not wanted:
+        if not asked:
             raise ConfigError(f"{request.what}: asks for no crossconnect")
-        return Routed(
+        wanted = {name: frozenset(found) for name, found in asked.items()}
+        routed = Routed(
             request=request,
-            links=routed,
-            crossconnects={name: frozenset(crossconnects) for name, crossconnects in wanted.items()},
+            links=ways,
+            crossconnects={name: found for name, found in wanted.items() if name not in self._fabric.composites},
+            composites={name: found for name, found in wanted.items() if name in self._fabric.composites},
+            inner=frozenset(
+                name for composite in wanted for name in self._inner(composite, wanted[composite], request)
+            ),
+            composite_ports=frozenset(
+                self._testbed.port_of(name, end)
+                for name, end in (
+                    *((name, end) for name, found in wanted.items() for one in found for end in one.ends),
+                    *((one.switch, one.end) for one in request.freed),
+                )
+                if name in self._fabric.composites
+            ),
         )
+        for name in routed.switches:
+            if (owner := self._testbed.switches[name].owner) is not None:
+                raise RefusedError(f"{name}: it belongs to host {owner}, which alone drives it")
+        return routed
 
     def plan(
         self, wanted: Routed, observed: Observed, blocked: Mapping[str, frozenset[PortSide]] | None = None
     ) -> Plan:
         """`blocked`: ends that overrides hold dark, by switch.
 
-        Raises ConfigError (the switches light no whole link of it), RefusedError (in use under `safe`), LinkError (a switch was not read).
+        Raises ConfigError (the switches light no whole link of it), RefusedError (in use under `safe`, demands that conflict), LinkError (a switch was
+        not read).
         """
-        request, links = wanted.request, wanted.links
-        moves = tuple(self._moves(name, wanted.crossconnects[name], observed, request) for name in wanted.switches)
+        request = wanted.request
+        for name in wanted.switches:
+            if name not in observed:
+                raise LinkError(f"{name}: cannot plan, the switch could not be read. See `hwd status`")
+        led = self._led(wanted, observed)
+        links = self._fabric.routed(wanted.links, {name: one.compiled for name, one in led.items()})
+        asked = {
+            name: wanted.crossconnects.get(name, frozenset()) | _of(name, (one.wanted for one in led.values()))
+            for name in wanted.switches
+        }
+        moves = tuple(self._moves(name, asked[name], wanted, led.values(), observed) for name in wanted.switches)
         kept = frozenset(
             SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect)
             for move in moves
@@ -130,13 +172,15 @@ class Planner:
             expected_s=expected_s,
             expected_from=expected_from,
             warnings=(
-                *self._warnings(observed, wanted.crossconnects),
-                *_held_dark(wanted.crossconnects, blocked or {}),
+                *self._warnings(observed, asked),
+                *_held_dark(asked, blocked or {}),
+                *(text for one in led.values() for text in one.warnings),
             ),
             lease=request.lease,
             crash_rule=request.crash_rule,
             ready_within_s=request.ready_within_s,
             confirm_within_s=request.confirm_within_s,
+            composites=tuple(one.moves for one in led.values()),
         )
 
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
@@ -144,49 +188,61 @@ class Planner:
         state = {name: tuple(reading.crossconnect for reading in readings) for name, readings in observed.items()}
         return frozenset(map(str, self._fabric.ports_reached(crossconnects, state)))
 
-    def _moves(self, name: str, wanted: frozenset[Crossconnect], observed: Observed, request: Request) -> SwitchMoves:
-        if name not in observed:
-            raise LinkError(f"{name}: cannot plan, the switch could not be read. See `hwd status`")
-        before = tuple(reading.crossconnect for reading in observed[name])
-        good = {reading.crossconnect for reading in observed[name] if reading.state is not CrossconnectState.FAILED}
-        keep, add = wanted & good, wanted - good
-        emptied = name in request.emptied
-        freed = {one.end for one in request.freed if one.switch == name}
-        ends = freed.union(end for crossconnect in add for end in crossconnect.ends)
-        colliding = [
-            crossconnect
-            for crossconnect in before
-            if crossconnect not in keep and (emptied or ends.intersection(crossconnect.ends))
-        ]
-        if request.mode is ApplyMode.SAFE and (
-            others := [crossconnect for crossconnect in colliding if crossconnect not in add]
-        ):
-            first = others[0]
-            if emptied:
-                raise RefusedError(f"{name}: cannot be emptied: it carries {first}. Remove it with --mode update")
-            if free := sorted(map(str, freed.intersection(first.ends))):
-                raise RefusedError(f"{name}: cannot free {free[0]}: it carries {first}. Remove it with --mode update")
-            wants = next(
-                crossconnect
-                for crossconnect in sorted(add, key=Crossconnect.sort_key)
-                if set(crossconnect.ends) & set(first.ends)
-            )
-            end = next(end for end in wants.ends if end in first.ends)
-            raise RefusedError(
-                f"{name}: cannot connect {wants}: {end} already carries {first}. Replace it with --mode update, or choose another port"
-            )
-        remove = (
-            [crossconnect for crossconnect in before if crossconnect not in keep]
-            if request.mode is ApplyMode.OVERWRITE
-            else colliding
+    def _led(self, wanted: Routed, observed: Observed) -> dict[str, Led]:
+        """How the composites make what is asked of them."""
+        request = wanted.request
+        needed = tuple(
+            SwitchCrossconnect(switch=name, crossconnect=one)
+            for name in sorted(wanted.crossconnects)
+            for one in sorted(wanted.crossconnects[name], key=Crossconnect.sort_key)
         )
-        return SwitchMoves(
-            switch=name,
-            remove=tuple(remove),
-            add=tuple(sorted(add, key=Crossconnect.sort_key)),
-            keep=tuple(sorted(keep, key=Crossconnect.sort_key)),
-            before=before,
+        return {
+            name: lead(
+                self._fabric.composites[name],
+                Demanded(
+                    demands=demands,
+                    mode=request.mode,
+                    used=lambda one: self._fabric.carries(one, observed),
+                    emptied=name in request.emptied,
+                    freed=frozenset(one.end for one in request.freed if one.switch == name),
+                    needed=needed,
+                ),
+                observed,
+            )
+            for name, demands in wanted.composites.items()
+        }
+
+    def _moves(
+        self, name: str, asked: frozenset[Crossconnect], wanted: Routed, led: Iterable[Led], observed: Observed
+    ) -> SwitchMoves:
+        request, composites = wanted.request, list(led)
+        by_name = wanted.crossconnects.get(name)
+        return moves_of(
+            Asked(
+                switch=name,
+                wanted=asked,
+                by_name=by_name or frozenset(),
+                mode=request.mode,
+                carries=lambda one: self._fabric.carries(SwitchCrossconnect(switch=name, crossconnect=one), observed),
+                emptied=name in request.emptied,
+                whole=by_name is not None and request.mode is ApplyMode.OVERWRITE,
+                freed=frozenset(one.end for one in request.freed if one.switch == name),
+                gone=_of(name, (one.gone for one in composites)),
+                staying=_of(name, (one.staying for one in composites)),
+            ),
+            self._testbed.switches[name].capabilities,
+            observed[name],
         )
+
+    def _inner(self, name: str, demands: frozenset[Crossconnect], request: Request) -> tuple[str, ...]:
+        """Switches of the elements of a composite that may have to do with what is asked of it."""
+        composite = self._fabric.composites.get(name)
+        if composite is None:
+            return ()
+        if name in request.emptied or request.mode is ApplyMode.OVERWRITE:
+            return composite.inside.switches
+        freed = [one.end for one in request.freed if one.switch == name]
+        return composite.switches_near([*freed, *(end for demand in demands for end in demand.ends)])
 
     def _touches(
         self,
@@ -242,6 +298,13 @@ def moved_ports(moves: Iterable[SwitchMoves]) -> frozenset[str]:
     )
 
 
+def relied_ports(plan: Plan) -> frozenset[str]:
+    """Switch ports of what is wanted and stands already: nobody else may move it meanwhile."""
+    return crossconnect_ports(
+        SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in plan.moves for one in move.keep
+    )
+
+
 def touched_ports(plan: Plan) -> frozenset[str]:
     """Ports that a lease must cover, or nobody else's may."""
     return plan.touches
@@ -251,6 +314,10 @@ def _moved(
     moves: Iterable[SwitchMoves], which: Callable[[SwitchMoves], Iterable[Crossconnect]]
 ) -> list[SwitchCrossconnect]:
     return [SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in which(move)]
+
+
+def _of(switch: str, found: Iterable[Iterable[SwitchCrossconnect]]) -> frozenset[Crossconnect]:
+    return frozenset(one.crossconnect for some in found for one in some if one.switch == switch)
 
 
 def _check_ends(name: str, crossconnects: Iterable[Crossconnect], ends: frozenset[PortSide]) -> None:

@@ -20,7 +20,7 @@ from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.observing import Agents, Observing
 from hwd.reconfigure.overriding import Overriding
 from hwd.reconfigure.overrun import teller
-from hwd.reconfigure.planner import Planner, Request, Routed, touched_ports
+from hwd.reconfigure.planner import Planner, Request, Routed, relied_ports, touched_ports
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.recovery import LeftOpen, Recovery
 from hwd.reconfigure.switches import Switches, same_fault
@@ -291,7 +291,7 @@ class Reconfigurer:
             )
         touched = touched_ports(plan)
         whole = plan.mode is ApplyMode.OVERWRITE or bool(routed.request.emptied)
-        self._turns.claim(id, switches=routed.switches, ports=routed.ports | touched, whole=whole)
+        self._turns.claim(id, switches=routed.switches, ports=routed.ports | relied_ports(plan) | touched, whole=whole)
         self._leases.check(touched, lease=plan.lease, run=run)
         self._leases.hold_reconfiguration(id, touched, run=run)
         reconfiguration = Reconfiguration(

@@ -1,0 +1,225 @@
+"""What is wanted of composites, in crossconnects of their elements: led so that what stands stays where it is, if that can be."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hwd.fabric.composite import Compiled, CompositeSwitch, ConflictError, Standing
+from hwd.fabric.state import State
+from hwd.model.link import SwitchCrossconnect
+from hwd.model.plan import ApplyMode, CompositeMoves
+from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.kit.values import Crossconnect, CrossconnectState, PortSide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demanded:
+    """What one composite is asked for. `needed`: crossconnects that were asked of its elements by their own names. `used`: whether light gets through."""
+
+    demands: frozenset[Crossconnect]
+    mode: ApplyMode
+    used: Callable[[SwitchCrossconnect], bool]
+    emptied: bool = False
+    freed: frozenset[PortSide] = frozenset()
+    needed: tuple[SwitchCrossconnect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Led:
+    """The answer: what elements must have, what they must keep, and what they must not have any more."""
+
+    compiled: Compiled
+    moves: CompositeMoves
+    wanted: frozenset[SwitchCrossconnect]
+    staying: frozenset[SwitchCrossconnect]
+    gone: frozenset[SwitchCrossconnect]
+    warnings: tuple[str, ...]
+
+
+def lead(composite: CompositeSwitch, asked: Demanded, present: State) -> Led:
+    """Raises RefusedError: in use under `safe`, demands that conflict, what cannot be dark and shall be."""
+    standing = composite.standing(_without_failed(present))
+    if not (asked.emptied or asked.mode is ApplyMode.OVERWRITE):
+        near = composite.near([*asked.freed, *(end for demand in asked.demands for end in demand.ends)])
+        standing = tuple(one for one in standing if near(one.demand))
+    kept = [one for one in standing if one.demand in asked.demands]
+    ends = asked.freed.union(end for demand in asked.demands for end in demand.ends)
+    rest = [one for one in standing if one.demand not in asked.demands]
+    going = [one for one in rest if asked.emptied or ends.intersection(one.demand.ends)]
+    used = {one.demand for one in standing if any(map(asked.used, one.passage.crossconnects[:1]))}
+    if asked.mode is ApplyMode.SAFE:
+        _refuse_used(composite, asked, going, used)
+    over = asked.mode is ApplyMode.OVERWRITE
+    staying = [] if over else [one for one in rest if one not in going]
+    compiled, stays = _compile(composite, asked, present, staying, used)
+    wanted, firm = set[SwitchCrossconnect](), set[SwitchCrossconnect]()
+    warnings = []
+    for one in [*stays, *kept]:
+        passage = compiled.passages[one.demand]
+        if passage.crossconnects == one.passage.crossconnects:
+            firm.update(passage.crossconnects)
+        else:
+            wanted.update(passage.crossconnects)
+            warnings.append(
+                f"{composite.name}: {one.demand} stays, and is led another way inside: its light is away while elements move"
+            )
+    for demand in asked.demands:
+        wanted.update(compiled.passages[demand].crossconnects)
+    lost = [one for one in staying if one not in stays]
+    warnings += [f"{composite.name}: {one.demand} carries no light and gives way" for one in lost]
+    if not compiled.proven:
+        warnings.append(
+            f"{composite.name}: {compiled.moves} elements move; at least {compiled.moves_at_least} must, and that fewer than {compiled.moves} would do is not ruled out"
+        )
+    cut = [one for one in going if asked.emptied or asked.freed.intersection(one.demand.ends)]
+    gone = set[SwitchCrossconnect]()
+    for one in cut if not over else [one for one in rest if one not in stays]:
+        found = _cut(composite, one, wanted | firm, gone)
+        if found is not None:
+            gone.add(found)
+        elif one in cut:
+            raise RefusedError(_cannot_be_dark(composite, asked, one))
+        elif not _falls(composite, one, wanted | firm):
+            warnings.append(
+                f"{composite.name}: {one.demand} stays: none of the elements that it leads through can be dark"
+            )
+    moves = CompositeMoves(
+        composite=composite.name,
+        remove=tuple(
+            one.demand for one in (*going, *lost, *([one for one in rest if one not in going] if over else []))
+        ),
+        add=tuple(sorted(asked.demands - {one.demand for one in kept}, key=Crossconnect.sort_key)),
+        keep=tuple(one.demand for one in kept),
+        through={
+            demand: compiled.passages[demand].crossconnects
+            for demand in sorted(asked.demands, key=Crossconnect.sort_key)
+        },
+        moves=compiled.moves,
+        moves_at_least=compiled.moves_at_least,
+    )
+    return Led(
+        compiled=compiled,
+        moves=moves,
+        wanted=frozenset(wanted),
+        staying=frozenset(firm),
+        gone=frozenset(gone),
+        warnings=tuple(warnings),
+    )
+
+
+def _compile(
+    composite: CompositeSwitch, asked: Demanded, present: State, staying: Sequence[Standing], used: set[Crossconnect]
+) -> tuple[Compiled, list[Standing]]:
+    """With what stays where it is; else with what carries no light led another way; else, where not `safe`, with anything led another way; else
+    without what carries no light."""
+    lit = [one for one in staying if one.demand in used]
+    idle = [one for one in staying if one.demand not in used]
+    attempts: list[tuple[Sequence[Standing], Sequence[Standing]]] = [(staying, ())]
+    if idle and lit:
+        attempts.append((lit, idle))
+    if asked.mode is not ApplyMode.SAFE or not lit:
+        attempts.append(((), staying))
+        if idle:
+            attempts.append(((), lit))
+    demands = sorted(asked.demands, key=Crossconnect.sort_key)
+    refused: ConflictError | None = None
+    for firm, loose in attempts:
+        try:
+            more = [one.demand for one in loose]
+            compiled = composite.compile([*demands, *more], present, stay=firm, needed=asked.needed)
+        except ConflictError as conflict:
+            refused = conflict
+        else:
+            return compiled, [*firm, *loose]
+    assert refused is not None
+    theirs = ", ".join(str(one.demand) for one in staying if one.demand in refused.demands)
+    if not theirs:
+        raise refused
+    remedy = "free it first" if asked.mode is not ApplyMode.SAFE else "--mode update may lead it another way"
+    raise ConflictError(f"{refused}. {theirs} stands already; {remedy}", refused.demands)
+
+
+def _refuse_used(
+    composite: CompositeSwitch, asked: Demanded, going: Iterable[Standing], used: set[Crossconnect]
+) -> None:
+    for one in going:
+        if one.demand not in used and not _can_be_dark(composite, one):
+            continue
+        if asked.emptied:
+            raise RefusedError(
+                f"{composite.name}: cannot be emptied: it carries {one.demand}. Remove it with --mode update"
+            )
+        if free := sorted(map(str, asked.freed.intersection(one.demand.ends))):
+            raise RefusedError(
+                f"{composite.name}: cannot free {free[0]}: it carries {one.demand}. Remove it with --mode update"
+            )
+        wants, end = next(
+            (demand, end)
+            for demand in sorted(asked.demands, key=Crossconnect.sort_key)
+            for end in demand.ends
+            if end in one.demand.ends
+        )
+        raise RefusedError(
+            f"{composite.name}: cannot connect {wants}: {end} already carries {one.demand}. Replace it with --mode update, or choose another port"
+        )
+
+
+def _can_be_dark(composite: CompositeSwitch, one: Standing) -> bool:
+    return any(_shuttable(composite, crossconnect, set()) for crossconnect in one.passage.crossconnects)
+
+
+def _cut(
+    composite: CompositeSwitch, one: Standing, needed: set[SwitchCrossconnect], gone: set[SwitchCrossconnect]
+) -> SwitchCrossconnect | None:
+    """The crossconnect of an element to take away, so that this is no more; None where no element can be without its own."""
+    through = one.passage.crossconnects
+    already = next((each for each in through if each in gone), None)
+    return already or next((each for each in through if _shuttable(composite, each, needed)), None)
+
+
+def _shuttable(composite: CompositeSwitch, one: SwitchCrossconnect, needed: set[SwitchCrossconnect]) -> bool:
+    """Whether its element can have less than now: all that is needed of it, and not this."""
+    if one in needed:
+        return False
+    element = composite.element_of(one)
+    if element is None:
+        return True
+    mine = frozenset(each.crossconnect for each in needed if each.switch == one.switch) & element.crossconnects
+    return any(mine == frozenset(state) for state in element.states)
+
+
+def _falls(composite: CompositeSwitch, one: Standing, needed: set[SwitchCrossconnect]) -> bool:
+    """Whether what is needed of the elements ends it anyway."""
+    for each in one.passage.crossconnects:
+        element = composite.element_of(each)
+        if element is None:
+            if any(
+                other.switch == each.switch and set(other.crossconnect.ends) & set(each.crossconnect.ends)
+                for other in needed
+                if other != each
+            ):
+                return True
+            continue
+        mine = frozenset(other.crossconnect for other in needed if other.switch == each.switch) & element.crossconnects
+        if not any({*mine, each.crossconnect} <= set(state) for state in element.states):
+            return True
+    return False
+
+
+def _cannot_be_dark(composite: CompositeSwitch, asked: Demanded, one: Standing) -> str:
+    ends = sorted(map(str, asked.freed.intersection(one.demand.ends)))
+    what = "be emptied" if asked.emptied else f"free {ends[0]}"
+    return (
+        f"{composite.name}: cannot {what}: none of the elements that {one.demand} leads through ({', '.join(map(str, one.passage.crossconnects))}) can be dark. "
+        "Ask for another crossconnect at its ends, or hold an end dark with `hwd block` where a switch can"
+    )
+
+
+def _without_failed(state: State) -> Mapping[str, list[Crossconnect]]:
+    return {
+        switch: [
+            one if isinstance(one, Crossconnect) else one.crossconnect
+            for one in found
+            if isinstance(one, Crossconnect) or one.state is not CrossconnectState.FAILED
+        ]
+        for switch, found in state.items()
+    }

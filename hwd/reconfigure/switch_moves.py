@@ -1,0 +1,204 @@
+"""The moves of one switch: what goes, what comes, what stays, so that it has what is wanted."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from hwd.model.plan import ApplyMode, SwitchMoves
+from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.kit.values import (
+    Capabilities,
+    Crossconnect,
+    CrossconnectReading,
+    CrossconnectState,
+    Element,
+    PortSide,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one switch is asked for. `by_name`: what of `wanted` somebody named; the rest composites ask for, which judge themselves what is in use.
+
+    `emptied`: nothing shall be on it but `wanted`; nothing shall be at ends that are `freed`, and `gone` shall not be there. `staying`: crossconnects that
+    others rely on; no element may change its state away from them. `whole`: everything else goes, where it can. `carries`: whether light of a transmitter
+    gets to a receiver by a crossconnect.
+    """
+
+    switch: str
+    wanted: frozenset[Crossconnect]
+    by_name: frozenset[Crossconnect]
+    mode: ApplyMode
+    carries: Callable[[Crossconnect], bool]
+    emptied: bool = False
+    whole: bool = False
+    freed: frozenset[PortSide] = frozenset()
+    gone: frozenset[Crossconnect] = frozenset()
+    staying: frozenset[Crossconnect] = frozenset()
+
+
+def moves_of(asked: Asked, capabilities: Capabilities, readings: Sequence[CrossconnectReading]) -> SwitchMoves:
+    """Raises RefusedError for what is in use under `safe`, for what an element cannot have, and for what cannot be dark and shall be."""
+    before = tuple(reading.crossconnect for reading in readings)
+    good = frozenset(reading.crossconnect for reading in readings if reading.state is not CrossconnectState.FAILED)
+    if capabilities.elements:
+        after = _after_elements(asked, capabilities.elements, frozenset(before))
+        again = (asked.wanted & frozenset(before)) - good
+        remove = [one for one in before if one not in after or one in again]
+        add = (after - frozenset(before)) | again
+        colliding = [one for one in remove if _is_judged(asked, one, capabilities.elements)]
+    else:
+        add = asked.wanted - good
+        remove = _colliding(asked, before, add, asked.wanted & good)
+        named = asked.freed.union(end for one in asked.by_name for end in one.ends)
+        colliding = [one for one in remove if asked.emptied or named.intersection(one.ends)]
+        if asked.whole:
+            remove = [one for one in before if one not in asked.wanted or one not in good]
+    if asked.mode is ApplyMode.SAFE:
+        _refuse_used(asked, [one for one in colliding if one not in add], add)
+    keep = asked.wanted & good
+    if asked.mode is ApplyMode.OVERWRITE:  # the rest that stays is not in the way either
+        keep |= frozenset(before) - frozenset(remove)
+    return SwitchMoves(
+        switch=asked.switch,
+        remove=tuple(remove),
+        add=tuple(sorted(add, key=Crossconnect.sort_key)),
+        keep=tuple(sorted(keep, key=Crossconnect.sort_key)),
+        before=before,
+    )
+
+
+def _is_judged(asked: Asked, one: Crossconnect, elements: Sequence[Element]) -> bool:
+    """Whether `safe` has a say in this: it is of an element that was named, and set on purpose, as one that can be dark is, or carries light."""
+    element = next((element for element in elements if one in element.crossconnects), None)
+    if element is None:
+        return True
+    ends = {end for other in element.crossconnects for end in other.ends}
+    named = asked.emptied or asked.by_name & element.crossconnects or asked.freed & ends
+    return bool(named) and (() in element.states or asked.carries(one))
+
+
+def _colliding(
+    asked: Asked, before: Iterable[Crossconnect], add: frozenset[Crossconnect], keep: frozenset[Crossconnect]
+) -> list[Crossconnect]:
+    ends = asked.freed.union(end for crossconnect in add for end in crossconnect.ends)
+    return [
+        one for one in before if one not in keep and (asked.emptied or one in asked.gone or ends.intersection(one.ends))
+    ]
+
+
+def _refuse_used(asked: Asked, used: Sequence[Crossconnect], add: frozenset[Crossconnect]) -> None:
+    if not used:
+        return
+    name, first = asked.switch, used[0]
+    if asked.emptied:
+        raise RefusedError(f"{name}: cannot be emptied: it carries {first}. Remove it with --mode update")
+    if free := sorted(map(str, asked.freed.intersection(first.ends))):
+        raise RefusedError(f"{name}: cannot free {free[0]}: it carries {first}. Remove it with --mode update")
+    both = ((one, end) for one in sorted(add, key=Crossconnect.sort_key) for end in one.ends if end in first.ends)
+    wants, end = next(both, (None, None))
+    if wants is None:
+        raise RefusedError(f"{name}: {first} would have to go, and is in use. Remove it with --mode update")
+    raise RefusedError(
+        f"{name}: cannot connect {wants}: {end} already carries {first}. Replace it with --mode update, or choose another port"
+    )
+
+
+# --- switches whose elements are in one of few states each
+
+
+def _after_elements(
+    asked: Asked, elements: Sequence[Element], before: frozenset[Crossconnect]
+) -> frozenset[Crossconnect]:
+    possible = frozenset(one for element in elements for one in element.crossconnects)
+    if never := sorted(asked.wanted - possible, key=Crossconnect.sort_key):
+        raise RefusedError(_never(asked.switch, never[0], elements))
+    after = set(before - possible)
+    for element in elements:
+        after |= _state_of(asked, element, before & element.crossconnects)
+    return frozenset(after)
+
+
+def _state_of(asked: Asked, element: Element, present: frozenset[Crossconnect]) -> frozenset[Crossconnect]:
+    """The state that it shall have: what it has where that will do, else the one that changes least."""
+    wanted, staying = asked.wanted & element.crossconnects, asked.staying & element.crossconnects
+    shut = frozenset(
+        one
+        for one in element.crossconnects - wanted
+        if asked.emptied or one in asked.gone or asked.freed.intersection(one.ends)
+    )
+    if not (wanted or asked.whole or present & shut):
+        return present
+    states = [frozenset(state) for state in element.states]
+    having = [state for state in states if wanted <= state]
+    if not having:
+        raise RefusedError(_contradiction(asked.switch, element, wanted))
+    leaving = [state for state in having if staying <= state]
+    if not leaving:
+        raise RefusedError(
+            f"{asked.switch}: cannot have {_list(wanted)}: element {element.name} would have to leave {_list(staying)}, which others use. "
+            "Ask for other ends, or free those first"
+        )
+    open_states = [state for state in leaving if not state & shut and (wanted or asked.whole or state <= present)]
+    if not open_states:
+        raise RefusedError(_cannot_be_dark(asked, element, shut))
+    if asked.whole:
+        open_states = _with_least(open_states, wanted, present)
+    if present in open_states:
+        return present
+    return min(open_states, key=lambda state: (-len(state & present), len(state - wanted), states.index(state)))
+
+
+def _with_least(
+    states: list[frozenset[Crossconnect]], wanted: frozenset[Crossconnect], present: frozenset[Crossconnect]
+) -> list[frozenset[Crossconnect]]:
+    """Those that join the least beside what is wanted; an element that cannot join less than it does stays as it is."""
+    least = min(len(state - wanted) for state in states)
+    if present in states and len(present - wanted) <= least:
+        return [present]
+    return [state for state in states if len(state - wanted) == least]
+
+
+def _contradiction(switch: str, element: Element, wanted: frozenset[Crossconnect]) -> str:
+    ordered = sorted(wanted, key=Crossconnect.sort_key)
+    states = [frozenset(state) for state in element.states]
+    smallest = next(
+        some
+        for size in range(1, len(ordered) + 1)
+        for some in combinations(ordered, size)
+        if not any(state.issuperset(some) for state in states)
+    )
+    return (
+        f"{switch}: {_list(smallest)} cannot be at once: element {element.name} is in one state at a time: {_states(element)}. "
+        "Ask for one of them less"
+    )
+
+
+def _cannot_be_dark(asked: Asked, element: Element, shut: frozenset[Crossconnect]) -> str:
+    held = sorted(shut, key=Crossconnect.sort_key)
+    ends = sorted(map(str, asked.freed & {end for one in held for end in one.ends}))
+    what = "be emptied" if asked.emptied else f"free {ends[0]}" if ends else f"be without {held[0]}"
+    return (
+        f"{asked.switch}: cannot {what}: element {element.name} always joins something: {_states(element)}. "
+        "Ask for another of its states, or hold an end dark with `hwd block` where the switch can"
+    )
+
+
+def _never(switch: str, one: Crossconnect, elements: Sequence[Element]) -> str:
+    for element in elements:
+        partners = [
+            str(other.b if other.a == one.a else other.a)
+            for other in sorted(element.crossconnects, key=Crossconnect.sort_key)
+            if one.a in other.ends
+        ]
+        if partners:
+            return f"{switch}: cannot connect {one}: {one.a} is of element {element.name}, which joins it with {', '.join(partners)} only"
+    return f"{switch}: cannot connect {one}: no element has {one.a}"
+
+
+def _states(element: Element) -> str:
+    return ", ".join("/".join(map(str, state)) or "dark" for state in element.states)
+
+
+def _list(crossconnects: Iterable[Crossconnect]) -> str:
+    return ", ".join(map(str, sorted(crossconnects, key=Crossconnect.sort_key)))
