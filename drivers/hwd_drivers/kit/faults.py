@@ -73,10 +73,10 @@ class Faults:
 
     def reboot(self, seconds: float) -> None:
         """Cut all sessions, take no new ones for so long, and come back in the power-up state."""
-        self._mirror.power_down(self._clock.monotonic_ns())
         if self._reboot_timer is not None:
             self._reboot_timer.cancel()
         self._reboot_timer = asyncio.get_running_loop().call_later(seconds, self._power_up)
+        self._mirror.power_down(self._clock.monotonic_ns())
         for endpoint in self._endpoints:
             endpoint.restart(seconds)
 
