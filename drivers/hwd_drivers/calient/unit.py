@@ -121,6 +121,7 @@ class Unit:
         self.serial = f"C{draws.stream(f'twin/{name}/serial').randrange(10**8):08d}"
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
         self.faults = Faults(mirror=self.mirror, clock=clock, restores=options.power_up == "restore")
+        self.faults.on_reboot.append(self._rebooted)
         self.aliases: dict[tuple[int, Side], str] = {}
         self.on_connection: list[Callable[[Connection, Change], None]] = []
         self._numbers = self.ports.numbers()
@@ -261,6 +262,11 @@ class Unit:
                     self._tell(connection, "in-service")
                 elif states == FAILED:
                     self._tell(connection, "failed")
+
+    def _rebooted(self) -> None:
+        if self.options.power_up == "empty":
+            self._connections.clear()
+        self._follow(self.clock.monotonic_ns())
 
     def _adopt(self, path: Crossconnect) -> None:
         """A connection for a path that is there without one; it takes the place of what was only entered for its ports."""

@@ -156,8 +156,8 @@ _OWNER: Final = {True: "TRANSIT", False: "NONE"}
 def _fields(text: str) -> dict[str, str]:
     """`NAME=value,...`; a value, such as a port's alias, may hold commas."""
     begins = list(_FIELD.finditer(text))
-    ends = [begin.start() for begin in begins[1:]] + [len(text)]
-    return {begin[1]: text[begin.end() : end].strip() for begin, end in zip(begins, ends, strict=True)}
+    ends = [*(begin.start() for begin in begins[1:]), len(text)]
+    return {begin[1]: text[begin.end() : end].strip() for begin, end in zip(begins, ends, strict=False)}
 
 
 def _power(text: str) -> float | None:
