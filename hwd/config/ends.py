@@ -29,6 +29,13 @@ def ports_in(text: str) -> tuple[PortSide, ...]:
 
 def parse_ends(switch: str, items: Sequence[str], testbed: Testbed) -> tuple[PortSide, ...]:
     """Ends of a switch that the daemon drives, each once. Raises ConfigError for a switch or an end that is not there, RefusedError for a host's own switch."""
+    if (composite := testbed.composites.get(switch)) is not None:
+        places = ", ".join(
+            f"{end} is {composite.ports[end]}" for item in items for end in ports_in(item) if end in composite.ports
+        )
+        raise ConfigError(
+            f"{switch}: is a composite; name ends of its switches ({places or 'it has none of these ends'})"
+        )
     if switch not in testbed.switches:
         raise ConfigError(f"{switch!r} is no switch of testbed {testbed.name}; {nearest(switch, testbed.switches)}")
     if (owner := testbed.switches[switch].owner) is not None:

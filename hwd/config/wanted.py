@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hwd.config.ends import ports_in
 from hwd.config.problem import nearest
 from hwd.config.topology import load_topology
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
@@ -23,13 +24,10 @@ from hwd.topology.generate import GENERATORS, generate
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import Crossconnect, PortSide
 
-RANGE_MAX = 4096
-"""More ports than any switch has."""
 TEXT_LENGTH_MAX = 100_000
 NONE = "none"
 
 _PAIRS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*:")
-_RANGE = re.compile(r"(\d{1,6})([AB]?)\.\.(\d{1,6})([AB]?)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,25 +143,13 @@ def _written_out(text: str) -> Iterator[tuple[Crossconnect | None, tuple[PortSid
     left, dash, right = text.partition("-")
     if not dash or not (left and right):
         raise ConfigError(f"{text!r}: write a pair as 1A-2B, a range of them as 1A..4A-9B..12B")
-    ones = _ports(left)
+    ones = ports_in(left)
     if right == NONE:
         yield from ((None, (one,)) for one in ones)
         return
-    others = _ports(right)
+    others = ports_in(right)
     if len(ones) != len(others):
         raise ConfigError(f"{text}: {left} are {len(ones)} ports and {right} are {len(others)}; both must be as many")
     for one, other in zip(ones, others, strict=True):
         crossconnect = Crossconnect.of(one, other)
         yield crossconnect, crossconnect.ends
-
-
-def _ports(text: str) -> tuple[PortSide, ...]:
-    if ".." not in text:
-        return (PortSide.parse(text),)
-    match = _RANGE.fullmatch(text)
-    if not match or match[2] != match[4]:
-        raise ConfigError(f"{text!r} is no range; write 1A..4A, with the same side twice")
-    first, last = int(match[1]), int(match[3])
-    if not first <= last < first + RANGE_MAX:
-        raise ConfigError(f"{text}: a range goes up, over at most {RANGE_MAX} ports")
-    return tuple(PortSide.parse(f"{port}{match[2]}") for port in range(first, last + 1))
