@@ -119,7 +119,12 @@ def rollback(reconfiguration: Reconfiguration = None, url: Url = None, json: Jso
 def show_plan(output: Output, plan: dict[str, Any]) -> None:
     """What moves, what goes dark, how long it will take."""
     output.say(f"plan {plan['hash']}: {plan['what']} ({plan['mode']})")
+    for composite in plan.get("composites", ()):
+        for line in composite_lines(composite):
+            output.say(line)
     for move in plan["moves"]:
+        if plan.get("composites") and not (move["remove"] or move["add"]):
+            continue  # a composite's elements are many, and most stay
         changes = [*(f"-{one}" for one in move["remove"]), *(f"+{one}" for one in move["add"])]
         output.say(f"  {move['switch']}: {' '.join(changes) or 'nothing to do'} ({len(move['keep'])} kept)")
     rows = [
@@ -141,6 +146,15 @@ def show_plan(output: Output, plan: dict[str, Any]) -> None:
         output.say("  the switches are as wanted; nothing moves")
     else:
         output.say(f"  expected: {seconds(plan['expected_s'])} ({plan['expected_from']})")
+
+
+def composite_lines(composite: dict[str, Any]) -> list[str]:
+    """What is asked of a composite, and the elements that each crossconnect leads through."""
+    changes = [*(f"-{one}" for one in composite["remove"]), *(f"+{one}" for one in composite["add"])]
+    moves, least = composite["moves"], composite["moves_at_least"]
+    proof = "" if moves == least else f", at least {least} must"
+    head = f"  {composite['composite']}: {' '.join(changes) or 'nothing to do'} ({len(composite['keep'])} kept), {plural(moves, 'element move')}{proof}"
+    return [head, *(f"    {one} through {' '.join(elements)}" for one, elements in composite["through"].items())]
 
 
 def wanted_of(what: list[str]) -> dict[str, Any]:

@@ -40,6 +40,9 @@ def status(url: Url = None, json: Json = False) -> None:
     for switch in now["switches"]:
         for line in overrun_lines(switch):
             output.say(line)
+    if composites := now.get("composites"):
+        output.say()
+        output.table(("composite", "state", "crossconnects"), [composite_row(one) for one in composites])
     output.say()
     connected = bool(now["bus"]["connected"])
     rows = [host_row(host, connected=connected) for host in now["hosts"]]
@@ -161,6 +164,19 @@ def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
     if dark := switch["blocked"]:
         counted += f"; {', '.join(dark[:SHOWN_ENDS])}{f' and {len(dark) - SHOWN_ENDS} more' if len(dark) > SHOWN_ENDS else ''} held dark"
     return switch["switch"], "up", f"{switch['vendor']} {switch['model']} {switch['serial']}", counted
+
+
+def composite_row(composite: dict[str, Any]) -> tuple[object, ...]:
+    """A composite in the table of `hwd status`: what its elements join."""
+    away = composite["away"]
+    state = (
+        f"{', '.join(away[:SHOWN_ENDS])}{f' and {len(away) - SHOWN_ENDS} more' if len(away) > SHOWN_ENDS else ''} down"
+        if away
+        else "up"
+    )
+    there = [one["id"] for one in composite["crossconnects"]]
+    more = f" and {len(there) - SHOWN_ENDS} more" if len(there) > SHOWN_ENDS else ""
+    return composite["composite"], state, f"{', '.join(there[:SHOWN_ENDS])}{more}" if there else "none"
 
 
 def overrun_lines(switch: dict[str, Any]) -> list[str]:

@@ -52,6 +52,28 @@ class SwitchStatus(Answer):
         return f"{self.name} {state}, {len(self.crossconnects)} crossconnects{dark}"
 
 
+class CompositeStatus(Answer):
+    """A composite, as what its elements join."""
+
+    @property
+    def name(self) -> str:
+        return str(self["composite"])
+
+    @property
+    def away(self) -> tuple[str, ...]:
+        """Switches of its elements that are down."""
+        return tuple(self["away"])
+
+    @property
+    def crossconnects(self) -> tuple[str, ...]:
+        return tuple(str(one["id"]) for one in self["crossconnects"])
+
+    @override
+    def __str__(self) -> str:
+        state = f"{', '.join(self.away)} down" if self.away else "up"
+        return f"{self.name} {state}, {len(self.crossconnects)} crossconnects"
+
+
 class HostStatus(Answer):
     """A host as its agent tells of it."""
 
@@ -265,6 +287,10 @@ class Status(Answer):
         return tuple(SwitchStatus(one) for one in self["switches"])
 
     @property
+    def composites(self) -> tuple[CompositeStatus, ...]:
+        return tuple(CompositeStatus(one) for one in self.get("composites", ()))
+
+    @property
     def hosts(self) -> tuple[HostStatus, ...]:
         return tuple(HostStatus(one) for one in self["hosts"])
 
@@ -310,6 +336,7 @@ class Status(Answer):
     @override
     def _repr_html_(self) -> str:
         rows: list[tuple[str, str, str]] = [("switch", one.name, str(one)) for one in self.switches]
+        rows += [("composite", one.name, str(one)) for one in self.composites]
         rows += [("host", one.name, str(one)) for one in self.hosts]
         carrier = {True: "carrier", False: "no carrier", None: "unknown"}
         rows += [("link", link, carrier[up]) for link, up in self.links.items()]

@@ -4,10 +4,10 @@ composites:
   sel: {ports: {1A..4A: osw1.1A..4A, 1B..16B: osw1.1B..16B, 17B: sw9.in}}
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hwd.config.ends import ports_in
 from hwd.config.problem import Where, nearest
 from hwd.config.schema import CompositeEntry
 from hwd.config.sections import Sections
@@ -18,11 +18,6 @@ from hwd.fabric.inside import Inside
 from hwd.model.testbed import Composite, Switch, Testbed
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import FibreEnd, PortSide, Side
-
-PORTS_MAX = 4096
-"""More than any array has."""
-
-_RANGE = re.compile(r"(\d{1,6})([AB]?)\.\.(\d{1,6})([AB]?)")
 
 
 @dataclass(slots=True)
@@ -113,23 +108,11 @@ def check_insides(reading: Reading, testbed: Testbed) -> None:
             )
 
 
-def _written_out(key: str, text: str) -> Iterator[tuple[PortSide, str]]:
+def _written_out(key: str, text: str) -> list[tuple[PortSide, str]]:
     """Ranges on both sides written out."""
-    names = _range(key)
+    names = ports_in(key)
     owner, dot, port = text.partition(".")
-    places = [f"{owner}{dot}{one}" for one in _range(port)] if ".." in port else [text]
+    places = [f"{owner}{dot}{one}" for one in ports_in(port)] if ".." in port else [text]
     if len(names) != len(places):
         raise ConfigError(f"{key}: {text}: {len(names)} ends here and {len(places)} there; both must be as many")
-    return iter([(PortSide.parse(name), place) for name, place in zip(names, places, strict=True)])
-
-
-def _range(text: str) -> list[str]:
-    if ".." not in text:
-        return [text]
-    match = _RANGE.fullmatch(text)
-    if not match or match[2] != match[4]:
-        raise ConfigError(f"{text!r} is no range; write 1A..4A, with the same side twice")
-    first, last = int(match[1]), int(match[3])
-    if not first <= last < first + PORTS_MAX:
-        raise ConfigError(f"{text}: a range goes up, over at most {PORTS_MAX} ends")
-    return [f"{port}{match[2]}" for port in range(first, last + 1)]
+    return list(zip(names, places, strict=True))

@@ -7,7 +7,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.model.link import Link
 from hwd.model.testbed import NicPortId
 from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState
 
 Switches = Callable[[], list[dict[str, Json]]]
 
@@ -62,6 +62,22 @@ class Linkboard:
         }
         return [{"link": str(link), "carrier": self._carrier(link)} for link in self._fabric.links_of(state)]
 
+    def composites(self) -> list[dict[str, Json]]:
+        """[{composite, switches, away, crossconnects: [{id, state}]}]: what their elements join, as their switches reported last; `away`: those that are down."""
+        if not self._fabric.composites:
+            return []
+        switches = {str(switch["switch"]): switch for switch in self._switches()}
+        state = {name: _readings(switch["crossconnects"]) for name, switch in switches.items()}
+        return [
+            {
+                "composite": name,
+                "switches": [*composite.inside.switches],
+                "away": [one for one in composite.inside.switches if not switches[one]["up"]],
+                "crossconnects": [{"id": str(one.demand), "state": one.state} for one in composite.standing(state)],
+            }
+            for name, composite in self._fabric.composites.items()
+        ]
+
     def _carrier(self, link: Link) -> bool | None:
         ends = [self._end(end) for end in link.ends]
         return None if None in ends else all(ends)
@@ -74,3 +90,12 @@ class Linkboard:
 def _crossconnects(told: Json) -> list[Crossconnect]:
     assert isinstance(told, list | tuple)
     return [Crossconnect.parse(str(one["id"])) for one in told if isinstance(one, Mapping)]
+
+
+def _readings(told: Json) -> list[CrossconnectReading]:
+    assert isinstance(told, list | tuple)
+    return [
+        CrossconnectReading(crossconnect=Crossconnect.parse(str(one["id"])), state=CrossconnectState(str(one["state"])))
+        for one in told
+        if isinstance(one, Mapping)
+    ]

@@ -84,6 +84,7 @@ class Service:
             "bus": {"address": address, "connected": connected},
             "records": {"writable": failure is None, "why": None if failure is None else str(failure)},
             "switches": self.switches(),
+            "composites": list[Json](self._links.composites()),
             "hosts": self.hosts(),
             "links": list[Json](self._links.links()),
             "leases": self.leases(),
