@@ -1,0 +1,1 @@
+"""DiCon MXS-9100 matrix switches."""

@@ -1,0 +1,194 @@
+"""The driver of DiCon MXS-9100 switches: a SCPI subset over a serial line or a TCP serial server."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hwd_drivers.dicon.mxs import protocol
+from hwd_drivers.dicon.mxs.protocol import OPEN, Status
+from hwd_drivers.kit.errors import BugError, ConfigError, DeadlineError, FailedError, ProtocolError
+from hwd_drivers.kit.registry import OpenContext
+from hwd_drivers.kit.scpi import NO_ERROR
+from hwd_drivers.kit.scpi_client import ScpiClient
+from hwd_drivers.kit.values import (
+    Capabilities,
+    Crossconnect,
+    CrossconnectReading,
+    CrossconnectState,
+    Exchange,
+    Identity,
+    PortSide,
+    Side,
+)
+
+POLL_S: Final = 0.01
+"""Between two looks at a unit whose mirrors move."""
+UNWELL: Final = frozenset({Status.DISCONNECTED, Status.DEFECTIVE, Status.UNCONFIGURED})
+
+ReadT = TypeVar("ReadT")
+
+
+class MxsOptions(BaseModel):
+    """What a testbed may say of an MXS-9100."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    open_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and for its first answer")
+    disconnect: Literal["open", "scan-0"] = Field(
+        default="open", description="how an input is freed: ROUTe<n>:OPEN, or ROUTe<n>:SCAN 0"
+    )
+    read_before: bool = Field(
+        default=True, description="ask for the crossconnects right before each change, to know what it moved away"
+    )
+
+
+class MxsSwitch:
+    """One session with one switch; open it with `MxsSwitch.open`. There is no login."""
+
+    def __init__(self, context: OpenContext, options: MxsOptions, client: ScpiClient) -> None:
+        self.name = context.name
+        self._context = context
+        self._options = options
+        self._client = client
+        self._inputs = sum(end.side is Side.A for end in context.capabilities.ends)
+        self._outputs = len(context.capabilities.ends) - self._inputs
+
+    @classmethod
+    async def open(cls, context: OpenContext) -> "MxsSwitch":
+        """Connect, and clear what errors are left. Raises FailedError for a unit that says that it does not work."""
+        options = context.options
+        if not isinstance(options, MxsOptions):
+            raise BugError(f"{context.name}: options are {type(options).__name__}, not MxsOptions")
+        deadline_s = asyncio.get_running_loop().time() + options.open_within_s
+        client = await ScpiClient.open(
+            context.dialer,
+            context.address,
+            name=context.name,
+            clock=context.clock,
+            deadline_s=deadline_s,
+            end=protocol.LINE_END,
+            serial=protocol.LINE,
+        )
+        try:
+            switch = cls(context, options, client)
+            while (await client.error(deadline_s=deadline_s)).code != NO_ERROR:
+                pass
+            await switch._ready(deadline_s)
+        except BaseException:
+            await client.close()
+            raise
+        return switch
+
+    async def identify(self, *, deadline_s: float) -> Identity:
+        unit = (await self._read([protocol.IDENTITY], protocol.read_identity, deadline_s))[0]
+        return Identity(vendor=unit.vendor, model=unit.model, serial=unit.serial, firmware=unit.firmware)
+
+    async def capabilities(self, *, deadline_s: float) -> Capabilities:
+        """Those of the stated model: the unit is not known to tell its size."""
+        return replace(self._context.capabilities, reports_before=self._options.read_before)
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        (status,) = await self._read([protocol.STATUS], protocol.read_status, deadline_s)
+        state = CrossconnectState.TUNING if status is Status.BUSY else CrossconnectState.UNSTATED
+        pairs = await self._pairs(deadline_s)
+        return tuple(CrossconnectReading(crossconnect=pair, state=state) for pair in pairs)
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        """Free the inputs of `remove`, then send each of `add` where it belongs, wait until the unit is READY, and look.
+
+        Raises DeviceError with what the error queue says, where something was not done and the queue knows why.
+        """
+        if not remove and not add:
+            raise BugError(f"{self.name}: asked to change no crossconnect")
+        commands = [self._free(self._near(pair)) for pair in remove]
+        commands += [protocol.connect(self._near(pair), self._far(pair)) for pair in add]
+        before = await self._pairs(deadline_s) if self._options.read_before else None
+        what = ";".join(commands)
+        commanded_ns: int | None = None
+        for line, _ in protocol.lines(commands):
+            answered = await self._client.ask(
+                f"{line};{protocol.STATUS}",
+                answers=1,
+                deadline_s=deadline_s,
+                what=line,
+                on_sent=on_commanded if commanded_ns is None else None,
+            )
+            commanded_ns = answered.sent_ns if commanded_ns is None else commanded_ns
+        await self._ready(deadline_s)
+        after = frozenset(await self._pairs(deadline_s))
+        acknowledged_ns = self._context.clock.monotonic_ns()
+        if not set(add) <= after or not after.isdisjoint(set(remove) - set(add)):
+            error = await self._client.error(deadline_s=deadline_s)
+            if error.code != NO_ERROR:
+                raise self._client.refused(what, error)
+        assert commanded_ns is not None
+        return Exchange(
+            commanded_ns=commanded_ns, acknowledged_ns=acknowledged_ns, commands=len(commands), before=before
+        )
+
+    async def lost(self) -> Exception:
+        return await self._client.lost()
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _ready(self, deadline_s: float) -> None:
+        """Wait until its mirrors have settled. Raises FailedError for a unit that does not work, DeadlineError."""
+        loop = asyncio.get_running_loop()
+        while True:
+            (status,) = await self._read([protocol.STATUS], protocol.read_status, deadline_s)
+            if status is Status.READY:
+                return
+            if status in UNWELL:
+                raise FailedError(f"{self.name}: the switch says {status}. Look at the unit")
+            if loop.time() + POLL_S >= deadline_s:
+                raise DeadlineError(f"{self.name}: still {status} at the deadline. Allow more time")
+            await asyncio.sleep(POLL_S)
+
+    async def _pairs(self, deadline_s: float) -> tuple[Crossconnect, ...]:
+        queries = [protocol.connected(near) for near in range(1, self._inputs + 1)]
+        answers = await self._read(queries, str, deadline_s)
+        try:
+            found = protocol.read_outputs(answers, self._outputs)
+        except ProtocolError as error:
+            raise self._client.distrust(answers, error) from error
+        return tuple(_pair(near, far) for near, far in enumerate(found, start=1) if far != OPEN)
+
+    async def _read(self, queries: Sequence[str], reader: Callable[[str], ReadT], deadline_s: float) -> list[ReadT]:
+        """What the reader makes of the answer to each."""
+        found: list[ReadT] = []
+        for line, answers in protocol.lines(queries):
+            for answer in (await self._client.ask(line, answers=answers, deadline_s=deadline_s)).messages:
+                try:
+                    found.append(reader(answer))
+                except ProtocolError as error:
+                    raise self._client.distrust(answer, error) from error
+        return found
+
+    def _free(self, near: int) -> str:
+        return protocol.disconnect(near) if self._options.disconnect == "open" else protocol.connect(near, OPEN)
+
+    def _near(self, pair: Crossconnect) -> int:
+        return self._number(pair.a, Side.A, self._inputs)
+
+    def _far(self, pair: Crossconnect) -> int:
+        return self._number(pair.b, Side.B, self._outputs)
+
+    def _number(self, end: PortSide, side: Side, limit: int) -> int:
+        if end.side is not side or not end.port.isdecimal() or not 1 <= int(end.port) <= limit:
+            raise ConfigError(f"{self.name}: port {end}: a unit of {self._inputs}x{self._outputs} has no such port")
+        return int(end.port)
+
+
+def _pair(near: int, far: int) -> Crossconnect:
+    return Crossconnect.of(PortSide(port=str(near), side=Side.A), PortSide(port=str(far), side=Side.B))
