@@ -33,7 +33,8 @@ class ElementStates:
         for name, state in states.items():
             if name not in numbers:
                 raise ConfigError(f"{self._switch}: there is no element {name}; it has {', '.join(numbers) or 'none'}")
-            if not 0 <= state < (total := len(self._elements[numbers[name]].states)):
+            total = len(self._elements[numbers[name]].states)
+            if not 0 <= state < total:
                 raise ConfigError(f"{self._switch}: element {name} has no state {state}; it has 0 to {total - 1}")
         return {numbers[name]: state for name, state in states.items()}
 

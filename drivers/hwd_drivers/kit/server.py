@@ -119,7 +119,7 @@ class TwinSession(asyncio.Protocol):
             transport.abort()
         elif server.sessions_max is not None and len(server.sessions) > server.sessions_max:
             self.refuse()
-            transport.close()
+            self.hang_up()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -139,6 +139,11 @@ class TwinSession(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def hang_up(self) -> None:
+        """End this session when all that was sent has left."""
+        if self._transport is not None:
+            self._transport.close()
+
     def end_after_idle(self, seconds: float) -> None:
         """From now on `idle` is called when the client has said nothing for so long; 0 is never. Call `heard` whenever it says something."""
         self._quiet_s = seconds
@@ -155,7 +160,7 @@ class TwinSession(asyncio.Protocol):
             self._heard_s = asyncio.get_running_loop().time()
 
     def idle(self) -> None:
-        """The client said nothing for too long: cut the session, unless a subclass says something first."""
+        """The client said nothing for too long: cut the session; a subclass may say something, and hang up."""
         self.abort()
 
     def reply(self, data: bytes, *, delay_s: float = 0.0) -> None:
