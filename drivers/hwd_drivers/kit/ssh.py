@@ -1,6 +1,7 @@
 """SshSession: one SSH connection to a device, with commands to run and subsystems to speak to; used once, closed once."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing_extensions import override
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Connector
 from hwd_drivers.kit.errors import ConfigError, DeadlineError, HwdError, LinkError, LoginError, ProtocolError
+from hwd_drivers.kit.link import LOGGED_BYTES
 from hwd_drivers.kit.ssh_channel import ChannelTransport
 from hwd_drivers.kit.ssh_keys import HostTrust
 from hwd_drivers.kit.ssh_pump import SocketPump
 from hwd_drivers.kit.ssh_transport import SshTransport
 from hwd_drivers.kit.ssh_workers import SshWorkers
+
+log = logging.getLogger(__name__)
 
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 T = TypeVar("T")
@@ -57,6 +61,7 @@ class SshSession:
         output = await session.run("show version", deadline_s=loop.time() + 5)
 
     A command that is given up (deadline, cancellation) leaves the session alone: its channel is closed. Deadlines are times of `loop.time()`.
+    `garbled` counts outputs that were refused.
     """
 
     def __init__(self, *, name: str, address: str, clock: Clock, pump: SocketPump) -> None:
@@ -67,7 +72,9 @@ class SshSession:
         self._ssh = SshTransport(pump.theirs)
         self._workers = SshWorkers(WORKERS)
         self._channels = asyncio.Semaphore(CHANNELS)
+        self.garbled = 0
         self._closing = False
+        self._refused: ProtocolError | None = None
         self._closed: asyncio.Task[None] | None = None
         self._lost: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         pump.ended.add_done_callback(self._end)
@@ -142,6 +149,14 @@ class SshSession:
         protocol = factory()
         channel.start(protocol)
         return channel, protocol
+
+    def refuse(self, output: bytes, error: ProtocolError) -> None:
+        """End the session for an output that is not what was asked for; the bytes go into the log."""
+        self.garbled += 1
+        more = "..." if len(output) > LOGGED_BYTES else ""
+        log.warning("%s: cannot parse %r%s: %s; closing the session", self._name, output[:LOGGED_BYTES], more, error)
+        self._refused = self._refused or error
+        self._pump.abort()
 
     async def lost(self) -> Exception:
         """Wait until the connection is gone; returns the cause."""
@@ -220,7 +235,7 @@ class SshSession:
             raise
 
     def _allowed_s(self, command: str, deadline_s: float) -> float:
-        if self._closing or self._pump.ended.done():
+        if self._closing or self._refused is not None or self._pump.ended.done():
             raise self._error(command)
         allowed_s = deadline_s - asyncio.get_running_loop().time()
         if allowed_s <= 0:
@@ -230,8 +245,10 @@ class SshSession:
     def _end(self, _: "asyncio.Future[None]") -> None:
         """Both ends of the pump are done."""
         said = self._ssh.get_exception()
-        if self._closing:
-            cause: HwdError = LinkError(f"{self._name}: SSH connection closed")
+        if self._refused is not None:
+            cause: HwdError = ProtocolError(f"{self._name}: SSH connection closed: {self._refused}")
+        elif self._closing:
+            cause = LinkError(f"{self._name}: SSH connection closed")
         elif isinstance(said, paramiko.SSHException) and self._pump.connected:
             cause = ProtocolError(f"{self._name}: SSH connection closed: {said}")
         else:

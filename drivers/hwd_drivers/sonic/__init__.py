@@ -1,0 +1,1 @@
+"""Optical switches that run SONiC: its command line over SSH."""

@@ -1,0 +1,29 @@
+"""TwinOptions: how a SONiC optical switch behaves where no source tells how real ones do."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class TwinOptions(BaseModel):
+    """What a testbed, a scenario or `hwd twin serve --set` may say of the twin of a SONiC optical switch."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    user: str | None = Field(default=None, description="the only user; left out, anybody may log in")
+    password: str | None = Field(default=None, description="that user's password; left out, any, and any public key")
+    hostname: str = Field(default="sonic", pattern=r"[A-Za-z0-9.-]{1,63}", description="in the prompt of its shell")
+    default_mode: Literal["update", "safe", "overwrite"] = Field(
+        default="safe",
+        description="of `add` without a mode; programs for real units say that it refuses ports in use, the design says update",
+    )
+    sudo_needed: bool = Field(default=False, description="config commands without sudo are refused")
+    error_status: int = Field(default=1, ge=0, le=255, description="exit status of a command that is refused")
+    answer: Literal["at-once", "timing"] = Field(
+        default="at-once", description="timing: a change is answered when the timing of the twin says"
+    )
+    startup: Literal["config", "dark"] = Field(
+        default="config", description="what it makes after a restart: what is configured, or nothing"
+    )
+    connector: str = Field(default="LC UPC", description="in the table of ports")
+    sessions_max: int | None = Field(default=None, gt=0, description="SSH connections at a time; more are cut")
