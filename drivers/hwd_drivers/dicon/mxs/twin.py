@@ -105,7 +105,7 @@ class MxsTwin:
             "ROUTe<n>:SCAN?": lambda call: Done(answer=str(self._output_of(self._input(call)))),
             "ROUTe<n>:SCAN:NEXT": self._next,
             "ROUTe<n>:OPEN": self._open,
-            "ROUTe<n>:OPEN:STATE?": lambda call: Done(answer=str(int(self._output_of(self._input(call)) == OPEN))),
+            "ROUTe<n>:OPEN:STATe?": lambda call: Done(answer=str(int(self._output_of(self._input(call)) == OPEN))),
             "STATus?": lambda call: Done(answer=Status.READY if self.mirror.next_ns() is None else Status.BUSY),
             "SYSTem:VERSion?": lambda call: Done(answer=VERSION),
             "WEN": self._set_saves,
