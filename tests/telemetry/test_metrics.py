@@ -71,6 +71,23 @@ def test_rack_at_work_is_told_in_base_units(metrics: Metrics, rack: None) -> Non
     assert value(metrics, "hwd_event_loop_lag_seconds") == 0.004
 
 
+def test_overruns_the_window_and_ends_that_are_held_dark_are_told(metrics: Metrics, rack: None, tell: Tell) -> None:
+    assert value(metrics, "hwd_switch_overruns_total", switch="ocs1") == 1
+    assert value(metrics, "hwd_switch_unguarded_seconds_sum", switch="ocs1") == 0.004
+    assert value(metrics, "hwd_switch_unguarded_seconds_count", switch="ocs1") == 1
+    assert value(metrics, "hwd_switch_blocked_ends", switch="ocs1") == 2
+    tell("switch.override", switch="ocs1", ends=["5A"], to="normal", by="ada@desk")
+    assert value(metrics, "hwd_switch_blocked_ends", switch="ocs1") == 1
+    tell("switch.down", switch="ocs1", cause="lost")
+    assert value(metrics, "hwd_switch_blocked_ends", switch="ocs1") is None
+    assert value(metrics, "hwd_switch_overruns_total", switch="ocs1") == 1
+
+
+def test_an_overrun_is_an_increase_from_the_start(metrics: Metrics, tell: Tell) -> None:
+    tell("switch.up", switch="ocs2", vendor="", model="", serial="", firmware="", down_s=0.0)
+    assert value(metrics, "hwd_switch_overruns_total", switch="ocs2") == 0
+
+
 def test_dark_port_has_no_power(metrics: Metrics, rack: None, tell: Tell) -> None:
     assert value(metrics, "hwd_port_power_dbm", switch="ocs1", port="2A") is None
     tell("switch.power", switch="ocs1", power_dbm={"1A": None})

@@ -308,3 +308,25 @@ async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Any, clien
         with pytest.raises(ConfigError, match="limit"):
             await desk.call(client.runs, limit=limit)
     assert RUNS_PAGE == RUNS_MAX
+
+
+async def test_ends_are_blocked_and_let_go(desk: Any, client: Client) -> None:
+    done = await desk.call(client.block, "ocs1", ["3A", "5A..6A"], why="dirty", by="ada@desk")
+    assert (done.ends, done.blocked) == (("3A", "5A", "6A"), ("3A", "5A", "6A"))
+    done = await desk.call(client.unblock, "ocs1", ["5A"], by="ada@desk")
+    assert str(done) == "ocs1: 5A normal, 2 ends held dark"
+    (switch,) = await desk.call(client.switches)
+    assert switch.blocked == ("3A", "6A")
+    assert "3A, 6A held dark" in str(switch)
+    told = await desk.told("switch.override")
+    assert (told.data["ends"], told.data["by"]) == (["3A", "5A", "6A"], "ada@desk: dirty")
+    lease = await desk.call(client.take_lease, holder="ben", ports=["ocs1.3"], for_s=60)
+    with pytest.raises(RefusedError, match=r"ocs1\.3: leased to ben"):
+        await desk.call(client.unblock, "ocs1", ["3A"])
+    await desk.call(client.unblock, "ocs1", ["3A"], lease=lease.id)
+    with pytest.raises(ConfigError, match="it has no 9A"):
+        await desk.call(client.block, "ocs1", ["9A"])
+    body = {"switch": "ocs1", "ends": ["1A"], "to": "sideways"}
+    async with httpx.AsyncClient() as http:
+        answer = await http.post(f"{desk.url}/api/v1/overrides", json=body)
+    assert answer.status_code == 422

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hwd.daemon.installed import load
-from hwd.web.switchboard import Switchboard
+from hwd.web.switchboard import OVERRUNS_KEPT, Switchboard
 from hwd_drivers.kit.documents import Document, Json
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
@@ -52,6 +52,33 @@ def test_powers_are_told_in_parts_and_kept_together() -> None:
     tell(switches, "switch.power", {"switch": "ocs1", "power_dbm": {"1A": -2.0, "2A": None}})
     shown = tell(switches, "switch.power", {"switch": "ocs1", "power_dbm": {"2A": -3.5}})
     assert shown["power_dbm"] == {"1A": -2.0, "2A": -3.5}
+
+
+def test_ends_that_are_held_dark_are_shown_in_order_until_a_new_session_tells_its_own() -> None:
+    switches = board()
+    dark: dict[str, Json] = {"switch": "ocs1", "to": "force-blocked", "by": "ada"}
+    tell(switches, "switch.override", {**dark, "ends": ["10A", "2B"]})
+    shown = tell(switches, "switch.override", {**dark, "ends": ["9A", "10A"]})
+    assert shown["blocked"] == ["2B", "9A", "10A"]
+    shown = tell(switches, "switch.override", {**dark, "to": "normal", "ends": ["9A", "1A"]})
+    assert shown["blocked"] == ["2B", "10A"]
+    assert tell(switches, "switch.up", UP)["blocked"] == []
+
+
+def test_the_last_overruns_are_kept() -> None:
+    switches = board()
+    for number in range(OVERRUNS_KEPT + 2):
+        overrun: dict[str, Json] = {"reconfiguration": f"r{number}", "lost": ["1A-7B"], "window_s": 0.004}
+        tell(switches, "switch.overrun", {"switch": "ocs1", **overrun})
+    overruns = switches.to_data()[1]["overruns"]
+    assert isinstance(overruns, list)
+    assert len(overruns) == OVERRUNS_KEPT
+    assert overruns[-1] == {
+        "wall_ns": 0,
+        "reconfiguration": f"r{OVERRUNS_KEPT + 1}",
+        "lost": ["1A-7B"],
+        "window_s": 0.004,
+    }
 
 
 def test_documents_of_others_change_nothing() -> None:

@@ -1,0 +1,118 @@
+"""Ends that are held dark: under leases and holds, told, warned of in plans, and no success where a wanted one is."""
+
+import asyncio
+
+import pytest
+
+from hwd_drivers.kit.errors import ConfigError, FailedError, RefusedError
+
+from .conftest import STRAIGHT, Lab, RunLab
+
+
+def switch(lab: Lab) -> dict[str, object]:
+    (one,) = lab.service.switches()
+    return dict(one)
+
+
+def test_a_link_whose_end_is_blocked_goes_dark_and_comes_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        told = await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada@desk: dirty")
+        assert told == {"switch": "ocs1", "ends": ["1A"], "to": "force-blocked", "blocked": ["1A"]}
+        await asyncio.sleep(0)  # readings are told right after
+        assert switch(lab)["blocked"] == ["1A"]
+        states = {one["id"]: one["state"] for one in switch(lab)["crossconnects"]}  # type: ignore[attr-defined]
+        assert states["1A-3B"] == "blocked"
+        assert {state for pair, state in states.items() if pair != "1A-3B"} == {"unstated"}
+        await asyncio.sleep(1)
+        links = {link["link"]: link["carrier"] for link in lab.service.status()["links"]}  # type: ignore[union-attr,index,call-overload]
+        assert links.get("h0.eth1<->h1.eth1") is True
+        assert links.get("h0.eth0<->h1.eth0") is not True
+        await lab.service.override("ocs1", ["1A"], "normal", by="ada@desk")
+        await asyncio.sleep(10)
+        links = {link["link"]: link["carrier"] for link in lab.service.status()["links"]}  # type: ignore[union-attr,index,call-overload]
+        assert links["h0.eth0<->h1.eth0"] is True
+        assert [(one["ends"], one["to"], one["by"]) for one in lab.told("switch.override")] == [
+            (["1A"], "force-blocked", "ada@desk: dirty"),
+            (["1A"], "normal", "ada@desk"),
+        ]
+
+    run_lab(test)
+
+
+def test_a_wanted_end_that_is_blocked_is_warned_of_and_no_success(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.override("ocs1", ["3B", "8A"], "force-blocked", by="ada")
+        plan = await lab.service.plan(lab.request(STRAIGHT))
+        said = "ocs1:1A-3B: 3B is held dark by an override, and no light will pass. `hwd unblock ocs1:3B` lets it go"
+        assert plan["warnings"] == [said]
+        with pytest.raises(FailedError, match=r"1A-3B is set, and held dark .*hwd unblock ocs1:1A,3B.*rolled-back"):
+            await lab.service.apply(lab.request(STRAIGHT))
+        await lab.service.override("ocs1", ["3B"], "normal", by="ada")
+        assert (await lab.service.plan(lab.request(STRAIGHT)))["warnings"] == []
+        assert (await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15)))["outcome"] == "confirmed"
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("port", ["ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0"])
+def test_what_another_lease_covers_is_not_made_dark(run_lab: RunLab, port: str) -> None:
+    """Neither the port itself, nor one whose light goes through it."""
+
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        lease = await lab.service.take_lease(holder="ben", ports=[port], for_s=600)
+        for to in ("force-blocked", "normal"):
+            with pytest.raises(RefusedError, match=f"{port}: leased to ben"):
+                await lab.service.override("ocs1", ["1A"], to, by="ada")
+        assert lab.told("switch.override") == []
+        await lab.service.override("ocs1", ["2A"], "force-blocked", by="ada")
+        await lab.service.override("ocs1", ["1A"], "force-blocked", lease=str(lease["lease"]), by="ben")
+        assert switch(lab)["blocked"] == ["1A", "2A"]
+
+    run_lab(test)
+
+
+def test_what_a_reconfiguration_holds_is_not_made_dark_until_it_has_ended(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        done = await lab.service.apply(lab.request("ocs1:1A-3B,3A-1B", confirm_within_s=60))
+        with pytest.raises(RefusedError, match=r"ocs1\.1, ocs1\.3: reconfiguration .* has not ended yet"):
+            await lab.service.override("ocs1", ["1B"], "force-blocked", by="ada")
+        await lab.service.confirm(str(done["reconfiguration"]))
+        await lab.service.override("ocs1", ["1B"], "force-blocked", by="ada")
+        assert switch(lab)["blocked"] == ["1B"]
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize(
+    ("name", "ends", "said"),
+    [("ocs2", ["1A"], "'ocs2' is no switch"), ("ocs1", ["9A"], "it has no 9A"), ("ocs1", ["1A-2B"], "not a port")],
+)
+def test_what_is_not_there_is_bad_input(run_lab: RunLab, name: str, ends: list[str], said: str) -> None:
+    async def test(lab: Lab) -> None:
+        with pytest.raises(ConfigError, match=said):
+            await lab.service.override(name, ends, "force-blocked", by="ada")
+
+    run_lab(test)
+
+
+def test_ends_that_are_blocked_are_counted_until_the_switch_is_away(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        assert lab.world.daemon is not None
+        metrics = lab.world.daemon.metrics
+
+        def value() -> list[str]:
+            lines = bytes(metrics.render()).decode().splitlines()
+            return [line for line in lines if line.startswith("hwd_switch_blocked_ends{")]
+
+        await lab.service.override("ocs1", ["1A..4A"], "force-blocked", by="ada")
+        assert value() == ['hwd_switch_blocked_ends{switch="ocs1"} 4.0']
+        await lab.service.override("ocs1", ["2A..3A"], "normal", by="ada")
+        assert value() == ['hwd_switch_blocked_ends{switch="ocs1"} 2.0']
+        lab.world.rack.switches["ocs1"].faults.refusing = True
+        lab.world.rack.switches["ocs1"].faults.reset()
+        await lab.until("switch.down")
+        assert value() == []
+
+    run_lab(test)
