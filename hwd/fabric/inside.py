@@ -3,6 +3,7 @@
 Ends are numbered: everything that is searched is in whole numbers and bits.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -110,9 +111,9 @@ class Inside:
         mine = frozenset(self.composite.ports.values())
         seeds = dict.fromkeys(part for end in self.composite.ports.values() if (part := self._part_at(end)) is not None)
         near: dict[Part, list[tuple[FibreEnd, FibreEnd]]] = {}
-        pending = list(seeds)
+        pending = deque(seeds)
         while pending:
-            part = pending.pop()
+            part = pending.popleft()
             if part in near:
                 continue
             near[part] = [(end, far) for end in self._ends_of(part) if end not in mine for far in self._neighbours(end)]

@@ -112,7 +112,10 @@ class TwinRack:
             listener = await self._dialer.listen(partial(HostWireServer, host, self._clock), self._places(name))
             self._listeners.append(listener)
             addresses[name] = listener.address
-        self._light_changed(self._clock.monotonic_ns(), self._rays.everything())
+        now_ns = self._clock.monotonic_ns()
+        for name, twin in self.switches.items():
+            self._rays.pass_through(name, twin.mirror.passing(now_ns))  # elements join something from the start
+        self._light_changed(now_ns, self._rays.everything())
         return addresses
 
     async def close(self) -> None:
