@@ -26,7 +26,7 @@ from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
 
 
 class World:
-    def __init__(self, *, timing: str = "polatis-opus", **options: object) -> None:
+    def __init__(self, *, timing: str = "polatis-opus", **options: str | int) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.unit = Unit(
@@ -50,7 +50,7 @@ class World:
         return [str(pair) for pair in self.unit.mirror.crossconnects()]
 
 
-def in_world(story: Callable[[World], None], **options: object) -> None:
+def in_world(story: Callable[[World], None], **options: str) -> None:
     async def main() -> None:
         story(World(**options))
 

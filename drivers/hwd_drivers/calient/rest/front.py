@@ -87,7 +87,8 @@ class RestFront:
             case "POST", "ports", "config":
                 return self._configure(request, parameters), 0.0
             case "GET", "crossconnects", "list":
-                return [self._row(connection, states) for connection, states in self.unit.states()], 0.0
+                brief = self.unit.options.rest_list == "names"
+                return [self._row(each, states, brief=brief) for each, states in self.unit.states()], 0.0
             case "GET", "crossconnects", "detail":
                 wanted = self.unit.find(parameters.get("conn", ""))
                 return next(self._row(each, states) for each, states in self.unit.states() if each is wanted), 0.0
@@ -180,8 +181,8 @@ class RestFront:
             }
         return detail
 
-    def _row(self, connection: Connection, states: States) -> dict[str, Any]:
-        halves = [self._half(path, states) for path in connection.paths]
+    def _row(self, connection: Connection, states: States, *, brief: bool = False) -> dict[str, Any]:
+        halves = [self._half(path, None if brief else states) for path in connection.paths]
         return {
             "name": connection.name,
             "group": connection.group,
@@ -191,10 +192,10 @@ class RestFront:
             "half2": halves[1] if connection.two_way else {},
         }
 
-    def _half(self, path: Crossconnect, states: States) -> dict[str, str]:
+    def _half(self, path: Crossconnect, states: States | None) -> dict[str, str]:
         source, destination = int(path.a.port), int(path.b.port)
         half = {"conn": f"{self.unit.ports.names[source - 1]}>{self.unit.ports.names[destination - 1]}"}
-        if self.unit.options.rest_list == "names":
+        if states is None:
             return half
         in_dbm, out_dbm = self.unit.power(source, Side.A), self.unit.power(destination, Side.B)
         loss = "" if in_dbm is None or out_dbm is None else f"{in_dbm - out_dbm:.1f}"
