@@ -87,6 +87,8 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
         output.say(
             f"{plural(explained, 'fall')} of links that the run made itself, by setting NIC ports; `hwd report` has each"
         )
+    for overrun in loaded.guard.overruns:
+        output.say(overrun)
     if loaded.events_lost:
         output.say(f"{plural(loaded.events_lost, 'event')} of agents were lost")
     output.data(
@@ -98,6 +100,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
             "steps": [{"step": one.number, "what": one.what, "state": one.state} for one in steps],
             "timelines": [timeline.to_data() for timeline in loaded.timelines],
             "events_lost": loaded.events_lost,
+            "overruns": loaded.guard.overruns,
         }
     )
 

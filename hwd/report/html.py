@@ -221,6 +221,7 @@ def _trouble(reports: Sequence[RunReport]) -> Iterator[str]:
     found: list[str] = []
     for report in reports:
         found += report.steps_failed
+        found += report.guard.overruns
         found += [
             f"{ending.reconfiguration} {ending.outcome}: {ending.why}"
             for ending in report.endings
@@ -262,6 +263,7 @@ def _run(report: RunReport) -> Iterator[str]:
         "time": _time(report),
         "testbed": run.testbed,
         "hwd": run.version + (f", commit {run.commit}" if run.commit else ""),
+        "between read and write": str(report.guard),
         "twins' timings": ", ".join(sorted(report.lab.named)) or "none: hardware",
         "parameters": dict(run.parameters) or "none",
     }

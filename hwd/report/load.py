@@ -1,11 +1,12 @@
 """A run and what a report needs of it, read from the records."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hwd.records import Records, Run, RunOutcome
 from hwd.report.commands import Commanded, commanded
+from hwd.report.guard import Guard
 from hwd.report.lab import Lab
 from hwd.report.reconfigured import Reassembly, Reconfigured
 from hwd.timeline import Timeline
@@ -16,6 +17,7 @@ _KINDS = (
     "reconfiguration.started",
     "reconfiguration.commanded",
     "reconfiguration.ended",
+    "switch.overrun",
     "host.lost",
     "run.step",
 )
@@ -41,7 +43,7 @@ class RunReport:
     """One run with its timelines in the order of their ends. `lab`: what its twins draw from.
 
     `commands`: what each switch did in each reconfiguration. `events_lost`: what agents said that they could not hold or see. `steps_failed`: texts
-    of steps that failed.
+    of steps that failed. `guard`: the windows between read and write, and what they cost others.
     """
 
     run: Run
@@ -51,6 +53,7 @@ class RunReport:
     events_lost: int
     steps_failed: tuple[str, ...]
     commands: tuple[Commanded, ...] = ()
+    guard: Guard = field(default_factory=Guard)
 
 
 async def load(records: Records, ids: Iterable[str]) -> tuple[RunReport, ...]:
@@ -87,12 +90,20 @@ class _Gathering:
         self._commands: list[Commanded] = []
         self._events_lost = 0
         self._steps_failed: list[str] = []
+        self._guard = Guard()
 
     def take(self, document: Document) -> None:
         data: Mapping[str, Any] = document.data
         match document.kind:
             case "host.lost":
                 self._events_lost += data["count"]
+            case "reconfiguration.commanded" if isinstance(window_s := data.get("window_s"), float):
+                self._guard.windows_s.append(window_s)
+            case "switch.overrun":
+                lost = ", ".join(data["lost"])
+                self._guard.overruns.append(
+                    f"{data['reconfiguration']}: overrun on {data['switch']}: {lost} of another client, made in the {data['window_s'] * 1e3:.3g} ms between our read and our write, was lost"
+                )
             case "run.step" if data["state"] == "failed":
                 self._steps_failed.append(f"step {data['step']}: {data['what']}")
         if (one := self._reassembly.take(document)) is not None:
@@ -109,6 +120,7 @@ class _Gathering:
             events_lost=self._events_lost,
             steps_failed=tuple(self._steps_failed),
             commands=tuple(self._commands),
+            guard=self._guard,
         )
 
     def _add(self, one: Reconfigured) -> None:
