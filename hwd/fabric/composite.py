@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from hwd.fabric.conflict import smallest_conflict
 from hwd.fabric.graph import Graph
+from hwd.fabric.growth import Effort, ExhaustedError, Given, Way, Ways
 from hwd.fabric.inside import Inside
-from hwd.fabric.search import Effort, ExhaustedError, Given, Search, Way, Ways
+from hwd.fabric.search import Search
 from hwd.fabric.state import DARK, State
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Composite
@@ -179,7 +180,7 @@ class CompositeSwitch:
         given = self._given(wanted, standing, present, tuple(needed))
         search = Search(given, spent := Effort(effort))
         ways = self._feasible(search, given, wanted, effort)
-        at_least, moves = search.moves, search.moves_found
+        at_least, moves = search.at_least, search.moves_found
         if moves > at_least:
             spent.left = effort
             try:

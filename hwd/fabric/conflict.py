@@ -7,7 +7,8 @@ meets all that were ever left out (implicit hitting sets; Ignatiev and others, "
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from hwd.fabric.search import Effort, ExhaustedError, Given, Search
+from hwd.fabric.growth import Effort, ExhaustedError, Given
+from hwd.fabric.search import Search
 
 PAIR = 2
 PART_STEPS = 8

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hwd.fabric.composite import CompositeSwitch, ConflictError
 from hwd.fabric.graph import Graph
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Composite, Strand, Switch, Testbed
+from hwd_drivers.kit.errors import RefusedError
 from hwd_drivers.kit.values import Capabilities, Crossconnect, Element, FibreEnd, PortSide, Side
 
 State = dict[str, frozenset[Crossconnect]]
@@ -250,3 +252,136 @@ def test_what_stays_keeps_its_way(case: Case) -> None:
     assert (compiled.moves, compiled.proven) == (min(fit), True)
     for one in stay:
         assert compiled.passages[one.demand].crossconnects == one.passage.crossconnects
+
+
+# --- fabrics of many elements
+
+
+def large_benes(size: int) -> CompositeSwitch:
+    """As many ends on both sides, 2x2s in as many stages as it takes to lead any to any without blocking."""
+    kinds: dict[str, str] = {}
+    wires: list[tuple[str, str]] = []
+
+    def within(count: int, name: str) -> tuple[list[str], list[str]]:
+        if count == 2:
+            kinds[name] = "2x2"
+            return [f"{name}.1A", f"{name}.2A"], [f"{name}.1B", f"{name}.2B"]
+        upper, lower = within(count // 2, f"{name}u"), within(count // 2, f"{name}l")
+        into, out = list[str](), list[str]()
+        for number in range(count // 2):
+            first, last = f"{name}i{number}", f"{name}o{number}"
+            kinds[first] = kinds[last] = "2x2"
+            wires.extend([(f"{first}.1B", upper[0][number]), (f"{first}.2B", lower[0][number])])
+            wires.extend([(upper[1][number], f"{last}.1A"), (lower[1][number], f"{last}.2A")])
+            into += [f"{first}.1A", f"{first}.2A"]
+            out += [f"{last}.1B", f"{last}.2B"]
+        return into, out
+
+    into, out = within(size, "b")
+    ports = {f"{number}A": end for number, end in enumerate(into, 1)}
+    return composed(kinds, wires, ports | {f"{number}B": end for number, end in enumerate(out, 1)})
+
+
+def all_bar(composite: CompositeSwitch) -> State:
+    return {part.switch: frozenset(part.element.states[0]) for part in composite.inside.parts if part.element}
+
+
+def shuffled(size: int, *, seed: int) -> list[Crossconnect]:
+    order = list(range(1, size + 1))
+    Random(seed).shuffle(order)
+    return [pair(f"{a}A-{b}B") for a, b in enumerate(order, 1)]
+
+
+STEPS_OF_A_MOMENT = 200_000
+"""Some 0.1 s."""
+
+
+def test_a_row_of_selectors_of_any_length_is_a_matter_of_a_moment() -> None:
+    kinds = {f"s{number}": "1x3 that can be dark" for number in range(1, 1025)}
+    ports = {f"{number}A": f"s{number}.in" for number in range(1, 1025)}
+    ports |= {f"{3 * (number - 1) + way}B": f"s{number}.{way}" for number in range(1, 1025) for way in (1, 2, 3)}
+    composite = composed(kinds, [], ports)
+    present = all_bar(composite)
+    demands = [pair(f"{number}A-{3 * number}B") for number in range(1, 1025)]
+    compiled = composite.compile(demands, present, effort=STEPS_OF_A_MOMENT)
+    assert (compiled.moves, compiled.proven) == (1024, True)
+    assert composite.compile(demands[:1], present, stay=composite.standing(present)[1:]).moves == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_benes_fabric_of_56_elements_has_any_order_with_the_fewest_moves(seed: int) -> None:
+    composite = large_benes(16)
+    compiled = composite.compile(shuffled(16, seed=seed), all_bar(composite))
+    assert len(composite.inside.parts) == 56
+    assert compiled.proven
+    assert len(compiled.passages) == 16
+
+
+def test_a_benes_fabric_of_832_elements_has_any_order() -> None:
+    composite = large_benes(128)
+    demands = shuffled(128, seed=1)
+    composite.check(demands, effort=STEPS_OF_A_MOMENT)
+    compiled = composite.compile(demands, all_bar(composite), effort=STEPS_OF_A_MOMENT)
+    assert len(composite.inside.parts) == 832
+    assert compiled.moves_at_least <= compiled.moves
+    state = {
+        part.switch: next(
+            frozenset(one)
+            for one in part.element.states
+            if {each.crossconnect for each in compiled.crossconnects if each.switch == part.switch} <= set(one)
+        )
+        for part in composite.inside.parts
+        if part.element
+    }
+    assert {one.demand for one in composite.standing(state)} == set(demands)
+
+
+def test_where_the_effort_does_not_last_for_the_fewest_moves_the_answer_says_so() -> None:
+    composite = large_benes(32)
+    compiled = composite.compile(shuffled(32, seed=1), all_bar(composite), effort=20_000)
+    assert not compiled.proven
+    exact = composite.compile(shuffled(32, seed=1), all_bar(composite))
+    assert compiled.moves_at_least <= exact.moves <= compiled.moves
+    assert exact.proven
+
+
+def test_where_the_effort_does_not_last_for_any_way_it_is_an_error_and_no_conflict() -> None:
+    with pytest.raises(RefusedError, match=r"cannot tell whether its 32 demands can be at once: 100 steps") as refused:
+        large_benes(32).check(shuffled(32, seed=1), effort=100)
+    assert not isinstance(refused.value, ConflictError)
+
+
+# --- why not, in words
+
+
+def test_a_conflict_names_its_demands_and_where_they_meet() -> None:
+    kinds, wires = banyan()
+    ports = {"1A": "a1.1A", "2A": "a1.2A", "3A": "a2.1A", "4A": "a2.2A"}
+    ports |= {"1B": "b1.1B", "2B": "b1.2B", "3B": "b2.1B", "4B": "b2.2B"}
+    composite = composed(kinds, wires, ports)
+    with pytest.raises(
+        ConflictError, match=r"sel: cannot have 1A-1B, 2A-2B at once: they meet in a1 e, b1 e; "
+    ) as refused:
+        composite.compile([pair("1A-1B"), pair("4A-4B"), pair("2A-2B")], {})
+    assert set(refused.value.demands) == {pair("1A-1B"), pair("2A-2B")}
+
+
+def test_an_end_that_two_demands_want_is_named() -> None:
+    kinds, wires = benes()
+    composite = composed(kinds, wires, {"1A": "a1.1A", "1B": "c1.1B", "2B": "c1.2B"})
+    with pytest.raises(ConflictError, match="1A-1B and 1A-2B both want 1A; an end is in one demand at a time"):
+        composite.compile([pair("1A-1B"), pair("1A-2B")], {})
+
+
+def test_a_demand_without_a_way_is_told_apart() -> None:
+    composite = composed({"s1": "1x2", "s2": "1x2"}, [], {"1A": "s1.in", "2A": "s2.in", "1B": "s1.1", "2B": "s2.1"})
+    with pytest.raises(ConflictError, match="sel: cannot have 1A-2B: no way leads inside from 1A to 2B"):
+        composite.compile([pair("1A-2B")], {})
+
+
+def test_what_is_asked_of_elements_by_name_is_part_of_it() -> None:
+    composite = composed({"s1": "1x2"}, [], {"1A": "s1.in", "1B": "s1.1", "2B": "s1.2"})
+    needed = SwitchCrossconnect.parse("s1:in-2")
+    with pytest.raises(ConflictError, match="cannot have 1A-1B: what was asked of its elements"):
+        composite.compile([pair("1A-1B")], {"s1": frozenset([pair("in-2")])}, needed=[needed])
+    assert composite.compile([pair("1A-2B")], {"s1": frozenset([pair("in-1")])}, needed=[needed]).moves == 1
