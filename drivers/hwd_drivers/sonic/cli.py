@@ -191,11 +191,9 @@ def _steps(line: str) -> list[tuple[str, list[str]]]:
         else:
             if words:
                 steps.append((joint, words))
-            elif word == "&&":
+            elif "&&" in (word, joint):
                 raise ValueError("near unexpected token '&&'")
             joint, words = word, []
-    if joint == "&&":
-        raise ValueError("unexpected end of line")
     return steps
 
 

@@ -130,8 +130,8 @@ def _parse_range(text: str, side: Side) -> list[PortSide]:
 
 
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of their own width, two blanks between them, dashes under the heads."""
-    widths = [max(len(head), *(len(row[place]) for row in rows), 0) for place, head in enumerate(columns)]
+    """Dashes under the heads, two blanks between columns, each at least two wider than its head, as tabulate has it."""
+    widths = [max([len(head) + 2, *(len(row[place]) for row in rows)]) for place, head in enumerate(columns)]
     lines = [columns, ["-" * width for width in widths], *rows]
     return "".join(
         "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
