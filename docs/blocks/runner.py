@@ -44,13 +44,13 @@ class PageError(Exception):
 
 
 def needs_daemon(found: list[Block]) -> bool:
-    """A page that starts none and speaks to one means the one of its reader: a twin rack of the example."""
+    """A page that starts none, nor a twin, and speaks to one means the one of its reader: a twin rack of the example."""
     texts = [block.text for block in found if block.runs]
     speaks = any(
         re.search(r"\bhwd (?!check|schema|demo|driver|twin|serve|export)|import hwd|from hwd|127\.0\.0\.1:8642", text)
         for text in texts
     )
-    return speaks and not any("hwd serve" in text for text in texts)
+    return speaks and not any(re.search(r"^\$ hwd (twin )?serve|hwd serve", text, re.MULTILINE) for text in texts)
 
 
 async def run_page(page: Path, *, folder: Path) -> list[str]:

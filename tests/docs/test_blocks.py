@@ -14,7 +14,7 @@ from hwd.cli.program import run
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
-QUICK = ("docs/how-to/queue-runs.md", "docs/how-to/add-a-driver.md")
+QUICK = ("docs/how-to/queue-runs.md", "docs/how-to/add-a-driver.md", "docs/how-to/serve-a-twin.md")
 """These take some seconds each; the others are slow."""
 
 
@@ -45,12 +45,15 @@ def test_no_command_stands_where_the_runner_does_not_look(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_files_that_a_page_shows_are_right(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whole testbeds and playbooks; the latter against the testbed that the pages use."""
+    """Whole testbeds, playbooks and scenarios; the latter two against the testbed that the pages use, but for a scenario of a twin alone."""
     for block in found(page):
         file = tmp_path / f"line-{block.line}.yaml"
         file.write_text(block.text, encoding="utf-8")
         if block.kind == "yaml" and "\nfibres:" in block.text:
             assert run(("check", str(file))) == 0, capsys.readouterr().err
+        elif block.kind == "yaml" and re.search("^scenario: ", block.text, re.MULTILINE):
+            of_rack = [str(ROOT / "examples/opus-testbed.yaml")] if "switch: " in block.text else []
+            assert run(("check", *of_rack, str(file))) == 0, capsys.readouterr().err
         elif block.kind == "yaml" and re.search("^playbook: ", block.text, re.MULTILINE):
             assert run(("check", str(ROOT / "examples/opus-testbed.yaml"), str(file))) == 0, capsys.readouterr().err
 

@@ -57,12 +57,13 @@ def _draw_mfabric(pairs: int, rng: random.Random) -> Settling:
     return Settling(optical_s=tuple(answer_s * rng.uniform(0.5, 1.0) for _ in range(pairs)), answer_s=answer_s)
 
 
-def _draw_lowradix(pairs: int, rng: random.Random) -> Settling:
-    return Settling(optical_s=(0.008,) * pairs, answer_s=0.008)
+def _always(settled_s: float) -> Callable[[int, random.Random], Settling]:
+    """A stated time for any list, and the answer when all of it is settled."""
 
+    def draw(pairs: int, rng: random.Random) -> Settling:
+        return Settling(optical_s=(settled_s,) * pairs, answer_s=settled_s)
 
-def _draw_ideal(pairs: int, rng: random.Random) -> Settling:
-    return Settling(optical_s=(0.0,) * pairs, answer_s=0.0)
+    return draw
 
 
 _MFABRIC_S: Final = ((1, 0.04144, 0.060), (4, 0.04244, 0.062), (16, 0.04675, 0.068))
@@ -97,10 +98,22 @@ SWITCH_TIMINGS: Final[Mapping[str, SwitchTiming]] = {
             name="lowradix-8ms",
             source="ACOS, section 4.4: 8 ms switching time of the quoted 1xN and 2x2 parts",
             fitted_to="ACOS, section 4.4",
-            draws=_draw_lowradix,
+            draws=_always(0.008),
         ),
         SwitchTiming(
-            name="ideal", source="no delay at all: measures everything else", fitted_to=None, draws=_draw_ideal
+            name="polatis-50ms",
+            source="data table of a 320x320 unit, as its users quote it: 50 ms for one connection; taken for any list",
+            fitted_to="the quoted data table",
+            draws=_always(0.050),
+        ),
+        SwitchTiming(
+            name="calient-200ms",
+            source="Calient S320 hardware guide, page 44: at most 200 ms for a list; taken for each",
+            fitted_to="Calient S320 hardware guide",
+            draws=_always(0.200),
+        ),
+        SwitchTiming(
+            name="ideal", source="no delay at all: measures everything else", fitted_to=None, draws=_always(0.0)
         ),
     )
 }

@@ -44,9 +44,11 @@ def test_polatis_opus_is_lit_within_a_sample_and_answers_after_200_ms() -> None:
     )
 
 
-def test_lowradix_takes_8_ms_and_ideal_nothing() -> None:
+def test_stated_times_are_taken_for_any_list_and_ideal_takes_none() -> None:
     rng = random.Random(7)
     assert find_timing("lowradix-8ms").draw(2, rng) == Settling(optical_s=(0.008, 0.008), answer_s=0.008)
+    assert find_timing("polatis-50ms").draw(2, rng) == Settling(optical_s=(0.05, 0.05), answer_s=0.05)
+    assert find_timing("calient-200ms").draw(1, rng) == Settling(optical_s=(0.2,), answer_s=0.2)
     assert find_timing("ideal").draw(2, rng) == Settling(optical_s=(0.0, 0.0), answer_s=0.0)
 
 
@@ -59,5 +61,5 @@ def test_a_removal_settles_nothing_and_the_draws_are_repeatable(name: str) -> No
 
 
 def test_an_unknown_timing_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(ConfigError, match="polatis-opus, polatis-mfabric, lowradix-8ms, ideal"):
+    with pytest.raises(ConfigError, match="polatis-opus, polatis-mfabric, lowradix-8ms, polatis-50ms, calient-200ms, ideal"):
         find_timing("polatis")
