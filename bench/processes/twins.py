@@ -1,4 +1,4 @@
-"""Zero-delay TL1 twins in a process of their own: `python -m bench.processes.twins SIZE COUNT` says their addresses in one line."""
+"""Twins in a process of their own: `python -m bench.processes.twins SIZE COUNT [DRIVER MODEL TIMING]` says their addresses in one line; zero-delay TL1 twins if not told otherwise."""
 
 import asyncio
 import sys
@@ -10,14 +10,16 @@ from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.timing import find_timing
 
 
-async def main(size: str, count: int) -> None:
-    spec = registry.find("polatis-tl1")
+async def main(
+    size: str, count: int, driver: str = "polatis-tl1", model: str = "polatis-6000", timing: str = "ideal"
+) -> None:
+    spec = registry.find(driver)
     addresses: list[str] = []
     for number in range(count):
         twin = spec.twin(
             name=f"twin{number}",
-            capabilities=spec.capabilities("polatis-6000", size),
-            timing=find_timing("ideal"),
+            capabilities=spec.capabilities(model, size),
+            timing=find_timing(timing),
             draws=Draws(number),
             clock=SystemClock(),
             dialer=TcpDialer(),
@@ -30,4 +32,4 @@ async def main(size: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))

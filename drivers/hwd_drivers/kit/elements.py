@@ -6,6 +6,7 @@ A single selector has the ports `in`, `1` to `N`. Selector e of many has `eA` an
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from hwd_drivers.kit.errors import ConfigError, RefusedError
@@ -76,11 +77,15 @@ class Elements:
     def __init__(self, capabilities: Capabilities) -> None:
         self.count = len(capabilities.elements)
         self._elements = capabilities.elements
-        self._places: dict[Crossconnect, int] = {}
+        self._places: dict[
+            str, int
+        ] = {}  # by the text of a crossconnect, whose hash is known: many of them are looked up in a change
+        self._alone: dict[str, tuple[int, int]] = {}
         self._states: list[dict[frozenset[Crossconnect], int]] = []
         self._readings: list[tuple[tuple[CrossconnectReading, ...], ...]] = []
         for place, element in enumerate(capabilities.elements):
-            self._places |= dict.fromkeys(element.crossconnects, place)
+            self._places |= dict.fromkeys(map(str, element.crossconnects), place)
+            self._alone |= {str(own[0]): (place, state) for state, own in enumerate(element.states) if len(own) == 1}
             self._states.append({frozenset(state): number for number, state in enumerate(element.states)})
             self._readings.append(
                 tuple(tuple(CrossconnectReading(crossconnect=pair) for pair in state) for state in element.states)
@@ -88,6 +93,9 @@ class Elements:
 
     def targets(self, name: str, *, remove: Sequence[Crossconnect], add: Sequence[Crossconnect]) -> dict[int, int]:
         """The new state of each element that is touched, by place. Raises RefusedError where `add` is no whole state of it."""
+        targets = dict(filter(None, map(self._alone.get, map(str, add))))
+        if len(targets) == len(add) and set(map(self._places.get, map(str, remove))) <= targets.keys():
+            return targets  # each of `add` is a state by itself, as with selectors
         wanted: dict[int, set[Crossconnect]] = {}
         for pair in remove:
             wanted.setdefault(self._place(name, pair), set())
@@ -97,13 +105,13 @@ class Elements:
 
     def readings(self, states: Sequence[int]) -> tuple[CrossconnectReading, ...]:
         """All crossconnects of elements that are in these states, in the order of the elements."""
-        return tuple(reading for own, state in zip(self._readings, states, strict=True) for reading in own[state])
+        return tuple(chain.from_iterable([own[state] for own, state in zip(self._readings, states, strict=True)]))
 
     def crossconnects(self, states: Sequence[int]) -> tuple[Crossconnect, ...]:
-        return tuple(reading.crossconnect for reading in self.readings(states))
+        return tuple([reading.crossconnect for reading in self.readings(states)])
 
     def _place(self, name: str, pair: Crossconnect) -> int:
-        place = self._places.get(pair)
+        place = self._places.get(str(pair))
         if place is None:
             raise RefusedError(f"{name}: {pair}: no element of this switch joins {pair.a} with {pair.b}")
         return place

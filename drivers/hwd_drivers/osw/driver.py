@@ -30,6 +30,7 @@ class OswController(ElementSwitch[Answer]):
     def __init__(self, context: OpenContext, connection: OrderedConnection[Answer]) -> None:
         super().__init__(context, connection)
         self._channels = len(context.capabilities.elements[0].states) - 1
+        self._channel = (*range(1, self._channels + 1), 0)  # by state: the dark one is the last, and channel 0
         self._query: Request[Answer] = Request(
             data=protocol.encode(Query()), what="<OSW_OUT_?>", fits=lambda answer: isinstance(answer, Positions)
         )
@@ -90,7 +91,7 @@ class OswController(ElementSwitch[Answer]):
         states: Sequence[int] = [0] * self._elements.count
         if len(targets) < self._elements.count:
             states = await self._read_states(deadline_s)
-        channels = tuple(self._channel(state) for state in changed(states, targets))
+        channels = tuple([self._channel[state] for state in changed(states, targets)])
         data = protocol.encode(Positions(channels=channels))
         what = data.decode()
         request: Request[Answer] = Request(data=data, what=what, fits=lambda answer: isinstance(answer, Word))
@@ -124,7 +125,3 @@ class OswController(ElementSwitch[Answer]):
                 f"of {self._channels} channels. Correct its size in the testbed file"
             )
         return [channel - 1 if channel else self._channels for channel in channels]
-
-    def _channel(self, state: int) -> int:
-        """The dark state is the last one, and channel 0."""
-        return (state + 1) % (self._channels + 1)

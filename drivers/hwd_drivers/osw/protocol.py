@@ -4,6 +4,7 @@ Facts as two published programs use them: `<OSW_OUT_01_02>` sets both selectors 
 `<OSW_OUT_03>` on one selector; channel 00 is none. What a refusal looks like nobody says: any other word is taken for one.
 """
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,12 +50,14 @@ Answer = Positions | Word
 
 _POSITIONS = re.compile(r"[0-9]{2}(_[0-9]{2})*")
 _HEAD = "OSW_OUT_"
+_DIGITS = tuple(f"{channel:02d}" for channel in range(CHANNELS_MOST + 1))
 
 
 def encode(message: Query | Positions | Word) -> bytes:
     return f"<{_HEAD}{_body(message)}>".encode()
 
 
+@functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Command:
     """What stands between the brackets. Raises ProtocolError for what is no message of these controllers."""
     if not text.startswith(_HEAD):
@@ -105,7 +108,7 @@ def _body(message: Command) -> str:
         case Query():
             return "?"
         case Positions(channels=channels):
-            return "_".join(f"{channel:02d}" for channel in channels)
+            return "_".join([_DIGITS[channel] for channel in channels])
         case Word(text=text):
             return text
 

@@ -45,12 +45,13 @@ class OswTwin(SequentialTwin[Command, TwinOptions]):
     def _do(self, command: Command) -> tuple[Positions | Word, float]:
         refusal = Word(text=self.options.refusal)
         dark = len(self.capabilities.elements[0].states) - 1
+        states = self.states
         match command:
             case Query():
-                return Positions(channels=tuple((state + 1) % (dark + 1) for state in self.states)), 0.0
-            case Positions(channels=channels) if len(channels) == len(self.states) and max(channels) <= dark:
+                return Positions(channels=tuple((state + 1) % (dark + 1) for state in states)), 0.0
+            case Positions(channels=channels) if len(channels) == len(states) and max(channels) <= dark:
                 wanted = [channel - 1 if channel else dark for channel in channels]
-                moving = {place: state for place, state in enumerate(wanted) if state != self.states[place]}
+                moving = {place: state for place, state in enumerate(wanted) if state != states[place]}
                 settling, denial = self.move(moving)
                 if denial is not None:
                     return Word(text=denial.code if denial.code.isalnum() else refusal.text), 0.0
