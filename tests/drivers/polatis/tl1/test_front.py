@@ -61,7 +61,7 @@ class Terminal(asyncio.Protocol):
 class World:
     """A started twin of an 8x8 unit, and terminals."""
 
-    def __init__(self, options: dict[str, Json], timing: str) -> None:
+    def __init__(self, options: dict[str, Json], timing: str, model: str = "polatis-6000") -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.clock = VirtualClock(loop, wall_start_ns=START_NS)
@@ -70,7 +70,7 @@ class World:
         self.twin = PolatisTwin(
             "tl1",
             name="ocs1",
-            capabilities=driver.capabilities("polatis-6000", "8x8"),
+            capabilities=driver.capabilities(model, "8x8"),
             timing=find_timing(timing),
             draws=Draws(7),
             clock=self.clock,
@@ -90,11 +90,11 @@ class World:
 
 
 def in_world(
-    timing: str = "ideal", **options: Json
+    timing: str = "ideal", model: str = "polatis-6000", **options: Json
 ) -> Callable[[Callable[[World], Awaitable[None]]], Callable[[], None]]:
     def wrap(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
         async def main() -> None:
-            world = World(options, timing)
+            world = World(options, timing, model)
             await world.twin.start()
             try:
                 await test(world)
@@ -312,6 +312,212 @@ async def test_endless_bytes_end_the_session_and_not_the_twin(world: World) -> N
     terminal.type("x" * 70_000)
     await terminal.closed
     assert "COMPLD" in await (await world.terminal()).ask("RTRV-HDR:::1:;")
+
+
+@in_world()
+async def test_monitors_average_over_the_time_of_their_code(world: World) -> None:
+    """Light of 0.5 mW for half of the 100 ms of code 4 reads half of it; code 1 is 10 ms."""
+    terminal = await world.terminal()
+    await terminal.ask("ENT-PATCH::1,9:1:;")
+    await terminal.ask("SET-PORT-PMON::9:2:::OFFSET=10;")
+    lit_dbm = -3.0
+    world.twin.mirror.set_input(PortSide.parse("1A"), lit_dbm, world.clock.monotonic_ns())
+    await asyncio.sleep(0.05)
+    half = power_of(await terminal.ask("RTRV-PORT-POWER::9:3:;", wait_s=0.0001))
+    whole = power_of(await terminal.ask("SET-PORT-PMON::9:4:::ATIME=1;RTRV-PORT-POWER::9:5:;", wait_s=0.0001))
+    assert whole - half == pytest.approx(3.0, abs=0.2)
+    assert '"9:1550,10.0,1"' in await terminal.ask("RTRV-PORT-PMON::9:6:;")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("SET-PORT-PMON::9:7:::WAVE=1200;", "IDRG\r\n   /* Wavelength 1200 nm is not between 1260 and 1640 */"),
+        ("SET-PORT-PMON::9:7:::OFFSET=(-101);", "IDRG\r\n   /* Offset -101 dB is over 100 */"),
+        ("SET-PORT-PMON::9:7:::ATIME=9;", "IDRG\r\n   /* Averaging time code 9 is not 1 to 8 */"),
+        ("SET-PORT-PMON::1:7:::ATIME=1;", "IIAC\r\n   /* No power monitor at port: 1 */"),
+        ("SET-TH-PMON::9:7:::TYPE=LOS,LOW=(-200);", "IDRG\r\n   /* Limit -200 dBm"),
+        ("RTRV-PORT-REVPOWER::9:7:;", "DENY\r\n   IICM"),
+        ("RTRV-EQPT::REVPMON:7:::PARAMETER=CONFIG;", "DENY\r\n   IICM"),
+        ("RTRV-EQPT::ATTEN:7:::PARAMETER=CONFIG;", "DENY\r\n   IICM"),
+        ("OPR-PORT-FLAP::9:7:;", "SNVS\r\n   /* Port 9 has no programme */"),
+        ("ENT-PORT-FLAP::9:7::5,500,1;", "IDRG\r\n   /* Block time (ms) 5 is not between 10 and 10000 */"),
+        ("OPR-PORT-SHUTTER::17:7:;", "IIAC\r\n   /* Invalid OXC port: 17 */"),
+        ("RTRV-PORT-FLAP:::7:;", "M  7 COMPLD\r\n;"),
+        ("RTRV-PORT-LABEL::3:7:;", 'M  7 COMPLD\r\n   "3:"\r\n;'),
+    ],
+)
+def test_what_ports_have_is_checked(text: str, answer: str) -> None:
+    @in_world()
+    async def story(world: World) -> None:
+        assert answer in await (await world.terminal()).ask(text)
+
+    story()
+
+
+@in_world()
+async def test_a_closed_shutter_is_dark_and_keeps_its_crossconnect(world: World) -> None:
+    terminal = await world.terminal()
+    await terminal.ask("ENT-PATCH::1,9:1:;")
+    world.twin.mirror.set_input(PortSide.parse("1A"), 0.0)
+    assert "COMPLD" in await terminal.ask("OPR-PORT-SHUTTER::9:2:;")
+    assert '"8:OPEN"\r\n   "9:CLOSED"' in await terminal.ask("RTRV-PORT-SHUTTER::8&9:3:;")
+    assert '"9:-60.00"' in await terminal.ask("RTRV-PORT-POWER::9:4:;")
+    assert '"1,9"' in await terminal.ask("RTRV-PATCH:::5:;")
+    assert "COMPLD" in await terminal.ask("RLS-PORT-SHUTTER::1&&16:6:;")
+    assert '"9:-1.' in await terminal.ask("RTRV-PORT-POWER::9:7:;")
+
+
+@in_world(shutter_open="RLS", shutter_closed="OPR")
+async def test_the_words_of_shutters_are_the_units_choice(world: World) -> None:
+    terminal = await world.terminal()
+    await terminal.ask("OPR-PORT-SHUTTER::1:1:;")
+    assert '"1:OPR"\r\n   "2:RLS"' in await terminal.ask("RTRV-PORT-SHUTTER::1&2:2:;")
+
+
+@in_world()
+async def test_labels_are_kept(world: World) -> None:
+    terminal = await world.terminal()
+    await terminal.ask('ED-PORT-LABEL::2:1:::LABEL="to h1, port 3";')
+    assert '"2:to h1, port 3"' in await terminal.ask("RTRV-PORT-LABEL::2:2:;")
+
+
+@in_world()
+async def test_a_programme_darkens_a_port_and_lights_it_again(world: World) -> None:
+    terminal = await world.terminal()
+    await terminal.ask("ENT-PATCH::1,9:1:;")
+    world.twin.mirror.set_input(PortSide.parse("1A"), 0.0)
+    assert "COMPLD" in await terminal.ask("ENT-PORT-FLAP::9:2::1000,2000,2;")
+    assert '"9:1000,2000,2,SET"' in await terminal.ask("RTRV-PORT-FLAP::9:3:;")
+    assert "COMPLD" in await terminal.ask("OPR-PORT-FLAP::9:4:;", wait_s=0.001)
+    mirror, out = world.twin.mirror, PortSide.parse("1B")
+    seen = []
+    for _ in range(5):
+        await asyncio.sleep(0.5)
+        seen.append(mirror.output(out, world.clock.monotonic_ns()) is not None)
+        await asyncio.sleep(0.5)
+    assert seen == [False, True, True, False, True]
+    assert '"9:1000,2000,2,SET"' in await terminal.ask("RTRV-PORT-FLAP:::5:;")
+    await terminal.ask("OPR-PORT-FLAP::9:6:;", wait_s=0.1)
+    assert '"9:1000,2000,2,ACTIVE"' in await terminal.ask("RTRV-PORT-FLAP:::7:;", wait_s=0.1)
+    await terminal.ask("RLS-PORT-FLAP::9:8:;", wait_s=0.1)
+    assert mirror.output(out, world.clock.monotonic_ns()) is not None
+
+
+@in_world()
+async def test_loss_of_light_is_told_to_those_who_did_not_mute_it_and_cleared(world: World) -> None:
+    one, other = await world.terminal(), await world.terminal()
+    await other.ask("OPR-ARC-EQPT::REPMGR:1::IND;")
+    await one.ask("ENT-PATCH::1,9:1:;")
+    world.twin.mirror.set_input(PortSide.parse("1A"), 0.0, world.clock.monotonic_ns())
+    assert "COMPLD" in await one.ask("SET-TH-PMON::9:2:::TYPE=LOS,MODE=CONT,LOW=(-25);")
+    assert '"9:CONT,LOW,25.0,-25.0"' in await one.ask("RTRV-TH-PMON::9:3:::TYPE=LOS;")
+    assert '"9:CONT"' in await one.ask("RTRV-STATE-PMON::9:4:::TYPE=LOS;")
+    told = await one.ask("OPR-PORT-SHUTTER::9:5:;")
+    assert '** 1 REPT ALM PMON\r\n   "9:MJ,LOS,SA,11-20,' in told
+    assert ':\\"dark\\""' in told
+    assert '"9:CONT&TRIGGERED"' in await one.ask("RTRV-STATE-PMON::9:6:::TYPE=LOS;")
+    assert 'A  2 REPT ALM PMON\r\n   "9:CL,LOS,SA,' in await one.ask("RLS-PORT-SHUTTER::9:7:;")
+    assert '"9:CONT"' in await one.ask("RTRV-STATE-PMON::9:8:::TYPE=LOS;")
+    assert "REPT" not in "".join(other.chunks)
+
+
+@in_world()
+async def test_a_single_alarm_stands_until_it_is_cleared_by_hand(world: World) -> None:
+    terminal = await world.terminal()
+    await terminal.ask("ENT-PATCH::1,9:1:;")
+    mirror, near = world.twin.mirror, PortSide.parse("1A")
+    mirror.set_input(near, 0.0, world.clock.monotonic_ns())
+    assert "REPT" not in await terminal.ask("SET-TH-PMON::9:2:::TYPE=DEGRADED,MODE=SINGLE,LOW=(-10);")
+    mirror.set_input(near, -20.0, world.clock.monotonic_ns())
+    mirror.set_input(near, 0.0, world.clock.monotonic_ns())
+    mirror.set_input(near, -20.0, world.clock.monotonic_ns())
+    assert (told := await terminal.ask("RTRV-STATE-PMON::9:3:::TYPE=DEGRADED;")).count("REPT ALM PMON") == 1
+    assert '"9:SINGLE&TRIGGERED"' in told
+    mirror.set_input(near, 0.0, world.clock.monotonic_ns())
+    await terminal.ask("SET-STATE-PMON::9:4:::TYPE=DEGRADED;")
+    assert '"9:SINGLE"' in await terminal.ask("RTRV-STATE-PMON::9:5:::TYPE=DEGRADED;")
+    mirror.set_input(near, -20.0, world.clock.monotonic_ns())
+    assert '"9:SINGLE&TRIGGERED"' in await terminal.ask("RTRV-STATE-PMON::9:6:::TYPE=DEGRADED;")
+
+
+@in_world(model="polatis-vst")
+async def test_attenuators_hold_the_light_where_they_are_told_to(world: World) -> None:
+    terminal = await world.terminal()
+    await terminal.ask("ENT-PATCH::1&2,9&10:1:;")
+    mirror, near, far = world.twin.mirror, PortSide.parse("1A"), PortSide.parse("1B")
+    mirror.set_input(near, 0.0, world.clock.monotonic_ns())
+
+    def out_dbm() -> float | None:
+        return mirror.output(far, world.clock.monotonic_ns())
+
+    assert "MODE=RELATIVE" in await terminal.ask("RTRV-EQPT::ATTEN:2:::PARAMETER=CONFIG;")
+    assert '"9:NONE,,"' in await terminal.ask("RTRV-PORT-ATTEN::9:3:;")
+    assert "COMPLD" in await terminal.ask("SET-PORT-ATTEN::9:4:::MODE=ABS,LEVEL=(-8.0);")
+    assert '"9:ABS,-8.0,"' in await terminal.ask("RTRV-PORT-ATTEN::9:5:;")
+    assert out_dbm() == pytest.approx(-8.0)
+    mirror.set_input(near, -2.0, world.clock.monotonic_ns())
+    assert out_dbm() == pytest.approx(-8.0)
+    await terminal.ask("SET-PORT-ATTEN::9:6:::MODE=CONV,LEVEL=(-8.0);")
+    mirror.set_input(near, 0.0, world.clock.monotonic_ns())
+    assert out_dbm() == pytest.approx(-6.0)
+    await terminal.ask("SET-PORT-ATTEN::9:7:::MODE=FIX;")
+    assert out_dbm() == pytest.approx(-6.0)
+    await terminal.ask("SET-PORT-ATTEN::9:8:::MODE=REL,LEVEL=(5);")
+    assert out_dbm() == pytest.approx(-5.0)
+    mirror.set_input(PortSide.parse("2A"), -1.0, world.clock.monotonic_ns())
+    await terminal.ask("SET-PORT-ATTEN::9:9:::MODE=REL,LEVEL=(5),REFS=2;")
+    assert '"9:REL,5.0,2"' in await terminal.ask("RTRV-PORT-ATTEN::9:10:;RTRV-PORT-POWER::9:11:;")
+    assert out_dbm() == pytest.approx(-6.0)
+    await terminal.ask("SET-PORT-ATTEN::9:12:::MODE=MAX;")
+    assert (most := out_dbm()) is not None
+    assert most < -30
+    await terminal.ask("SET-PORT-ATTEN::9:13:::MODE=NONE;")
+    assert (least := out_dbm()) is not None
+    assert least > -2.7
+    assert "IDRG" in await terminal.ask("SET-PORT-ATTEN::9:14:::MODE=ABS;")
+    assert "No attenuator at port: 1" in await terminal.ask("SET-PORT-ATTEN::1:15:::MODE=MAX;")
+
+
+@in_world(reverse_monitors=True)
+async def test_monitors_may_see_light_that_comes_back(world: World) -> None:
+    terminal = await world.terminal()
+    world.twin.mirror.set_input(PortSide.parse("2B"), -7.0)
+    assert '"REVPMON::PORT=9,MODE=OUTPUT"' in await terminal.ask("RTRV-EQPT::REVPMON:1:::PARAMETER=CONFIG;")
+    assert '"9:-60.00"\r\n   "10:-7.00"' in await terminal.ask("RTRV-PORT-REVPOWER::9&10:2:;")
+
+
+@in_world(sessions_max=1)
+async def test_sessions_over_the_limit_are_ended(world: World) -> None:
+    first = await world.terminal()
+    second = await world.terminal(login=False)
+    await second.closed
+    assert "COMPLD" in await first.ask("RTRV-HDR:::1:;")
+
+
+@in_world()
+async def test_a_reboot_leaves_the_unit_dark_and_open(world: World) -> None:
+    terminal = await world.terminal()
+    await terminal.ask("ENT-PATCH::1,9:1:;OPR-PORT-SHUTTER::9:2:;")
+    world.twin.faults.reboot(5)
+    await terminal.closed
+    await asyncio.sleep(6)
+    again = await world.terminal()
+    assert "M  1 COMPLD\r\n;" in await again.ask("RTRV-PATCH:::1:;")
+    assert '"9:OPEN"' in await again.ask("RTRV-PORT-SHUTTER::9:2:;")
+
+
+@in_world()
+async def test_a_wrong_answer_is_one_to_something_else(world: World) -> None:
+    terminal = await world.terminal()
+    world.twin.faults.wrong_next = True
+    assert '"Polatis,N-OST-8x8-LA1-TWIN,OXC,' in await terminal.ask("RTRV-PATCH:::1:;")
+    assert "M  2 COMPLD\r\n;" in await terminal.ask("RTRV-PATCH:::2:;")
+
+
+def power_of(answer: str) -> float:
+    """The one power in an answer."""
+    return float(answer.rpartition('"9:')[2].split('"')[0])
 
 
 def test_two_twins_of_one_seed_tell_the_same() -> None:
