@@ -15,6 +15,9 @@ from hwd_drivers.kit.values import FibreEnd, PortSide, sum_dbm
 CROSSINGS_MAX = 64
 """Light that has crossed this many switches has lost all it had; also ends rings of fibre that lead nowhere."""
 
+Onward = tuple[FibreEnd, SwitchCrossconnect, float]
+"""Where light goes on that enters a switch at some end: where it leaves, through which crossconnect, with which loss in dB."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lit:
@@ -109,9 +112,25 @@ class LightMap:
         self, passing: Mapping[SwitchCrossconnect, float], sources: Iterable[FibreEnd] | None = None
     ) -> Iterator[Trace]:
         """Every device that light enters, transmitter by transmitter; only that of `sources` where they are given."""
-        joined = self._joined(passing)
+        joined: dict[FibreEnd, Onward] = {}
+        for crossconnect, loss in passing.items():
+            self.join(joined, crossconnect, loss)
+        return self.follow(joined, self.sources if sources is None else sources)
+
+    def join(self, joined: dict[FibreEnd, Onward], crossconnect: SwitchCrossconnect, loss: float | None) -> None:
+        """Note in `joined` where light goes on that enters the ends of a crossconnect with this loss; None is not at all."""
+        if (crossings := self._crossings.get(crossconnect)) is None:
+            crossings = self._crossings[crossconnect] = tuple(self._crossings_of(crossconnect))
+        for into, out in crossings:
+            if loss is not None:
+                joined[into] = out, crossconnect, loss
+            elif into in joined and joined[into][1] == crossconnect:
+                del joined[into]
+
+    def follow(self, joined: Mapping[FibreEnd, Onward], sources: Iterable[FibreEnd]) -> Iterator[Trace]:
+        """Every device that the light of `sources` enters, as `joined` leads it on."""
         legs_of = self._graph.legs
-        for source in self.sources if sources is None else sources:
+        for source in sources:
             pending = [
                 Trace(legs=(leg,), crossconnects=(), loss_db=leg.loss_db) for leg in reversed(legs_of.get(source, ()))
             ]
@@ -132,17 +151,6 @@ class LightMap:
                             loss_db=trace.loss_db + loss + leg.loss_db,
                         )
                     )
-
-    def _joined(
-        self, passing: Mapping[SwitchCrossconnect, float]
-    ) -> dict[FibreEnd, tuple[FibreEnd, SwitchCrossconnect, float]]:
-        joined: dict[FibreEnd, tuple[FibreEnd, SwitchCrossconnect, float]] = {}
-        for crossconnect, loss in passing.items():
-            if (crossings := self._crossings.get(crossconnect)) is None:
-                crossings = self._crossings[crossconnect] = tuple(self._crossings_of(crossconnect))
-            for into, out in crossings:
-                joined[into] = out, crossconnect, loss
-        return joined
 
     def _crossings_of(self, crossconnect: SwitchCrossconnect) -> Iterator[tuple[FibreEnd, FibreEnd]]:
         """Where light may enter the switch, and leaves it then."""

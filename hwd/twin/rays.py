@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hwd.fabric.light import LightMap, Trace
+from hwd.fabric.light import LightMap, Onward, Trace
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Module, NicPort, NicPortId, Testbed
 from hwd_drivers.kit.values import Crossconnect, FibreEnd, Side, sum_dbm
@@ -49,6 +49,7 @@ class Rays:
         self._packet_switches = testbed.packet_switches
         self._ports: dict[NicPortId, NicPort] = {port.id: port for port in testbed.ports()}
         self._passing: dict[str, dict[Crossconnect, float]] = {}
+        self._joined: dict[FibreEnd, Onward] = {}
         self._rays: dict[FibreEnd, _Ray] = {
             source: _Ray() for source in self._map.sources if self._sends(port_of(source))
         }
@@ -91,6 +92,9 @@ class Rays:
             return Touched()
         moved = before.items() ^ passing.items()
         self._passing[switch] = dict(passing)
+        for crossconnect, _ in moved:
+            named = SwitchCrossconnect(switch=switch, crossconnect=crossconnect)
+            self._map.join(self._joined, named, passing.get(crossconnect))
         ends = {
             FibreEnd(owner=switch, port=end.port, side=end.side)
             for crossconnect, _ in moved
@@ -136,13 +140,8 @@ class Rays:
 
     def _follow(self, sources: Iterable[FibreEnd]) -> Touched:
         sources = list(sources)
-        passing = {
-            SwitchCrossconnect(switch=switch, crossconnect=crossconnect): loss
-            for switch, crossconnects in self._passing.items()
-            for crossconnect, loss in crossconnects.items()
-        }
         fresh: dict[FibreEnd, _Ray] = {source: _Ray() for source in sources}
-        for trace in self._map.traces(passing, [one for one in sources if port_of(one) not in self._silent]):
+        for trace in self._map.follow(self._joined, [one for one in sources if port_of(one) not in self._silent]):
             self._enter(fresh[trace.source], trace)
         receivers: dict[NicPortId, None] = {}
         switch_ends: dict[FibreEnd, None] = {}
