@@ -201,16 +201,14 @@ class CalientRestSwitch:
             if not row.has_states:
                 answer = await self._ask("GET", protocol.path("crossconnects", id="detail", conn=row.name), deadline_s)
                 row = self._client.read(answer, functools.partial(_same, row))
-            whole.append(self._record(row))
+            whole.append(self._client.read(answer, functools.partial(self._record, row)))
         return tuple(whole), answer.received_ns
 
-    def _record(self, row: protocol.Row) -> Record:
+    def _record(self, row: protocol.Row, _: bytes) -> Record:
         try:
             source, destination = (self._numbers[port] for port in row.ports)
         except KeyError as error:
-            raise ProtocolError(
-                f"{self.name}: {row.name} has port {error.args[0]}, which the unit did not list"
-            ) from None
+            raise ProtocolError(f"{row.name} has port {error.args[0]}, which the unit did not list") from None
         admin, operation, capability = row.states
         return Record(
             name=row.name,

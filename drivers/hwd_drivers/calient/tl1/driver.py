@@ -3,6 +3,7 @@
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,6 +27,8 @@ from hwd_drivers.kit.values import (
     PowerReading,
     Side,
 )
+
+T = TypeVar("T")
 
 
 class CalientOptions(BaseModel):
@@ -90,7 +93,7 @@ class CalientSwitch:
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        element = lines.read_element(await self._done(protocol.RetrieveElement(), "RTRV-NE", deadline_s))
+        element = await self._get(protocol.RetrieveElement(), "RTRV-NE", lines.read_element, deadline_s)
         return Identity(vendor="Calient", model=element.chassis, serial=element.serial, firmware=element.firmware)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
@@ -157,11 +160,11 @@ class CalientSwitch:
             return ()
         names = [self._ports.name(end) for end in ends]
         request = protocol.RetrieveSummary(name=names[0] if len(set(names)) == 1 else None)
-        found = lines.read_summary(await self._done(request, "RTRV-PORT-SUM", deadline_s))
+        found = await self._get(
+            request, "RTRV-PORT-SUM", lambda answer: _with_all(lines.read_summary(answer), names), deadline_s
+        )
         powers = []
         for end, name in zip(ends, names, strict=True):
-            if name not in found:
-                raise ProtocolError(f"{self.name}: RTRV-PORT-SUM: no reading of {name} ({end}) in the answer")
             power_dbm = found[name].in_dbm if end.side is Side.A else found[name].out_dbm
             lit = power_dbm is not None and power_dbm > self._options.dark_dbm
             powers.append(PowerReading(end=end, power_dbm=power_dbm if lit else None))
@@ -185,7 +188,9 @@ class CalientSwitch:
             raise LoginError(text, device=self.name, command="ACT-USER", code=answer.error, text=comment(answer))
 
     async def _list_ports(self, deadline_s: float) -> None:
-        self._ports = PortMap.of(lines.read_ports(await self._done(protocol.RetrievePorts(), "RTRV-PORT", deadline_s)))
+        self._ports = await self._get(
+            protocol.RetrievePorts(), "RTRV-PORT", lambda answer: PortMap.of(lines.read_ports(answer)), deadline_s
+        )
         self._numbers = self._ports.numbers()
 
     async def _ping(self, deadline_s: float) -> None:
@@ -193,15 +198,18 @@ class CalientSwitch:
 
     async def _records(self, deadline_s: float) -> tuple[tuple[Record, ...], int]:
         answered = await self._ask(protocol.RetrieveConnections(), deadline_s=deadline_s)
-        found = lines.read_connections(self._client.done("RTRV-CRS", answered.messages[0]))
-        return tuple(map(self._record, found)), answered.received_ns
+        found = self._client.read("RTRV-CRS", answered.messages[0], self._read_records)
+        return found, answered.received_ns
+
+    def _read_records(self, answer: Answer) -> tuple[Record, ...]:
+        return tuple(map(self._record, lines.read_connections(answer)))
 
     def _record(self, line: lines.ConnectionLine) -> Record:
         try:
             source, destination = self._numbers[line.source], self._numbers[line.destination]
         except KeyError as error:
             raise ProtocolError(
-                f"{self.name}: RTRV-CRS: {line.name} has port {error.args[0]}, which RTRV-PORT did not list"
+                f"RTRV-CRS: {line.name} has port {error.args[0]}, which RTRV-PORT did not list"
             ) from None
         return Record(
             name=line.name,
@@ -238,8 +246,8 @@ class CalientSwitch:
             )
         )
 
-    async def _done(self, request: protocol.Request, what: str, deadline_s: float) -> Answer:
-        return self._client.done(what, (await self._ask(request, deadline_s=deadline_s)).messages[0])
+    async def _get(self, request: protocol.Request, what: str, reader: Callable[[Answer], T], deadline_s: float) -> T:
+        return self._client.read(what, (await self._ask(request, deadline_s=deadline_s)).messages[0], reader)
 
     async def _ask(
         self, *requests: protocol.Request, deadline_s: float, on_sent: Callable[[int], None] | None = None
@@ -297,3 +305,9 @@ class _Sender:
 def _named(record: Record, ports: PortMap) -> protocol.Named:
     source, destination = ports.names[record.source - 1], ports.names[record.destination - 1]
     return protocol.Named(name=record.name, group=record.group, source=source, destination=destination)
+
+
+def _with_all(found: dict[str, lines.SummaryLine], names: Sequence[str]) -> dict[str, lines.SummaryLine]:
+    if missing := [name for name in names if name not in found]:
+        raise ProtocolError(f"RTRV-PORT-SUM: no reading of {', '.join(missing)} in the answer")
+    return found
