@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench import apply, clock, event, intake, memory, render, startup, status
+from bench import apply, change, clock, controllers, event, intake, memory, render, startup, status, twins
 from bench.broker import MosquittoMissingError
 from bench.measure import Bar
 from bench.progress import Progress
@@ -26,12 +26,15 @@ class Measure(Protocol):
 
 
 MEASURES: Mapping[str, Measure] = {
+    "change": change.measure,
     "apply": apply.measure,
+    "controllers": controllers.measure,
     "event": event.measure,
     "clock": clock.measure,
     "intake": intake.measure,
     "render": render.measure,
     "memory": memory.measure,
+    "twins": twins.measure,
     "startup": startup.measure,
     "status": status.measure,
 }

@@ -60,7 +60,7 @@ def _missing(reached: Quality, results: list[Result]) -> str:
     following = QUALITIES[QUALITIES.index(reached) + 1 :]
     if not following:
         return ""
-    short = dict.fromkeys(_words(result.check) for result in short_of(following[0], results))
+    short = sorted({_words(result.check) for result in short_of(following[0], results)})
     return f"{following[0]}: {', '.join(short)}" if short else ""
 
 
