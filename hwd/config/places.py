@@ -38,7 +38,7 @@ class RackPlace:
     """What a twin rack that is up says of itself. `addresses`: where each twin listens, by the name of its switch or host.
 
     `hosts`: of each host twin whether it is in the `kernel`, the path of the `keeper` of its namespace, and the pid of its `agent`, None where it has none.
-    `control`: the socket of `hwd.twin.control`. `truth`: the file of what really happened, and when.
+    `protocols`: of each switch twin all that it answers, and where. `control`: the socket of `hwd.twin.control`. `truth`: the file of what really happened, and when.
     """
 
     testbed: str
@@ -47,6 +47,7 @@ class RackPlace:
     hosts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     control: str = ""
     truth: str = ""
+    protocols: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class Announcement:

@@ -140,6 +140,7 @@ class _Rack:
             },
             control=str(run_dir / CONTROL),
             truth=str(run_dir / "truth.jsonl"),
+            protocols={name: dict(twin.addresses) for name, twin in rack.switches.items()},
         )
         return cls(testbed, run_dir, keeper=keeper, place=place, announce=announce, agents=agents, faults=faults)
 
@@ -165,7 +166,10 @@ class _Rack:
                 len(self.place.addresses) - len(self.place.hosts),
                 len(self.place.hosts),
                 kernel,
-                ", ".join(f"{name} at {address}" for name, address in self.place.addresses.items()),
+                ", ".join(
+                    f"{name} at {_places(address, self.place.protocols.get(name, {}))}"
+                    for name, address in self.place.addresses.items()
+                ),
             )
             never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
             status = await (never if self._keeper is None else self._keeper.died())
@@ -203,6 +207,11 @@ def _kill(agents: Mapping[str, AgentProcess], host: str) -> None:
     if (agent := agents.get(host)) is None:
         raise RefusedError(f"{host}: this rack was started without agents")
     agent.kill()
+
+
+def _places(address: str, protocols: Mapping[str, str]) -> str:
+    """Where a twin is, and where else it answers."""
+    return ", ".join([address, *(f"{name} {place}" for name, place in protocols.items() if place != address)])
 
 
 def without_kernel(testbed: Testbed) -> Testbed:

@@ -115,7 +115,15 @@ async def serve_single(
         path = run_dir(name) / CONTROL
         control = await dialer.listen(partial(ControlSession, faults), f"unix:{path}")
         stack.push_async_callback(control.close)
-        announcement.write(RackPlace(testbed=name, pid=os.getpid(), addresses={name: address}, control=str(path)))
+        announcement.write(
+            RackPlace(
+                testbed=name,
+                pid=os.getpid(),
+                addresses={name: address},
+                control=str(path),
+                protocols={name: dict(twin.addresses)},
+            )
+        )
         say(Serving(name=name, address=address, addresses=dict(twin.addresses)))
         if plan is not None:
             await play(plan, faults)
