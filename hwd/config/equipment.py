@@ -13,6 +13,7 @@ from hwd.config.tree import Node
 from hwd.config.validate import validate
 from hwd.model.testbed import Host, PacketSwitch, Passive, PassiveKind, SecretRef, Switch, SwitchTwin
 from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.serial_line import SerialLine, is_serial
 from hwd_drivers.kit.values import Capabilities
 
 
@@ -98,7 +99,7 @@ class SwitchesReader:
             driver=entry.driver,
             model=entry.model,
             capabilities=capabilities,
-            address=_with_port(entry.address, spec.default_port),
+            address=self._address(entry.address, spec, (*where, "address")),
             login_user=login.user if login else None,
             login_password=SecretRef(kind="env" if password.env else "file", name=password.env or password.file or "")
             if password
@@ -107,6 +108,24 @@ class SwitchesReader:
             twin=twin,
             owner=entry.owner,
         )
+
+    def _address(self, address: str | None, spec: DriverSpecLike, where: Where) -> str | None:
+        """A network address without a port gets the driver's own, if it has one; a serial port keeps its settings, which are checked."""
+        if address is None:
+            return None
+        if is_serial(address):
+            try:
+                SerialLine.parse(SerialLine(baud=9600).complete(address))  # the driver knows its line
+            except ValueError as error:
+                self.sections.reading.add(where, str(error))
+        elif "/" not in address and ":" not in address:
+            if not spec.default_port:
+                self.sections.reading.add(
+                    where,
+                    f"driver {spec.name} has no port of its own. Write {address}:PORT, or a serial port such as /dev/ttyUSB0",
+                )
+            return f"{address}:{spec.default_port}"
+        return address
 
     def _options(self, model: type[BaseModel], whose: str, node: Node, where: Where) -> BaseModel | None:
         """What stands under `options`. A model that lets unknown keys pass would hide a misspelt one, so they are looked for here."""
@@ -143,10 +162,3 @@ def read_passives(sections: Sections) -> dict[str, Passive]:
         ports = entry.ports or (3 if entry.kind is PassiveKind.CIRCULATOR else 2)
         found[name] = Passive(name=name, kind=entry.kind, ports=ports, loss_db=entry.loss_db)
     return found
-
-
-def _with_port(address: str | None, port: int) -> str | None:
-    """A network address without a port gets the driver's own; a path (serial line, Unix socket) has none."""
-    if address is None or "/" in address or ":" in address:
-        return address
-    return f"{address}:{port}"
