@@ -5,9 +5,9 @@ answer = await client.request("GET", "/api/data/optical-switch:cross-connects", 
 """
 
 import asyncio
+import functools
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -16,8 +16,9 @@ from typing_extensions import override
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
-from hwd_drivers.kit.http_wire import ClientWire, Headers, HttpRequest, HttpResponse, ServerWire, basic
-from hwd_drivers.kit.link import Link, Pending, connect
+from hwd_drivers.kit.http_link import HttpExchange, HttpLink
+from hwd_drivers.kit.http_wire import Headers, HttpRequest, HttpResponse, ServerWire, basic
+from hwd_drivers.kit.link import connect
 from hwd_drivers.kit.server import TwinServer, TwinSession
 
 AFTER_S: Final = 1e-6
@@ -43,21 +44,25 @@ class HttpAnswer:
         return ", ".join(value for each, value in self.headers if each == name)
 
 
-class HttpClient(Link[HttpResponse]):
-    """One connection to a device that speaks HTTP/1.1.
+class HttpClient:
+    """A session with a device that speaks HTTP/1.1: one connection, whose death fails every waiter with the cause and is the session's end.
 
-    Requests are sent one after the other, each when the one before it was answered. Answers have no tags, so a deadline that passes while a request is
-    under way ends the connection; a request that was cancelled meanwhile is waited for behind the scenes, up to its deadline, and its answer is dropped and
-    counted in `late`. Cookies that the device sets are sent back; user and password go with every request.
+    A device may say with an answer that it closes after it, as small web servers do with each: that is no death, and the next request is sent on a new connection. Else nothing is
+    ever sent twice. Requests are sent one after the other; a deadline that passes while one is under way ends the session, since answers have no tags. Cookies that the
+    device sets are sent back; user and password go with every request.
     """
 
-    def __init__(self, *, name: str, host: str, clock: Clock, authorization: str | None) -> None:
-        super().__init__(name=name, clock=clock)
+    def __init__(
+        self, dial: Callable[["HttpClient", float], Awaitable[HttpLink]], *, name: str, authorization: str | None
+    ) -> None:
         self.cookies: dict[str, str] = {}
-        self._wire = ClientWire(host=host)
+        self._dial = dial
+        self._name = name
         self._authorization = authorization
-        self._queue: deque[_Exchange] = deque()
-        self._under_way: _Exchange | None = None
+        self._links: list[HttpLink] = []
+        self._dialling = asyncio.Lock()
+        self._dead: LinkError | ProtocolError | None = None
+        self._lost: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
     @classmethod
     async def open(
@@ -72,13 +77,33 @@ class HttpClient(Link[HttpResponse]):
         password: str | None = None,
     ) -> "HttpClient":
         """Connect. Raises LinkError where nobody answers there, DeadlineError after the deadline, ConfigError for an address that is none."""
-        authorization = None if user is None else basic(user, password or "")
         host = address.rpartition("/")[2] if address.startswith("unix:") else address.removeprefix("mem:")
 
-        def make() -> HttpClient:
-            return cls(name=name, host=host or "device", clock=clock, authorization=authorization)
+        def dial(client: HttpClient, deadline_s: float) -> Awaitable[HttpLink]:
+            def make() -> HttpLink:
+                return HttpLink(
+                    name=name,
+                    host=host or "device",
+                    clock=clock,
+                    headers=client._headers,
+                    answered=client._keep_cookies,
+                )
 
-        return await connect(dialer, make, address, name=name, deadline_s=deadline_s)
+            return connect(dialer, make, address, name=name, deadline_s=deadline_s)
+
+        client = cls(dial, name=name, authorization=None if user is None else basic(user, password or ""))
+        await client._link(deadline_s)
+        return client
+
+    @property
+    def garbled(self) -> int:
+        """How often something came that could not be parsed."""
+        return sum(link.garbled for link in self._links)
+
+    @property
+    def late(self) -> int:
+        """How many answers came when nobody waited for them any more."""
+        return sum(link.late for link in self._links)
 
     async def request(
         self,
@@ -96,99 +121,92 @@ class HttpClient(Link[HttpResponse]):
         DeadlineError, LinkError when the connection is or gets lost, ProtocolError when what came on it could not be parsed.
         """
         request = HttpRequest(method=method, path=path, headers=tuple((headers or {}).items()), body=body)
-        if self._transport is None or self._cause is not None:
-            raise self._error_of(str(request))
-        started_s = self._loop.time()
-        if deadline_s <= started_s:
-            raise DeadlineError(f"{self._name}: {request}: not sent, its deadline is over. Allow more time")
-        exchange = _Exchange(self._loop, request, on_sent)
-        exchange.timer = self._loop.call_at(deadline_s, self._expire, exchange, deadline_s - started_s)
-        self._queue.append(exchange)
-        self._send_next()
-        try:
-            (response,) = await exchange.done
-        finally:
-            if exchange is not self._under_way:
-                exchange.timer.cancel()
-                if exchange in self._queue:
-                    self._queue.remove(exchange)
-        return HttpAnswer(
-            status=response.status,
-            headers=response.headers,
-            body=response.body,
-            sent_ns=exchange.sent_ns,
-            received_ns=exchange.received_ns,
-        )
+        while True:
+            link = await self._link(deadline_s, str(request))
+            exchange = HttpExchange(request, on_sent)
+            try:
+                response = await link.exchange(exchange, deadline_s)
+            except LinkError:
+                if link.announced and not exchange.sent and self._dead is None:
+                    continue
+                raise
+            return HttpAnswer(
+                status=response.status,
+                headers=response.headers,
+                body=response.body,
+                sent_ns=exchange.sent_ns,
+                received_ns=exchange.received_ns,
+            )
 
     def read(self, answer: HttpAnswer, reader: Callable[[bytes], T]) -> T:
-        """What `reader` makes of the body; a ProtocolError of it ends the connection, as bytes do that are no HTTP."""
+        """What `reader` makes of the body; a ProtocolError of it ends the session, as bytes do that are no HTTP."""
         try:
             return reader(answer.body)
         except ProtocolError as error:
-            self._garble(answer.body, error)
-            raise ProtocolError(f"{self._name}: {error}") from error
+            raise self.distrust(answer, error) from error
 
-    @override
-    def eof_received(self) -> None:
-        if self._cause is None:
-            try:
-                self._received(b"", self._clock.monotonic_ns())
-            except ProtocolError as error:
-                self._end(LinkError(f"{self._name}: connection lost: the other side closed it: {error}"))
+    def distrust(self, answer: HttpAnswer, error: ProtocolError) -> ProtocolError:
+        """An answer came whole and makes no sense: the session ends. Returns what to raise, with the device's name."""
+        found = self._links[-1].distrust(answer.body, error)
+        self._end(found)
+        return found
 
-    @override
-    def _received(self, data: bytes, received_ns: int) -> None:
-        for response in self._wire.feed(data):
-            exchange, self._under_way = self._under_way, None
-            if exchange is None:
-                raise ProtocolError("HTTP: an answer that nobody asked for")
-            self._keep_cookies(response)
-            exchange.stop()
-            if exchange.done.done():
-                self.late += 1
-                log.debug("%s: %s: answered after it was given up (%d by now)", self._name, exchange.what, self.late)
-            exchange.take(0, response, received_ns)
-            if self._wire.reusable:
-                self._send_next()
-                continue
-            self._end(LinkError(f"{self._name}: the device ended the connection after {exchange.what}"))
-            if self._transport is not None:
-                self._transport.close()
+    async def lost(self) -> Exception:
+        """Wait until the session is gone; returns the cause."""
+        return await asyncio.shield(self._lost)
 
-    @override
-    def _take_waiting(self) -> Iterable[Pending[HttpResponse]]:
-        waiting = [*([self._under_way] if self._under_way is not None else []), *self._queue]
-        self._under_way = None
-        self._queue.clear()
-        for exchange in waiting:
-            exchange.stop()
-        return waiting
+    async def close(self) -> None:
+        """End it, at any time, any number of times."""
+        self._end(LinkError(f"{self._name}: the connection was closed by us"))
+        for link in self._links:
+            await link.close()
 
-    @override
-    def _expire(self, pending: Pending[HttpResponse], allowed_s: float) -> None:
-        super()._expire(pending, allowed_s)
-        if pending is self._under_way:
-            finding = f"{pending.what} was not answered within {allowed_s:.3g} s"
-            self._cut(LinkError(f"{self._name}: connection closed: {finding}"))
+    def _end(self, cause: LinkError | ProtocolError) -> None:
+        """The first cause stands."""
+        if self._dead is None:
+            self._dead = cause
+            self._lost.set_result(cause)
 
-    def _send_next(self) -> None:
-        if self._under_way is not None or not self._queue or self._transport is None:
-            return
-        exchange = self._queue.popleft()
-        asked = exchange.request
-        headers = dict(asked.headers)
-        if self._authorization is not None:
-            headers.setdefault("authorization", self._authorization)
+    async def _link(self, deadline_s: float, what: str = "connecting") -> HttpLink:
+        """The connection that there is; a new one where the device has announced the end of the last."""
+        if (link := self._present(what)) is not None:
+            return link
+        try:
+            async with asyncio.timeout_at(deadline_s), self._dialling:
+                if (link := self._present(what)) is not None:
+                    return link
+                link = await self._dial(self, deadline_s)
+        except TimeoutError:
+            raise DeadlineError(f"{self._name}: {what}: not sent in time: no connection yet. Allow more time") from None
+        except LinkError as error:
+            self._end(error)
+            raise
+        link.garbled, link.late = self.garbled, self.late
+        before, self._links = self._links, [link]
+        for each in before:
+            await each.close()
+        link.when_lost(functools.partial(self._link_lost, link))
+        if self._dead is not None:
+            await link.close()
+        return self._present(what) or link
+
+    def _present(self, what: str) -> HttpLink | None:
+        """Raises the cause where the session is over."""
+        if self._dead is not None:
+            error = type(self._dead)(f"{self._dead} (in {what})")
+            error.__cause__ = self._dead
+            raise error
+        return self._links[-1] if self._links and not self._links[-1].announced else None
+
+    def _link_lost(self, link: HttpLink, cause: LinkError | ProtocolError) -> None:
+        if not link.announced:
+            self._end(cause)
+
+    def _headers(self) -> dict[str, str]:
+        headers = {} if self._authorization is None else {"authorization": self._authorization}
         if self.cookies:
             headers["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        data = self._wire.encode(
-            HttpRequest(method=asked.method, path=asked.path, headers=tuple(headers.items()), body=asked.body)
-        )
-        self._under_way = exchange
-        exchange.sent_ns = self._clock.monotonic_ns()
-        if exchange.on_sent is not None:
-            exchange.on_sent(exchange.sent_ns)
-        self._transport.write(data)
+        return headers
 
     def _keep_cookies(self, response: HttpResponse) -> None:
         for header, value in response.headers:
@@ -268,23 +286,3 @@ class HttpSession(TwinSession):
         """End the session; what was written still leaves."""
         if self._transport is not None:
             self._transport.close()
-
-
-class _Exchange(Pending[HttpResponse]):
-    """A request, and when it was sent."""
-
-    __slots__ = ("on_sent", "request", "sent_ns", "timer")
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, request: HttpRequest, on_sent: Callable[[int], None] | None
-    ) -> None:
-        super().__init__(loop, [str(request)], answers=1)
-        self.request = request
-        self.on_sent = on_sent
-        self.sent_ns = 0
-        self.timer: asyncio.TimerHandle | None = None
-
-    def stop(self) -> None:
-        """No deadline any more."""
-        if self.timer is not None:
-            self.timer.cancel()

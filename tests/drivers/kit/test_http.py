@@ -11,7 +11,7 @@ from hwd_drivers.kit.errors import ConfigError, DeadlineError, LinkError, Protoc
 from hwd_drivers.kit.http import HttpClient, HttpSession
 from hwd_drivers.kit.http_wire import HttpRequest, HttpResponse
 from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.memory import Cut, MemoryNet
 from hwd_drivers.kit.mirror import Mirror
 from hwd_drivers.kit.server import TwinServer
 from hwd_drivers.kit.timing import find_timing
@@ -19,12 +19,29 @@ from hwd_drivers.kit.values import Capabilities, PortSide
 from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
 
 
+class Old(asyncio.Protocol):
+    """A server of HTTP/1.0: its answer ends when it closes."""
+
+    transport: asyncio.Transport
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(b"HTTP/1.0 200 OK\r\n\r\nold")
+        self.transport.close()
+
+
 class World:
     def __init__(self, *, chunk_bytes: int | None = None) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.loop = loop
-        self.dialer = MemoryDialer(MemoryNet(latency_s=0.01, chunk_bytes=chunk_bytes))
+        self.net = MemoryNet(latency_s=0.01, chunk_bytes=chunk_bytes)
+        self.dialer = MemoryDialer(self.net)
         self.clock = VirtualClock(loop, wall_start_ns=0)
         self.got: list[HttpRequest] = []
         self.responses: dict[str, HttpResponse] = {}
@@ -216,14 +233,74 @@ async def test_half_an_answer_and_the_end_is_a_lost_connection(world: World) -> 
 
 
 @in_world
-async def test_a_device_that_closes_after_its_answer_was_heard(world: World) -> None:
+async def test_a_device_that_closes_after_each_answer_gets_a_connection_for_each_request(world: World) -> None:
+    client = await world.open(user="admin", password="geheim")
+    for path in ("/0", "/1", "/2"):
+        world.responses[path] = HttpResponse(
+            status=200, headers=(("Connection", "close"), ("Set-Cookie", f"at={path}")), body=path.encode()
+        )
+    asked = [client.request("GET", f"/{n}", deadline_s=world.soon) for n in range(4)]
+    assert [answer.body for answer in await asyncio.gather(*asked)] == [b"/0", b"/1", b"/2", b"/3"]
+    assert [request.cookies for request in world.got] == [{}, {"at": "/0"}, {"at": "/1"}, {"at": "/2"}]
+    assert len(world.got) == 4, "nothing was sent twice"
+    lost = asyncio.create_task(client.lost())
+    await asyncio.sleep(1)
+    assert not lost.done(), "the end of the last connection was announced"
+    assert len(world.server.sessions) == 1
+    await client.close()
+    assert isinstance(await lost, LinkError)
+
+
+@in_world
+async def test_a_device_that_says_the_end_of_its_answer_by_closing_is_heard(world: World) -> None:
+    listener = await world.dialer.listen(Old, "mem:old")
+    client = await HttpClient.open(world.dialer, "mem:old", name="ocs1", clock=world.clock, deadline_s=world.soon)
+    for _ in range(3):
+        assert (await client.request("GET", "/", deadline_s=world.soon)).body == b"old"
+    await client.close()
+    await listener.close()
+
+
+@in_world
+async def test_a_device_that_is_gone_after_it_closed_is_lost(world: World) -> None:
     client = await world.open()
     world.responses["/"] = HttpResponse(status=200, headers=(("Connection", "close"),), body=b"last")
-    assert (await client.request("GET", "/", deadline_s=world.soon)).body == b"last"
-    with pytest.raises(LinkError, match="the device ended the connection after GET /"):
+    await client.request("GET", "/", deadline_s=world.soon)
+    await world.server.close()
+    with pytest.raises(LinkError, match="cannot connect to mem:ocs1"):
         await client.request("GET", "/", deadline_s=world.soon)
-    await client.lost()
+    assert isinstance(await client.lost(), LinkError)
+    with pytest.raises(LinkError, match=r"cannot connect.*\(in GET /\)"):
+        await client.request("GET", "/", deadline_s=world.soon)
     await client.close()
+
+
+@in_world
+async def test_a_new_connection_has_the_deadline_of_its_request(world: World) -> None:
+    client = await world.open()
+    world.responses["/"] = HttpResponse(status=200, headers=(("Connection", "close"),), body=b"last")
+    await client.request("GET", "/", deadline_s=world.soon)
+    world.net.cut("mem:ocs1", Cut.SILENT)
+    started_s = world.loop.time()
+    with pytest.raises(DeadlineError):
+        await client.request("GET", "/", deadline_s=started_s + 0.5)
+    assert world.loop.time() == pytest.approx(started_s + 0.5, abs=0.01)
+    await client.close()
+
+
+@in_world
+async def test_a_body_that_makes_no_sense_ends_the_session(world: World) -> None:
+    def reader(body: bytes) -> int:
+        raise ProtocolError(f"{body!r} is no number")
+
+    client = await world.open()
+    answer = await client.request("GET", "/", deadline_s=world.soon)
+    with pytest.raises(ProtocolError, match="ocs1: b'/' is no number"):
+        client.read(answer, reader)
+    assert client.garbled == 1
+    assert isinstance(await client.lost(), ProtocolError)
+    with pytest.raises(ProtocolError, match="is no number"):
+        await client.request("GET", "/", deadline_s=world.soon)
 
 
 @in_world
