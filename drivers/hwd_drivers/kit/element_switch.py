@@ -65,23 +65,26 @@ class ElementSwitch(ABC, Generic[MessageT]):
         self,
         move: Request[MessageT],
         query: Request[MessageT],
-        there: Callable[[MessageT], bool],
+        state: Callable[[MessageT], int],
+        wanted: int,
         *,
         every_s: float,
         deadline_s: float,
         on_commanded: Callable[[int], None] | None,
     ) -> Exchange:
-        """For a set that is not answered: ask in the same write, which brings a no too, and again every so often until the device is there.
+        """For one element and a set that is not answered: ask before and after it in the same write, which tells what was there and brings a no; then again
+        every so often until the device is in the state that is wanted.
 
         Raises DeadlineError where it is not in time, DeviceError for a no.
         """
         loop = asyncio.get_running_loop()
         started_s = loop.time()
-        answered = await self._connection.request(move, query, deadline_s=deadline_s, on_sent=on_commanded)
-        sent_ns = answered.sent_ns
-        for message in answered.messages:
+        answered = await self._connection.request(query, move, query, deadline_s=deadline_s, on_sent=on_commanded)
+        sent_ns, before = answered.sent_ns, answered.messages[0]
+        self._check(query.what, before)
+        for message in answered.messages[1:]:
             self._check(move.what, message)
-        while not there(answered.messages[-1]):
+        while state(answered.messages[-1]) != wanted:
             if loop.time() + every_s >= deadline_s:
                 raise DeadlineError(
                     f"{self.name}: {move.what}: the device says after {loop.time() - started_s:.3g} s that it is elsewhere. Does it move?"
@@ -89,7 +92,12 @@ class ElementSwitch(ABC, Generic[MessageT]):
             await asyncio.sleep(every_s)
             answered = await self._connection.request(query, deadline_s=deadline_s)
             self._check(query.what, answered.messages[-1])
-        return Exchange(commanded_ns=sent_ns, acknowledged_ns=answered.received_ns, commands=1)
+        return Exchange(
+            commanded_ns=sent_ns,
+            acknowledged_ns=answered.received_ns,
+            commands=1,
+            before=self._elements.crossconnects((state(before),)),
+        )
 
     def _check(self, what: str, message: MessageT) -> None:
         """Raise DeviceError where a message is a no, in protocols that have one."""

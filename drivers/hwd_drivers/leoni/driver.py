@@ -79,9 +79,7 @@ class LeoniSwitch(ElementSwitch[Line]):
     @override
     async def _read_states(self, deadline_s: float) -> Sequence[int]:
         answered = await self._connection.request(self._query(Query.CHANNEL), deadline_s=deadline_s)
-        channel = answered.messages[0].channel
-        assert channel is not None  # it fits
-        return (channel - 1,)
+        return (_state(answered.messages[0]),)
 
     @override
     async def _move(
@@ -91,7 +89,8 @@ class LeoniSwitch(ElementSwitch[Line]):
         return await self._set_and_read_back(
             Request(data=protocol.encode_command(Select(channel=wanted)), what=f"ch{wanted}", answers=0),
             self._query(Query.CHANNEL),
-            lambda line: line.channel == wanted,
+            _state,
+            targets[0],
             every_s=self._options.reread_after_s,
             deadline_s=deadline_s,
             on_commanded=on_commanded,
@@ -104,3 +103,8 @@ class LeoniSwitch(ElementSwitch[Line]):
             Query.FIRMWARE: lambda line: line.channels is None,
         }
         return Request(data=protocol.encode_command(query), what=query, fits=fits[query])
+
+
+def _state(line: Line) -> int:
+    assert line.channel is not None  # others do not fit
+    return line.channel - 1

@@ -68,8 +68,7 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
     @override
     async def _read_states(self, deadline_s: float) -> Sequence[int]:
         (line,) = await self._ask(Query.POSITION, deadline_s=deadline_s)
-        assert line.position is not None  # it fits
-        return (line.position - 1,)
+        return (_state(line),)
 
     @override
     async def _move(
@@ -83,7 +82,8 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
         return await self._set_and_read_back(
             move,
             _query(Query.POSITION),
-            lambda answer: isinstance(answer, Line) and answer.position == wanted,
+            _state,
+            targets[0],
             every_s=self._options.reread_after_s,
             deadline_s=deadline_s,
             on_commanded=on_commanded,
@@ -102,6 +102,12 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
                 raise self._no(query, message.code, message.text)
             lines.append(message)
         return lines
+
+
+def _state(answer: Answer) -> int:
+    assert isinstance(answer, Line)  # a no was raised, and others do not fit
+    assert answer.position is not None
+    return answer.position - 1
 
 
 def _query(query: Query) -> Request[Answer]:

@@ -49,6 +49,7 @@ def _capabilities(
         loss_db_typical=0.8,
         loss_db_max=1.0,
         elements=elements,
+        reports_before=True,
     )
 
 

@@ -7,6 +7,7 @@ import tty
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
+import serial
 
 from hwd_drivers.kit.abilities import CrossConnects, Device
 from hwd_drivers.kit.bench import Bench
@@ -15,6 +16,7 @@ from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import DeadlineError, DeviceError, LinkError, ProtocolError, RefusedError
 from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.offload import ThreadOffload
 from hwd_drivers.kit.registry import OpenContext, Twin, find
 from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.timing import find_timing
@@ -80,6 +82,19 @@ def test_the_first_reading_after_a_set_is_stale_on_the_wire(on_twin: Callable[..
         assert await say(b"S?\n") == b"2\r\n"
 
     on_twin(story, "thorlabs-osw", "osw22")
+
+
+def test_a_change_tells_what_another_client_had_set(on_twin: Callable[..., None]) -> None:
+    async def story(bench: Bench, say: Say) -> None:
+        device = await bench.open()
+        await change(device, "in-1", "in-2")
+        await say(b"S 1\nS?\n")
+        exchange = await change(device, "", "in-2")
+        assert exchange.before == (Crossconnect.parse("in-1"),)
+        assert (await change(device, "in-2", "in-1")).before == (Crossconnect.parse("in-2"),)
+        await device.close()
+
+    on_twin(story, "thorlabs-osw", "osw12")
 
 
 def test_bar_and_cross_are_changed_whole(on_twin: Callable[..., None]) -> None:
@@ -158,7 +173,7 @@ def test_a_digit_in_place_of_the_board_shows_that_the_line_is_out_of_step(on_twi
 
 
 @contextlib.asynccontextmanager
-async def twin_on_tcp() -> AsyncIterator[tuple[Twin, str]]:
+async def twin_on_tcp(stale: str = "moving") -> AsyncIterator[tuple[Twin, str]]:
     """A serial server as those that put a switch on the network: the bytes of the line over TCP."""
     spec = find("thorlabs-osw")
     twin = spec.twin(
@@ -169,7 +184,7 @@ async def twin_on_tcp() -> AsyncIterator[tuple[Twin, str]]:
         clock=SystemClock(),
         dialer=TcpDialer(),
         address="127.0.0.1:0",
-        options={"stale": "moving"},
+        options={"stale": stale},
     )
     try:
         yield twin, await twin.start()
@@ -246,6 +261,35 @@ async def test_the_same_driver_over_a_serial_server_and_over_a_serial_port(way: 
         await device.close()
         with pytest.raises(LinkError):
             await read(device)
+
+
+async def test_pyserial_alone_moves_the_twin_as_published_programs_do() -> None:
+    """An independent client: it sets, waits, and reads until the position is right."""
+
+    def program(port: str) -> list[bytes]:
+        with serial.Serial(port, 115_200, timeout=5, rtscts=True) as line:
+            line.write(b"I?\n")
+            heard = [line.read_until(b"\r\n")]
+            line.write(b"S 2\n")
+            for _ in range(2):
+                line.write(b"S?\n")
+                heard.append(line.read_until(b"\r\n"))
+            line.write(b"S 0\n")
+            heard.append(line.read_until(b"\r\n"))
+        return heard
+
+    offload = ThreadOffload(1)
+    try:
+        async with twin_on_tcp("first") as (twin, address), terminal_to(address) as port:
+            assert await offload(program, port) == [
+                b"OSW-E V1.0\r\n",
+                b"1\r\n",
+                b"2\r\n",
+                b"Error 02,Invalid parameter\r\n",
+            ]
+            assert [str(pair) for pair in twin.mirror.crossconnects()] == ["in-2"]
+    finally:
+        offload.close()
 
 
 async def test_a_serial_port_that_is_unplugged_is_a_lost_session() -> None:

@@ -76,9 +76,7 @@ class MemsSwitch(ElementSwitch[Line]):
     @override
     async def _read_states(self, deadline_s: float) -> Sequence[int]:
         answered = await self._connection.request(self._query(Plain.CHANNEL), deadline_s=deadline_s)
-        channel = answered.messages[0].channel
-        assert channel is not None  # it fits
-        return (self._channels if channel == PARKED else channel - 1,)
+        return (self._state(answered.messages[0]),)
 
     @override
     async def _move(
@@ -90,11 +88,16 @@ class MemsSwitch(ElementSwitch[Line]):
         return await self._set_and_read_back(
             Request(data=protocol.encode_command(command), what=protocol.text_of(command), answers=0),
             self._query(Plain.CHANNEL),
-            lambda line: line.channel == wanted,
+            self._state,
+            targets[0],
             every_s=self._options.reread_after_s,
             deadline_s=deadline_s,
             on_commanded=on_commanded,
         )
+
+    def _state(self, line: Line) -> int:
+        assert line.channel is not None  # others do not fit
+        return self._channels if line.channel == PARKED else line.channel - 1
 
     def _query(self, query: Plain) -> Request[Line]:
         fits: Mapping[Plain, Callable[[Line], bool]] = {

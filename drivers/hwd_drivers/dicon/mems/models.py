@@ -26,6 +26,7 @@ def mems(size: str | None) -> Capabilities:
         loss_db_typical=1.0,
         loss_db_max=2.0,
         elements=(element,),
+        reports_before=True,
     )
 
 
