@@ -180,7 +180,9 @@ def down(testbed: TestbedFile, json: Json = False) -> None:
 @_twin.command("serve", epilog="Example: hwd twin serve polatis-6000 --listen 127.0.0.1:3082 --set size=32x32")
 def serve_one(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model of any driver, such as polatis-6000.")],
-    listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Port 0 takes a free one.")],
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="PLACE", help="HOST:PORT, port 0 takes a free one; or serial:/tmp/ttyX.")
+    ],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="K=V", help="size, timing, seed, or what `hwd twin settings MODEL` lists."),

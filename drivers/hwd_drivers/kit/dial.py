@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.serial_line import PREFIX as SERIAL
 from hwd_drivers.kit.serial_line import SerialLine, is_serial
 from hwd_drivers.kit.serial_port import open_serial
+from hwd_drivers.kit.terminal import TerminalListener
 
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 
@@ -45,7 +47,7 @@ class Dialer(Connector, Acceptor, Protocol):
 class TcpDialer:
     """Addresses `host:port`, `[v6]:port`, `unix:/path` and `serial:/dev/ttyUSB0?baud=115200`. asyncio sets TCP_NODELAY on each TCP connection.
 
-    A TCP serial server that passes bytes as they are (raw, not RFC 2217) is `host:port`.
+    A TCP serial server that passes bytes as they are (raw, not RFC 2217) is `host:port`. Who listens at a serial port makes a pseudo-terminal of that name.
     """
 
     async def connect(self, factory: Callable[[], ProtoT], address: str) -> tuple[asyncio.Transport, ProtoT]:
@@ -58,6 +60,8 @@ class TcpDialer:
         return await loop.create_connection(factory, host, port)
 
     async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
+        if is_serial(address):
+            return TerminalListener(factory, address.removeprefix(SERIAL).partition("?")[0])
         loop = asyncio.get_running_loop()
         if (path := _unix_path(address)) is not None:
             return _SocketListener(await loop.create_unix_server(factory, path), address)
