@@ -1,5 +1,6 @@
 """SequentialTwin: a twin that speaks one protocol at one address and does one command after the other, as small controllers do."""
 
+import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
@@ -24,6 +25,9 @@ OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 WAITING_MAX: Final = 1024
 """Commands that a session keeps while one is being done; a client that sends more before it reads is cut."""
+
+APART_S: Final = 1e-6
+"""Between two slow answers: timers of one moment have no order."""
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +122,7 @@ class _Session(TwinSession, Generic[CommandT, OptionsT]):
         self._decode = twin.decoder()
         self._waiting: deque[CommandT] = deque()
         self._busy = False
+        self._told_s = 0.0
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -135,19 +140,29 @@ class _Session(TwinSession, Generic[CommandT, OptionsT]):
         while self._waiting and not self._busy:
             command = self._waiting.popleft()
             answer, delay_s = self._twin.answer(command)
-            faults = self.server.faults
-            if answer and faults.take_wrong():
+            if answer and self.server.faults.take_wrong():
                 answer, delay_s = self._twin.answer(self._twin.another(command))
-            spoiled = faults.spoil(answer) if answer else None
-            delay_s += faults.slow_s
             if delay_s > 0:
                 self._busy = True
-                self.later(delay_s, self._ready, spoiled or b"")
-            elif spoiled:
-                self.send(spoiled)
+                self.later(delay_s, self._ready, answer)
+            elif answer:
+                self._tell(answer)
 
     def _ready(self, answer: bytes) -> None:
         self._busy = False
         if answer:
-            self.send(answer)
+            self._tell(answer)
         self._work()
+
+    def _tell(self, answer: bytes) -> None:
+        """Never before an answer that was given earlier and is slow."""
+        now_s = asyncio.get_running_loop().time()
+        spoiled = self.server.faults.spoil(answer)
+        if spoiled is None:
+            return
+        due_s = max(now_s + self.server.faults.slow_s, self._told_s + APART_S)
+        if due_s > now_s:
+            self._told_s = due_s
+            self.send(spoiled, delay_s=due_s - now_s)
+        else:
+            self.send(spoiled)
