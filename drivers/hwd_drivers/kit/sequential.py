@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -122,7 +123,7 @@ class _Session(TwinSession, Generic[CommandT, OptionsT]):
         self._decode = twin.decoder()
         self._waiting: deque[CommandT] = deque()
         self._busy = False
-        self._told_s = 0.0
+        self._told_s = -math.inf
 
     @override
     def data_received(self, data: bytes) -> None:
