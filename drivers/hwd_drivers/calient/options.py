@@ -13,6 +13,10 @@ class TwinOptions(BaseModel):
     tl1: str | None = Field(default=None, description="where it answers TL1 too, such as 127.0.0.1:0")
     rest: str | None = Field(default=None, description="where it answers REST too")
 
+    rest_tls_pem: str | None = Field(
+        default=None, description="file with a key and its certificate: REST is answered over TLS"
+    )
+
     user: str | None = Field(default=None, description="the only user; left out, anybody may log in")
     password: str | None = Field(default=None, description="that user's password; left out, any")
     login_needed: bool = Field(default=True, description="TL1 commands before a login are denied with PLNA")

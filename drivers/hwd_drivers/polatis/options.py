@@ -68,6 +68,9 @@ class TwinOptions(BaseModel):
         default="session", description="whether each SCPI session has an error queue of its own"
     )
     dark_dbm: float = Field(default=DARK_DBM, description="what a monitor reports without light")
+    restconf_tls_pem: str | None = Field(
+        default=None, description="file with a key and its certificate: RESTCONF is answered over TLS"
+    )
     restconf_patch: bool = Field(default=True, description="false: RESTCONF answers 405 to PATCH")
     netconf_list: Literal["pair", "pairs"] = Field(
         default="pair",

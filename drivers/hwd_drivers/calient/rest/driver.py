@@ -5,7 +5,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hwd_drivers.calient import records
 from hwd_drivers.calient.ports import PortMap
@@ -17,6 +17,7 @@ from hwd_drivers.kit.http_wire import phrase
 from hwd_drivers.kit.keepalive import KeepAlive
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.tl1_words import shorten
+from hwd_drivers.kit.tls import TlsOptions
 from hwd_drivers.kit.values import (
     Capabilities,
     Crossconnect,
@@ -34,10 +35,8 @@ T = TypeVar("T")
 DEFAULT_GROUP = "SYSTEM"
 
 
-class CalientRestOptions(BaseModel):
+class CalientRestOptions(TlsOptions):
     """What a testbed may say of a Calient switch that is driven over REST."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     login_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and listing the ports")
     keep_alive_s: float = Field(
@@ -74,7 +73,7 @@ class CalientRestSwitch:
             raise ConfigError(f"{context.name}: a Calient switch needs a login. Give user and password in the testbed")
         deadline_s = asyncio.get_running_loop().time() + options.login_within_s
         client = await HttpClient.open(
-            context.dialer,
+            options.around(context.dialer, context.address),
             context.address,
             name=context.name,
             clock=context.clock,

@@ -15,6 +15,7 @@ from hwd_drivers.kit.http import HttpSession
 from hwd_drivers.kit.http_wire import HttpRequest, HttpResponse
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.server import TwinServer
+from hwd_drivers.kit.tls import serving
 from hwd_drivers.kit.values import Crossconnect, Side
 
 REST_VERSION: Final = "1.0"
@@ -36,7 +37,7 @@ class RestFront:
         self._server = TwinServer(
             mirror=unit.mirror,
             clock=clock,
-            dialer=dialer,
+            dialer=serving(dialer, unit.options.rest_tls_pem),
             address=address,
             make_session=lambda server: HttpSession(server, self.handle),
             faults=unit.faults,

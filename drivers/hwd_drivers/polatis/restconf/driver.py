@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hwd_drivers.kit.errors import BugError, ConfigError, DeviceError, LoginError, ProtocolError
 from hwd_drivers.kit.http import HttpAnswer, HttpClient
@@ -13,6 +13,7 @@ from hwd_drivers.kit.http_wire import phrase
 from hwd_drivers.kit.keepalive import KeepAlive
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.tl1_words import shorten
+from hwd_drivers.kit.tls import TlsOptions
 from hwd_drivers.kit.values import (
     Attenuation,
     Capabilities,
@@ -35,10 +36,8 @@ NOT_KNOWN: Final = frozenset({405, 415, 501})
 """What a unit answers that has no PATCH for a container."""
 
 
-class RestconfOptions(BaseModel):
+class RestconfOptions(TlsOptions):
     """What a testbed may say of a Polatis switch that is driven over RESTCONF."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     login_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and logging in")
     keep_alive_s: float = Field(
@@ -77,7 +76,7 @@ class PolatisRestconfSwitch:
             raise ConfigError(f"{context.name}: a Polatis switch needs a login. Give user and password in the testbed")
         deadline_s = asyncio.get_running_loop().time() + options.login_within_s
         client = await HttpClient.open(
-            context.dialer,
+            options.around(context.dialer, context.address),
             context.address,
             name=context.name,
             clock=context.clock,

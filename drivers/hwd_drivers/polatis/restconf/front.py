@@ -14,6 +14,7 @@ from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.http import HttpSession
 from hwd_drivers.kit.http_wire import HttpRequest, HttpResponse
 from hwd_drivers.kit.server import TwinServer
+from hwd_drivers.kit.tls import serving
 from hwd_drivers.polatis.netconf import xml
 from hwd_drivers.polatis.netconf.datastore import Datastore, RefusedRpc, refusal_of, refuse
 from hwd_drivers.polatis.netconf.messages import BASE, RpcError
@@ -48,7 +49,7 @@ class RestconfFront:
         self._server = TwinServer(
             mirror=unit.mirror,
             clock=clock,
-            dialer=dialer,
+            dialer=serving(dialer, unit.options.restconf_tls_pem),
             address=address,
             make_session=lambda server: HttpSession(server, self.handle),
             faults=unit.faults,
