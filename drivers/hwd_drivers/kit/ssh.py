@@ -13,7 +13,7 @@ from typing_extensions import override
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Connector
 from hwd_drivers.kit.errors import ConfigError, DeadlineError, HwdError, LinkError, LoginError, ProtocolError
-from hwd_drivers.kit.link import LOGGED_BYTES
+from hwd_drivers.kit.link import CLOSE_S, LOGGED_BYTES
 from hwd_drivers.kit.ssh_channel import ChannelTransport
 from hwd_drivers.kit.ssh_keys import HostTrust
 from hwd_drivers.kit.ssh_pump import SocketPump
@@ -170,11 +170,13 @@ class SshSession:
         await asyncio.shield(self._closed)
 
     async def _close(self) -> None:
-        self._pump.abort()
+        self._pump.end()
         if self._ssh.ident is not None:
             await self._workers(self._ssh.join)
         self._pump.theirs.close()
         await self._pump.ended
+        await asyncio.wait((self._pump.gone,), timeout=CLOSE_S)
+        self._pump.abort()
         await self._workers.close()
 
     def _log_in(self, login: SshLogin) -> None:

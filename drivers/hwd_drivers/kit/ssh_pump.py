@@ -15,7 +15,7 @@ HELD_BYTES: Final = 256 * 1024
 class SocketPump(asyncio.Protocol):
     """One connection; `theirs` is the socket of the other thread, which closes it when it is done.
 
-    `ended` is done when both sides are; `cause` is then why the connection broke, None where it was ended in order.
+    `ended` is done when the other thread is, `gone` when the connection is; `cause` is then why it broke, None where it was ended in order.
     """
 
     def __init__(self, *, made: Callable[["SocketPump"], None] | None = None) -> None:
@@ -29,6 +29,7 @@ class SocketPump(asyncio.Protocol):
         self.connected = False
         self.cause: Exception | None = None
         self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.gone: asyncio.Future[None] = self._loop.create_future()
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -43,6 +44,14 @@ class SocketPump(asyncio.Protocol):
         """Address of the other side, for logs."""
         return "" if self._transport is None else str(self._transport.get_extra_info("peername"))
 
+    def end(self) -> None:
+        """End the connection in order: what they have written by now still leaves."""
+        while self.connected and not self._closed and self._from_them():
+            pass
+        if self._transport is not None:
+            self._transport.close()
+        self._end_theirs()
+
     def abort(self) -> None:
         """Cut the connection without a word."""
         if self._transport is not None:
@@ -54,6 +63,8 @@ class SocketPump(asyncio.Protocol):
         if not self.connected:
             self._finish()
             self.theirs.close()
+            if self._transport is None and not self.gone.done():
+                self.gone.set_result(None)
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -71,6 +82,8 @@ class SocketPump(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.cause = exc
         self._end_theirs()
+        if not self.gone.done():
+            self.gone.set_result(None)
 
     @override
     def pause_writing(self) -> None:
@@ -99,17 +112,19 @@ class SocketPump(asyncio.Protocol):
         except OSError:  # they have closed theirs: what they do not want to read is dropped, and reading ours ends us
             return len(data)
 
-    def _from_them(self) -> None:
+    def _from_them(self) -> bool:
+        """Whether there was anything."""
         try:
             data = self._ours.recv(CHUNK_BYTES)
         except BlockingIOError:
-            return
+            return False
         except OSError:  # closed with bytes that they had not read
             data = b""
         if data and self._transport is not None:
             self._transport.write(data)
         if not data:
             self._finish()
+        return bool(data)
 
     def _end_theirs(self) -> None:
         """They read what is there and then the end, and close."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.faults import Denial
-from hwd_drivers.kit.registry import DriverSpec
+from hwd_drivers.kit.registry import DriverSpec, Evidence
 from hwd_drivers.kit.values import Capabilities, PortSide, Side
 from hwd_drivers.sonic.driver import SonicOptions, SonicSwitch
 from hwd_drivers.sonic.options import TwinOptions
@@ -57,6 +57,7 @@ driver: Final = DriverSpec(
     default_port=DEFAULT_PORT,
     twin_options=TwinOptions,
     sizes={"sonic-ocs": "8x8"},
+    evidence=Evidence.VENDOR,
     threads=True,
     denial=Denial(code="1", text="told to say no"),
 )

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Final
 
 from hwd_drivers.kit.faults import Denial
-from hwd_drivers.kit.registry import DriverSpec
+from hwd_drivers.kit.registry import DriverSpec, Evidence
 from hwd_drivers.polatis.models import SIZES, TELLING_MODELS
 from hwd_drivers.polatis.netconf.driver import NetconfOptions, PolatisNetconfSwitch
 from hwd_drivers.polatis.netconf.protocol import DEFAULT_PORT
@@ -20,6 +20,7 @@ driver: Final = DriverSpec(
     default_port=DEFAULT_PORT,
     twin_options=TwinOptions,
     sizes=SIZES,
+    evidence=Evidence.VENDOR,
     threads=True,
     denial=Denial(code="resource-denied", text="told to say no"),
 )
