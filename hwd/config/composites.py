@@ -85,7 +85,7 @@ class CompositesReader:
         ends = self.switches[owner].capabilities.ends
         if side not in ends:
             raise ConfigError(
-                f"{text}: switch {owner} ({self.switches[owner].model}) has no end {port}; {nearest(port, map(str, ends))}"
+                f"{text}: switch {owner} ({self.switches[owner].model}) has no end {port}; its ends go from {ends[0]} to {ends[-1]}"
             )
         return FibreEnd(owner=owner, port=side.port, side=side.side)
 

@@ -185,9 +185,8 @@ def _composite(text: str, composite: Composite, port: str) -> Plug:
         return Plug(text=text, sends=(out,), receives=(into,))
     if one := into or out:
         raise ConfigError(f"{text}: port {port} has one side only; write {text}{'A' if one is into else 'B'}")
-    raise ConfigError(
-        f"{text}: composite {composite.name} has no end {port}; {nearest(port, map(str, composite.ports))}"
-    )
+    ends = list(composite.ports)
+    raise ConfigError(f"{text}: composite {composite.name} has no end {port}; its ends go from {ends[0]} to {ends[-1]}")
 
 
 def owner_port(owner: str, side: PortSide) -> str:

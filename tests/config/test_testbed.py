@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hwd.config.equipment import DriverSpecLike
 from hwd.config.testbed import Loaded, load_testbed
 from hwd.model.testbed import SecretRef, Setting
+from hwd_drivers.kit import registry
 from hwd_drivers.kit.errors import ConfigError
 
 Load = Callable[[str], Loaded]
@@ -288,11 +289,11 @@ def test_part_with_problems_brings_no_further_ones_for_what_hangs_on_it(load: Lo
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_are_sound(path: Path, specs: dict[str, DriverSpecLike]) -> None:
-    loaded = load_testbed(path, specs)
+def test_examples_are_sound(path: Path) -> None:
+    loaded = load_testbed(path, {name: registry.find(name) for name in registry.names()})
     assert loaded.problems == ()
     testbed = loaded.require()
-    assert len(list(testbed.ports())) == (4 if path.stem == "two-hosts" else 16)
+    assert len(list(testbed.ports())) == {"two-hosts": 4, "mixed-rack": 8}.get(path.stem, 16)
     assert all(port.ip for port in testbed.ports())
 
 
