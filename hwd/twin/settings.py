@@ -20,9 +20,12 @@ from hwd_drivers.kit.values import Capabilities
 
 log = logging.getLogger(__name__)
 
+LIGHT_DBM: Final = (-60.0, 40.0)
+
 OWN: Final[Mapping[str, str]] = {
     "size": "how many ports, as the model writes it, such as 8x8",
     "timing": f"how long it takes: {', '.join(SWITCH_TIMINGS)}",
+    "light": "dBm that come in at every end of side A, or every end of a one-sided switch; left out, it is dark",
     "seed": "of all that is drawn; the same one gives the same twin",
 }
 """Settings that every twin has, with what they mean."""
@@ -30,13 +33,14 @@ OWN: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinSettings:
-    """A twin as it is asked for. `options` are checked against those of its driver's twins."""
+    """A twin as it is asked for. `light_dbm`: what comes in at each end where light may enter. `options` are checked against those of its driver's twins."""
 
     model: str
     spec: registry.DriverSpec
     capabilities: Capabilities
     timing: SwitchTiming
     seed: int
+    light_dbm: float | None
     options: Mapping[str, Json]
 
     @classmethod
@@ -53,6 +57,7 @@ class TwinSettings:
         seed = texts.pop("seed", "0")
         if not (seed.isascii() and seed.isdigit()):
             raise ConfigError(f"--set seed={seed}: not a whole number from 0 on")
+        light_dbm = _light(texts.pop("light", None))
         timing = find_timing(texts.pop("timing", "ideal"))
         return cls(
             model=model,
@@ -60,6 +65,7 @@ class TwinSettings:
             capabilities=spec.capabilities(model, texts.pop("size", None)),
             timing=timing,
             seed=int(seed),
+            light_dbm=light_dbm,
             options=_options(spec, texts),
         )
 
@@ -96,6 +102,17 @@ def _installed() -> Iterator[registry.DriverSpec]:
             yield registry.find(name)
         except ConfigError as error:
             log.warning("%s", error)
+
+
+def _light(text: str | None) -> float | None:
+    low_dbm, high_dbm = LIGHT_DBM
+    try:
+        light_dbm = None if text is None else float(text)
+    except ValueError:
+        raise ConfigError(f"--set light={text}: not a power in dBm") from None
+    if light_dbm is not None and not low_dbm <= light_dbm <= high_dbm:
+        raise ConfigError(f"--set light={text}: write a power from {low_dbm:g} to {high_dbm:g} dBm")
+    return light_dbm
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -30,7 +30,7 @@ from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.errors import BugError, ConfigError, RefusedError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.server import Faults
-from hwd_drivers.kit.values import Capabilities
+from hwd_drivers.kit.values import Capabilities, Side
 
 NAMES_TRIED: Final = 1000
 """Twins of one model that run at once without a name of their own."""
@@ -105,6 +105,9 @@ async def serve_single(
             address=listen,
             options=settings.options,
         )
+        for end in settings.capabilities.ends:
+            if end.side is not Side.B:
+                twin.mirror.set_input(end, settings.light_dbm)
         faults = SingleFaults(name, settings.capabilities, twin.faults)
         plan = load_scenario(scenario, switch=name, check=faults.check).require() if scenario else None
         stack.push_async_callback(twin.close)

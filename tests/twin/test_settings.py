@@ -31,6 +31,9 @@ def test_text_of_digits_stays_text_where_only_text_will_do() -> None:
         ("in_use=drop", "--set in_use: must be 'move' or 'deny', not 'drop'"),
         ("sessions_max=0", "--set sessions_max: must be greater than 0, not 0"),
         ("dark_dbm=low", "--set dark_dbm: must be a number, not 'low'"),
+        ("light=bright", "--set light=bright: not a power in dBm"),
+        ("light=nan", "write a power from -60 to 40 dBm"),
+        ("light=41", "--set light=41: write a power from -60 to 40 dBm"),
         ("seed=-1", "--set seed=-1: not a whole number"),
         ("timing=warp", "switch timing 'warp': not known"),
         ("size=0x4", "size '0x4'"),
@@ -61,6 +64,6 @@ def test_each_setting_is_described_with_its_default() -> None:
     spec, rows = describe(MODEL)
     told = {name: (default, meaning) for name, default, meaning in rows}
     assert spec.name == "polatis-tl1"
-    assert set(told) == {"size", "timing", "seed", *spec.twin_options.model_fields}
+    assert set(told) == {"size", "timing", "light", "seed", *spec.twin_options.model_fields}
     assert told["in_use"][0] == "move"
     assert all(meaning for _, meaning in told.values())

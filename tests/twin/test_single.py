@@ -68,6 +68,16 @@ async def test_it_answers_and_says_where() -> None:
     assert racks() == ()
 
 
+async def test_light_that_comes_in_is_read_by_its_monitors_less_the_loss() -> None:
+    async with serving("light=-3") as twin:
+        said = await talk(twin.address, LOGIN, b"RTRV-PORT-POWER::5:2:;", b"ENT-PATCH::1,5:3:;")
+        assert '"5:-60.00"' in said
+        await asyncio.sleep(0.15)  # monitors average over 100 ms
+        said = await talk(twin.address, LOGIN, b"RTRV-PORT-POWER::5:2:;")
+        power_dbm = float(said.partition('"5:')[2].partition('"')[0])
+        assert -3 - 2.7 - 0.05 <= power_dbm <= -3 - 0.2
+
+
 async def test_several_of_a_model_have_names_of_their_own() -> None:
     async with serving() as one, serving() as other, serving(name="ocs7") as third:
         assert [one.name, other.name, third.name] == ["polatis-6000", "polatis-6000-2", "ocs7"]

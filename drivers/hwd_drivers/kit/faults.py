@@ -76,9 +76,9 @@ class Faults:
         if self._reboot_timer is not None:
             self._reboot_timer.cancel()
         self._reboot_timer = asyncio.get_running_loop().call_later(seconds, self._power_up)
-        self._mirror.power_down(self._clock.monotonic_ns())
-        for endpoint in self._endpoints:
+        for endpoint in self._endpoints:  # before the light goes: nobody is told of that
             endpoint.restart(seconds)
+        self._mirror.power_down(self._clock.monotonic_ns())
 
     @property
     def rebooting(self) -> bool:

@@ -197,5 +197,5 @@ class TwinSession(asyncio.Protocol):
             self._quiet_timer = asyncio.get_running_loop().call_later(left_s, self._look_for_idleness)
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)

@@ -158,6 +158,25 @@ def test_reboot_refuses_connections_of_all_protocols_and_ends_in_the_power_up_st
     play(body)
 
 
+def test_dying_unit_tells_nobody_that_its_light_goes() -> None:
+    async def body(scene: Scene) -> None:
+        scene.connect_pairs("1A-2B")
+        await asyncio.sleep(0.1)
+        _, client = await scene.connect()
+        await asyncio.sleep(0.1)
+
+        def tell(now_ns: int) -> None:
+            for session in scene.servers[0].sessions:
+                session.send(b"gone")
+
+        scene.mirror.on_change.append(tell)
+        scene.faults.reboot(10)
+        await client.ended.wait()
+        assert (client.came, scene.ids()) == (b"", [])
+
+    play(body)
+
+
 def test_unit_that_restores_settles_its_crossconnects_again_after_a_reboot() -> None:
     async def body(scene: Scene) -> None:
         scene.connect_pairs("1A-2B")
