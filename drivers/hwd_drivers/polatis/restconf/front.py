@@ -22,7 +22,7 @@ from hwd_drivers.polatis.netconf.protocol import OPSW
 from hwd_drivers.polatis.numbering import UnitError
 from hwd_drivers.polatis.restconf import protocol, resources
 from hwd_drivers.polatis.restconf.resources import Step
-from hwd_drivers.polatis.unit import Unit
+from hwd_drivers.polatis.unit import PortState, Unit
 
 STATUSES: Final[Mapping[str, int]] = {
     "in-use": 409,
@@ -37,6 +37,10 @@ STATUSES: Final[Mapping[str, int]] = {
 }
 """By error-tag (RFC 8040, section 7), 400 for the others. What is not there is 404, as the RFC has it where that is the resource itself."""
 
+LEAF_STEPS: Final = 3
+"""A container, an entry of its list, a leaf of that."""
+LABELS: Final = {("ports", "port-label"): ("port-config", "label")}
+"""Where the deprecated leaf that can be set stands now."""
 OPERATION: Final = f"{{{BASE}}}operation"
 
 
@@ -119,13 +123,38 @@ class RestconfFront:
 
     def _find(self, steps: tuple[Step, ...]) -> list[Element]:
         root = Element("data")
-        root.extend(self.datastore.read(frozenset({steps[0].name}), state=True))
+        if steps[0].name == "ports":
+            root.append(self._ports())
+        else:
+            root.extend(self.datastore.read(frozenset({steps[0].name}), state=True))
         return resources.find(root, steps)
+
+    def _ports(self) -> Element:
+        """What the modules call deprecated, and published programs still ask for."""
+        unit = self.unit
+        container = Element(f"{{{OPSW}}}ports")
+        monitored = sorted(unit.monitors.ports)
+        powers = dict(unit.powers(monitored)) if monitored else {}
+        for port in range(1, unit.numbering.total + 1):
+            entry = SubElement(container, f"{{{OPSW}}}port")
+            xml.leaf(entry, "port-id", port)
+            xml.leaf(entry, "port-label", unit.labels.get(port, ""))
+            xml.leaf(entry, "port-state", "PC_DISABLED" if unit.state(port) is PortState.DISABLED else "PC_ENABLED")
+            xml.leaf(entry, "port-status", unit.state(port).upper())
+            if (peer := unit.peer(port)) is not None:
+                xml.leaf(entry, "peer-port", peer)
+            if port in powers:
+                dbm = powers[port]
+                monitor = SubElement(entry, f"{{{OPSW}}}opm")
+                xml.leaf(monitor, "power", f"{unit.options.dark_dbm if dbm is None else dbm:.2f}")
+        return container
 
     # --- writing
 
     def _put(self, steps: tuple[Step, ...], request: HttpRequest) -> tuple[int, float]:
         there = bool(self._find(steps))
+        if len(steps) == LEAF_STEPS:
+            return 204 if there else 201, self._edit(self._leaf(steps, request), "merge")
         part, entry = self._part(steps, request)
         if entry is not None:
             entry.set(OPERATION, "replace")
@@ -133,6 +162,8 @@ class RestconfFront:
         return 204 if there else 201, delay_s
 
     def _patch(self, steps: tuple[Step, ...], request: HttpRequest) -> tuple[int, float]:
+        if len(steps) == LEAF_STEPS:
+            return 204, self._edit(self._leaf(steps, request), "merge")
         part, entry = self._part(steps, request)
         if entry is not None and not self._find(steps):
             raise refuse("data-missing", f"{_words(steps)} is not there", type="protocol")
@@ -174,6 +205,15 @@ class RestconfFront:
         part = Element(wanted.tag.replace(steps[1].name, steps[0].name))
         part.append(entry)
         return part, entry
+
+    def _leaf(self, steps: tuple[Step, ...], request: HttpRequest) -> Element:
+        """The container with one entry of its list, of which one leaf is said."""
+        leaf = resources.read_body(request.body, request.header("content-type"), steps[2].name, steps[0].namespace)[0]
+        container, name = LABELS.get((steps[0].name, steps[2].name), (steps[0].name, steps[2].name))
+        part, entry = Element(f"{{{steps[0].namespace}}}{container}"), _keyed(steps[:2])
+        xml.leaf(entry, name, xml.text(leaf))
+        part.append(entry)
+        return part
 
     def _edit(self, part: Element, operation: str) -> float:
         config = Element(f"{{{BASE}}}config")

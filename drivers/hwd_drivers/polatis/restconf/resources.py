@@ -20,7 +20,8 @@ LISTS: Final[Mapping[str, str]] = {"pair": "ingress", "pairs": "ingress", "port"
 """Lists of the modules that are there, with their keys."""
 NUMBERS: Final = frozenset({"ingress", "egress", "port-id", "peer-port", "averaging-time", "reference-port"})
 """Leaves that JSON writes as numbers; decimals are text in it, as RFC 7951 has it."""
-LEAF_LISTS: Final = frozenset({"port-enab", "port-disab"})
+LEAVES: Final = frozenset({"label", "port-label"})
+"""Leaves that may be empty, which an empty container is not."""
 DEPTH: Final = 16
 """Most values in one another: the modules have four."""
 
@@ -105,7 +106,7 @@ def _value(element: Element) -> Any:
         text = xml.text(element)
         if xml.name(element) in NUMBERS:
             return int(text)
-        return text if text else {}
+        return text if text or xml.name(element) in LEAVES else {}
     children: dict[str, Any] = {}
     for child in element:
         name = xml.name(child) if xml.namespace(child) == xml.namespace(element) else _qualified(child)

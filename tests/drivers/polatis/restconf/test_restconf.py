@@ -375,6 +375,18 @@ async def test_another_client_works_in_xml_and_json() -> None:
         )
         assert labelled.status_code == 204
         assert (await client.get(f"{base}port-config/port=1/label")).json() == {"optical-switch:label": "h0"}
+        label = {"optical-switch:port-label": "h1"}
+        assert (await client.put(f"{base}ports/port=1/port-label", json=label)).status_code == 204
+        assert (await client.get(f"{base}ports/port=1/port-label")).json() == label
+        assert (await client.get(f"{base}ports/port=2/port-label")).json() == {"optical-switch:port-label": ""}
+        assert (await client.get(f"{base}ports/port=9/opm/power")).json() == {"optical-switch:power": "-60.00"}
+        assert (
+            await client.put(f"{base}cross-connects/pair=1/egress", json={"optical-switch:egress": 9})
+        ).status_code == 201
+        assert (
+            await client.put(f"{base}cross-connects/pair=1/egress", json={"optical-switch:egress": 10})
+        ).status_code == 204
+        assert (await client.get(f"{base}ports/port=10/peer-port")).json() == {"optical-switch:peer-port": 1}
         state = f"http://{address}/api/operations/optical-switch:port-set-state"
         assert (await client.post(state, json={"input": {"port-disab": [1]}})).status_code == 204
         xml_input = '<input xmlns="http://www.polatis.com/yang/optical-switch"><port-disab>2</port-disab></input>'
