@@ -1,17 +1,24 @@
 """Every installed driver against its own twin, over every way; and the table in drivers/README.md, which says how that ended."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from hwd_drivers.kit import registry
+from hwd_drivers.kit.abilities import CrossConnects
 from hwd_drivers.kit.beside import beside, readme_of
+from hwd_drivers.kit.clock import Clock, SystemClock
 from hwd_drivers.kit.conformance import CHECKS, Check
+from hwd_drivers.kit.dial import Dialer, MemoryDialer, TcpDialer
+from hwd_drivers.kit.errors import DeadlineError, LinkError
 from hwd_drivers.kit.examine import examine, examine_one, name_of
+from hwd_drivers.kit.memory import MemoryNet
 from hwd_drivers.kit.quality import QUALITIES, Outcome, Quality, cases
 from hwd_drivers.kit.quality_table import row, rows_of
 from hwd_drivers.kit.registry import DriverSpec
 from hwd_drivers.kit.rough import Way
+from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
 
 README = Path(__file__).parents[2] / "drivers/README.md"
 OURS = [name for name in registry.names() if registry.distribution_of(name) == "hwd-drivers"]
@@ -65,12 +72,64 @@ def test_checks_fall_away_only_by_what_a_device_lacks(spec: DriverSpec, model: s
         "override": not capabilities.blockable,
         "attenuation": not capabilities.attenuated,
         "reports_before": not capabilities.reports_before,
+        "silence_at_opening": True,  # some greet nobody: the test of a mute server is theirs
         "no_state_is_refused": not capabilities.elements or any(() in one.states for one in capabilities.elements),
         **dict.fromkeys(BLIND, spec.blind),
     }
     for check in CHECKS:
         if examine_one(spec, model, Way.WHOLE, check).outcome is Outcome.NOT_APPLICABLE:
             assert lacks.get(name_of(check)), name_of(check)
+
+
+class Mute(asyncio.Protocol):
+    """Takes a connection and never says a word."""
+
+
+async def reach_mute(spec: DriverSpec, dialer: Dialer, clock: Clock, address: str) -> None:
+    listener = await dialer.listen(Mute, address)
+    model = next(iter(spec.models))
+    context = registry.OpenContext(
+        name="sw1",
+        address=listener.address,
+        dialer=dialer,
+        clock=clock,
+        sink=lambda document: None,
+        user="bench",
+        password="bench",
+        options=spec.options(),
+        capabilities=spec.capabilities(model, spec.sizes.get(model)),
+    )
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(30.0):
+            device = await spec.open(context)
+    except LinkError:
+        return
+    finally:
+        await listener.close()
+    try:
+        assert isinstance(device, CrossConnects)
+        if not spec.blind:
+            with pytest.raises(DeadlineError):
+                await device.read_crossconnects(deadline_s=loop.time() + 1.0)
+    finally:
+        await device.close()
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.threads], ids=named)
+def test_a_server_that_says_nothing_is_given_up(spec: DriverSpec) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        await reach_mute(spec, MemoryDialer(MemoryNet()), VirtualClock(loop, wall_start_ns=0), "mem:mute")
+
+    run_virtual(main())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.threads], ids=named)
+async def test_a_server_that_says_nothing_is_given_up_in_real_time(spec: DriverSpec) -> None:
+    await reach_mute(spec, TcpDialer(), SystemClock(), "127.0.0.1:0")
 
 
 def test_the_table_has_a_row_for_each_driver_and_no_other() -> None:

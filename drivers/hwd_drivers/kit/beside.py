@@ -54,11 +54,12 @@ def captures_of(spec: DriverSpec) -> tuple[Path, ...]:
 
 
 def beside(spec: DriverSpec) -> tuple[Result, ...]:
-    """README and captures for gold, a run on glass for platinum."""
+    """README, captures and a device that can be asked for gold, a run on glass for platinum."""
     readme, captures, runs = readme_of(spec), captures_of(spec), glass_runs(spec)
     return (
         _result(spec, "README", Quality.GOLD, readme is not None, "no README.md in its package"),
         _result(spec, "captures", Quality.GOLD, bool(captures), "no file *captures* in its folder or its tests"),
+        _result(spec, "read_back", Quality.GOLD, not spec.blind, "the device cannot be asked where it is"),
         _result(spec, "glass", Quality.PLATINUM, bool(runs), "never run on a real unit"),
     )
 

@@ -29,6 +29,8 @@ OUTPUT_BYTES: Final = 4 << 20
 """Most that one command may say."""
 WORKERS: Final = 6
 """Blocking calls at the same time; more wait."""
+BREAKING_S: Final = 0.2
+"""How long after its channels the end of a broken connection may show."""
 CHANNELS: Final = 4
 """Commands at the same time; more wait. OpenSSH's server takes ten."""
 
@@ -128,9 +130,12 @@ class SshSession:
                 channel.abort()
         received_ns = self._clock.monotonic_ns()
         status = channel.channel.exit_status
-        if status < 0 and not output.too_long and not self._ssh.is_active():
-            await self._pump.ended
-            raise self._error(command)
+        if status < 0 and not output.too_long:
+            # A connection that breaks ends its channels first: which of the two it was shows a moment later.
+            broken, _ = await asyncio.wait((self._pump.ended,), timeout=BREAKING_S)
+            if broken or not self._ssh.is_active():
+                await self._pump.ended
+                raise self._error(command)
         if output.too_long or status < 0:
             finding = f"over {OUTPUT_BYTES} bytes" if output.too_long else "it ended without an exit status"
             raise ProtocolError(f"{self._name}: {command}: {finding}")

@@ -106,11 +106,11 @@ def outcomes(spec: DriverSpec) -> dict[str, Outcome]:
 
 def test_readme_captures_and_glass_are_found_beside_a_driver(outside: tuple[DriverSpec, Path]) -> None:
     spec, folder = outside
-    assert outcomes(spec) == {"README": PASSED, "captures": MISSING, "glass": MISSING}
+    assert outcomes(spec) == {"README": PASSED, "captures": MISSING, "read_back": PASSED, "glass": MISSING}
     (folder / "tests/captures").mkdir()
     (folder / "tests/captures/id.bin").write_bytes(b"ID Acme,A1,7,1.0\n")
     (folder / "hwd_acme/README.md").unlink()
-    assert outcomes(spec) == {"README": MISSING, "captures": PASSED, "glass": MISSING}
+    assert outcomes(spec) == {"README": MISSING, "captures": PASSED, "read_back": PASSED, "glass": MISSING}
 
 
 def test_runs_on_glass_are_kept_the_latest_of_each_unit(outside: tuple[DriverSpec, Path]) -> None:

@@ -16,6 +16,7 @@ from hwd_drivers.kit.conformance.session import (
     expect,
     expect_exactly,
     found,
+    soon,
     texts,
     truth,
 )
@@ -23,6 +24,8 @@ from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
 
 BLIND = "the device cannot be asked where it is"
 REBOOT_S = 1.0
+OPENING_S = 20.0
+"""No driver may need so long to find out that nobody answers."""
 LATE_S = 0.2
 """A device that takes one crossconnect a command and waits for each answer needs ten of them for one change."""
 
@@ -40,6 +43,45 @@ async def check_slow_device(bench: Bench) -> str | None:
         if not bench.blind:
             took_s = (exchange.acknowledged_ns - exchange.commanded_ns) / 1e9
             expect(took_s >= 0.98 * LATE_S, f"done after {took_s:.3f} s, the answer came after {LATE_S} s")
+    return None
+
+
+async def check_silence_at_opening(bench: Bench) -> str | None:
+    """A device that takes the connection and says nothing is an error within the limit for opening, never a session that hangs."""
+    if bench.twin is None:
+        return GLASS
+    bench.twin.faults.silent = True
+    try:
+        async with asyncio.timeout(OPENING_S):
+            device = await bench.open()
+    except LinkError:
+        return None
+    except TimeoutError:
+        raise ConformanceError(f"conformance: still opening after {OPENING_S:g} s") from None
+    finally:
+        bench.twin.faults.clear()
+    await device.close()
+    return "it asks nothing of the device when it opens"
+
+
+async def check_refused_session(bench: Bench) -> str | None:
+    """A device that ends sessions at once is the loss of a connection, when it is opened or at the first exchange; then it is opened again."""
+    if bench.twin is None:
+        return GLASS
+    bench.twin.faults.refusing = True
+    try:
+        device = await bench.open()
+    except (LinkError, ProtocolError):
+        device = None
+    if device is not None:
+        error = await error_of(device.identify(deadline_s=soon()))
+        expect(error is None or isinstance(error, LinkError), f"a session that the device ended gave {error!r}")
+        cause = await asyncio.wait_for(device.lost(), EXCHANGE_S)
+        expect(isinstance(cause, LinkError), f"lost for {cause!r}")
+        await device.close()
+    bench.twin.faults.clear()
+    async with at_rest(bench) as later:
+        await expect_exactly(later, bench, bench.arrangements.rest)
     return None
 
 

@@ -27,7 +27,9 @@ from hwd_drivers.kit.conformance.faults import (
     check_half_an_answer,
     check_partial_batch,
     check_reboot,
+    check_refused_session,
     check_reset_fails_every_waiter,
+    check_silence_at_opening,
     check_slow_device,
     check_stuck_mirror_is_seen_by_reading_back,
     check_wrong_answer,
@@ -56,6 +58,8 @@ SILVER: Final[tuple[Check, ...]] = (
 )
 GOLD: Final[tuple[Check, ...]] = (
     check_slow_device,
+    check_silence_at_opening,
+    check_refused_session,
     check_reset_fails_every_waiter,
     check_half_an_answer,
     check_wrong_answer,
