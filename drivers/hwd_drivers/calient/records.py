@@ -114,10 +114,11 @@ async def in_service(
     command: str,
     patience: Patience,
     deadline_s: float,
+    activate: Callable[[Sequence[Record]], Awaitable[None]] | None = None,
 ) -> int:
     """Read until all of `wanted` carry light; returns when the reading that says so had come, in ns.
 
-    Raises DeviceError where the unit says that one failed, or drops it; DeadlineError where one is not in service in time.
+    `activate` is called once with those that the first reading shows entered only. Raises DeviceError where the unit says that one failed, or drops it; DeadlineError where one is not in service in time.
     """
     loop = asyncio.get_running_loop()
     started_s = loop.time()
@@ -128,6 +129,11 @@ async def in_service(
         dark = [pair for pair in wanted if pair not in found or found[pair].state is not CrossconnectState.TUNED]
         if not dark:
             return received_ns
+        if activate is not None:
+            goal, todo, activate = set(wanted), activate, None
+            if entered := [each for each in records if not each.active and not goal.isdisjoint(each.crossconnects)]:
+                await todo(entered)
+                continue
         now_s = loop.time()
         bad = [pair for pair in dark if pair not in found or found[pair].state is CrossconnectState.FAILED]
         bad_since_s = None if not bad else now_s if bad_since_s is None else bad_since_s

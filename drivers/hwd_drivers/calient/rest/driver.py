@@ -22,7 +22,6 @@ from hwd_drivers.kit.values import (
     Capabilities,
     Crossconnect,
     CrossconnectReading,
-    CrossconnectState,
     Exchange,
     Identity,
     PortSide,
@@ -146,7 +145,6 @@ class CalientRestSwitch:
             answers.append(await self._bulk("badd", body, texts, deadline_s, tell))
         acknowledged_ns = answers[-1].received_ns if answers else read_ns
         if add:
-            activated = await self._activate(add, deadline_s)
             acknowledged_ns = await records.in_service(
                 functools.partial(self._records, deadline_s),
                 add,
@@ -154,8 +152,8 @@ class CalientRestSwitch:
                 command=f"badd {', '.join(map(str, add))}",
                 patience=Patience(poll_s=self._options.poll_s, fail_after_s=self._options.fail_after_s),
                 deadline_s=deadline_s,
+                activate=functools.partial(self._activate, answers, deadline_s),
             )
-            answers += activated
         return Exchange(
             commanded_ns=answers[0].sent_ns if answers else read_ns,
             acknowledged_ns=acknowledged_ns,
@@ -220,23 +218,14 @@ class CalientRestSwitch:
             capability=capability,
         )
 
-    async def _activate(self, wanted: Sequence[Crossconnect], deadline_s: float) -> list[HttpAnswer]:
+    async def _activate(self, answers: list[HttpAnswer], deadline_s: float, entered: Sequence[Record]) -> None:
         """Where a unit's `badd` only enters connections, `activate` each."""
-        found, _ = await self._records(deadline_s)
-        goal = set(wanted)
-        entered = [
-            record
-            for record in found
-            if record.state is CrossconnectState.BLOCKED and not goal.isdisjoint(record.crossconnects)
-        ]
-        answers = []
         for record in entered:
             target = protocol.path(
                 "crossconnects", id="activate", conn=record.name, group=record.group, name=record.name
             )
             answers.append(await self._ask("POST", target, deadline_s))
             self._check("activate", answers[-1], [f"ACT {record.name}"])
-        return answers
 
     async def _bulk(
         self,

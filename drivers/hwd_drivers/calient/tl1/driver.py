@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,6 +11,7 @@ from hwd_drivers.calient import records
 from hwd_drivers.calient.ports import PortMap
 from hwd_drivers.calient.records import Patience, Record
 from hwd_drivers.calient.tl1 import lines, protocol
+from hwd_drivers.calient.tl1.sender import Sender
 from hwd_drivers.kit.connection import Answered
 from hwd_drivers.kit.errors import BugError, ConfigError, LoginError, ProtocolError
 from hwd_drivers.kit.keepalive import KeepAlive
@@ -127,7 +128,7 @@ class CalientSwitch:
                 self._ports.name(end)
         found, read_ns = await self._records(deadline_s)
         steps = records.plan(found, remove=remove, add=add, name=self.name)
-        sender = _Sender(
+        sender = Sender(
             self._ask, self._client, in_flight=self._options.in_flight, deadline_s=deadline_s, on_commanded=on_commanded
         )
         gone = [(_named(record, self._ports), record.name) for record in steps.delete]
@@ -253,53 +254,6 @@ class CalientSwitch:
         self, *requests: protocol.Request, deadline_s: float, on_sent: Callable[[int], None] | None = None
     ) -> Answered[Answer]:
         return await self._client.ask(*map(protocol.to_command, requests), deadline_s=deadline_s, on_sent=on_sent)
-
-
-class _Sender:
-    """The commands of one change, so many at a time."""
-
-    def __init__(
-        self,
-        ask: Callable[..., Awaitable[Answered[Answer]]],
-        client: Tl1Client,
-        *,
-        in_flight: int,
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None,
-    ) -> None:
-        self.commands = 0
-        self.sent_ns = 0
-        self.received_ns = 0
-        self._ask = ask
-        self._client = client
-        self._in_flight = in_flight
-        self._deadline_s = deadline_s
-        self._on_commanded = on_commanded
-
-    async def all(self, requests: Sequence[tuple[protocol.Request, str]]) -> None:
-        """Send all, up to the first that is denied, which is a DeviceError; those in flight with it are sent too."""
-        for start in range(0, len(requests), self._in_flight):
-            batch = requests[start : start + self._in_flight]
-            for (_, what), answer in zip(batch, await self._send(batch), strict=True):
-                self._client.done(what, answer)
-
-    async def denials(self, requests: Sequence[tuple[protocol.Request, str]]) -> dict[int, tuple[str, Answer]]:
-        """Send all, whatever the answers are; those that are a no, by their place."""
-        found = {}
-        for start in range(0, len(requests), self._in_flight):
-            batch = requests[start : start + self._in_flight]
-            for place, answer in enumerate(await self._send(batch), start=start):
-                if answer.code is not Completion.COMPLD:
-                    found[place] = requests[place][1], answer
-        return found
-
-    async def _send(self, batch: Sequence[tuple[protocol.Request, str]]) -> Sequence[Answer]:
-        tell = self._on_commanded if not self.commands else None
-        answered = await self._ask(*(request for request, _ in batch), deadline_s=self._deadline_s, on_sent=tell)
-        self.sent_ns = self.sent_ns or answered.sent_ns
-        self.received_ns = answered.received_ns
-        self.commands += len(batch)
-        return answered.messages
 
 
 def _named(record: Record, ports: PortMap) -> protocol.Named:

@@ -274,6 +274,18 @@ async def test_what_is_gone_already_needs_no_command(world: World) -> None:
 
 
 @in_world
+async def test_reports_in_between_do_not_disturb(world: World) -> None:
+    twin, switch = await world.on_twin(reports=True, timing="polatis-opus")
+    for wanted in (pairs("1A-2B", "2A-1B"), pairs("3A-3B")):
+        await switch.change_crossconnects(remove=(), add=wanted, deadline_s=world.soon)
+    twin.faults.panel(remove=pairs("3A-3B"), add=())
+    found = await switch.read_crossconnects(deadline_s=world.soon)
+    assert [str(each.crossconnect) for each in found] == ["1A-2B", "2A-1B"]
+    await switch.close()
+    await twin.close()
+
+
+@in_world
 async def test_a_session_is_kept_alive(world: World) -> None:
     twin, switch = await world.on_twin()
     await asyncio.sleep(600)
