@@ -42,6 +42,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER = re.compile(r"\s*(.*?)\s*(\d{2,4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
 _REPLY = re.compile(r"M  (\S{1,6}) ([A-Z]+)\s*")
 _REPORT = re.compile(r"(\*C|\*\*|\* |A ) ?(\S+) (\S.*?)\s*")
+_DONE = re.compile(r"\s*\n {0,9}(\S+) (\d\d-\d\d-\d\d \d\d:\d\d:\d\d)\nM  (\S{1,6}) COMPLD\n?")
+"""All of an answer but its plain data lines, as most are."""
 _ACK = re.compile(r"([A-Z]{2}) (\S{1,6})\s*")
 _ERROR_CODE = re.compile(r"[A-Z]{4}")
 _END = re.compile(rb"\n[;<>]")
@@ -151,6 +153,8 @@ class CommandDecoder:
 
 def encode_command(command: Command, *, ctag: str | None = None) -> bytes:
     """The bytes of a command, with `ctag` in place of its own; empty blocks after the general one are left out, as the known clients do."""
+    if ctag is not None and not (command.tid or command.positional or command.named):
+        return f"{command.verb}::{command.aid}:{ctag}:{command.general};\n".encode()  # as most are
     blocks = [
         command.verb,
         quote(command.tid),
@@ -214,7 +218,13 @@ def stamp(wall_ns: int) -> str:
 
 
 def _parse_block(text: str) -> Answer | Autonomous:
-    lines = [line for line in text.replace("\r", "").split("\n") if line.strip()]
+    head, opened, data = text.replace("\r", "").partition('\n   "')
+    plain = _plain_lines(data) if opened else ()
+    if plain is None:
+        head, plain = f"{head}{opened}{data}", ()
+    if done := _DONE.fullmatch(head):
+        return Answer(ctag=done[3], code=Completion.COMPLD, lines=plain, sid=done[1], stamp=done[2])
+    lines = [line for line in head.split("\n") if line.strip()]
     if len(lines) < 2:
         raise ProtocolError(f"TL1 answer {shorten(text)}: no header and no completion line")
     header = _HEADER.fullmatch(lines[0])
@@ -228,19 +238,41 @@ def _parse_block(text: str) -> Answer | Autonomous:
         error, rest = "", lines[2:]
         if code is not Completion.COMPLD and rest and _ERROR_CODE.fullmatch(rest[0].strip()):
             error, rest = rest[0].strip(), rest[1:]
-        data, comments = _parse_lines(rest)
+        others, comments = _parse_lines(rest)
         return Answer(
-            ctag=reply[1], code=code, error=error, lines=data, comments=comments, sid=header[1], stamp=header[2]
+            ctag=reply[1],
+            code=code,
+            error=error,
+            lines=others + plain,
+            comments=comments,
+            sid=header[1],
+            stamp=header[2],
         )
     if report := _REPORT.fullmatch(lines[1]):
-        data, comments = _parse_lines(lines[2:])
-        alarm = Alarm(report[1].strip())
+        others, comments = _parse_lines(lines[2:])
         return Autonomous(
-            alarm=alarm, atag=report[2], verb=report[3], lines=data, comments=comments, sid=header[1], stamp=header[2]
+            alarm=Alarm(report[1].strip()),
+            atag=report[2],
+            verb=report[3],
+            lines=others + plain,
+            comments=comments,
+            sid=header[1],
+            stamp=header[2],
         )
     raise ProtocolError(
         f"TL1 answer: {shorten(lines[1])} is neither 'M  ctag code' nor the head of an autonomous message"
     )
+
+
+def _plain_lines(data: str) -> tuple[str, ...] | None:
+    """Data lines from after the first quote on, where all have both quotes and nothing to undo, as nearly all of all answers; None where not."""
+    data = data.rstrip("\n")
+    if not data.endswith('"') or "\\" in data:
+        return None
+    lines = data[:-1].split('"\n   "')
+    if data.count('"') != 2 * len(lines) - 1 or data.count("\n") != len(lines) - 1:
+        return None
+    return tuple(lines)
 
 
 def _parse_lines(lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -248,9 +280,6 @@ def _parse_lines(lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]
     comments: list[str] = []
     comment: str | None = None
     for line in lines:
-        if comment is None and line.startswith('   "') and line.endswith('"') and len(line) > 4 and "\\" not in line:
-            data.append(line[4:-1])  # nearly all lines of all answers
-            continue
         line = line.strip()
         if comment is not None:
             comment = f"{comment} {line}"

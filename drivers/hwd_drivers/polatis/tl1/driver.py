@@ -36,6 +36,8 @@ from hwd_drivers.polatis.tl1.shutters import ShutterWords
 UNSUPPORTED: Final = "IICM"
 """The code of units for hardware that they do not have, such as power monitors."""
 
+LOOK: Final = protocol.to_command(ask.RetrievePatch())
+
 KEPT_READINGS: Final = 4096
 """Readings are values that come again and again: made once, they are not the time of a read-back."""
 
@@ -72,6 +74,7 @@ class PolatisSwitch:
         self._near = {end.port: number for number, end in self._ends.items() if end.side is not Side.B}
         self._far = {end.port: number for number, end in self._ends.items() if end.side is Side.B}
         self._patch = functools.lru_cache(maxsize=KEPT_READINGS)(self._make_patch)
+        self._known: dict[str, tuple[int, int]] = {}
         self._words = ShutterWords(context.name, options.shutter_words)
 
     @classmethod
@@ -142,20 +145,22 @@ class PolatisSwitch:
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
         """One ENT-PATCH with all of `add`, which moves ports in use; before it one DLT-PATCH with those of `remove` that nothing moves, and a look at what is there."""
-        made = tuple((self._number(pair.a), self._number(pair.b)) for pair in add)
-        reused = set(itertools.chain.from_iterable(made)) if self._context.capabilities.moves_in_use else set()
-        gone = [pair for pair in remove if self._number(pair.a) not in reused and self._number(pair.b) not in reused]
+        made = self._numbers(add)
+        numbered = list(zip(remove, self._numbers(remove), strict=True))
+        if self._context.capabilities.moves_in_use:
+            reused = set(itertools.chain.from_iterable(made))
+            numbered = [each for each in numbered if each[1][0] not in reused and each[1][1] not in reused]
+        gone = [pair for pair, _ in numbered]
         changes: list[tuple[ask.Request, Sequence[Crossconnect]]] = []
         if gone:
-            changes.append((ask.DeletePatch(ports=tuple(self._number(pair.a) for pair in gone)), gone))
+            changes.append((ask.DeletePatch(ports=tuple([near for _, (near, _) in numbered])), gone))
         if made:
             changes.append((ask.EnterPatch(pairs=made), add))
         if not changes:
             raise BugError(f"{self.name}: asked to change no crossconnect")
-        looks = [ask.RetrievePatch()] if self._options.read_before else []
-        answered = await self._ask(
-            *looks, *(request for request, _ in changes), deadline_s=deadline_s, on_sent=on_commanded
-        )
+        looks = [LOOK] if self._options.read_before else []
+        commands = [*looks, *(protocol.to_command(request) for request, _ in changes)]
+        answered = await self._client.ask(*commands, deadline_s=deadline_s, on_sent=on_commanded)
         for (request, pairs), answer in zip(changes, answered.messages[len(looks) :], strict=True):
             if answer.code is not Completion.COMPLD:
                 verb = "DLT-PATCH" if isinstance(request, ask.DeletePatch) else "ENT-PATCH"
@@ -163,7 +168,7 @@ class PolatisSwitch:
         before = None
         if looks and answered.messages[0].code is Completion.COMPLD:
             readings = self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches)
-            before = tuple(reading.crossconnect for reading in readings)
+            before = tuple([reading.crossconnect for reading in readings])
         return Exchange(
             commanded_ns=answered.sent_ns,
             acknowledged_ns=answered.received_ns,
@@ -256,7 +261,7 @@ class PolatisSwitch:
         """In the order of their ports."""
         found = [self._patch(line) for line in answer.lines]
         found.sort(key=_first)
-        return tuple(reading for _, reading in found)
+        return tuple([reading for _, reading in found])
 
     def _shutter_words(self, answer: Answer, ends: Sequence[PortSide]) -> Mapping[int, str]:
         words = self._client.read(
@@ -273,6 +278,17 @@ class PolatisSwitch:
     def _attenuation(self, end: PortSide, setting: VoaSetting) -> Attenuation:
         reference = None if setting.reference is None else self._end(setting.reference)
         return Attenuation(end=end, mode=setting.mode, level=setting.level, reference=reference)
+
+    def _numbers(self, pairs: Sequence[Crossconnect]) -> tuple[tuple[int, int], ...]:
+        """The unit's numbers of both ends of each, worked out once."""
+        known = self._known
+        try:
+            return tuple([known[str(pair)] for pair in pairs])
+        except KeyError:
+            if len(known) > KEPT_READINGS:
+                known.clear()
+            known.update((str(pair), (self._number(pair.a), self._number(pair.b))) for pair in pairs)
+            return tuple([known[str(pair)] for pair in pairs])
 
     def _number(self, end: PortSide) -> int:
         number = (self._far if end.side is Side.B else self._near).get(end.port)

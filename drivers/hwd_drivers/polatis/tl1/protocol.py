@@ -91,6 +91,8 @@ def from_command(command: Command) -> Request:
     raise DenyError("IICM")
 
 
+_TEXTS: Final = tuple(map(str, range(1024)))
+"""Texts of numbers, which a change has hundreds of."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _LIST = re.compile(r"[0-9]{1,9}(?:&[0-9]{1,9})*")
 _DECIMAL = re.compile(r"\(?([+-]?[0-9]{1,6}(?:\.[0-9]{1,9})?)\)?")
@@ -309,7 +311,7 @@ def _maybe(value: float | None) -> str | None:
 
 def _list(ports: Iterable[int]) -> str:
     """Ports of a change one by one, not as ranges: a range of one list may not be one in the other, and this form was seen most."""
-    return "&".join(map(str, ports))
+    return "&".join([_TEXTS[port] if port < len(_TEXTS) else str(port) for port in ports])
 
 
 def _ports(aid: str) -> tuple[int, ...]:
