@@ -106,28 +106,6 @@ async def test_one_apply_goes_over_all_three_and_its_report_has_the_timeline(lab
     assert len(ports) == 8
 
 
-async def test_a_switch_of_the_array_that_says_no_brings_all_three_back(lab: Lab) -> None:
-    await lab.up(text=of_lab())
-    before = composite_of(await lab.get("/api/v1/status"))
-    (lab.folder / "both-rails.yaml").write_text(BOTH_RAILS)
-    told = await lab.hwd("fault", "osw2", "deny", "code=ERR")
-    assert told.status == 0, told
-    applied = await lab.hwd("apply", str(lab.folder / "both-rails.yaml"), "--no-ready")
-    assert applied.status == 1, applied
-    assert "osw2: <OSW_OUT" in applied.err
-    assert "rolled-back" in applied.err
-    status = await lab.get("/api/v1/status")
-    assert composite_of(status) == before
-    assert [switch["crossconnects"] for switch in status["switches"] if switch["switch"] in ("ocs1", "ocs2")] == [
-        [],
-        [],
-    ]
-
-
-def composite_of(status: dict[str, Any]) -> list[str]:
-    return [one["id"] for one in status["composites"][0]["crossconnects"]]
-
-
 async def documents_of(lab: Lab, run: str) -> list[dict[str, Any]]:
     said = await lab.hwd("export", run, "--as", "jsonl", "-o", "-")
     assert said.status == 0, said
