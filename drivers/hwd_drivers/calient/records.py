@@ -38,11 +38,14 @@ class Record:
         return self.admin == "IS"
 
     @property
+    def broken(self) -> bool:
+        """The unit tried and could not; of one that is not active OC says nothing."""
+        return self.active and self.capability == "FAIL"
+
+    @property
     def state(self) -> CrossconnectState:
-        """Entered and not activated is dark until somebody activates it; OC=FAIL says nothing then."""
-        if not self.active:
-            return CrossconnectState.BLOCKED
-        if self.capability == "FAIL":
+        """Entered and not activated counts as failed too: it holds its ports without light until somebody does something, so it is wanted anew."""
+        if not self.active or self.broken:
             return CrossconnectState.FAILED
         if (self.operation, self.capability) == ("IS", "OK"):
             return CrossconnectState.TUNED
@@ -135,7 +138,7 @@ async def in_service(
                 await todo(entered)
                 continue
         now_s = loop.time()
-        bad = [pair for pair in dark if pair not in found or found[pair].state is CrossconnectState.FAILED]
+        bad = [pair for pair in dark if pair not in found or found[pair].broken]
         bad_since_s = None if not bad else now_s if bad_since_s is None else bad_since_s
         texts = ", ".join(f"{pair} {found[pair].words if pair in found else 'gone'}" for pair in bad or dark)
         if bad_since_s is not None and now_s - bad_since_s >= patience.fail_after_s:

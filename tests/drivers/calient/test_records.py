@@ -77,9 +77,9 @@ def test_half_of_a_connection_of_both_ways_does_not_go_alone() -> None:
         ("IS,RDY,OK", CrossconnectState.TUNING),
         ("IS,IS,UNKNOWN", CrossconnectState.TUNING),
         ("IS,OOS,FAIL", CrossconnectState.FAILED),
-        ("UMA,RDY,OK", CrossconnectState.BLOCKED),
-        ("UMA,RDY,FAIL", CrossconnectState.BLOCKED),
-        ("OOS,OOS,OK", CrossconnectState.BLOCKED),
+        ("UMA,RDY,OK", CrossconnectState.FAILED),
+        ("UMA,RDY,FAIL", CrossconnectState.FAILED),
+        ("OOS,OOS,OK", CrossconnectState.FAILED),
     ],
 )
 def test_states_are_ours(states: str, state: CrossconnectState) -> None:

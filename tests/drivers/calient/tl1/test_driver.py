@@ -9,6 +9,7 @@ from typing_extensions import override
 from hwd_drivers.calient.models import tl1_driver
 from hwd_drivers.calient.tl1.driver import CalientOptions, CalientSwitch
 from hwd_drivers.calient.twin import CalientTwin
+from hwd_drivers.calient.unit import Wish
 from hwd_drivers.kit.abilities import CrossConnects, Device, PowerReadings
 from hwd_drivers.kit.dial import MemoryDialer
 from hwd_drivers.kit.documents import Document
@@ -270,6 +271,29 @@ async def test_what_is_gone_already_needs_no_command(world: World) -> None:
     exchange = await switch.change_crossconnects(remove=pairs("1A-2B"), add=(), deadline_s=world.soon)
     assert (exchange.commands, exchange.before) == (0, ())
     assert exchange.commanded_ns <= exchange.acknowledged_ns
+    await switch.close()
+
+
+@in_world
+async def test_what_a_broken_off_change_left_is_made_anew(world: World) -> None:
+    twin, switch = await world.on_twin()
+    twin.unit.enter(Wish(source="1.1.1", destination="1.1.2", two_way=False), activate=False)
+    (left,) = await switch.read_crossconnects(deadline_s=world.soon)
+    assert (str(left.crossconnect), left.state) == ("1A-2B", CrossconnectState.FAILED)
+    await switch.change_crossconnects(remove=(), add=pairs("1A-2B"), deadline_s=world.soon)
+    (made,) = await switch.read_crossconnects(deadline_s=world.soon)
+    assert made.state is CrossconnectState.TUNED
+    await switch.close()
+    await twin.close()
+
+
+@in_world
+async def test_one_that_is_slow_to_become_active_is_waited_for(world: World) -> None:
+    _, switch = await world.scripted(
+        rows(), DONE, DONE, *[rows(row(1, 2, states="AS=UMA,OS=RDY,OC=FAIL"))] * 20, rows(row(1, 2))
+    )
+    exchange = await switch.change_crossconnects(remove=(), add=pairs("1A-2B"), deadline_s=world.soon)
+    assert (exchange.acknowledged_ns - exchange.commanded_ns) / 1e9 == pytest.approx(2.0, abs=0.1)
     await switch.close()
 
 
