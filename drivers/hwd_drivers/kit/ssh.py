@@ -73,7 +73,7 @@ class SshSession:
         self._pump = pump
         self._ssh = SshTransport(pump.theirs)
         self._workers = SshWorkers(WORKERS)
-        self._channels = asyncio.Semaphore(CHANNELS)
+        self._slots = asyncio.Semaphore(CHANNELS)
         self.garbled = 0
         self._closing = False
         self._refused: ProtocolError | None = None
@@ -115,8 +115,9 @@ class SshSession:
         output = _Output()
         channel: ChannelTransport | None = None
         try:
-            async with asyncio.timeout_at(deadline_s), self._channels:
-                channel = await self._open_channel(output.take_errors)
+            async with asyncio.timeout_at(deadline_s):
+                await self._slots.acquire()
+                channel = await self._open_channel(output.take_errors, given_up=self._slots.release)
                 channel.start(output)
                 sent_ns = self._clock.monotonic_ns()
                 if on_sent is not None:
@@ -128,6 +129,7 @@ class SshSession:
         finally:
             if channel is not None:
                 channel.abort()
+                self._slots.release()
         received_ns = self._clock.monotonic_ns()
         status = channel.channel.exit_status
         if status < 0 and not output.too_long:
@@ -208,19 +210,30 @@ class SshSession:
                 ) from error
             raise LinkError(f"{self._name}: cannot log in at {self._address} by SSH: {error}") from error
 
-    async def _open_channel(self, errors: Callable[[bytes], None] | None) -> ChannelTransport:
+    async def _open_channel(
+        self, errors: Callable[[bytes], None] | None, *, given_up: Callable[[], None] | None = None
+    ) -> ChannelTransport:
+        """`given_up` is called where there will be none: at once, or when one that nobody waits for any more is closed again."""
         opened = self._workers.start(self._ssh.open_session)
         try:
             channel = await self._told(opened, "SSH channel")
         except asyncio.CancelledError:
-            opened.add_done_callback(self._close_late)
+            opened.add_done_callback(lambda done: self._close_late(done, given_up))
+            raise
+        except BaseException:
+            if given_up is not None:
+                given_up()
             raise
         return ChannelTransport(channel, workers=self._workers, extra={"peername": self._address}, errors=errors)
 
-    def _close_late(self, opened: "asyncio.Future[paramiko.Channel]") -> None:
+    def _close_late(self, opened: "asyncio.Future[paramiko.Channel]", given_up: Callable[[], None] | None) -> None:
         """A channel that nobody wants any more."""
         if not opened.cancelled() and opened.exception() is None:
-            self._workers.start(opened.result().close)
+            closing = self._workers.start(opened.result().close)
+            if given_up is not None:
+                closing.add_done_callback(lambda _: given_up())
+        elif given_up is not None:
+            given_up()
 
     async def _call(self, fn: Callable[[str], None], argument: str) -> None:
         await self._told(self._workers.start(fn, argument), argument)

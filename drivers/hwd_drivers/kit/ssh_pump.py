@@ -100,7 +100,9 @@ class SocketPump(asyncio.Protocol):
         del self._held[: self._send(self._held)]
         if not self._held and not self._closed:
             self._loop.remove_writer(self._ours)
-            if self._transport is not None:
+            if not self.connected:
+                self._shut()
+            elif self._transport is not None:
                 self._transport.resume_reading()
 
     def _send(self, data: bytes | bytearray) -> int:
@@ -131,8 +133,12 @@ class SocketPump(asyncio.Protocol):
         self.connected = False
         if self._closed:
             return
-        self._loop.remove_writer(self._ours)
         self._loop.add_reader(self._ours, self._from_them)  # it may be paused, for a connection that is no more
+        if not self._held:
+            self._shut()
+
+    def _shut(self) -> None:
+        """All that they are to read is sent."""
         try:
             self._ours.shutdown(socket.SHUT_WR)
         except OSError:  # they were quicker
