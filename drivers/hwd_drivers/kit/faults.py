@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.errors import RefusedError
 from hwd_drivers.kit.mirror import Mirror
 from hwd_drivers.kit.values import Crossconnect, PortSide
 
@@ -85,7 +86,9 @@ class Faults:
         return self._reboot_timer is not None
 
     def panel(self, remove: Iterable[Crossconnect], add: Iterable[Crossconnect]) -> None:
-        """Somebody at the front panel changes crossconnects behind our back. Raises ConfigError or RefusedError as the mirror does."""
+        """Somebody at the front panel changes crossconnects behind our back. Raises ConfigError or RefusedError as the mirror does, and while it reboots."""
+        if self.rebooting:
+            raise RefusedError(f"{self._mirror.name}: reboots; its front panel does nothing until it is up")
         self._mirror.change(tuple(remove), tuple(add), self._clock.monotonic_ns())
 
     def stick(self, ends: Iterable[PortSide]) -> None:

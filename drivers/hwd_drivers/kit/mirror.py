@@ -206,9 +206,8 @@ class Mirror:
             averaging_ns = round(averaging_s * 1e9)
             if averaging_ns > self._monitors.window_ns or end not in self.capabilities.monitored:
                 raise BugError(
-                    f"{self.name}: cannot average {end} over {averaging_s} s: monitors are at "
-                    f"{', '.join(map(str, self.capabilities.monitored)) or 'no end'} and remember "
-                    f"{self._monitors.window_ns / 1e9} s. Give the mirror remembers_s"
+                    f"{self.name}: cannot average {end} over {averaging_s} s: only ends with a monitor are remembered, "
+                    f"for {self._monitors.window_ns / 1e9} s. Give the mirror remembers_s"
                 )
             true_dbm = self._monitors.average_dbm(place, now_ns, averaging_ns)
         return None if true_dbm is None else true_dbm + self._noise_draws.uniform(-NOISE_DB, NOISE_DB)
@@ -261,21 +260,20 @@ class Mirror:
     # --- power, wear
 
     def power_down(self, now_ns: int) -> None:
-        """The unit has no power: unless it latches, it is dark, its elements at rest in their first state, its shutters and attenuators as new."""
+        """The unit has no power and moves nothing: unless it latches, it is dark, its elements at rest in their first state, its shutters and attenuators as new."""
         self.advance(now_ns)
         if not self.powered:
             return
-        self.powered = False
         self._before = (self.crossconnects(), list(self._elements.states))
-        if self.capabilities.latching:
-            return
-        if self._elements:
-            self._move_elements(dict.fromkeys(range(len(self._elements.states)), 0), now_ns)
-        else:
-            self._change(list(self._paths), (), now_ns)
-        attenuated = self._losses.clear_attenuators()
-        self._set_shut(self._blocked, self._blocked & self._stuck, now_ns)
-        self._ends_changed(attenuated, now_ns)
+        if not self.capabilities.latching:
+            if self._elements:
+                self._move_elements(dict.fromkeys(range(len(self._elements.states)), 0), now_ns)
+            else:
+                self._change(list(self._paths), (), now_ns)
+            attenuated = self._losses.clear_attenuators()
+            self._set_shut(self._blocked, self._blocked & self._stuck, now_ns)
+            self._ends_changed(attenuated, now_ns)
+        self.powered = False
 
     def power_up(self, now_ns: int, *, restore: bool) -> Settling:
         """The unit has power again, and makes the paths from before, if `restore`, as if they were commanded now. One that was up has been down for no time."""
@@ -313,15 +311,16 @@ class Mirror:
     # --- parts
 
     def _change(self, gone: Iterable[Path], wanted: Sequence[Path], now_ns: int) -> Settling:
+        if not self.powered:
+            gone, wanted = (), ()
         settling = self.timing.draw(len(wanted), self._settle_draws)
         stuck = self._stuck
         for path in gone:
             if path.a not in stuck and path.b not in stuck:
                 self._paths.drop(path)
-        put = self._put
         for path, optical_s in zip(wanted, settling.optical_s, strict=True):
             if not stuck or (path.a not in stuck and path.b not in stuck):
-                put(path, optical_s, now_ns)
+                self._put(path, optical_s, now_ns)
         if touched := self._paths.touched:
             self._see(touched, now_ns)
             touched.clear()
@@ -335,7 +334,8 @@ class Mirror:
             old, new = self._elements.change(number, state)
             leaving = [path for pair in old if (path := self._paths.find(pair)) is not None]
             coming = [self._paths.new(pair) for pair in new]
-            if self._stuck.isdisjoint(place for path in (*leaving, *coming) for place in (path.a, path.b)):
+            places = (place for path in (*leaving, *coming) for place in (path.a, path.b))
+            if self.powered and self._stuck.isdisjoint(places):
                 self._elements.states[number] = state
                 gone += leaving
                 wanted += coming

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import MemoryDialer
+from hwd_drivers.kit.errors import RefusedError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.memory import MemoryNet
 from hwd_drivers.kit.mirror import Mirror
@@ -144,6 +145,8 @@ def test_reboot_refuses_connections_of_all_protocols_and_ends_in_the_power_up_st
         scene.faults.reboot(10)
         await client.ended.wait()
         assert (scene.ids(), scene.faults.rebooting) == ([], True)
+        with pytest.raises(RefusedError, match="ocs1: reboots"):
+            scene.faults.panel((), [Crossconnect.parse("1A-2B")])
         await asyncio.sleep(9.9)
         for address in ("mem:tl1", "mem:scpi"):
             with pytest.raises(ConnectionRefusedError):

@@ -142,6 +142,8 @@ def test_elements_rest_in_their_first_state_without_power_unless_they_latch(
     optics.set_states({"1": 3, "2": 1}, 0)
     optics.power_down(1)
     assert optics.states == down
+    optics.set_states({"1": 2}, 1)
+    assert optics.states == down, "nothing moves"
     optics.power_up(2, restore=restore)
     assert optics.states == up
 

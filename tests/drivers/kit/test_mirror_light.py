@@ -225,6 +225,8 @@ def test_unit_without_power_is_dark_and_comes_back_as_it_is_told() -> None:
         optics.attenuate(B1, 3.0, 1 * S)
         optics.power_down(2 * S)
         assert (ids(optics, 2 * S), optics.powered, optics.blocked) == ([], False, frozenset())
+        optics.connect(pairs("3A-3B"), 3 * S, move=True)
+        assert ids(optics, 3 * S) == [], "nothing moves"
         optics.power_up(5 * S, restore=restore)
         assert (ids(optics, 5 * S), optics.powered) == (expected, True)
         assert optics.attenuation_db(B1) == 0
