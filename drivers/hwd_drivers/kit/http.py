@@ -274,6 +274,9 @@ class HttpSession(TwinSession):
 
     def _refuse(self, error: ProtocolError) -> None:
         log.warning("twin %s: %s; ending the session", self.server.mirror.name, error)
+        if self._busy:  # the answer that is under way is not to be followed by another
+            self.abort()
+            return
         if not self._wire.over:
             text = f"{error}\n".encode()
             response = HttpResponse(

@@ -9,7 +9,7 @@ from typing_extensions import override
 from hwd_drivers.kit.dial import MemoryDialer
 from hwd_drivers.kit.errors import ConfigError, DeadlineError, LinkError, ProtocolError
 from hwd_drivers.kit.http import HttpClient, HttpSession
-from hwd_drivers.kit.http_wire import HttpRequest, HttpResponse
+from hwd_drivers.kit.http_wire import BODY_LIMIT_BYTES, HEAD_LIMIT_BYTES, HttpRequest, HttpResponse
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.memory import Cut, MemoryNet
 from hwd_drivers.kit.mirror import Mirror
@@ -323,6 +323,25 @@ async def test_what_is_no_http_is_told_so_and_ends_the_session(world: World) -> 
     await gone
     assert heard.startswith(b"HTTP/1.1 400 ")
     assert world.got == []
+
+
+@in_world
+async def test_who_floods_a_busy_twin_is_cut_off(world: World) -> None:
+    await world.open()
+    world.responses["/"] = HttpResponse(status=200, delay_s=10)
+    gone = world.loop.create_future()
+
+    class Flood(asyncio.Protocol):
+        @override
+        def connection_lost(self, exc: Exception | None) -> None:
+            gone.set_result(None)
+
+    transport, _ = await world.dialer.connect(Flood, "mem:ocs1")
+    transport.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asyncio.sleep(1)
+    transport.write(b"x" * (BODY_LIMIT_BYTES + HEAD_LIMIT_BYTES + 1))
+    await gone
+    assert world.loop.time() < 2
 
 
 @in_world
