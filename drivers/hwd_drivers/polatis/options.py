@@ -52,8 +52,8 @@ class TwinOptions(BaseModel):
         description="averaging codes 1 to 8: 10, 20, 50, 100, 200, 500, 1000, 2000 ms, or each the double of the one before",
     )
     alarm_separator: str = Field(default="&", description="between the words of an alarm that is on and triggered")
-    shutter_open: str = Field(default="OPEN", pattern=r"\S+", description="TL1 word for an open shutter")
-    shutter_closed: str = Field(default="CLOSED", pattern=r"\S+", description="TL1 word for a closed shutter")
+    shutter_open: str = Field(default="OPEN", pattern=r"^\S+$", description="TL1 word for an open shutter")
+    shutter_closed: str = Field(default="CLOSED", pattern=r"^\S+$", description="TL1 word for a closed shutter")
     scpi_line_end: Literal["crlf", "lf", "cr"] = Field(
         default="crlf", description="after SCPI answers: cr as on the serial line"
     )
