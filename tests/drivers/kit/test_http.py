@@ -330,6 +330,8 @@ async def test_who_floods_a_busy_twin_is_cut_off(world: World) -> None:
     await world.open()
     world.responses["/"] = HttpResponse(status=200, delay_s=10)
     gone = world.loop.create_future()
+    wrong: list[object] = []
+    world.loop.set_exception_handler(lambda loop, context: wrong.append(context))
 
     class Flood(asyncio.Protocol):
         @override
@@ -342,6 +344,7 @@ async def test_who_floods_a_busy_twin_is_cut_off(world: World) -> None:
     transport.write(b"x" * (BODY_LIMIT_BYTES + HEAD_LIMIT_BYTES + 1))
     await gone
     assert world.loop.time() < 2
+    assert wrong == []
 
 
 @in_world

@@ -140,6 +140,44 @@ async def test_pythons_own_tls_understands_it_on_both_sides(pem: Path) -> None:
     server.close()
 
 
+class Leaver(asyncio.Protocol):
+    """A server of Python's own TLS that says goodbye after the handshake and leaves the connection open."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self.coming, self.going = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.coder = context.wrap_bio(self.coming, self.going, server_side=True)
+        self.transport: asyncio.Transport | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        assert self.transport is not None
+        self.coming.write(data)
+        try:
+            self.coder.do_handshake()
+            self.coder.write(b"all")
+            self.coder.unwrap()
+        except ssl.SSLWantReadError:
+            pass  # the next bytes of the client, or its goodbye
+        self.transport.write(self.going.read())
+
+
+def test_a_goodbye_is_heard_where_the_connection_stays_open(pem: Path) -> None:
+    async def main() -> None:
+        net = MemoryDialer(MemoryNet())
+        await net.listen(lambda: Leaver(server_of(pem)), "mem:ocs1")
+        tls = TlsOptions(tls=True, tls_verify=False).around(net, "mem:ocs1")
+        _, caller = await tls.connect(Caller, "mem:ocs1")
+        assert await asyncio.wait_for(caller.ended, 5) is None
+        assert caller.heard == b"all"
+
+    run_virtual(main())
+
+
 def test_what_is_no_tls_is_an_os_error() -> None:
     async def main() -> None:
         net = MemoryDialer(MemoryNet())
