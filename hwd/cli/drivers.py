@@ -62,7 +62,9 @@ def check(
     rack: Annotated[
         Path | None,
         typer.Option(
-            "--rack", metavar="FILE", help="On the real switches of this testbed, at ports that it calls spare."
+            "--rack",
+            metavar="FILE",
+            help="On the switches of this testbed: its twins, and real ones at ports that it calls spare.",
         ),
     ] = None,
     up_to: Annotated[
@@ -79,7 +81,7 @@ def check(
 ) -> None:
     """Check drivers against their own twins, over ways that are whole, bytewise, slow, lossy and dying, and say of what quality each is. Exit status 1 where a check fails.
 
-    With --rack the same checks are done on glass, as far as they can be done without making something go wrong.
+    With --rack the switches are those of a testbed file: twins as it has them, and real ones, as far as they can be checked without making something go wrong.
     """
     from hwd_drivers.kit.errors import ConfigError
     from hwd_drivers.kit.examine import examine
@@ -98,9 +100,10 @@ def check(
         if rack is None:
             results = _collected(examine(spec, up_to=Quality(up_to)), output, verbose=verbose)
         else:
-            from hwd.cli.glass import check_on_glass
+            from hwd.cli.glass import check_rack
 
-            results = _collected(check_on_glass(spec, rack, output, write=write), output, verbose=verbose)
+            checks = check_rack(spec, rack, output, up_to=Quality(up_to), write=write)
+            results = _collected(checks, output, verbose=verbose)
         checked.append((spec, results))
         _sum_up(spec, results, output)
     output.data([_data(spec, results) for spec, results in checked])

@@ -1,4 +1,4 @@
-"""The conformance suite on glass: the real switches of a testbed, at ports that it calls spare."""
+"""The conformance suite on the switches of a testbed: twins as it has them, and real ones at ports that it calls spare."""
 
 import asyncio
 import os
@@ -8,8 +8,9 @@ from pathlib import Path
 
 from hwd.cli.output import Output
 from hwd.config.places import daemon_of
+from hwd.config.secrets import resolve
 from hwd.daemon.installed import load
-from hwd.daemon.opening import opener
+from hwd.daemon.opening import TWIN_LOGIN, opener
 from hwd.model.testbed import PortState, Switch, Testbed
 from hwd_drivers.kit.arrangements import Arrangements
 from hwd_drivers.kit.bench import REAL_GRACE_S, Bench
@@ -20,36 +21,65 @@ from hwd_drivers.kit.conformance.session import found, soon, texts
 from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import ConfigError, RefusedError
-from hwd_drivers.kit.examine import examine_on
-from hwd_drivers.kit.quality import Outcome, Result
+from hwd_drivers.kit.examine import examine, examine_on
+from hwd_drivers.kit.quality import Outcome, Quality, Result
 from hwd_drivers.kit.registry import DriverSpec
+from hwd_drivers.kit.simulated import Simulated
+from hwd_drivers.kit.timing import find_timing
 
 
-def check_on_glass(spec: DriverSpec, rack: Path, output: Output, *, write: bool) -> Iterator[Result]:
-    """Every check on every real switch of this driver, as they end; with `write` each switch's run is kept beside the driver.
+def check_rack(spec: DriverSpec, rack: Path, output: Output, *, up_to: Quality, write: bool) -> Iterator[Result]:
+    """Every check on every switch of this driver, as they end; with `write` each real one's run is kept beside the driver.
 
-    Raises ConfigError where the testbed has none, or too few spare ports; RefusedError where a daemon drives it, or a spare port carries something.
+    Raises ConfigError where the testbed has no such switch, or too few spare ports on a real one; RefusedError where a daemon drives it, or a spare port
+    carries something.
     """
     testbed = load(rack).require()
-    switches = [one for one in testbed.switches.values() if one.driver == spec.name and one.address is not None]
+    switches = [one for one in testbed.switches.values() if one.driver == spec.name]
     if not switches:
-        raise ConfigError(f"{rack}: no switch with driver {spec.name} and an address. Twins are checked without --rack")
+        raise ConfigError(f"{rack}: it has no switch with driver {spec.name}")
+    twins = [one for one in switches if one.twin is not None]
+    for switch in twins:
+        output.note(f"{switch.name}: its twin, {switch.model}, timing {switch.twin and switch.twin.timing}")
+    if twins:
+        yield from examine(spec, up_to=up_to, on=[_simulated(spec, one) for one in twins])
+    for switch in switches:
+        if switch.twin is None:
+            yield from _on_glass(spec, testbed, switch, output, write=write)
+
+
+def _simulated(spec: DriverSpec, switch: Switch) -> Simulated:
+    assert switch.twin is not None
+    password = switch.login_password
+    return Simulated(
+        spec=spec,
+        model=switch.model,
+        capabilities=switch.capabilities,
+        options=spec.options.model_validate(dict(switch.options)),
+        timing=find_timing(switch.twin.timing),
+        seed=switch.twin.seed,
+        twin_options=switch.twin.options,
+        user=switch.login_user or TWIN_LOGIN,
+        password=TWIN_LOGIN if password is None else resolve(password, environment=os.environ),
+    )
+
+
+def _on_glass(spec: DriverSpec, testbed: Testbed, switch: Switch, output: Output, *, write: bool) -> Iterator[Result]:
     if daemon_of(testbed.name, os.environ) is not None:
         raise RefusedError(f"testbed {testbed.name}: its daemon is up and drives the switches. Stop it first")
-    for switch in switches:
-        bench = _bench(spec, testbed, switch)
-        output.note(f"{switch.name} at {switch.address}: ends {', '.join(sorted(map(str, bench.arrangements.ends)))}")
-        with asyncio.Runner() as runner:
-            unit = runner.run(_identified(bench, switch))
-            results = []
-            for check in CHECKS:
-                results.append(runner.run(examine_on(bench, spec.name, switch.model, check)))
-                yield results[-1]
-        if write and not any(result.outcome is Outcome.FAILED for result in results):
-            passed = sum(result.outcome is Outcome.PASSED for result in results)
-            on = datetime.fromtimestamp(SystemClock().wall_ns() / 1e9, UTC).date().isoformat()
-            run = GlassRun(driver=spec.name, model=switch.model, on=on, unit=unit, passed=passed)
-            output.note(f"{switch.name}: written into {record_glass(spec, run)}")
+    bench = _bench(spec, testbed, switch)
+    output.note(f"{switch.name} at {switch.address}: ends {', '.join(sorted(map(str, bench.arrangements.ends)))}")
+    results: list[Result] = []
+    with asyncio.Runner() as runner:
+        unit = runner.run(_identified(bench, switch))
+        for check in CHECKS:
+            results.append(runner.run(examine_on(bench, spec.name, switch.model, check)))
+            yield results[-1]
+    if write and not any(result.outcome is Outcome.FAILED for result in results):
+        passed = sum(result.outcome is Outcome.PASSED for result in results)
+        on = datetime.fromtimestamp(SystemClock().wall_ns() / 1e9, UTC).date().isoformat()
+        run = GlassRun(driver=spec.name, model=switch.model, on=on, unit=unit, passed=passed)
+        output.note(f"{switch.name}: written into {record_glass(spec, run)}")
 
 
 def _bench(spec: DriverSpec, testbed: Testbed, switch: Switch) -> Bench:

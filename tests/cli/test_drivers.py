@@ -60,11 +60,38 @@ def test_the_table_is_written_where_the_source_tree_is(hwd, tmp_path: Path, monk
     assert list(rows_of(page.read_text())) == ["polatis-tl1"]
 
 
-def test_a_rack_of_twins_has_no_glass(hwd) -> None:  # type: ignore[no-untyped-def]
+RACK = """\
+testbed: racked
+switches:
+  ocs1:
+    driver: polatis-tl1
+    model: polatis-6000
+    size: 12x4
+    login: {user: me, password: {env: RACKED_PASSWORD}}
+    twin: {timing: ideal, seed: 3, options: {user: me, password: PASSWORD, in_use: deny}}
+"""
+
+
+def test_a_twin_of_a_rack_is_checked_as_the_rack_has_it(  # type: ignore[no-untyped-def]
+    hwd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rack = tmp_path / "rack.yaml"
+    rack.write_text(RACK.replace("PASSWORD, in", "right, in"))
+    monkeypatch.setenv("RACKED_PASSWORD", "right")
+    (checked,) = hwd("driver", "check", "polatis-tl1", "--rack", str(rack), "--up-to", "bronze", "--json").json
+    assert checked["quality"] == "bronze"
+    assert {each["model"] for each in checked["results"]} == {"polatis-6000"}
+    monkeypatch.setenv("RACKED_PASSWORD", "wrong")
+    said = hwd("driver", "check", "polatis-tl1", "--rack", str(rack), "--up-to", "bronze")
+    assert said.status == 1
+    assert "LoginError" in said.err
+
+
+def test_a_rack_without_a_switch_of_the_driver_is_bad_input(hwd) -> None:  # type: ignore[no-untyped-def]
     rack = Path(__file__).parents[2] / "examples/opus-testbed.yaml"
-    said = hwd("driver", "check", "polatis-tl1", "--rack", str(rack))
+    said = hwd("driver", "check", "thorlabs-osw", "--rack", str(rack))
     assert said.status == 2
-    assert "Twins are checked without --rack" in said.err
+    assert "it has no switch with driver thorlabs-osw" in said.err
 
 
 def test_a_new_driver_is_started(hwd, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

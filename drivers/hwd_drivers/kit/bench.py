@@ -14,6 +14,7 @@ from hwd_drivers.kit.faults import Denial
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.registry import DriverSpec, OpenContext, Twin
 from hwd_drivers.kit.rough import RoughDialer, Way
+from hwd_drivers.kit.simulated import Simulated
 from hwd_drivers.kit.timing import SwitchTiming, find_timing
 from hwd_drivers.kit.values import Capabilities
 
@@ -56,17 +57,34 @@ async def twin_bench(
     options: Mapping[str, Json] | None = None,
 ) -> AsyncIterator[Bench]:
     """A bench with the driver's own twin behind `dialer`, reached by `way`; `options` are those of the twin."""
-    capabilities = spec.capabilities(model, size)
+    simulated = Simulated(
+        spec=spec,
+        model=model,
+        capabilities=spec.capabilities(model, size),
+        options=spec.options(),
+        timing=timing or find_timing("polatis-opus"),
+        twin_options=options or {},
+    )
+    async with bench_of(simulated, way=way, dialer=dialer, clock=clock, draws=draws, address=address) as bench:
+        yield bench
+
+
+@asynccontextmanager
+async def bench_of(
+    simulated: Simulated, *, way: Way, dialer: Dialer, clock: Clock, draws: Draws, address: str = "mem:"
+) -> AsyncIterator[Bench]:
+    """A bench with this twin behind `dialer`, reached by `way`."""
+    spec, capabilities = simulated.spec, simulated.capabilities
     rough = RoughDialer(dialer, way, draws=draws)
     twin = spec.twin(
         name="bench",
         capabilities=capabilities,
-        timing=timing or find_timing("polatis-opus"),
+        timing=simulated.timing,
         draws=draws,
         clock=clock,
         dialer=rough,
         address=address,
-        options=options or {},
+        options=simulated.twin_options,
     )
     listening = await twin.start()
     context = OpenContext(
@@ -75,9 +93,9 @@ async def twin_bench(
         dialer=rough,
         clock=clock,
         sink=_no_documents,
-        user="bench",
-        password="bench",
-        options=spec.options(),
+        user=simulated.user,
+        password=simulated.password,
+        options=simulated.options,
         capabilities=capabilities,
     )
     try:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
-from hwd_drivers.kit.bench import Bench, twin_bench
+from hwd_drivers.kit.bench import Bench, bench_of
 from hwd_drivers.kit.beside import beside
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.conformance import Check, ConformanceError
@@ -14,9 +14,9 @@ from hwd_drivers.kit.memory import MemoryNet
 from hwd_drivers.kit.quality import Outcome, Quality, Result, cases, needed_for
 from hwd_drivers.kit.registry import DriverSpec
 from hwd_drivers.kit.rough import Way
+from hwd_drivers.kit.simulated import Simulated
 from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
 
-SEED: Final = 7
 CHECK_S: Final = 900.0
 """Limit for one check, in virtual time; a check of 200 rounds that each end at their deadline needs 400 s."""
 AT_ONCE: Final = 16
@@ -25,33 +25,36 @@ REAL_CHECK_S: Final = 180.0
 """Limit for one check of a driver that works in threads."""
 
 
-def examine(spec: DriverSpec, *, up_to: Quality = Quality.PLATINUM) -> Iterator[Result]:
-    """Each check of each model on each way, as they end; then what lies beside the code."""
-    wanted = [(model, way, check) for model in spec.models for way, check in cases(up_to=up_to)]
+def examine(
+    spec: DriverSpec, *, up_to: Quality = Quality.PLATINUM, on: Sequence[Simulated] | None = None
+) -> Iterator[Result]:
+    """Each check of each model on each way, as they end, or on these twins; then what lies beside the code."""
+    twins = [Simulated.of(spec, model) for model in spec.models] if on is None else on
+    wanted = [(twin, way, check) for twin in twins for way, check in cases(up_to=up_to)]
     if spec.threads:
-        yield from _in_real_time(spec, wanted)
+        yield from _in_real_time(wanted)
     else:
-        yield from (examine_one(spec, model, way, check) for model, way, check in wanted)
+        yield from (run_virtual(_examined(*each)) for each in wanted)
     known = list(Quality)
     yield from (one for one in beside(spec) if known.index(one.needed_for) <= known.index(up_to))
 
 
 def examine_one(spec: DriverSpec, model: str, way: Way, check: Check) -> Result:
     """One check on the driver's own twin, which lives for it alone."""
-    main = _examined(spec, model, way, check)
+    main = _examined(Simulated.of(spec, model), way, check)
     return asyncio.run(main) if spec.threads else run_virtual(main)
 
 
-def _in_real_time(spec: DriverSpec, wanted: Sequence[tuple[str, Way, Check]]) -> Iterator[Result]:
+def _in_real_time(wanted: Sequence[tuple[Simulated, Way, Check]]) -> Iterator[Result]:
     """Many at once, since they mostly wait; in the order in which they end. Those on the roughest ways take longest and begin."""
 
     async def begin() -> tuple[list[asyncio.Task[None]], asyncio.Queue[Result]]:
         ended: asyncio.Queue[Result] = asyncio.Queue()
         room = asyncio.Semaphore(AT_ONCE)
 
-        async def one(model: str, way: Way, check: Check) -> None:
+        async def one(twin: Simulated, way: Way, check: Check) -> None:
             async with room:
-                await ended.put(await _examined(spec, model, way, check))
+                await ended.put(await _examined(twin, way, check))
 
         return [
             asyncio.create_task(one(*each), name=f"hwd:bench/{each[2].__name__}") for each in reversed(wanted)
@@ -68,8 +71,8 @@ async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks)
 
 
-async def _examined(spec: DriverSpec, model: str, way: Way, check: Check) -> Result:
-    return await _result(spec.name, model, way, check, lambda: _on_twin(spec, model, way, check))
+async def _examined(twin: Simulated, way: Way, check: Check) -> Result:
+    return await _result(twin.spec.name, twin.model, way, check, lambda: _on_twin(twin, way, check))
 
 
 async def examine_on(bench: Bench, driver: str, model: str, check: Check) -> Result:
@@ -81,17 +84,15 @@ def name_of(check: Check) -> str:
     return check.__name__.removeprefix("check_")
 
 
-async def _on_twin(spec: DriverSpec, model: str, way: Way, check: Check) -> str | None:
+async def _on_twin(twin: Simulated, way: Way, check: Check) -> str | None:
     loop = asyncio.get_running_loop()
     virtual = isinstance(loop, VirtualLoop)
-    async with twin_bench(
-        spec,
-        model=model,
-        size=spec.sizes.get(model),
+    async with bench_of(
+        twin,
         way=way,
         dialer=MemoryDialer(MemoryNet()) if virtual else TcpDialer(),
         clock=VirtualClock(loop, wall_start_ns=0) if isinstance(loop, VirtualLoop) else SystemClock(),
-        draws=Draws(SEED),
+        draws=Draws(twin.seed),
         address="mem:" if virtual else "127.0.0.1:0",
     ) as bench:
         return await _within(CHECK_S if virtual else REAL_CHECK_S, check, bench)
