@@ -172,12 +172,10 @@ class _Tls(asyncio.Protocol, Generic[ProtoT]):
                 data = self.coder.read(READ_BYTES)
             except ssl.SSLWantReadError:
                 break
-            except ssl.SSLZeroReturnError:
-                data = b""
             except ssl.SSLError as error:
                 self._break(error)
                 return
-            if not data:
+            if not data:  # the other side's goodbye
                 if not self.inner.eof_received():
                     self.transport.close()
                 break
