@@ -293,6 +293,11 @@ class Mirror:
         self.advance(now_ns)
         self._set_shut(self._failed, self._failed.union(map(self._paths.place, ends)), now_ns)
 
+    @property
+    def failed(self) -> frozenset[PortSide]:
+        """Ends of which no path can be made."""
+        return frozenset(self.capabilities.ends[place] for place in self._failed)
+
     def drift(self, ends: Iterable[PortSide], db: float, now_ns: int, *, over_s: float = 0.0) -> None:
         """Each of `ends` takes `db` more: at once, or in small steps until `over_s` from now."""
         self.advance(now_ns)

@@ -182,7 +182,8 @@ class Unit:
             self.labels.pop(port, None)
 
     def state(self, port: int) -> PortState:
-        self.check((port,))
+        if self.numbering.end(port) in self.mirror.failed:
+            return PortState.FAILED
         return PortState.DISABLED if port in self._disabled else PortState.ENABLED
 
     def enable(self, ports: Sequence[int]) -> None:

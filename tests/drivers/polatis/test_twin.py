@@ -117,6 +117,15 @@ async def test_a_shutter_and_a_port_that_is_off_must_both_be_undone(world: World
 
 
 @in_world()
+async def test_a_port_that_failed_says_so(world: World) -> None:
+    _, scpi = await world.clients()
+    world.twin.faults.fail([PortSide.parse("1B")])
+    assert await scpi.say(b":oxc:swit:port:dis (@10);stat? (@8,9,10)\n") == "(E,F,D)\r\n"
+    world.twin.faults.clear()
+    assert await scpi.say(b":oxc:swit:port:stat? (@9)\n") == "(E)\r\n"
+
+
+@in_world()
 async def test_a_reset_cuts_the_sessions_of_all_protocols(world: World) -> None:
     clients = await world.clients()
     world.twin.faults.reset()
