@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench import apply, change, clock, controllers, event, intake, memory, render, startup, status, twins
+from bench import apply, change, clock, composites, controllers, event, intake, memory, render, startup, status, twins
 from bench.broker import MosquittoMissingError
 from bench.measure import Bar
 from bench.progress import Progress
@@ -28,6 +28,7 @@ class Measure(Protocol):
 MEASURES: Mapping[str, Measure] = {
     "change": change.measure,
     "apply": apply.measure,
+    "composites": composites.measure,
     "controllers": controllers.measure,
     "event": event.measure,
     "clock": clock.measure,
