@@ -55,6 +55,9 @@ class PolatisOptions(BaseModel):
         default=True,
         description="ask for the crossconnects in the same write as each change, to know what it moved away",
     )
+    moves_in_use: bool = Field(
+        default=True, description="false: this unit refuses ports in use, so that what is replaced is removed first"
+    )
     shutter_words: dict[str, PortOverride] = Field(
         default={},
         description="what this unit's words for its shutters mean, such as {RLS: normal, OPR: force-blocked}",
@@ -129,6 +132,7 @@ class PolatisSwitch:
             monitored=tuple(self._end(port) for port in monitored),
             blockable=stated.blockable if shutter.code is Completion.COMPLD else (),
             attenuated=stated.attenuated if attenuates else (),
+            moves_in_use=self._moves_in_use,
             reports_before=self._options.read_before,
         )
 
@@ -147,7 +151,7 @@ class PolatisSwitch:
         """One ENT-PATCH with all of `add`, which moves ports in use; before it one DLT-PATCH with those of `remove` that nothing moves, and a look at what is there."""
         made = self._numbers(add)
         numbered = list(zip(remove, self._numbers(remove), strict=True))
-        if self._context.capabilities.moves_in_use:
+        if self._moves_in_use:
             reused = set(itertools.chain.from_iterable(made))
             numbered = [each for each in numbered if each[1][0] not in reused and each[1][1] not in reused]
         gone = [pair for pair, _ in numbered]
@@ -204,11 +208,11 @@ class PolatisSwitch:
         ports = tuple(map(self._number, ends))
         blocks = to is PortOverride.FORCE_BLOCKED
         request = ask.CloseShutter(ports=ports) if blocks else ask.OpenShutter(ports=ports)
-        answered = await self._ask(request, ask.RetrieveShutter(ports=ports), deadline_s=deadline_s)
-        done, told = answered.messages
+        look = ask.RetrieveShutter(ports=ports)
+        before, done, after = (await self._ask(look, request, look, deadline_s=deadline_s)).messages
         self._client.done(f"{'OPR' if blocks else 'RLS'}-PORT-SHUTTER {', '.join(map(str, ends))}", done)
-        if told.code is Completion.COMPLD:
-            self._words.learn(self._shutter_words(told, ends).values(), to)
+        if before.code is after.code is Completion.COMPLD:
+            self._words.learn(self._shutter_words(before, ends), self._shutter_words(after, ends), to)
 
     async def read_attenuation(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[Attenuation, ...]:
         if not ends:
@@ -235,6 +239,10 @@ class PolatisSwitch:
         answers = (await self._ask(*requests, deadline_s=deadline_s)).messages
         for each, answer in zip(wanted, answers, strict=True):
             self._client.done(f"SET-PORT-ATTEN {each.end}", answer)
+
+    @property
+    def _moves_in_use(self) -> bool:
+        return self._options.moves_in_use and self._context.capabilities.moves_in_use
 
     async def lost(self) -> Exception:
         return await self._client.lost()

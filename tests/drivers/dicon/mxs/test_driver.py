@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import BaseModel
 from typing_extensions import override
 
@@ -230,6 +232,40 @@ async def test_what_the_unit_lacks_is_refused_before_anything_is_sent(world: Wor
         await world.open(Other())
     assert len(unit.got) == 2
     await switch.close()
+
+
+class Heard(asyncio.Protocol):
+    """Keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.got = b""
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self.got += data
+
+
+WORDS = st.sampled_from(
+    ["ROUT1:", "ROUTE9:", "SCAN ", "SCAN?", "OPEN", ";", ":", "\r", "1", "0", "99999", "WEN ", "STAT?", "(", '"', "é"]
+)
+
+
+@settings(max_examples=100)
+@given(st.lists(WORDS | st.text(max_size=4), max_size=40).map("".join), st.binary(max_size=40))
+def test_no_bytes_of_a_client_upset_the_twin(text: str, noise: bytes) -> None:
+    @in_world
+    async def story(world: World) -> None:
+        twin = await world.twin()
+        transport, _ = await world.dialer.connect(Heard, "mem:mx1")
+        transport.write(text.encode() + noise + b"\r")
+        await asyncio.sleep(1)
+        transport, heard = await world.dialer.connect(Heard, "mem:mx1")
+        transport.write(b"*RST;STAT?\r")
+        await asyncio.sleep(1)
+        assert heard.got == b"READY\r"
+        await twin.close()
+
+    story()
 
 
 def test_lines_are_never_longer_than_the_limit() -> None:
