@@ -5,7 +5,6 @@ In virtual time, over the switches' own bytes. What differs is what happens in t
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,21 @@ from hwd_drivers.kit.virtual import run_virtual
 
 MOVES = "{driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}"
 DENIES = (
-    "{driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1, options: {in_use: deny}}}"
+    "{driver: polatis-tl1, model: polatis-6000, size: 8x8, options: {moves_in_use: false}, "
+    "twin: {timing: ideal, seed: 1, options: {in_use: deny}}}"
 )
 REFUSES = "{driver: calient-tl1, model: calient-s160, size: 8, twin: {timing: ideal, seed: 1}}"
 REST = "{driver: calient-rest, model: calient-s160, size: 8, twin: {timing: ideal, seed: 1}}"
 SCPI = "{driver: polatis-scpi, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}"
-KINDS = {"moves": MOVES, "moves, scpi": SCPI, "told to deny": DENIES, "refuses": REFUSES, "refuses, rest": REST}
+RESTCONF = "{driver: polatis-restconf, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1, options: {in_use: deny}}}"
+KINDS = {
+    "moves": MOVES,
+    "moves, scpi": SCPI,
+    "told to deny": DENIES,
+    "found to deny": RESTCONF,
+    "refuses": REFUSES,
+    "refuses, rest": REST,
+}
 MOVING = {"moves", "moves, scpi"}
 BEFORE = "1A-2B 3A-4B 5A-6B"
 
@@ -69,10 +77,6 @@ def load_kind(kind: str, folder: Path) -> tuple[Testbed, str]:
     path = folder / "one.yaml"
     path.write_text(text)
     testbed = load(path).require()
-    if kind == "told to deny":  # a unit of the kind that moves, of which its driver knows that it does not
-        switch = testbed.switches["ocs1"]
-        told = replace(switch, capabilities=replace(switch.capabilities, moves_in_use=False))
-        testbed = replace(testbed, switches={"ocs1": told})
     return testbed, text
 
 

@@ -30,7 +30,8 @@ from hwd_drivers.polatis.netconf.client import NetconfClient
 from hwd_drivers.polatis.netconf.messages import Reply
 from hwd_drivers.polatis.numbering import Numbering, UnitError
 
-STATES: Final = {"ENABLED": PortOverride.NORMAL, "DISABLED": PortOverride.FORCE_BLOCKED}
+BLOCKED: Final = ("DISABLED", "PC_DISABLED")
+"""Port states in which a port is dark by command, in new modules and in old ones."""
 _SIZE = re.compile(r"-([0-9]{1,5})x([0-9]{1,5})-")
 
 
@@ -54,6 +55,9 @@ class NetconfOptions(BaseModel):
     read_before: bool = Field(
         default=True, description="read the crossconnects in the same write as each change, to see what it takes away"
     )
+    moves_in_use: bool = Field(
+        default=True, description="false: this unit refuses ports in use, so that what is replaced is removed first"
+    )
 
 
 class PolatisNetconfSwitch:
@@ -66,6 +70,7 @@ class PolatisNetconfSwitch:
         self._client = client
         self._numbering = Numbering.of(context.capabilities.ends)
         self._entry = protocol.list_name(client.capabilities)
+        self._old = self._entry == "pairs"
 
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisNetconfSwitch":
@@ -97,13 +102,15 @@ class PolatisNetconfSwitch:
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Those of the stated model, with the monitors and attenuators that are there. Raises ConfigError where the switch has another size."""
         product = "get product-information", protocol.get(protocol.part("product-information"))
-        lists = "get ports", protocol.get(*map(protocol.keys_of, ("port-config", "opm-power", "voa")))
+        asked = ("ports",) if self._old else ("port-config", "opm-power", "voa")
+        parts = [protocol.old_ports((), "opm/power")] if self._old else [protocol.keys_of(name) for name in asked]
+        lists = "get ports", protocol.get(*parts)
         answered = await self._client.ask(product, lists, deadline_s=deadline_s)
         model = self._client.read(product[0], answered.messages[0], protocol.read_product).model
-        data = self._client.read(
-            lists[0], answered.messages[1], lambda reply: protocol.read_data(reply, "port-config", "opm-power", "voa")
-        )
-        ports = len(protocol.read_ports(data.get("port-config")))
+        reply = answered.messages[1]
+        data = self._client.read(lists[0], reply, lambda reply: protocol.read_data(reply, *asked))
+        monitored = list(protocol.read_old_powers(reply)) if self._old else protocol.read_ports(data.get("opm-power"))
+        ports = len(protocol.read_ports(data.get("ports" if self._old else "port-config")))
         wanted = self._numbering
         if (size := _SIZE.search(model)) is not None:
             found = f"{int(size[1])}x{int(size[2])}"
@@ -116,9 +123,10 @@ class PolatisNetconfSwitch:
         stated = self._context.capabilities
         return replace(
             stated,
-            monitored=tuple(self._end(port) for port in protocol.read_ports(data.get("opm-power"))),
-            attenuated=tuple(self._end(port) for port in protocol.read_ports(data.get("voa"))),
+            monitored=tuple(map(self._end, monitored)),
+            attenuated=tuple(map(self._end, protocol.read_ports(data.get("voa")))),
             blockable=stated.ends,
+            moves_in_use=self._moves_in_use,
             reports_before=self._options.read_before,
         )
 
@@ -138,7 +146,7 @@ class PolatisNetconfSwitch:
     ) -> Exchange:
         """One edit-config: pairs of `add` are merged, which moves ports in use, and those of `remove` that nothing moves are deleted."""
         made = [self._pair(pair) for pair in add]
-        reused = {port for pair in made for port in pair} if self._context.capabilities.moves_in_use else set()
+        reused = {port for pair in made for port in pair} if self._moves_in_use else set()
         gone = [pair for pair in map(self._pair, remove) if reused.isdisjoint(pair)]
         if not made and not gone:
             raise BugError(f"{self.name}: asked to change no crossconnect")
@@ -163,9 +171,11 @@ class PolatisNetconfSwitch:
         if not ends:
             return ()
         ports = [self._numbering.number(end) for end in ends]
-        operation = "get opm-power", protocol.get(protocol.part("opm-power", ports))
+        wanted = protocol.old_ports(ports, "opm/power") if self._old else protocol.part("opm-power", ports)
+        operation = "get power", protocol.get(wanted)
         answered = await self._client.ask(operation, deadline_s=deadline_s)
-        powers = self._client.read(operation[0], answered.messages[0], protocol.read_powers)
+        reader = protocol.read_old_powers if self._old else protocol.read_powers
+        powers = self._client.read(operation[0], answered.messages[0], reader)
         self._expect_all(operation[0], ends, powers.keys())
         dark_dbm = self._options.dark_dbm
         return tuple(
@@ -176,16 +186,28 @@ class PolatisNetconfSwitch:
     async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
         if not ends:
             return {}
-        operation = "get port-config", protocol.get(protocol.part("port-config", map(self._numbering.number, ends)))
+        ports = [self._numbering.number(end) for end in ends]
+        wanted = protocol.old_ports(ports, "port-state") if self._old else protocol.part("port-config", ports)
+        operation = "get port states", protocol.get(wanted)
         answered = await self._client.ask(operation, deadline_s=deadline_s)
-        statuses = self._client.read(operation[0], answered.messages[0], protocol.read_statuses)
-        self._expect_all(operation[0], ends, statuses.keys())
-        return {end: STATES.get(statuses[self._numbering.number(end)], PortOverride.NORMAL) for end in ends}
+        reader = protocol.read_old_states if self._old else protocol.read_statuses
+        states = self._client.read(operation[0], answered.messages[0], reader)
+        self._expect_all(operation[0], ends, states.keys())
+        return {
+            end: PortOverride.FORCE_BLOCKED if states[port] in BLOCKED else PortOverride.NORMAL
+            for end, port in zip(ends, ports, strict=True)
+        }
 
     async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
-        """By port-set-state: a disabled port is dark."""
+        """By port-set-state, with old modules by the state in the configuration: a disabled port is dark."""
         ports = [self._numbering.number(end) for end in ends]
-        if to is PortOverride.FORCE_BLOCKED:
+        block = to is PortOverride.FORCE_BLOCKED
+        if self._old:
+            operation = (
+                f"edit-config ports {_list(ends)}",
+                protocol.edit(protocol.set_old_states(ports, protocol.OLD_STATES[block])),
+            )
+        elif block:
             operation = f"port-set-state port-disab {_list(ends)}", protocol.set_states(disable=ports)
         else:
             operation = f"port-set-state port-enab {_list(ends)}", protocol.set_states(enable=ports)
@@ -223,6 +245,10 @@ class PolatisNetconfSwitch:
         operation = f"edit-config voa {_list(each.end for each in wanted)}", protocol.edit(protocol.voa(entries))
         answered = await self._client.ask(operation, deadline_s=deadline_s)
         self._client.read(operation[0], answered.messages[0], protocol.read_ok)
+
+    @property
+    def _moves_in_use(self) -> bool:
+        return self._options.moves_in_use and self._context.capabilities.moves_in_use
 
     async def lost(self) -> Exception:
         return await self._client.lost()
