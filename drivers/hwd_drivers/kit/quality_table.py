@@ -32,7 +32,7 @@ def filled(page: str, rows: Iterable[tuple[str, ...]], *, known: Iterable[str]) 
         raise ConfigError(f"the page has no place for the table: it lacks the line {END if found else BEGIN}")
     cells = {each[0]: each for each in (_cells(line) for line in inside.splitlines() if line.startswith("| `"))}
     cells |= {each[0]: each for each in rows}
-    kept = [cells[name] for name in sorted(f"`{name}`" for name in known) if name in cells]
+    kept = [cells[f"`{name}`"] for name in sorted(known) if f"`{name}`" in cells]
     table = "\n".join(_line(each) for each in (HEAD, ("---",) * len(HEAD), *kept))
     return f"{head}{BEGIN}\n\n{table}\n\n{END}{tail}"
 
