@@ -1,6 +1,7 @@
 """SshAcceptor: SSH in front of a Dialer's listener, for twins: every command, shell and subsystem is a connection of its own."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -11,9 +12,12 @@ from typing_extensions import override
 from hwd_drivers.kit.dial import Acceptor, Listener
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.ssh_channel import ChannelTransport
+from hwd_drivers.kit.ssh_keys import fingerprint
 from hwd_drivers.kit.ssh_pump import SocketPump
 from hwd_drivers.kit.ssh_transport import SshTransport
 from hwd_drivers.kit.ssh_workers import SshWorkers
+
+log = logging.getLogger(__name__)
 
 LOGIN_S: Final = 30.0
 """How long a client may take to log in."""
@@ -55,6 +59,7 @@ class SshAcceptor:
     async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
         serving = _Serving(self, factory)
         serving.listener = await self._inner.listen(serving.accept, address)
+        log.info("%s: SSH at %s, host key %s", self.name, serving.address, fingerprint(self.host_key))
         return serving
 
 

@@ -4,33 +4,26 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
+from hwd_drivers.kit.values import AttenuationMode
 from hwd_drivers.polatis.alarms import AlarmMode, AlarmType, Edge
 from hwd_drivers.polatis.attenuators import LEVELLED, VoaSetting
 from hwd_drivers.polatis.flapping import FlapState
 from hwd_drivers.polatis.netconf import xml
-from hwd_drivers.polatis.netconf.messages import BASE, RpcError
-from hwd_drivers.polatis.netconf.protocol import OPSW, PLTS, VOA_MODES
+from hwd_drivers.polatis.netconf.messages import BASE
+from hwd_drivers.polatis.netconf.old_ports import OldPorts
+from hwd_drivers.polatis.netconf.protocol import OPSW, PLTS, VOA_MODES, to_level
+from hwd_drivers.polatis.netconf.refusals import refusal_of, refuse
 from hwd_drivers.polatis.numbering import UnitError, Wrong
 from hwd_drivers.polatis.unit import BootMode, PortState, Unit
 
-TAGS: Final[Mapping[Wrong, str]] = {
-    Wrong.PORT: "invalid-value",
-    Wrong.SIDE: "invalid-value",
-    Wrong.LIST: "invalid-value",
-    Wrong.IN_USE: "data-exists",
-    Wrong.HARDWARE: "operation-not-supported",
-    Wrong.VALUE: "invalid-value",
-    Wrong.STATE: "operation-failed",
-    Wrong.TOLD: "operation-failed",
-}
-"""RFC 6241's words for what the unit has against a wish; which ones real units use, no source tells."""
 OPERATIONS: Final = frozenset({"merge", "replace", "create", "delete", "remove", "none"})
 STATUSES: Final = {PortState.ENABLED: "ENABLED", PortState.DISABLED: "DISABLED", PortState.FAILED: "FAILED"}
 SHUTTERS: Final = {FlapState.IDLE: "SHUTTER_IDLE", FlapState.SET: "SHUTTER_SET", FlapState.ACTIVE: "SHUTTER_ACTIVE"}
 STARTUP_MODES: Final = {"MODE_VOLATILE": BootMode.DARK, "MODE_PRESERVE": BootMode.RESTORE}
 
 DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
-    "port-config": {},
+    "port-config": {"label": "", "peer-port": ""},
+    "ports": {"port-label": "", "port-state": "PC_ENABLED", "peer-port": ""},
     "opm-config": {"wavelength": "1550", "offset": "0", "averaging-time": "4"},
     "opm-alarm-config": {
         "mode": "POWER_ALARM_DISABLED",
@@ -44,44 +37,48 @@ DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
 """What an entry of a list of ports is when it is deleted: the defaults of the modules."""
 
 
-class RefusedRpc(Exception):
-    """An operation that is answered by an rpc-error."""
-
-    def __init__(self, error: RpcError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-def refuse(tag: str, message: str = "", *, type: str = "application", path: str = "", **info: str) -> RefusedRpc:
-    """`info` by names with `_` for `-`."""
-    words = {key.replace("_", "-"): value for key, value in info.items()}
-    return RefusedRpc(RpcError(tag=tag, message=message, type=type, path=path, info=words))
-
-
-def refusal_of(error: UnitError) -> RefusedRpc:
-    return refuse(error.code or TAGS[error.wrong], error.text or str(error))
-
-
 class Datastore:
     """Reads and edits one unit."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
         self._entry = unit.options.netconf_list
+        self._peers: dict[int, str] = {}
+        self._old_ports = OldPorts(unit, self._peers)
         self._configuration: dict[str, Callable[[], Element]] = {
             "cross-connects": self._crossconnects,
-            "port-config": lambda: self._port_config(state=False),
-            "opm-config": self._opm_config,
-            "opm-alarm-config": self._opm_alarm_config,
-            "voa": self._voa,
+            "ports": lambda: self._old_ports.read(state=False),
             "system-config": self._system_config,
         }
-        self._state: dict[str, Callable[[], Element]] = self._configuration | {
+        self._state = self._configuration | {
             "product-information": self._product,
-            "port-config": lambda: self._port_config(state=True),
-            "opm-power": self._opm_power,
+            "ports": lambda: self._old_ports.read(state=True),
             "shutter-status": self._shutter_status,
         }
+        self._setters: dict[str, Callable[[int, Element], Callable[[], None]]] = {"ports": self._old_ports.setter}
+        if not self.old:
+            self._configuration |= {
+                "port-config": lambda: self._port_config(state=False),
+                "opm-config": self._opm_config,
+                "opm-alarm-config": self._opm_alarm_config,
+                "voa": self._voa,
+            }
+            self._state |= self._configuration | {
+                "ports": self._state["ports"],
+                "port-config": lambda: self._port_config(state=True),
+                "opm-power": self._opm_power,
+            }
+            self._setters |= {
+                "port-config": self._set_label,
+                "opm-config": self._set_monitor,
+                "opm-alarm-config": self._set_alarm,
+                "voa": self._set_voa,
+            }
+
+    @property
+    def old(self) -> bool:
+        """Its modules are from before 2017-08-04: no containers and rpcs of later ones."""
+        return self._entry == "pairs"
 
     def read(self, names: frozenset[str] | None, *, state: bool) -> list[Element]:
         """Containers of these names, all for None; with `state` also what is no configuration. What the unit has nothing of is left out."""
@@ -102,14 +99,8 @@ class Datastore:
         match xml.name(part):
             case "cross-connects":
                 return self._plan_crossconnects(part, operation)
-            case "port-config" | "opm-config" | "opm-alarm-config" | "voa" as name:
-                setters = {
-                    "port-config": self._set_label,
-                    "opm-config": self._set_monitor,
-                    "opm-alarm-config": self._set_alarm,
-                    "voa": self._set_voa,
-                }
-                return self._plan_ports(part, operation, setters[name])
+            case name if name in self._setters:
+                return self._plan_ports(part, operation, self._setters[name])
             case "system-config":
                 return self._plan_system(part)
             case other:
@@ -187,11 +178,18 @@ class Datastore:
         return do
 
     def _set_label(self, port: int, entry: Element) -> Callable[[], None]:
-        for read_only in ("status", "peer-port"):
-            if xml.child(entry, read_only) is not None:
-                raise refuse("invalid-value", f"{read_only} cannot be set", bad_element=read_only)
-        label = xml.text(xml.child(entry, "label"))
-        return lambda: self._unit.label(port, label)
+        if xml.child(entry, "status") is not None:
+            raise refuse("invalid-value", "status cannot be set", bad_element="status")
+        self._unit.check((port,))
+        label, peer = xml.child(entry, "label"), xml.child(entry, "peer-port")
+
+        def do() -> None:
+            if label is not None:
+                self._unit.label(port, xml.text(label))
+            if peer is not None:
+                self._peers[port] = xml.text(peer)
+
+        return do
 
     def _set_monitor(self, port: int, entry: Element) -> Callable[[], None]:
         wavelength = _number(entry, "wavelength")
@@ -230,7 +228,7 @@ class Datastore:
         level, reference = _number(entry, "atten-level"), _number(entry, "reference-port")
         setting = VoaSetting(
             mode=mode,
-            level=(before.level if level is None else level) if mode in LEVELLED else None,
+            level=(before.level if level is None else to_level(mode, level)) if mode in LEVELLED else None,
             reference=before.reference if reference is None else int(reference) or None,
         )
         return lambda: self._unit.voas.set((port,), setting)
@@ -264,17 +262,12 @@ class Datastore:
     def _port_config(self, *, state: bool) -> Element:
         unit = self._unit
         container = Element(f"{{{OPSW}}}port-config")
-        peers = {port: peer for pair in unit.pairs() for port, peer in (pair, pair[::-1])} if state else {}
         for port in range(1, unit.numbering.total + 1):
-            if not state and port not in unit.labels:
-                continue
             entry = _entry(container, port)
             if state:
                 xml.leaf(entry, "status", STATUSES[unit.state(port)])
-            if port in unit.labels:
-                xml.leaf(entry, "label", unit.labels[port])
-            if port in peers:
-                xml.leaf(entry, "peer-port", peers[port])
+            xml.leaf(entry, "label", unit.labels.get(port, ""))
+            xml.leaf(entry, "peer-port", self._peers.get(port, ""))
         return container
 
     def _opm_power(self) -> Element:
@@ -316,9 +309,10 @@ class Datastore:
             entry = _entry(container, port)
             xml.leaf(entry, "atten-mode", VOA_MODES[setting.mode])
             if setting.level is not None:
-                xml.leaf(entry, "atten-level", f"{setting.level:.2f}")
-            if setting.reference is not None:
-                xml.leaf(entry, "reference-port", setting.reference)
+                xml.leaf(entry, "atten-level", f"{to_level(setting.mode, setting.level):.2f}")
+            relative = setting.mode is AttenuationMode.RELATIVE
+            in_use = (setting.reference or self._unit.peer(port) or 0) if relative else 0
+            xml.leaf(entry, "reference-port", in_use)
         return container
 
     def _system_config(self) -> Element:
@@ -359,8 +353,8 @@ def _defaults(container: str, port: int) -> Element:
 
 
 def _operation(element: Element, inherited: str) -> str:
-    """The operation attribute, or what holds around it."""
-    said = element.get(f"{{{BASE}}}operation", inherited)
+    """The operation attribute, or what holds around it. A published program leaves its namespace out, and real units take it."""
+    said = element.get(f"{{{BASE}}}operation") or element.get("operation") or inherited
     if said not in OPERATIONS:
         raise refuse(
             "bad-attribute", f"operation {said[:80]}", bad_attribute="operation", bad_element=xml.name(element)

@@ -20,7 +20,7 @@ from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.server import TwinServer, TwinSession
 from hwd_drivers.polatis.alarms import AlarmType, PortAlarm
 from hwd_drivers.polatis.netconf import protocol, xml
-from hwd_drivers.polatis.netconf.datastore import Datastore, RefusedRpc, refusal_of, refuse
+from hwd_drivers.polatis.netconf.datastore import Datastore
 from hwd_drivers.polatis.netconf.messages import (
     BASE,
     BASE_1_0,
@@ -33,6 +33,7 @@ from hwd_drivers.polatis.netconf.messages import (
     Rpc,
     encode,
 )
+from hwd_drivers.polatis.netconf.refusals import RefusedRpc, refusal_of, refuse
 from hwd_drivers.polatis.netconf.subtree import select
 from hwd_drivers.polatis.numbering import UnitError
 from hwd_drivers.polatis.unit import Unit
@@ -105,8 +106,7 @@ class NetconfFront:
 
     def capabilities(self) -> tuple[str, ...]:
         """What its hello says."""
-        old = self.unit.options.netconf_list == "pairs"
-        revision = protocol.OLD_REVISION if old else protocol.OPSW_REVISION
+        revision = protocol.OLD_REVISION if self.datastore.old else protocol.OPSW_REVISION
         bases = (BASE_1_0, BASE_1_1) if self.unit.options.netconf_base == "1.1" else (BASE_1_0,)
         return (
             *bases,
@@ -152,8 +152,9 @@ class _Session(TwinSession):
             (BASE, "close-session"): lambda operation: (_OK, 0.0),
             (BASE, "kill-session"): self._kill_session,
             (NOTIFICATION, "create-subscription"): self._subscribe,
-            (protocol.OPSW, "port-set-state"): self._set_states,
         }
+        if not front.datastore.old:
+            self._operations[protocol.OPSW, "port-set-state"] = self._set_states
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

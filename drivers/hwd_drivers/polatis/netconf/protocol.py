@@ -21,8 +21,9 @@ OPSW_REVISION: Final = "2018-03-22"
 PLTS_REVISION: Final = "2017-09-11"
 PAIR_SINCE: Final = "2017-08-04"
 """Modules older than this name the list of crossconnects `pairs`, newer ones `pair`."""
-OLD_REVISION: Final = "2015-12-09"
-"""What a twin that has `pairs` says it is: one before PAIR_SINCE, no more is known of it."""
+OLD_REVISION: Final = "2017-02-09"
+"""The last one before PAIR_SINCE. It has neither port-config, opm-power and voa nor port-set-state, but the container `ports`."""
+OLD_STATES: Final = ("PC_ENABLED", "PC_DISABLED")
 CLIENT_CAPABILITIES: Final = (BASE_1_0, BASE_1_1)
 
 VOA_MODES: Final[Mapping[AttenuationMode, str]] = {
@@ -67,6 +68,11 @@ def list_name(capabilities: Sequence[str]) -> str:
     """What the list of crossconnects is called in the modules that a unit has: `pair`, or `pairs` in old ones."""
     revision = capability_names(capabilities).get(OPSW, {}).get("revision", OPSW_REVISION)
     return "pair" if revision >= PAIR_SINCE else "pairs"
+
+
+def to_level(mode: AttenuationMode, level: float) -> float:
+    """Between our level and the unit's, both ways: relative, ours is so far under the reference port, the unit's an offset to it."""
+    return -level if mode is AttenuationMode.RELATIVE else level
 
 
 # --- operations
@@ -119,6 +125,28 @@ def crossconnects(remove: Sequence[tuple[int, int]], add: Sequence[tuple[int, in
     return element
 
 
+def old_ports(ports: Iterable[int], *leaves: str) -> Element:
+    """Some leaves of some entries of the container of old modules; all entries where none is named. `opm/power` is one in another container."""
+    element = Element(f"{{{OPSW}}}ports")
+    for port in [str(port) for port in ports] or [""]:
+        entry = SubElement(element, f"{{{OPSW}}}port")
+        xml.leaf(entry, "port-id", port)
+        for leaf in leaves:
+            inner = entry
+            for name in leaf.split("/"):
+                inner = SubElement(inner, f"{{{OPSW}}}{name}")
+    return element
+
+
+def set_old_states(ports: Iterable[int], state: str) -> Element:
+    element = Element(f"{{{OPSW}}}ports")
+    for port in ports:
+        entry = SubElement(element, f"{{{OPSW}}}port")
+        xml.leaf(entry, "port-id", port)
+        xml.leaf(entry, "port-state", state)
+    return element
+
+
 def set_states(*, enable: Sequence[int] = (), disable: Sequence[int] = ()) -> Element:
     operation = Element(f"{{{OPSW}}}port-set-state")
     for port in enable:
@@ -135,7 +163,7 @@ def voa(entries: Sequence[VoaEntry]) -> Element:
         xml.leaf(port, "port-id", entry.port)
         xml.leaf(port, "atten-mode", VOA_MODES[entry.mode])
         if entry.level is not None:
-            xml.leaf(port, "atten-level", f"{entry.level:.2f}")
+            xml.leaf(port, "atten-level", f"{to_level(entry.mode, entry.level):.2f}")
         if entry.reference is not None:
             xml.leaf(port, "reference-port", entry.reference)
     return element
@@ -193,6 +221,18 @@ def read_powers(reply: Reply) -> dict[int, float]:
     return {_port(each, "port-id"): _decimal(each, "power") for each in ports}
 
 
+def read_old_powers(reply: Reply) -> dict[int, float]:
+    """Of those ports that have a monitor."""
+    ports = _entries(read_data(reply, "ports").get("ports"), "port")
+    monitors = [(each, monitor) for each in ports if (monitor := xml.child(each, "opm")) is not None]
+    return {_port(each, "port-id"): _decimal(monitor, "power") for each, monitor in monitors}
+
+
+def read_old_states(reply: Reply) -> dict[int, str]:
+    ports = _entries(read_data(reply, "ports").get("ports"), "port")
+    return {_port(each, "port-id"): xml.text(xml.child(each, "port-state")) for each in ports}
+
+
 def read_statuses(reply: Reply) -> dict[int, str]:
     ports = _entries(read_data(reply, "port-config").get("port-config"), "port")
     return {_port(each, "port-id"): xml.text(xml.child(each, "status")) for each in ports}
@@ -210,7 +250,7 @@ def read_voa(reply: Reply) -> dict[int, VoaEntry]:
         entries[port] = VoaEntry(
             port=port,
             mode=mode,
-            level=_decimal(each, "atten-level") if xml.text(xml.child(each, "atten-level")) else None,
+            level=to_level(mode, _decimal(each, "atten-level")) if xml.child(each, "atten-level") is not None else None,
             reference=_port(each, "reference-port") if reference and reference != "0" else None,
         )
     return entries

@@ -16,13 +16,14 @@ from hwd_drivers.kit.http_wire import HttpRequest, HttpResponse
 from hwd_drivers.kit.server import TwinServer
 from hwd_drivers.kit.tls import serving
 from hwd_drivers.polatis.netconf import xml
-from hwd_drivers.polatis.netconf.datastore import Datastore, RefusedRpc, refusal_of, refuse
+from hwd_drivers.polatis.netconf.datastore import Datastore
 from hwd_drivers.polatis.netconf.messages import BASE, RpcError
 from hwd_drivers.polatis.netconf.protocol import OPSW
+from hwd_drivers.polatis.netconf.refusals import RefusedRpc, refusal_of, refuse
 from hwd_drivers.polatis.numbering import UnitError
 from hwd_drivers.polatis.restconf import protocol, resources
 from hwd_drivers.polatis.restconf.resources import Step
-from hwd_drivers.polatis.unit import PortState, Unit
+from hwd_drivers.polatis.unit import Unit
 
 STATUSES: Final[Mapping[str, int]] = {
     "in-use": 409,
@@ -123,31 +124,8 @@ class RestconfFront:
 
     def _find(self, steps: tuple[Step, ...]) -> list[Element]:
         root = Element("data")
-        if steps[0].name == "ports":
-            root.append(self._ports())
-        else:
-            root.extend(self.datastore.read(frozenset({steps[0].name}), state=True))
+        root.extend(self.datastore.read(frozenset({steps[0].name}), state=True))
         return resources.find(root, steps)
-
-    def _ports(self) -> Element:
-        """What the modules call deprecated, and published programs still ask for."""
-        unit = self.unit
-        container = Element(f"{{{OPSW}}}ports")
-        monitored = sorted(unit.monitors.ports)
-        powers = dict(unit.powers(monitored)) if monitored else {}
-        for port in range(1, unit.numbering.total + 1):
-            entry = SubElement(container, f"{{{OPSW}}}port")
-            xml.leaf(entry, "port-id", port)
-            xml.leaf(entry, "port-label", unit.labels.get(port, ""))
-            xml.leaf(entry, "port-state", "PC_DISABLED" if unit.state(port) is PortState.DISABLED else "PC_ENABLED")
-            xml.leaf(entry, "port-status", unit.state(port).upper())
-            if (peer := unit.peer(port)) is not None:
-                xml.leaf(entry, "peer-port", peer)
-            if port in powers:
-                dbm = powers[port]
-                monitor = SubElement(entry, f"{{{OPSW}}}opm")
-                xml.leaf(monitor, "power", f"{unit.options.dark_dbm if dbm is None else dbm:.2f}")
-        return container
 
     # --- writing
 

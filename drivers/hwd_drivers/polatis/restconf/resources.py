@@ -18,9 +18,9 @@ NAMES: Final = {namespace: module for module, namespace in MODULES.items()}
 RESTCONF: Final = "urn:ietf:params:xml:ns:yang:ietf-restconf"
 LISTS: Final[Mapping[str, str]] = {"pair": "ingress", "pairs": "ingress", "port": "port-id"}
 """Lists of the modules that are there, with their keys."""
-NUMBERS: Final = frozenset({"ingress", "egress", "port-id", "peer-port", "averaging-time", "reference-port"})
+NUMBERS: Final = frozenset({"ingress", "egress", "port-id", "averaging-time", "reference-port"})
 """Leaves that JSON writes as numbers; decimals are text in it, as RFC 7951 has it."""
-LEAVES: Final = frozenset({"label", "port-label"})
+LEAVES: Final = frozenset({"label", "port-label", "peer-port"})
 """Leaves that may be empty, which an empty container is not."""
 DEPTH: Final = 16
 """Most values in one another: the modules have four."""

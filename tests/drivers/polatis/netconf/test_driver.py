@@ -75,6 +75,34 @@ async def test_both_revisions_of_the_module_and_both_framings(switch: Switch, na
         assert twin.unit.pairs() == [(3, 12)]
 
 
+async def test_a_unit_with_old_modules_has_power_and_port_states_in_another_place(switch: Switch) -> None:
+    async with switch(netconf_list="pairs") as (twin, device):
+        capabilities = await device.capabilities(deadline_s=soon())
+        assert (len(capabilities.monitored), capabilities.attenuated, len(capabilities.blockable)) == (8, (), 16)
+        end = PortSide.parse("1B")
+        await device.change_crossconnects(remove=(), add=[pair("1A-1B")], deadline_s=soon())
+        twin.mirror.set_input(PortSide.parse("1A"), 1.0)
+        lit, dark = await device.read_power([end, PortSide.parse("2B")], deadline_s=soon())
+        assert (lit.power_dbm is not None, dark.power_dbm) == (True, None)
+        await device.override([end], PortOverride.FORCE_BLOCKED, deadline_s=soon())
+        assert twin.mirror.blocked == {end}
+        assert await device.read_overrides([end], deadline_s=soon()) == {end: PortOverride.FORCE_BLOCKED}
+        await device.override([end], PortOverride.NORMAL, deadline_s=soon())
+        assert await device.read_overrides([end], deadline_s=soon()) == {end: PortOverride.NORMAL}
+
+
+async def test_relative_attenuation_is_an_offset_to_the_reference_port(switch: Switch) -> None:
+    async with switch(model="polatis-vst") as (twin, device):
+        end, reference = PortSide.parse("1B"), PortSide.parse("1A")
+        await device.change_crossconnects(remove=(), add=[pair("1A-1B")], deadline_s=soon())
+        twin.mirror.set_input(reference, 1.0)
+        held = Attenuation(end=end, mode=AttenuationMode.RELATIVE, level=6.0)
+        await device.attenuate([held], deadline_s=soon())
+        (read,) = await device.read_attenuation([end], deadline_s=soon())
+        assert (read.mode, read.level, read.reference) == (AttenuationMode.RELATIVE, 6.0, reference)
+        assert twin.mirror.output(end, SystemClock().monotonic_ns()) == pytest.approx(-5.0, abs=0.01)
+
+
 async def test_a_change_is_one_edit_and_tells_what_was_there_before(switch: Switch) -> None:
     async with switch() as (twin, device):
         await device.change_crossconnects(remove=(), add=[pair("1A-1B"), pair("2A-2B")], deadline_s=soon())
