@@ -168,10 +168,12 @@ class CompositeSwitch:
         stay: Iterable[Standing] = (),
         needed: Iterable[SwitchCrossconnect] = (),
         effort: int = EFFORT,
+        explain: bool = True,
     ) -> Compiled:
         """Ways for all demands at once, with the fewest moves from `present`. What shall `stay` keeps its way; crossconnects that are `needed` stand too.
 
         Raises ConflictError with the smallest set of demands that cannot be at once, those that stay among them; RefusedError where `effort` is not enough.
+        Where not `explain`, a conflict names all demands: the smallest set takes its time.
         """
         standing = {one.demand: one.way for one in stay}
         wanted = tuple(dict.fromkeys([*demands, *standing]))
@@ -179,7 +181,7 @@ class CompositeSwitch:
         self._check_leads(wanted)
         given = self._given(wanted, standing, present, tuple(needed))
         search = Search(given, spent := Effort(effort))
-        ways = self._feasible(search, given, wanted, effort)
+        ways = self._feasible(search, given, wanted, effort, explain=explain)
         at_least, moves = search.at_least, search.moves_found
         if moves > at_least:
             spent.left = effort
@@ -225,7 +227,9 @@ class CompositeSwitch:
 
     # --- inside
 
-    def _feasible(self, search: Search, given: Given, wanted: tuple[Crossconnect, ...], effort: int) -> Ways:
+    def _feasible(
+        self, search: Search, given: Given, wanted: tuple[Crossconnect, ...], effort: int, *, explain: bool = True
+    ) -> Ways:
         try:
             ways = search.feasible()
         except ExhaustedError:
@@ -233,6 +237,8 @@ class CompositeSwitch:
                 f"{self.name}: cannot tell whether its {len(wanted)} demands can be at once: {effort:,} steps of the search were not enough. "
                 "Ask for fewer at once, or name crossconnects of the elements themselves"
             ) from None
+        if ways is None and not explain:
+            raise ConflictError(f"{self.name}: its {len(wanted)} demands cannot be at once", wanted)
         if ways is None:
             raise self._conflict(given, wanted, effort)
         return ways

@@ -122,10 +122,12 @@ def _compile(
             attempts.append(((), lit))
     demands = sorted(asked.demands, key=Crossconnect.sort_key)
     refused: ConflictError | None = None
-    for firm, loose in attempts:
+    for number, (firm, loose) in enumerate(attempts, 1):
         try:
-            more = [one.demand for one in loose]
-            compiled = composite.compile([*demands, *more], present, stay=firm, needed=asked.needed)
+            wanted = [*demands, *(one.demand for one in loose)]
+            compiled = composite.compile(
+                wanted, present, stay=firm, needed=asked.needed, explain=number == len(attempts)
+            )
         except ConflictError as conflict:
             refused = conflict
         else:
