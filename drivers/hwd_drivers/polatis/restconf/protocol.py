@@ -13,6 +13,7 @@ from typing import Any, Final
 from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.tl1_words import shorten
 from hwd_drivers.kit.values import AttenuationMode
+from hwd_drivers.polatis.netconf.protocol import to_level
 
 DEFAULT_PORT: Final = 8008
 DATA: Final = "/api/data/"
@@ -89,7 +90,7 @@ def write_voa(entries: Sequence[VoaEntry]) -> bytes:
     for entry in entries:
         port: dict[str, object] = {"port-id": entry.port, "atten-mode": VOA_MODES[entry.mode]}
         if entry.level is not None:
-            port["atten-level"] = f"{entry.level:.2f}"
+            port["atten-level"] = f"{to_level(entry.mode, entry.level):.2f}"
         if entry.reference is not None:
             port["reference-port"] = entry.reference
         ports.append(port)
@@ -147,7 +148,7 @@ def read_voa(body: bytes) -> dict[int, VoaEntry]:
         entries[port] = VoaEntry(
             port=port,
             mode=mode,
-            level=_decimal(each, "atten-level") if each.get("atten-level") not in (None, "") else None,
+            level=to_level(mode, _decimal(each, "atten-level")) if each.get("atten-level") not in (None, "") else None,
             reference=_port(each, "reference-port") if each.get("reference-port") not in (None, "", 0, "0") else None,
         )
     return entries
