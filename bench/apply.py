@@ -134,9 +134,10 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
         recorded = await _record(testbed, first, folder / "recorded")
         plain = await stack.enter_async_context(applying(testbed, second, folder / "plain", sync=False))
         synced = await stack.enter_async_context(applying(testbed, third, folder / "synced", sync=True))
+        async with applying(testbed, fourth, folder / "primed", sync=False) as primer:
+            await primer.apply()
+            await primer.apply()  # the state that the first set was recorded from
         bare = await stack.enter_async_context(BareExchange.open(fourth))
-        _, command, read_back = recorded[1]
-        await bare.exchange([command, read_back])  # the state that the first set was recorded from
         sets = itertools.cycle(recorded)
         progress.say(f"apply: {rounds} turns")
         without_s, with_s, floor_s = await alternate(
