@@ -55,7 +55,7 @@ class Pending(Generic[MessageT]):
         """All that has to come is there; those who gave up are left alone."""
         if not self.done.done():
             self.received_ns = received_ns
-            self.done.set_result(tuple(message for _, message in sorted(self._messages.items())))
+            self.done.set_result(tuple([self._messages[place] for place in sorted(self._messages)]))
 
     def fail(self, error: Exception) -> None:
         if not self.done.done():

@@ -92,7 +92,9 @@ class AnswerDecoder:
     def _take(self, text: str, end: str, size_bytes: int) -> Message | None:
         if end == "<":
             return _parse_acknowledgement(self._after_prompts(text))
-        message = _parse_block(self._after_prompts(text))
+        message = _parse_block(self._after_prompts(text) if self._prompt else text)
+        if end == ";" and not self._begun:
+            return message
         key = (type(message), message.ctag if isinstance(message, Answer) else message.atag)
         begun = self._begun.get(key)
         if begun is not None:

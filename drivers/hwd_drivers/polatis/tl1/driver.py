@@ -5,7 +5,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -40,6 +40,9 @@ LOOK: Final = protocol.to_command(ask.RetrievePatch())
 
 KEPT_READINGS: Final = 4096
 """Readings are values that come again and again: made once, they are not the time of a read-back."""
+
+KEPT_ANSWERS: Final = 8
+"""A switch that nobody changes says the same again and again."""
 
 
 class PolatisOptions(BaseModel):
@@ -77,6 +80,7 @@ class PolatisSwitch:
         self._near = {end.port: number for number, end in self._ends.items() if end.side is not Side.B}
         self._far = {end.port: number for number, end in self._ends.items() if end.side is Side.B}
         self._patch = functools.lru_cache(maxsize=KEPT_READINGS)(self._make_patch)
+        self._patches = functools.lru_cache(maxsize=KEPT_ANSWERS)(self._make_patches)
         self._known: dict[str, tuple[int, int]] = {}
         self._words = ShutterWords(context.name, options.shutter_words)
 
@@ -138,7 +142,7 @@ class PolatisSwitch:
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
         answered = await self._ask(ask.RetrievePatch(), deadline_s=deadline_s)
-        return self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches)
+        return self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches).readings
 
     async def change_crossconnects(
         self,
@@ -171,8 +175,7 @@ class PolatisSwitch:
                 self._client.done(f"{verb} {', '.join(map(str, pairs))}", answer)
         before = None
         if looks and answered.messages[0].code is Completion.COMPLD:
-            readings = self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches)
-            before = tuple([reading.crossconnect for reading in readings])
+            before = self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches).crossconnects
         return Exchange(
             commanded_ns=answered.sent_ns,
             acknowledged_ns=answered.received_ns,
@@ -265,11 +268,17 @@ class PolatisSwitch:
     ) -> Answered[Answer]:
         return await self._client.ask(*map(protocol.to_command, requests), deadline_s=deadline_s, on_sent=on_sent)
 
-    def _read_patches(self, answer: Answer) -> tuple[CrossconnectReading, ...]:
+    def _read_patches(self, answer: Answer) -> "_Patches":
+        return self._patches(answer.lines)
+
+    def _make_patches(self, told: tuple[str, ...]) -> "_Patches":
         """In the order of their ports."""
-        found = [self._patch(line) for line in answer.lines]
+        found = [self._patch(line) for line in told]
         found.sort(key=_first)
-        return tuple([reading for _, reading in found])
+        return _Patches(
+            readings=tuple([reading for _, reading in found]),
+            crossconnects=tuple([reading.crossconnect for _, reading in found]),
+        )
 
     def _shutter_words(self, answer: Answer, ends: Sequence[PortSide]) -> Mapping[int, str]:
         words = self._client.read(
@@ -314,6 +323,14 @@ class PolatisSwitch:
         except ConfigError as error:
             raise ProtocolError(f"RTRV-PATCH: the switch reports {one},{other}: {error}") from error
         return min(one, other), CrossconnectReading(crossconnect=pair)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Patches:
+    """What an answer to RTRV-PATCH says."""
+
+    readings: tuple[CrossconnectReading, ...]
+    crossconnects: tuple[Crossconnect, ...]
 
 
 _first: Final = operator.itemgetter(0)

@@ -311,7 +311,10 @@ def _maybe(value: float | None) -> str | None:
 
 def _list(ports: Iterable[int]) -> str:
     """Ports of a change one by one, not as ranges: a range of one list may not be one in the other, and this form was seen most."""
-    return "&".join([_TEXTS[port] if port < len(_TEXTS) else str(port) for port in ports])
+    try:
+        return "&".join([_TEXTS[port] for port in ports])
+    except IndexError:
+        return "&".join(map(str, ports))
 
 
 def _ports(aid: str) -> tuple[int, ...]:
