@@ -30,6 +30,7 @@ IN_REAL_TIME = [(spec, model) for spec, model in MODELS if spec.threads]
 FIRST_CLASS = ("calient-", "polatis-", "sonic", "thorlabs-", "ttl")
 """How the names of those begin that must be gold or better."""
 BLIND = (
+    "cancelled_change",
     "read_by_the_next_session",
     "reset_fails_every_waiter",
     "half_an_answer",

@@ -19,6 +19,7 @@ from hwd_drivers.kit.conformance.basics import (
     check_read_by_the_next_session,
 )
 from hwd_drivers.kit.conformance.exchanges import (
+    check_cancelled_change,
     check_cancelled_exchange,
     check_concurrent_reads,
     check_garbage,
@@ -54,6 +55,7 @@ __all__ = [
     "Check",
     "ConformanceError",
     "check_attenuation",
+    "check_cancelled_change",
     "check_cancelled_exchange",
     "check_capabilities",
     "check_change_behind_our_back",

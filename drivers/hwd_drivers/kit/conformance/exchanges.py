@@ -19,10 +19,13 @@ from hwd_drivers.kit.conformance.session import (
     soon,
     switch_of,
     texts,
+    truth,
 )
 from hwd_drivers.kit.errors import LinkError, ProtocolError, RefusedError
 from hwd_drivers.kit.rough import Way
 
+SETTLED_S: Final = 0.5
+"""After this all that was sent has been taken."""
 ROUNDS: Final = 20
 """Exchanges that must have been tried on a lossy or dying way; more until some came through and some did not."""
 ROUNDS_MAX: Final = 200
@@ -100,6 +103,30 @@ async def check_cancelled_exchange(bench: Bench) -> None:
             except LinkError:
                 await device.lost()
                 return
+
+
+async def check_cancelled_change(bench: Bench) -> str | None:
+    """A change that was given up was done or was not; the next reading says which, in this session or the next one."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return "the device cannot be asked where it is"
+    rest, full = bench.arrangements.rest, bench.arrangements.full
+    for turns in range(6):
+        async with at_rest(bench) as device:
+            given_up = asyncio.create_task(arrange(device, rest, full), name="hwd:bench/given-up")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            given_up.cancel()
+            await asyncio.wait((given_up,))
+            await asyncio.sleep(SETTLED_S)
+            try:
+                read = await found(device, bench)
+            except LinkError:
+                async with again(bench, device) as fresh:
+                    read = await found(fresh, bench)
+            expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
+    return None
 
 
 async def check_garbage(bench: Bench) -> str | None:

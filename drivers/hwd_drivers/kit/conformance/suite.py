@@ -13,6 +13,7 @@ from hwd_drivers.kit.conformance.basics import (
     check_read_by_the_next_session,
 )
 from hwd_drivers.kit.conformance.exchanges import (
+    check_cancelled_change,
     check_cancelled_exchange,
     check_concurrent_reads,
     check_garbage,
@@ -54,6 +55,7 @@ SILVER: Final[tuple[Check, ...]] = (
     check_no_state_is_refused,
     check_concurrent_reads,
     check_cancelled_exchange,
+    check_cancelled_change,
     check_garbage,
 )
 GOLD: Final[tuple[Check, ...]] = (
