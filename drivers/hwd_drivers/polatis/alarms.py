@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 from hwd_drivers.kit.clock import Clock
@@ -10,51 +9,10 @@ from hwd_drivers.kit.mirror import Mirror
 from hwd_drivers.kit.watch import Crossing, Watch
 from hwd_drivers.polatis.numbering import Numbering, UnitError, Wrong
 from hwd_drivers.polatis.power import PowerMonitors
+from hwd_drivers.polatis.settings import AlarmMode, AlarmType, Edge, Threshold
 
 LIMITS_DBM: Final = (-100.0, 30.0)
 """What a limit may be: nothing says it."""
-
-
-class AlarmType(StrEnum):
-    """Which alarm of a port."""
-
-    LOS = "LOS"
-    """Loss of signal, or too much of it."""
-    DEGRADED = "DEGRADED"
-    """Less than there should be."""
-
-
-class AlarmMode(StrEnum):
-    """What is made of it."""
-
-    OFF = "OFF"
-    """Nothing."""
-    SINGLE = "SINGLE"
-    """Told once; it stands until it is cleared by hand."""
-    CONT = "CONT"
-    """Told each time; it clears itself when the light is good again."""
-
-
-class Edge(StrEnum):
-    """Which limit counts."""
-
-    LOW = "LOW"
-    """Light under the low one."""
-    HIGH = "HIGH"
-    """Light over the high one."""
-    BOTH = "BOTH"
-    """Either."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Threshold:
-    """Of one alarm of one port; the limits are the defaults of the vendor's YANG model."""
-
-    mode: AlarmMode = AlarmMode.OFF
-    edge: Edge = Edge.LOW
-    high_dbm: float = 25.0
-    low_dbm: float = -60.0
-    clears_after_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

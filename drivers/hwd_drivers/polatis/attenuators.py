@@ -1,13 +1,13 @@
 """Voas: the variable attenuators of a Polatis unit, one at each output port of those that have them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.mirror import Mirror
 from hwd_drivers.kit.values import AttenuationMode, PortSide, Side
 from hwd_drivers.polatis.numbering import Numbering, UnitError, Wrong
+from hwd_drivers.polatis.settings import VoaSetting
 
 MOST_DB: Final = 30.0
 """What an attenuator takes at most: no source says it."""
@@ -15,15 +15,6 @@ LEVEL_LIMIT: Final = 100.0
 
 LEVELLED: Final = frozenset({AttenuationMode.ABSOLUTE, AttenuationMode.RELATIVE, AttenuationMode.CONVERGED})
 """Modes that need a level."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoaSetting:
-    """`level` in dBm (absolute, converged) or dB (relative); `reference` is the port that a relative one looks at, None for the connected one."""
-
-    mode: AttenuationMode = AttenuationMode.NONE
-    level: float | None = None
-    reference: int | None = None
 
 
 class Voas:

@@ -2,36 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from hwd_drivers.polatis.numbering import UnitError, Wrong
+from hwd_drivers.polatis.settings import FlapProgramme, FlapState
 
 OFF_MS: Final = (10, 10_000)
 ON_MS: Final = (500, 30_000)
 """Limits of the vendor's YANG model."""
 CYCLES_MAX: Final = 65_535
-
-
-class FlapState(StrEnum):
-    """What a port's programme does."""
-
-    IDLE = "IDLE"
-    """There is none."""
-    SET = "SET"
-    """It is there and does not run."""
-    ACTIVE = "ACTIVE"
-    """It runs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlapProgramme:
-    """Dark for `off_ms`, lit for `on_ms`, so many times."""
-
-    off_ms: int
-    on_ms: int
-    cycles: int
 
 
 class Flapping:

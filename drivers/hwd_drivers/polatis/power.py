@@ -1,7 +1,7 @@
 """PowerMonitors: the optical power monitors of a Polatis unit, with wavelength, offset and averaging time for each port."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from hwd_drivers.kit.clock import Clock
@@ -9,6 +9,7 @@ from hwd_drivers.kit.mirror import Mirror
 from hwd_drivers.kit.values import Side
 from hwd_drivers.polatis.numbering import Numbering, UnitError, Wrong
 from hwd_drivers.polatis.options import TwinOptions
+from hwd_drivers.polatis.settings import MonitorConfig
 
 WAVELENGTHS_NM: Final = (1260.0, 1640.0)
 OFFSET_LIMIT_DB: Final = 100.0
@@ -16,15 +17,6 @@ OFFSET_LIMIT_DB: Final = 100.0
 AVERAGING_STEPS_S: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 """What codes 1 to 8 stand for in one published set of scripts; the YANG model says that each doubles the one before, from about 10 ms."""
 REMEMBERS_S: Final = AVERAGING_STEPS_S[-1]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorConfig:
-    """Of one monitor; the defaults are those of the YANG model. `averaging_code` is 1 to 8."""
-
-    wavelength_nm: float = 1550.0
-    offset_db: float = 0.0
-    averaging_code: int = 4
 
 
 class PowerMonitors:

@@ -17,11 +17,12 @@ from hwd_drivers.kit.server import Denial, Faults
 from hwd_drivers.kit.timing import SwitchTiming
 from hwd_drivers.kit.values import Capabilities, Crossconnect, PortSide
 from hwd_drivers.polatis.alarms import Alarms
-from hwd_drivers.polatis.attenuators import Voas, VoaSetting
+from hwd_drivers.polatis.attenuators import Voas
 from hwd_drivers.polatis.flapping import Flapping
 from hwd_drivers.polatis.numbering import Numbering, UnitError, Wrong
 from hwd_drivers.polatis.options import TwinOptions
 from hwd_drivers.polatis.power import REMEMBERS_S, PowerMonitors
+from hwd_drivers.polatis.settings import VoaSetting
 
 FIRMWARE: Final = "6.5.1.7"
 """A version that real units were seen with."""

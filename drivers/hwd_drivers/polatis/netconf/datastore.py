@@ -5,15 +5,14 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 from hwd_drivers.kit.values import AttenuationMode
-from hwd_drivers.polatis.alarms import AlarmMode, AlarmType, Edge
-from hwd_drivers.polatis.attenuators import LEVELLED, VoaSetting
-from hwd_drivers.polatis.flapping import FlapState
+from hwd_drivers.polatis.attenuators import LEVELLED
 from hwd_drivers.polatis.netconf import xml
 from hwd_drivers.polatis.netconf.messages import BASE
 from hwd_drivers.polatis.netconf.old_ports import OldPorts
 from hwd_drivers.polatis.netconf.protocol import OPSW, PLTS, VOA_MODES, to_level
 from hwd_drivers.polatis.netconf.refusals import refusal_of, refuse
 from hwd_drivers.polatis.numbering import UnitError, Wrong
+from hwd_drivers.polatis.settings import AlarmMode, AlarmType, Edge, FlapState, VoaSetting
 from hwd_drivers.polatis.unit import BootMode, PortState, Unit
 
 OPERATIONS: Final = frozenset({"merge", "replace", "create", "delete", "remove", "none"})

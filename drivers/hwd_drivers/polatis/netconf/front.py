@@ -18,7 +18,7 @@ from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.server import TwinServer, TwinSession
-from hwd_drivers.polatis.alarms import AlarmType, PortAlarm
+from hwd_drivers.polatis.alarms import PortAlarm
 from hwd_drivers.polatis.netconf import protocol, xml
 from hwd_drivers.polatis.netconf.datastore import Datastore
 from hwd_drivers.polatis.netconf.messages import (
@@ -36,6 +36,7 @@ from hwd_drivers.polatis.netconf.messages import (
 from hwd_drivers.polatis.netconf.refusals import RefusedRpc, refusal_of, refuse
 from hwd_drivers.polatis.netconf.subtree import select
 from hwd_drivers.polatis.numbering import UnitError
+from hwd_drivers.polatis.settings import AlarmType
 from hwd_drivers.polatis.unit import Unit
 
 SUBSYSTEM: Final = "netconf"

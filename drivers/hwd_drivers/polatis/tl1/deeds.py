@@ -4,9 +4,8 @@ from typing import TypeGuard
 
 from hwd_drivers.kit.errors import BugError
 from hwd_drivers.kit.values import AttenuationMode
-from hwd_drivers.polatis.attenuators import VoaSetting
-from hwd_drivers.polatis.flapping import FlapProgramme
 from hwd_drivers.polatis.numbering import UnitError, Wrong
+from hwd_drivers.polatis.settings import FlapProgramme, VoaSetting
 from hwd_drivers.polatis.tl1 import lines
 from hwd_drivers.polatis.tl1 import requests as ask
 from hwd_drivers.polatis.unit import Unit

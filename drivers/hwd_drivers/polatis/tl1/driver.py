@@ -27,8 +27,8 @@ from hwd_drivers.kit.values import (
     PowerReading,
     Side,
 )
-from hwd_drivers.polatis.attenuators import VoaSetting
 from hwd_drivers.polatis.numbering import Numbering
+from hwd_drivers.polatis.settings import VoaSetting
 from hwd_drivers.polatis.tl1 import lines, protocol
 from hwd_drivers.polatis.tl1 import requests as ask
 from hwd_drivers.polatis.tl1.shutters import ShutterWords

@@ -14,7 +14,8 @@ from hwd_drivers.kit.tl1 import (
 )
 from hwd_drivers.kit.tl1_messages import Alarm, Autonomous
 from hwd_drivers.kit.values import Crossconnect, CrossconnectState
-from hwd_drivers.polatis.alarms import AlarmType, PortAlarm
+from hwd_drivers.polatis.alarms import PortAlarm
+from hwd_drivers.polatis.settings import AlarmType
 from hwd_drivers.polatis.tl1.session import SID, Tl1Session
 from hwd_drivers.polatis.unit import Unit
 

@@ -11,11 +11,8 @@ from typing import Final
 from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.tl1_messages import Answer
 from hwd_drivers.kit.values import AttenuationMode
-from hwd_drivers.polatis.alarms import AlarmMode, Threshold
-from hwd_drivers.polatis.attenuators import VoaSetting
-from hwd_drivers.polatis.flapping import FlapProgramme, FlapState
 from hwd_drivers.polatis.numbering import Numbering
-from hwd_drivers.polatis.power import MonitorConfig
+from hwd_drivers.polatis.settings import AlarmMode, FlapProgramme, FlapState, MonitorConfig, Threshold, VoaSetting
 
 MODE_WORDS: Final[Mapping[AttenuationMode, str]] = {
     AttenuationMode.NONE: "NONE",

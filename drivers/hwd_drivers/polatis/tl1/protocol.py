@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from hwd_drivers.kit.errors import BugError, ProtocolError
 from hwd_drivers.kit.tl1_messages import Command
 from hwd_drivers.kit.tl1_words import format_group, parse_group, quote, unquote
-from hwd_drivers.polatis.alarms import AlarmMode, AlarmType, Edge
+from hwd_drivers.polatis.settings import AlarmMode, AlarmType, Edge
 from hwd_drivers.polatis.tl1 import requests as ask
 from hwd_drivers.polatis.tl1.lines import MODE_WORDS, MODES
 from hwd_drivers.polatis.tl1.requests import Request

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from hwd_drivers.kit.values import AttenuationMode
-from hwd_drivers.polatis.alarms import AlarmMode, AlarmType, Edge
+from hwd_drivers.polatis.settings import AlarmMode, AlarmType, Edge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

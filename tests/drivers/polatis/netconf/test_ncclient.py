@@ -11,7 +11,7 @@ import pytest
 
 from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.offload import ThreadOffload
-from hwd_drivers.polatis.alarms import AlarmMode, AlarmType
+from hwd_drivers.polatis.settings import AlarmMode, AlarmType
 from hwd_drivers.polatis.twin import PolatisTwin
 
 with warnings.catch_warnings():

@@ -8,9 +8,8 @@ from hwd_drivers.kit import tl1
 from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.tl1_messages import Answer, Completion
 from hwd_drivers.kit.values import AttenuationMode
-from hwd_drivers.polatis.alarms import AlarmMode, AlarmType, Edge
-from hwd_drivers.polatis.attenuators import VoaSetting
 from hwd_drivers.polatis.numbering import Numbering
+from hwd_drivers.polatis.settings import AlarmMode, AlarmType, Edge, VoaSetting
 from hwd_drivers.polatis.tl1 import lines, protocol
 from hwd_drivers.polatis.tl1 import requests as ask
 
