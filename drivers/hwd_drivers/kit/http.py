@@ -183,9 +183,9 @@ class HttpClient:
             raise
         link.garbled, link.late = self.garbled, self.late
         before, self._links = self._links, [link]
-        for each in before:
-            await each.close()
         link.when_lost(functools.partial(self._link_lost, link))
+        for each in before:
+            each.cut("the device announced its end")  # what it has not taken by then it does not want
         if self._dead is not None:
             await link.close()
         return self._present(what) or link

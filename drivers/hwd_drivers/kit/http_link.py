@@ -80,8 +80,10 @@ class HttpLink(Link[HttpResponse]):
         return response
 
     def when_lost(self, callback: Callable[[LinkError | ProtocolError], None]) -> None:
-        """Call back with the cause when it is gone."""
+        """Call back with the cause when it is gone; at once where it is."""
         self._told = callback
+        if self._lost.done():
+            callback(self._cause or LinkError(f"{self._name}: connection lost"))
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -134,9 +136,18 @@ class HttpLink(Link[HttpResponse]):
             self._cut(LinkError(f"{self._name}: connection closed: {finding}"))
 
     def _send_next(self) -> None:
-        if self._under_way is not None or not self._queue or self._transport is None:
-            return
-        exchange = self._queue.popleft()
+        """The first of the queue that somebody still waits for, in time."""
+        while self._under_way is None and self._queue and self._transport is not None:
+            exchange = self._queue.popleft()
+            if exchange.done.done():
+                continue
+            if exchange.timer is not None and exchange.timer.when() <= self._loop.time():
+                text = f"{self._name}: {exchange.what}: not sent in time, after those before it. Allow more time"
+                exchange.fail(DeadlineError(text))
+                continue
+            self._send(exchange, self._transport)
+
+    def _send(self, exchange: HttpExchange, transport: asyncio.Transport) -> None:
         asked = exchange.request
         headers = tuple((self._headers() | dict(asked.headers)).items())
         data = self._wire.encode(HttpRequest(method=asked.method, path=asked.path, headers=headers, body=asked.body))
@@ -145,4 +156,4 @@ class HttpLink(Link[HttpResponse]):
         exchange.sent_ns = self._clock.monotonic_ns()
         if exchange.on_sent is not None:
             exchange.on_sent(exchange.sent_ns)
-        self._transport.write(data)
+        transport.write(data)

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from typing_extensions import override
 
-from hwd_drivers.kit.dial import MemoryDialer
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.dial import MemoryDialer, TcpDialer
 from hwd_drivers.kit.errors import ConfigError, DeadlineError, LinkError, ProtocolError
 from hwd_drivers.kit.http import HttpClient, HttpSession
 from hwd_drivers.kit.http_wire import BODY_LIMIT_BYTES, HEAD_LIMIT_BYTES, HttpRequest, HttpResponse
@@ -167,6 +168,20 @@ async def test_a_request_that_waits_for_others_is_not_sent_after_its_deadline(wo
 
 
 @in_world
+async def test_a_request_whose_turn_comes_with_its_deadline_is_not_sent(world: World) -> None:
+    client = await world.open()
+    world.responses["/slow"] = HttpResponse(status=200, delay_s=0.5)
+    slow = asyncio.create_task(client.request("GET", "/slow", deadline_s=world.soon))
+    late = asyncio.create_task(client.request("GET", "/late", deadline_s=world.loop.time() + 0.52))
+    assert (await slow).status == 200
+    with pytest.raises(DeadlineError, match=r"GET /late: not sent in time|GET /late: no answer"):
+        await late
+    assert (await client.request("GET", "/next", deadline_s=world.soon)).body == b"/next"
+    assert [request.path for request in world.got] == ["/slow", "/next"]
+    await client.close()
+
+
+@in_world
 async def test_a_cancelled_request_does_not_spoil_the_next(world: World) -> None:
     client = await world.open()
     world.responses["/slow"] = HttpResponse(status=200, body=b"slow", delay_s=0.5)
@@ -259,6 +274,45 @@ async def test_a_device_that_says_the_end_of_its_answer_by_closing_is_heard(worl
         assert (await client.request("GET", "/", deadline_s=world.soon)).body == b"old"
     await client.close()
     await listener.close()
+
+
+async def test_a_new_connection_is_heard_to_end_though_the_old_one_still_had_something_to_send() -> None:
+    loop = asyncio.get_running_loop()
+    sessions: list[asyncio.Transport] = []
+
+    class Full(asyncio.Protocol):
+        """Answers before it has read the body, and reads no more; its second session it ends."""
+
+        @override
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            assert isinstance(transport, asyncio.Transport)
+            self.transport = transport
+            sessions.append(transport)
+
+        @override
+        def data_received(self, data: bytes) -> None:
+            self.transport.pause_reading()
+            if self.transport is sessions[0]:
+                self.transport.write(b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            else:
+                self.transport.abort()
+
+    dialer = TcpDialer()
+    listener = await dialer.listen(Full, "127.0.0.1:0")
+    client = await HttpClient.open(
+        dialer, listener.address, name="ocs1", clock=SystemClock(), deadline_s=loop.time() + 2
+    )
+    answer = await client.request("PUT", "/", body=bytes(50_000_000), deadline_s=loop.time() + 5)
+    assert answer.status == 413
+    started_s = loop.time()
+    with pytest.raises(LinkError, match="connection lost"):
+        await client.request("GET", "/", deadline_s=loop.time() + 5)
+    assert isinstance(await asyncio.wait_for(client.lost(), 2), LinkError)
+    assert loop.time() - started_s < 0.9, "the old connection was waited for"
+    await client.close()
+    await listener.close()
+    for transport in sessions:
+        transport.abort()
 
 
 @in_world
