@@ -34,13 +34,19 @@ class CrashRule(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchMoves:
-    """What one switch is asked to do, and what it reported before."""
+    """What one switch is asked to do, and what it reported before.
+
+    `failed`: what of `before` it said had failed. `lasting`: crossconnects of elements that always join something, and that nobody could tell before what: no
+    way leads back from them.
+    """
 
     switch: str
     remove: tuple[Crossconnect, ...]
     add: tuple[Crossconnect, ...]
     keep: tuple[Crossconnect, ...]
     before: tuple[Crossconnect, ...]
+    failed: tuple[Crossconnect, ...] = ()
+    lasting: tuple[Crossconnect, ...] = ()
 
     @property
     def after(self) -> frozenset[Crossconnect]:

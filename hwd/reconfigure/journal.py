@@ -120,6 +120,8 @@ def _write_begin(entry: OpenEntry, plan_hash: str) -> dict[str, Any]:
                 "add": [str(crossconnect) for crossconnect in move.add],
                 "keep": [str(crossconnect) for crossconnect in move.keep],
                 "before": [str(crossconnect) for crossconnect in move.before],
+                "failed": [str(crossconnect) for crossconnect in move.failed],
+                "lasting": [str(crossconnect) for crossconnect in move.lasting],
             }
             for move in entry.moves
         ],
@@ -142,6 +144,8 @@ def _read_begin(entry: dict[str, Any]) -> OpenEntry:
                 add=crossconnects(move["add"]),
                 keep=crossconnects(move["keep"]),
                 before=crossconnects(move["before"]),
+                failed=crossconnects(move.get("failed", [])),
+                lasting=crossconnects(move.get("lasting", [])),
             )
             for move in entry["moves"]
         ),

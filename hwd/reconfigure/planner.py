@@ -10,9 +10,9 @@ from hwd.model.plan import ApplyMode, CrashRule, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.composites import Demanded, Led, lead
-from hwd.reconfigure.switch_moves import Asked, moves_of
+from hwd.reconfigure.switch_moves import Asked, moves_of, untold
 from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectState, PortSide
+from hwd_drivers.kit.values import Crossconnect, CrossconnectState, PortSide, natural_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +175,7 @@ class Planner:
                 *self._warnings(observed, asked),
                 *_held_dark(asked, blocked or {}),
                 *(text for one in led.values() for text in one.warnings),
+                *self._beside(moves, asked, then),
             ),
             lease=request.lease,
             crash_rule=request.crash_rule,
@@ -256,12 +257,37 @@ class Planner:
 
         The last do not follow from the links: light of one way only makes no link, nor does light through a switch that was not read.
         """
-        removed = _moved(moves, lambda move: move.remove)
+        removed = [*_moved(moves, lambda move: move.remove), *self._maybe_removed(moves)]
         added = _moved(moves, lambda move: move.add)
         links = [*(one.routed.link for one in planned if not one.kept), *dark]
         ports = {end for link in links for end in link.ends}
         ports |= self._fabric.ports_reached(removed, now) | self._fabric.ports_reached(added, then)
         return crossconnect_ports([*removed, *added]) | {str(port) for port in ports}
+
+    def _maybe_removed(self, moves: Iterable[SwitchMoves]) -> Iterable[SwitchCrossconnect]:
+        """What elements may have now that move and of which the switch does not say what they have."""
+        for move in moves:
+            for element in untold(self._testbed.switches[move.switch].capabilities, move.before):
+                if element.crossconnects.intersection(move.lasting):
+                    for one in sorted(element.crossconnects, key=Crossconnect.sort_key):
+                        yield SwitchCrossconnect(switch=move.switch, crossconnect=one)
+
+    def _beside(
+        self, moves: Iterable[SwitchMoves], asked: Mapping[str, frozenset[Crossconnect]], then: State
+    ) -> Iterable[str]:
+        """What a move does that nobody asked for: light that an element joins too, and what it joined before and nobody can tell."""
+        for move in moves:
+            for one in move.add:
+                here = SwitchCrossconnect(switch=move.switch, crossconnect=one)
+                if one in asked[move.switch] or one in move.before or not self._fabric.carries(here, then):
+                    continue
+                ports = ", ".join(sorted(map(str, self._fabric.ports_reached([here], then)), key=natural_key))
+                yield f"{here} comes with it, as its element moves as one: it joins light of {ports or 'other devices'} that was not asked for"
+            if move.lasting:
+                yield (
+                    f"{move.switch}: what {', '.join(map(str, move.lasting))} takes away cannot be told: the switch does not say where its element is. "
+                    "It is not brought back where this is rolled back"
+                )
 
     def _state(
         self, moves: tuple[SwitchMoves, ...], observed: Observed, *, after: bool

@@ -339,6 +339,8 @@ class Reconfigurer:
                 said = f"{why}; roll-back failed: {switching.joined(errors)}"
             else:
                 outcome, said = Outcome.ROLLED_BACK, why
+                if reconfiguration.journaled:
+                    reconfiguration.remarks += switching.lasting_remarks(reconfiguration.plan.moves)
         finally:
             await self._end(reconfiguration, outcome, said)
 

@@ -130,5 +130,7 @@ class Recovery:
         self.write_end(entry.reconfiguration, outcome)
         self._leases.let_go(entry.reconfiguration)
         why = "the daemon ended before it did" if entry.reconfiguration in self._of_an_earlier_life else before
+        if not finish:
+            why = ". ".join([why, *switching.lasting_remarks(entry.moves)])
         self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)

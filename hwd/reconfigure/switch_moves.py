@@ -43,7 +43,7 @@ def moves_of(asked: Asked, capabilities: Capabilities, readings: Sequence[Crossc
     good = frozenset(reading.crossconnect for reading in readings if reading.state is not CrossconnectState.FAILED)
     if capabilities.elements:
         after = _after_elements(asked, capabilities.elements, frozenset(before))
-        again = (asked.wanted & frozenset(before)) - good
+        again = _again(asked.wanted, capabilities.elements, frozenset(before), good)
         remove = [one for one in before if one not in after or one in again]
         add = (after - frozenset(before)) | again
         colliding = [one for one in remove if _is_judged(asked, one, capabilities.elements)]
@@ -65,6 +65,23 @@ def moves_of(asked: Asked, capabilities: Capabilities, readings: Sequence[Crossc
         add=tuple(sorted(add, key=Crossconnect.sort_key)),
         keep=tuple(sorted(keep, key=Crossconnect.sort_key)),
         before=before,
+        failed=tuple(one for one in before if one not in good),
+        lasting=tuple(
+            sorted(
+                (one for element in untold(capabilities, before) for one in element.crossconnects & add.union(remove)),
+                key=Crossconnect.sort_key,
+            )
+        ),
+    )
+
+
+def untold(capabilities: Capabilities, before: Iterable[Crossconnect]) -> tuple[Element, ...]:
+    """Elements that always join something, and of which the switch does not say what."""
+    there = frozenset(before)
+    return tuple(
+        element
+        for element in capabilities.elements
+        if not any(there & element.crossconnects == frozenset(state) for state in element.states)
     )
 
 
@@ -117,6 +134,19 @@ def _after_elements(
     for element in elements:
         after |= _state_of(asked, element, before & element.crossconnects)
     return frozenset(after)
+
+
+def _again(
+    wanted: frozenset[Crossconnect],
+    elements: Sequence[Element],
+    before: frozenset[Crossconnect],
+    good: frozenset[Crossconnect],
+) -> frozenset[Crossconnect]:
+    """What is wanted, there and failed, with the rest of its element's state: an element is told a whole one."""
+    failed = (wanted & before) - good
+    return frozenset(
+        one for element in elements if failed & element.crossconnects for one in before & element.crossconnects
+    )
 
 
 def _state_of(asked: Asked, element: Element, present: frozenset[Crossconnect]) -> frozenset[Crossconnect]:

@@ -1,7 +1,7 @@
 """Driving switches: one change, its read-back, and the way back. What is done here is under a lease and in the journal."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from hwd.model.plan import ApplyMode, SwitchMoves
@@ -100,7 +100,8 @@ async def read_back(
     differences += [
         f"{one} is still tuning after {TUNED_WITHIN_S:.0f} s" for one in sorted(tuning, key=Crossconnect.sort_key)
     ]
-    failed = [one for one in wanted if states.get(one) is CrossconnectState.FAILED]
+    may_fail = () if lit else move.failed  # what had failed before may do so again
+    failed = [one for one in wanted if states.get(one) is CrossconnectState.FAILED and one not in may_fail]
     differences += [f"{one} is reported as failed" for one in sorted(failed, key=Crossconnect.sort_key)]
     blocked = [one for one in move.add if lit and states.get(one) is CrossconnectState.BLOCKED]
     differences += [
@@ -128,22 +129,44 @@ async def read_back(
 def way_back(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves:
     """The moves from what is reported now to what was there before `move`, touching nothing that `move` did not touch.
 
-    What was to stay and is gone was taken by somebody else, who had a reason: it does not hold up the way back.
+    What was to stay and is gone was taken by somebody else, who had a reason: it does not hold up the way back, nor does what has failed meanwhile. What
+    `move.lasting` names stays: where its elements were before nobody knows.
     """
-    there = frozenset(reading.crossconnect for reading in now)
+    there = {reading.crossconnect: reading.state for reading in now}
+    had_failed, lasting = frozenset(move.failed), frozenset(move.lasting)
+    missing = tuple(
+        one
+        for one in move.remove
+        if one not in lasting
+        and (one not in there or (there[one] is CrossconnectState.FAILED and one not in had_failed))
+    )
+    going = frozenset(move.add) - frozenset(move.before) - lasting | frozenset(missing)
     return SwitchMoves(
         switch=move.switch,
-        remove=tuple(one for one in move.add if one in there and one not in move.before),
-        add=tuple(one for one in move.remove if one not in there),
-        keep=tuple(one for one in move.keep if one in there),
+        remove=tuple(one for one in there if one in going),
+        add=missing,
+        keep=tuple(
+            one for one in move.keep if there.get(one, CrossconnectState.FAILED) is not CrossconnectState.FAILED
+        ),
         before=tuple(sorted(there, key=Crossconnect.sort_key)),
+        failed=move.failed,
+    )
+
+
+def lasting_remarks(moves: Iterable[SwitchMoves]) -> tuple[str, ...]:
+    """Of each switch that a way back leaves elsewhere than it was."""
+    return tuple(
+        f"{move.switch}: {', '.join(map(str, move.lasting))}: what it joined before could not be told, so that it was not brought back"
+        for move in moves
+        if move.lasting
     )
 
 
 def way_on(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves:
     """The moves from what is reported now to what `move` wanted."""
     there = {reading.crossconnect: reading.state for reading in now}
-    missing = tuple(one for one in move.add if there.get(one, CrossconnectState.FAILED) is CrossconnectState.FAILED)
+    wanted = (*move.add, *move.keep)
+    missing = tuple(one for one in wanted if there.get(one, CrossconnectState.FAILED) is CrossconnectState.FAILED)
     going = frozenset(move.remove) - frozenset(move.add) | frozenset(missing)
     return SwitchMoves(
         switch=move.switch,

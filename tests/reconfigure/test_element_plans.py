@@ -145,6 +145,39 @@ def test_a_failed_crossconnect_of_an_element_is_made_anew(lone: Testbed) -> None
     assert made.warnings == ("osw1:1A-1B is reported as failed; it will be made anew",)
 
 
+def test_of_a_failed_2x2_the_whole_state_is_made_anew(lone: Testbed) -> None:
+    """Its driver takes nothing less."""
+    made = plan(lone, "x1:1A-1B", failed="1A-1B 2A-2B")
+    assert moves(made) == {"x1": "-1A-1B -2A-2B +1A-1B +2A-2B"}
+
+
+def test_light_that_an_element_joins_too_is_told(lone: Testbed) -> None:
+    """A 2x2 that swaps one pair swaps the other: light of h0.eth0 gets to h0.eth1 by what nobody asked for."""
+    made = plan(lone, "x1:2A-2B", x1="1A-2B 2A-1B")
+    said = (
+        "x1:1A-1B comes with it, as its element moves as one: it joins light of h0.eth0, h0.eth1 that was not asked for"
+    )
+    assert made.warnings == (said,)
+    assert plan(lone, "x2:2A-1B").warnings == (), "no light comes to x2"
+
+
+@pytest.mark.parametrize("mode", ["safe", "update"])
+def test_what_an_element_has_that_nobody_can_tell_is_leased_warned_of_and_not_brought_back(
+    lone: Testbed, mode: str
+) -> None:
+    """A latching 2x2 without contacts says nothing of where it is until it was moved."""
+    made = plan(lone, "x1:2A-1B", mode, x1="")
+    (move,) = made.moves
+    assert {*map(str, move.lasting)} == {"1A-2B", "2A-1B"}
+    assert {"x1.1", "x1.2", "h0.eth0", "h0.eth1"} <= made.touches
+    assert made.warnings == (
+        "x1: what 1A-2B, 2A-1B takes away cannot be told: the switch does not say where its element is. It is not brought back where this is rolled back",
+    )
+    made = plan(lone, "p1:in-1", mode, p1="")
+    assert {"p1.in", "p1.1", "p1.2"} <= made.touches, "it may have been at 2"
+    assert plan(lone, "osw1:2A-5B", osw1="").moves[0].lasting == (), "it can be dark, and is"
+
+
 # --- composites
 
 

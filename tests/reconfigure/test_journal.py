@@ -19,6 +19,8 @@ MOVES = SwitchMoves(
     add=crossconnects("1A-3B", "3A-1B"),
     keep=crossconnects("7A-8B"),
     before=crossconnects("1A-2B", "7A-8B"),
+    failed=crossconnects("1A-2B"),
+    lasting=crossconnects("1A-3B"),
 )
 
 

@@ -49,17 +49,28 @@ def readings(text: str, state: CrossconnectState = CrossconnectState.TUNED) -> t
     return tuple(CrossconnectReading(crossconnect=one, state=state) for one in pairs(text))
 
 
-def moves(*, remove: str = "", add: str = "", keep: str = "", before: str = "") -> SwitchMoves:
-    return SwitchMoves(switch="ocs1", remove=pairs(remove), add=pairs(add), keep=pairs(keep), before=pairs(before))
+def moves(
+    *, remove: str = "", add: str = "", keep: str = "", before: str = "", failed: str = "", lasting: str = ""
+) -> SwitchMoves:
+    return SwitchMoves(
+        switch="ocs1",
+        remove=pairs(remove),
+        add=pairs(add),
+        keep=pairs(keep),
+        before=pairs(before),
+        failed=pairs(failed),
+        lasting=pairs(lasting),
+    )
 
 
 class Switch:
-    """A switch on the mirrors that all twins share; what stands in `failed` it reports so until it is made anew, what is in `dark` is held so, and told so, always."""
+    """A switch on the mirrors that all twins share; what stands in `failed` it reports so until it is made anew, in `failing` always, what is in `dark` is held so, and told so, always."""
 
     def __init__(self, text: str = "", timing: str = "ideal") -> None:
         self.mirror = Mirror(name="ocs1", capabilities=CAPABILITIES, timing=find_timing(timing), draws=Draws(1))
         self.mirror.connect(pairs(text), self.now_ns(), move=False)
         self.failed: set[Crossconnect] = set()
+        self.failing: set[Crossconnect] = set()
         self.dark: set[Crossconnect] = set()
         self.meanwhile: Callable[[], object] = lambda: None
         """What another client does just before the next change comes in."""
@@ -72,7 +83,7 @@ class Switch:
     def latest(self) -> tuple[CrossconnectReading, ...]:
         return tuple(
             CrossconnectReading(crossconnect=one.crossconnect, state=CrossconnectState.FAILED)
-            if one.crossconnect in self.failed
+            if one.crossconnect in self.failed | self.failing
             else CrossconnectReading(crossconnect=one.crossconnect, state=CrossconnectState.BLOCKED)
             if one.crossconnect in self.dark
             else one
@@ -292,6 +303,59 @@ def test_what_was_to_stay_and_is_gone_does_not_hold_up_the_way_back() -> None:
         assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
 
     run_virtual(main())
+
+
+def test_what_has_failed_meanwhile_is_made_anew_on_the_way_back() -> None:
+    async def main() -> None:
+        switch = Switch("1A-2B")
+        switch.failed = set(pairs("1A-2B"))  # a change that was broken off left it so
+        await bring(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), switching.way_back)
+        assert switch.latest == readings("1A-2B")
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("there", ["1A-3B", "1A-2B"])
+def test_what_had_failed_before_is_brought_back_as_it_was(there: str) -> None:
+    async def main() -> None:
+        switch = Switch(there)
+        switch.failing = set(pairs("1A-2B"))
+        await bring(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B", failed="1A-2B"), switching.way_back)
+        assert switch.latest == readings("1A-2B", CrossconnectState.FAILED)
+        with pytest.raises(FailedError, match="1A-2B is reported as failed"):
+            await bring(switch, moves(remove="1A-2B", add="1A-2B", before="1A-2B", failed="1A-2B"), switching.way_on)
+
+    run_virtual(main())
+
+
+def test_what_was_to_stay_and_has_failed_does_not_hold_up_the_way_back() -> None:
+    async def main() -> None:
+        switch = Switch("1A-3B 7A-8B")
+        switch.failing = set(pairs("7A-8B"))
+        await bring(switch, moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B"), switching.way_back)
+        assert {one.crossconnect for one in switch.latest} == set(pairs("1A-2B 7A-8B"))
+
+    run_virtual(main())
+
+
+def test_the_way_on_makes_what_was_to_stay_and_is_gone() -> None:
+    """A unit that does not latch and lost its power has nothing left of it."""
+
+    async def main() -> None:
+        switch = Switch()
+        move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
+        await bring(switch, move, switching.way_on)
+        assert switch.latest == readings("1A-3B 7A-8B")
+
+    run_virtual(main())
+
+
+def test_no_way_leads_back_from_where_nobody_knows_what_was_before() -> None:
+    move = moves(add="1A-2B 2A-1B 4A-4B", lasting="1A-2B 2A-1B")
+    back = switching.way_back(move, readings("1A-2B 2A-1B 4A-4B"))
+    assert (back.remove, back.add) == (pairs("4A-4B"), ())
+    (said,) = switching.lasting_remarks([move, moves(add="1A-2B")])
+    assert said.startswith("ocs1: 1A-2B, 2A-1B: what it joined before could not be told")
 
 
 @pytest.mark.parametrize("theirs", ["1A-7B", "7A-2B"])
