@@ -27,13 +27,16 @@ class Overriding:
     ) -> None:
         """Returns when the switch says so. The caller has checked that the switch is ours and has these ends.
 
-        Raises RefusedError where somebody else leases, or something holds, a port whose light it is, and where the switch cannot do it; FailedError where it
-        answered and did not do it.
+        Raises RefusedError where somebody else leases, or something holds, a port whose light it is, where a reconfiguration under way relies on one, and where the
+        switch cannot do it; FailedError where it answered and did not do it.
         """
+        driver = self._switches.driver(switch)
         async with self._turns.drive([switch]):
-            self._leases.check(self.touches(switch, ends), lease=lease)
+            await driver.read()  # whose light it is now
+            touched = self.touches(switch, ends)
+            self._leases.check(touched, lease=lease)
+            self._turns.check(switch, touched)
             deadline_s = asyncio.get_running_loop().time() + COMMAND_WITHIN_S
-            driver = self._switches.driver(switch)
             await driver.override(ends, to, by=by, deadline_s=deadline_s)
             await driver.read()
 

@@ -27,6 +27,14 @@ class Turns:
     def claim(self, id: str, *, switches: Iterable[str], ports: Iterable[str], whole: bool) -> None:
         """Claim, or widen the claim of, a reconfiguration. Raises RefusedError, with the old claim as it was, where another one has a port of it, or a whole switch."""
         claim = _Claim(switches=frozenset(switches), ports=frozenset(ports), whole=whole)
+        self._check(claim, id)
+        self._claims[id] = claim
+
+    def check(self, switch: str, ports: Iterable[str]) -> None:
+        """Raises RefusedError where a reconfiguration is under way on one of these ports, or has the switch as a whole."""
+        self._check(_Claim(switches=frozenset((switch,)), ports=frozenset(ports), whole=False), None)
+
+    def _check(self, claim: _Claim, id: str | None) -> None:
         for other, theirs in self._claims.items():
             if other == id:
                 continue
@@ -35,7 +43,6 @@ class Turns:
                 raise RefusedError(
                     f"{', '.join(taken)}: reconfiguration {other} is under way on it. `hwd confirm {other}` or `hwd rollback {other}` ends it"
                 )
-        self._claims[id] = claim
 
     def release(self, id: str) -> None:
         self._claims.pop(id, None)

@@ -85,6 +85,29 @@ def test_what_a_reconfiguration_holds_is_not_made_dark_until_it_has_ended(run_la
     run_lab(test)
 
 
+def test_what_a_reconfiguration_relies_on_and_does_not_move_is_not_made_dark_meanwhile(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        kept = await lab.service.apply(lab.request(STRAIGHT, confirm_within_s=60))
+        with pytest.raises(RefusedError, match=r"ocs1\.1, ocs1\.3: reconfiguration .* is under way on it"):
+            await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada")
+        await lab.service.confirm(str(kept["reconfiguration"]))
+        await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada")
+        assert switch(lab)["blocked"] == ["1A"]
+
+    run_lab(test)
+
+
+def test_light_that_somebody_led_there_since_the_last_look_is_not_made_dark(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.take_lease(holder="ben", ports=["h1.eth0"], for_s=600)
+        lab.set_fault({"switch": "ocs1", "fault": "panel", "add": ["8A-3B"]})
+        with pytest.raises(RefusedError, match=r"h1\.eth0: leased to ben"):
+            await lab.service.override("ocs1", ["8A"], "force-blocked", by="ada")
+
+    run_lab(test)
+
+
 @pytest.mark.parametrize(
     ("name", "ends", "said"),
     [("ocs2", ["1A"], "'ocs2' is no switch"), ("ocs1", ["9A"], "it has no 9A"), ("ocs1", ["1A-2B"], "not a port")],

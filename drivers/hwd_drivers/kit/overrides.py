@@ -20,9 +20,11 @@ class Overrides:
         self._tell = tell
 
     def begin(self, found: Mapping[PortSide, PortOverride]) -> None:
-        """What a switch has that was just connected, whatever was known before."""
-        self.blocked = frozenset()
+        """What a switch has that was just connected, all of it; what it held when it was last asked, and says is let go, is told too."""
+        before, self.blocked = self.blocked, frozenset()
         self.note(found, by="found at connecting")
+        if gone := [end for end in before if found.get(end) is PortOverride.NORMAL]:
+            self._tell(sorted(gone, key=PortSide.sort_key), PortOverride.NORMAL, "gone at connecting")
 
     def note(self, found: Mapping[PortSide, PortOverride], *, by: str) -> None:
         """What some ends are held to now; nothing is said of the others."""

@@ -42,12 +42,13 @@ def test_only_what_is_new_or_gone_is_told(
     assert overrides.blocked == {end("10A"), end("1B")}
 
 
-def test_a_new_session_tells_all_that_is_held_then(
+def test_a_new_session_tells_all_that_is_held_then_and_what_is_held_no_more(
     overrides: Overrides, told: list[tuple[list[str], PortOverride, str]]
 ) -> None:
-    overrides.note({end("1A"): DARK, end("2A"): DARK}, by="ada")
+    """A unit whose shutters open when it loses its power lets light go where nobody wanted it; of 3A it says nothing."""
+    overrides.note({end("1A"): DARK, end("2A"): DARK, end("3A"): DARK}, by="ada")
     overrides.begin({end("1A"): DARK, end("2A"): NORMAL})
-    assert told[1:] == [(["1A"], DARK, "found at connecting")]
+    assert told[1:] == [(["1A"], DARK, "found at connecting"), (["2A"], NORMAL, "gone at connecting")]
     assert overrides.blocked == {end("1A")}
 
 
