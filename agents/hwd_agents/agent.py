@@ -315,8 +315,14 @@ class Agent:
                     "part": module.part,
                     "revision": module.revision,
                     "serial": module.serial,
+                    "standard": module.standard,
                 }
         return modules
+
+    def _monitors(self) -> dict[str, Any]:
+        if self._watchers.optics is None:
+            return {}
+        return {port: self._watchers.optics.monitors(port) for port in self._config.ports}
 
     def _inventory(self) -> dict[str, Any]:
         system = os.uname()
@@ -325,6 +331,7 @@ class Agent:
             "machine": system.machine,
             "life": self._sources.life(),
             "modules": self._modules(),
+            "monitors": self._monitors(),
             "nics": self._nics.to_data(),
             "states": {port: self._watchers.states(port) for port in self._config.ports},
             "spool": {

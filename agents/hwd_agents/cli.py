@@ -18,6 +18,7 @@ from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.config import AgentConfig, broker_url, load_config
 from hwd_agents.priority import ask_for_real_time
 from hwd_agents.sources.drivers import KernelDrivers
+from hwd_agents.sources.kernel_modules import KernelModules
 from hwd_agents.sources.kernel_settings import KernelSettings
 from hwd_agents.sources.rtnetlink import RtnetlinkLinks
 from hwd_agents.sources.settings import SETTINGS_OF_FIRMWARE, SettingsBySource
@@ -70,14 +71,14 @@ async def _live(config: AgentConfig, folder: Path) -> None:
     shift = config.clock
     clock: Clock = system if shift is None else ShiftedClock(system, offset_s=shift.offset_s, drift_ppm=shift.drift_ppm)
     draws = Draws(None)
-    offload = ThreadOffload(1)
+    offload, i2c = ThreadOffload(1), ThreadOffload(1)
     agent = Agent(
         config,
         clock=clock,
         ids=RandomIds(),
         draws=draws,
         bus=lambda will: MqttBus(lambda: broker_url(config), f"hwd-{config.testbed}-{config.host}", clock, draws, will),
-        sources=open_sources(config, clock, offload),
+        sources=open_sources(config, clock, offload, i2c),
         disk=FileDisk(folder / "events"),
         settings_disk=FileDisk(folder / "settings"),
     )
@@ -91,10 +92,11 @@ async def _live(config: AgentConfig, folder: Path) -> None:
             await life
     finally:
         offload.close()
+        i2c.close()
 
 
-def open_sources(config: AgentConfig, clock: Clock, offload: Offload) -> Sources:
-    """The sources that the configuration names. Nothing is opened before the agent runs."""
+def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offload) -> Sources:
+    """The sources that the configuration names. Nothing is opened before the agent runs. `i2c` reads modules, which takes milliseconds each."""
     kernel, twin = config.sources.kernel, config.sources.twin
     twins = None if twin is None else TwinSources(TcpDialer(), twin.address, clock, host=config.host)
     if kernel is None:
@@ -125,6 +127,7 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload) -> Sources
         files=SysfsFiles(clock, root=Path(kernel.sysfs), origin=config.origin),
         settings=settings,
         drivers=drivers,
+        modules=KernelModules(sockets, clock, i2c, origin=config.origin),
     )
 
 

@@ -1,15 +1,19 @@
 """The agent's configuration: one YAML file."""
 
 import ipaddress
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
 
 from hwd_agents.spool import LIMIT_LEAST_BYTES
 from hwd_drivers.kit.errors import ConfigError, LinkError
+
+LANES_MOST: Final = 8
+"""Of one bank of a CMIS module."""
 
 
 class PortConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,6 +33,17 @@ class PortConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def ip_address(self) -> str | None:
         """`ip` without its prefix."""
         return None if self.ip is None else self.ip.partition("/")[0]
+
+
+class ModuleTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How old what a module shows may be, in seconds. What is not known stays away: then nothing is said of how early light went or came.
+
+    `los_s`: most time from a loss or a return of light to the sign of it (SFF-8636, SFF-8472 and CMIS let 0.1 s pass). `monitor_s`: most time between two
+    measurements of its received power.
+    """
+
+    los_s: float | None = None
+    monitor_s: float | None = None
 
 
 class BrokerFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"path": "from"}):
@@ -99,6 +114,7 @@ class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All of it. `ports` are by their names in the testbed file; `origin` is what carrier and packets of this host are worth.
 
+    `modules`: by part number, as their memory spells it.
     `realtime`: ask for real-time priority, so that a busy host does not hold stamps up; without the right to it the agent runs all the same.
     """
 
@@ -111,6 +127,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     clock: ClockConfig | None = None
     probe: ProbeConfig = ProbeConfig()
     sampling: SamplingConfig = SamplingConfig()
+    modules: dict[str, ModuleTiming] = {}
     realtime: bool = True
 
     @property
@@ -164,9 +181,9 @@ def broker_url(config: AgentConfig) -> str:
 
 def _problems(config: AgentConfig) -> list[str]:
     problems = [
-        f"ports.{name}.lanes: {port.lanes} is not 1 to 4"
+        f"ports.{name}.lanes: {port.lanes} is not 1 to {LANES_MOST}"
         for name, port in config.ports.items()
-        if not 1 <= port.lanes <= 4
+        if not 1 <= port.lanes <= LANES_MOST
     ]
     problems += [
         f"ports.{name}.ip: {port.ip!r} is no IP address; write 10.1.0.1 or 10.1.0.1/32"
@@ -196,6 +213,12 @@ def _problems(config: AgentConfig) -> list[str]:
     rates = {**msgspec.to_builtins(config.probe), **msgspec.to_builtins(config.sampling)}
     problems += [
         f"{name}: {value} is not above 0" for name, value in rates.items() if value <= 0 and "slow" not in name
+    ]
+    problems += [
+        f"modules.{part}.{name}: {value} s is not 0 or more"
+        for part, timing in config.modules.items()
+        for name, value in (("los_s", timing.los_s), ("monitor_s", timing.monitor_s))
+        if value is not None and not 0 <= value < math.inf
     ]
     if config.probe.growth < 1:
         problems.append(f"probe.growth: {config.probe.growth} is below 1: attempts would come ever faster")

@@ -1,14 +1,19 @@
 """LightJudge: from samples of a module's memory to `dark` and `light` with their bounds. Pure.
 
-Loss of signal is latched in a flag that a read clears, so a flag that is set says that the light was away at some time since the read before, and a
+Loss of signal that is latched in a flag which a read clears: a flag that is set says that the light was away at some time since the read before, and a
 clear one that it was there all the time in between. Hence light came back before the last read with a set flag had ended, which the read after it
-proves: `light` is told one sample late and exact. Received power is for people, and judges only where a module's flags do not work.
+proves: `light` is told one sample late and exact. A module that shows loss of signal as a state tells only of the read itself, and so does received
+power, which judges where a module's own sign does not work.
+
+What a read shows may be old: a module takes its time to tell of a loss and to measure again (`ModuleTiming`). So each change may have come so much
+earlier than two reads say; where nobody declared the time of this part, nothing is known of the earliest.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-from hwd_agents.sources.sff8636 import ModuleMemory
+from hwd_agents.config import ModuleTiming
+from hwd_agents.sources.module_memory import Los, ModuleMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,30 +23,49 @@ class LightSample:
     before_ns: int
     after_ns: int
     lost: bool
-    """Some lane's flag: light was away at some time since the sample before."""
+    """Some lane's sign of loss: light was away at some time since the sample before (latched), or is away (state)."""
     dark: bool
-    """Some lane's power is too low to be light."""
+    """Some lane's power is too low to be light; as `lost` where the module measures none."""
     lanes: tuple[float | None, ...]
+    los: Los = Los.LATCHED
+    late_by_flag_ns: int | None = 0
+    """How old at most what the sign of loss shows may be; None: unknown."""
+    late_by_power_ns: int | None = 0
+    """How old at most the powers may be; None: unknown."""
 
     @classmethod
-    def of(cls, memory: ModuleMemory, *, before_ns: int, after_ns: int, lanes: int, dark_dbm: float) -> "LightSample":
-        """Take the first `lanes` lanes of a module."""
+    def of(
+        cls,
+        memory: ModuleMemory,
+        *,
+        before_ns: int,
+        after_ns: int,
+        lanes: int,
+        dark_dbm: float,
+        timing: ModuleTiming | None,
+    ) -> "LightSample":
+        """Take the first `lanes` lanes of a module, or as many as it has."""
         powers = memory.rx_power_dbm[:lanes]
+        lost = any(memory.rx_los[:lanes])
+        is_dark = any(power_dbm is None or power_dbm < dark_dbm for power_dbm in powers)
         return cls(
             before_ns=before_ns,
             after_ns=after_ns,
-            lost=any(memory.rx_los[:lanes]),
-            dark=any(power_dbm is None or power_dbm < dark_dbm for power_dbm in powers),
+            lost=lost,
+            dark=is_dark if memory.rx_measured else lost,
+            los=memory.los,
+            late_by_flag_ns=_ns(None if timing is None else timing.los_s),
+            late_by_power_ns=_ns(None if timing is None else timing.monitor_s),
             lanes=tuple(None if power_dbm is None else round(power_dbm, 2) for power_dbm in powers),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LightChange:
-    """Light went or came between the two stamps; `sampling_ns` is the distance of the reads that say so."""
+    """Light went or came between the two stamps; `sampling_ns` is the distance of the reads that say so. `earliest_ns` None: nothing is known of it."""
 
     kind: Literal["dark", "light"]
-    earliest_ns: int
+    earliest_ns: int | None
     at_ns: int
     sampling_ns: int
     lanes: tuple[float | None, ...]
@@ -63,19 +87,22 @@ class LightJudge:
 
     def feed(self, sample: LightSample) -> tuple[LightChange, ...]:
         """Take the next sample; returns what it proves, in order of time."""
-        if sample.lost:
+        if sample.los is not Los.LATCHED:
+            self._flags_work = False
+        elif sample.lost:
             self._flags_work = True
         elif sample.dark:
             self._flags_work = False  # light is away right now, and the flag does not say so
         last, before_last = self._last, self._before_last
         self._last, self._before_last = sample, last
         if last is None:
-            # The flag may be as old as the module: the next sample tells.
-            self.lit = False if sample.dark else None if sample.lost else True
+            # A flag may be as old as the module: the next sample tells.
+            late = sample.lost and sample.los is Los.LATCHED
+            self.lit = False if sample.dark or (sample.lost and not late) else None if late else True
             return ()
         if self._flags_work:
             return self._by_flags(sample, last, before_last)
-        return self._by_power(sample, last)
+        return self._by_state(sample, last)
 
     def _by_flags(
         self, sample: LightSample, last: LightSample, before_last: LightSample | None
@@ -85,24 +112,36 @@ class LightJudge:
                 self.lit = not lost
             case True, True:
                 self.lit = False
-                return (_change("dark", last, sample, sample),)
+                return (_change("dark", last, sample, sample, late_ns=sample.late_by_flag_ns),)
             case False, False:
                 self.lit = True
-                return (_change("light", before_last or last, last, sample),)
+                return (_change("light", before_last or last, last, sample, late_ns=sample.late_by_flag_ns),)
         return ()
 
-    def _by_power(self, sample: LightSample, last: LightSample) -> tuple[LightChange, ...]:
-        was, self.lit = self.lit, not sample.dark
+    def _by_state(self, sample: LightSample, last: LightSample) -> tuple[LightChange, ...]:
+        """By the state of the read: the sign of loss where there is one, and the power. Either may have said it, so the later of them bounds it."""
+        was, self.lit = self.lit, not (sample.dark or (sample.lost and sample.los is Los.STATE))
         if was is None or was == self.lit:
             return ()
-        return (_change("light" if self.lit else "dark", last, sample, sample),)
+        late_ns = sample.late_by_power_ns
+        if sample.los is Los.STATE:
+            late_ns = (
+                None if late_ns is None or sample.late_by_flag_ns is None else max(late_ns, sample.late_by_flag_ns)
+            )
+        return (_change("light" if self.lit else "dark", last, sample, sample, late_ns=late_ns),)
 
 
-def _change(kind: Literal["dark", "light"], since: LightSample, until: LightSample, shown: LightSample) -> LightChange:
+def _change(
+    kind: Literal["dark", "light"], since: LightSample, until: LightSample, shown: LightSample, *, late_ns: int | None
+) -> LightChange:
     return LightChange(
         kind=kind,
-        earliest_ns=since.before_ns,
+        earliest_ns=None if late_ns is None else since.before_ns - late_ns,
         at_ns=until.after_ns,
         sampling_ns=until.after_ns - since.before_ns,
         lanes=shown.lanes,
     )
+
+
+def _ns(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1e9)

@@ -4,17 +4,18 @@ import asyncio
 import logging
 import random
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from hwd_agents.config import PortConfig, SamplingConfig
+from hwd_agents.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.light import LightJudge, LightSample
 from hwd_agents.observation import Observation, Tally
 from hwd_agents.outbox import Emit
 from hwd_agents.pace import Pace
+from hwd_agents.sources.module_kinds import parse_module
+from hwd_agents.sources.module_memory import Los, ModuleMemory
 from hwd_agents.sources.readings import ModuleSource
-from hwd_agents.sources.sff8636 import ModuleMemory, parse_memory
 from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import LinkError, ProtocolError
+from hwd_drivers.kit.errors import HwdError, ProtocolError, RefusedError
 
 SOURCE: Final = "module"
 _log = logging.getLogger(__name__)
@@ -24,7 +25,8 @@ class OpticsWatcher:
     """Events `dark` and `light`. Where the samples of a burst lie is drawn from `phase`: else they would stand at the same time after each command, and many
     reconfigurations would tell no more than one.
 
-    A port that stays lit emits nothing: its Observation says that the light was never away.
+    A port that stays lit emits nothing: its Observation says that the light was never away. `timings`: by part number. A change of light on a module
+    whose timing is unknown has no earliest: its event says `one_sided`, and its `earliest_ns` is 0, the start of the host's clock.
     """
 
     def __init__(
@@ -36,11 +38,14 @@ class OpticsWatcher:
         *,
         sampling: SamplingConfig,
         phase: random.Random,
+        timings: Mapping[str, ModuleTiming],
     ) -> None:
         self._source = source
         self._clock = clock
         self._sampling = sampling
-        self._ports = {name: _Port(name, port, source, clock, emit, sampling, phase) for name, port in ports.items()}
+        self._ports = {
+            name: _Port(name, port, source, clock, emit, sampling, phase, timings) for name, port in ports.items()
+        }
 
     async def run(self) -> None:
         """Sample until cancelled."""
@@ -77,6 +82,14 @@ class OpticsWatcher:
         """Why nothing can be told of its light; empty where something can."""
         return self._ports[port].why_not
 
+    def limits(self, port: str) -> str:
+        """What cannot be told of its light though it is seen; empty where nothing is known of that."""
+        return self._ports[port].limits()
+
+    def monitors(self, port: str) -> dict[str, Any] | None:
+        """Powers, bias and temperature as they were read last; None while nothing is seen."""
+        return self._ports[port].monitors()
+
 
 class _Port:
     def __init__(
@@ -88,8 +101,11 @@ class _Port:
         emit: Emit,
         sampling: SamplingConfig,
         phase: random.Random,
+        timings: Mapping[str, ModuleTiming],
     ) -> None:
         self._phase = phase
+        self._timings = timings
+        self._refused = False
         self._burst_begins = False
         self._name = name
         self._config = config
@@ -138,7 +154,7 @@ class _Port:
 
     def _every_s(self) -> float | None:
         """Fast while observed, until light that had gone was back for a while."""
-        if not self._observed:
+        if not self._observed or self._refused:
             return self._sampling.light_slow_s or None
         settled = self._settled_from_s
         if settled is not None and asyncio.get_running_loop().time() - settled >= self._sampling.light_settled_s:
@@ -149,10 +165,37 @@ class _Port:
             return self._phase.uniform(0, fast_s)
         return fast_s
 
+    def limits(self) -> str:
+        module = self.module
+        if module is None or self.why_not:
+            return ""
+        told = {
+            Los.LATCHED: "",
+            Los.STATE: "its loss of signal is a state: an outage between two looks is missed",
+            Los.NONE: "it has no sign of loss: an outage between two looks is missed",
+        }[module.los]
+        timing = self._timings.get(module.part, ModuleTiming())
+        needed = [] if module.los is Los.NONE else [("los_s", timing.los_s)]
+        needed += [] if module.los is Los.LATCHED else [("monitor_s", timing.monitor_s)]
+        missing = " and ".join(f"modules.{module.part}.{name}" for name, value in needed if value is None)
+        late = f"how early light went or came is unknown: declare {missing} in the agent's file" if missing else ""
+        return "; ".join(words for words in (told, late) if words)
+
+    def monitors(self) -> dict[str, Any] | None:
+        module = self.module
+        if module is None or self.why_not:
+            return None
+        return {
+            "rx_power_dbm": _rounded(module.rx_power_dbm),
+            "tx_power_dbm": _rounded(module.tx_power_dbm),
+            "bias_ma": _rounded(module.bias_ma),
+            "temperature_c": None if module.temperature_c is None else round(module.temperature_c, 1),
+        }
+
     async def _sample(self) -> None:
         try:
             reading = await self._source.read_module(self._config.interface)
-            self.module = parse_memory(reading.memory)
+            self.module = parse_module(reading.memory)
             if self.module.copper:
                 raise ProtocolError("a copper cable: it has no light")
             sample = LightSample.of(
@@ -161,10 +204,13 @@ class _Port:
                 after_ns=reading.after_ns,
                 lanes=self._config.lanes,
                 dark_dbm=self._config.dark_dbm,
+                timing=self._timings.get(self.module.part),
             )
-        except (LinkError, ProtocolError) as error:
+        except (HwdError, OSError) as error:
+            self._refused = isinstance(error, RefusedError)
             self._failed(str(error))
         else:
+            self._refused = False
             self._took(sample)
         sampled, self._sampled = self._sampled, None
         if sampled is not None:
@@ -191,14 +237,18 @@ class _Port:
             self._emit(
                 change.kind,
                 self._name,
-                earliest_ns=change.earliest_ns,
+                earliest_ns=max(0, change.earliest_ns or 0),
                 at_ns=change.at_ns,
                 source=SOURCE,
                 origin=self._source.note.origin,
                 sampling_ns=change.sampling_ns,
-                data={"lanes": list(change.lanes)},
+                data={"lanes": list(change.lanes), **({"one_sided": True} if change.earliest_ns is None else {})},
             )
             self._settled_from_s = asyncio.get_running_loop().time() if change.kind == "light" else None
         if self._tally is not None:
             lost = sum(change.kind == "dark" for change in changes)
             self._tally.look(sample.after_ns, self._judge.lit, lost=lost, latched=self._judge.latched)
+
+
+def _rounded(values: tuple[float | None, ...]) -> list[float | None]:
+    return [None if value is None else round(value, 2) for value in values]

@@ -59,7 +59,9 @@ class Watchers:
         self.optics = (
             None
             if modules is None
-            else OpticsWatcher(ports, modules, clock, outbox.emit, sampling=sampling, phase=phase)
+            else OpticsWatcher(
+                ports, modules, clock, outbox.emit, sampling=sampling, phase=phase, timings=config.modules
+            )
         )
         self.firmware = None if phy is None else FirmwareWatcher(ports, phy, clock, outbox.emit)
         has_rdma = any(port.rdma is not None for port in ports.values())
@@ -187,7 +189,13 @@ class Watchers:
             link.SOURCE: self._note(link.SOURCE, ["carrier", "interface"], sources.link_note(), ""),
             optics.SOURCE: none
             if self.optics is None or sources.modules is None
-            else self._note(optics.SOURCE, ["dark", "light"], sources.modules.note, self.optics.why_not(port)),
+            else self._note(
+                optics.SOURCE,
+                ["dark", "light"],
+                sources.modules.note,
+                self.optics.why_not(port),
+                limits=self.optics.limits(port),
+            ),
             firmware.SOURCE: none
             if sources.phy is None
             else self._note(firmware.SOURCE, ["firmware"], sources.phy.note, ""),
@@ -199,9 +207,11 @@ class Watchers:
             probe.SOURCE: self._note(probe.SOURCE, ["ready"], sources.datagrams_note(), self.probe.why_not(port)),
         }
 
-    def _note(self, watcher: str, sees: list[str], note: SourceNote, why_not: str) -> SourceNote:
+    def _note(self, watcher: str, sees: list[str], note: SourceNote, why_not: str, *, limits: str = "") -> SourceNote:
         why_not = note.why_not or self.broken.get(watcher, "") or why_not
-        return SourceNote(sees=[] if why_not else sees, origin=note.origin, why_not=why_not)
+        return SourceNote(
+            sees=[] if why_not else sees, origin=note.origin, why_not=why_not, limits="" if why_not else limits
+        )
 
     def _rdma_active(self, port: str) -> bool | None:
         return None if self.rdma is None else self.rdma.active(port)

@@ -31,7 +31,7 @@ async def main(path: str, offset_s: str, drift_ppm: str) -> None:
         ids=RandomIds(),
         draws=draws,
         bus=lambda will: MqttBus(broker_url(config), f"bench-{config.host}", clock, draws, will),
-        sources=open_sources(config, clock, ThreadOffload(1)),
+        sources=open_sources(config, clock, ThreadOffload(1), ThreadOffload(1)),
         disk=FileDisk(folder / "events"),
         settings_disk=FileDisk(folder / "settings"),
     )

@@ -11,6 +11,7 @@ POLLED = frozenset({"light", "dark", "rdma"})
 def event_data(host: str, boot: str, event: Event, alignment: Alignment) -> dict[str, Json]:
     """All of `host.event`."""
     latest_ns, latest_error_ns = earliest_ns, earliest_error_ns = alignment.to_daemon(event.at_ns)
+    one_sided = event.data.get("one_sided") is True  # then `earliest_ns` is the start of the host's clock, and no middle means anything
     if event.earliest_ns != event.at_ns:
         earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
     return {
@@ -21,7 +22,7 @@ def event_data(host: str, boot: str, event: Event, alignment: Alignment) -> dict
         "port": event.port,
         "earliest_ns": earliest_ns - earliest_error_ns,
         "latest_ns": latest_ns + latest_error_ns,
-        "best_ns": (earliest_ns + latest_ns) // 2 if event.kind in POLLED else latest_ns,
+        "best_ns": (earliest_ns + latest_ns) // 2 if event.kind in POLLED and not one_sided else latest_ns,
         "agent_ns": event.at_ns,
         "origin": event.origin,
         "source": event.source,

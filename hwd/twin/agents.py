@@ -1,8 +1,11 @@
 """The configuration of a twin host's agent, made from the testbed."""
 
 from hwd.model.testbed import Testbed
-from hwd_agents.config import AgentConfig, BrokerFrom, ClockConfig, PortConfig, SourcesConfig, SpoolConfig
+from hwd_agents.config import AgentConfig, BrokerFrom, ClockConfig, ModuleTiming, PortConfig, SourcesConfig, SpoolConfig
 from hwd_drivers.kit.errors import BugError
+
+PROMPT = ModuleTiming(los_s=0.0, monitor_s=0.0)
+"""What a twin's module shows is never old."""
 
 
 def agent_config(
@@ -33,6 +36,7 @@ def agent_config(
             )
             for port in testbed.hosts[host].ports
         },
+        modules={port.module.type[:16]: PROMPT for port in testbed.hosts[host].ports},
         sources=sources,
         spool=spool or SpoolConfig(),
         clock=shifted if shift_clock else None,

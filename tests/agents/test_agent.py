@@ -37,6 +37,7 @@ def config(host: str, **more: Any) -> AgentConfig:
         "broker": "memory:",
         "ports": {"eth0": {"interface": "eth0", "ip": f"10.0.0.{host[1:]}", "rdma": "mlx5_0"}},
         "sources": {"twin": {"address": f"mem:{host}"}},
+        "modules": {"QSFP28-LR4": {"los_s": 0.0, "monitor_s": 0.0}},
     }
     return make_config({**data, **more}, where="test")
 

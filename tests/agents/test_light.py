@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_agents.light import LightChange, LightJudge, LightSample
+from hwd_agents.sources.module_memory import Los
 
 LIT = (-2.0,) * 4
 DARK = (None,) * 4
@@ -15,7 +16,7 @@ def sample(at_ns: int, *, lost: bool = False, dark: bool = False) -> LightSample
     return LightSample(before_ns=at_ns, after_ns=at_ns + 1, lost=lost, dark=dark, lanes=DARK if dark else LIT)
 
 
-def feed(*samples: LightSample) -> list[tuple[str, int, int]]:
+def feed(*samples: LightSample) -> list[tuple[str, int | None, int]]:
     judge = LightJudge()
     return [(each.kind, each.earliest_ns, each.at_ns) for one in samples for each in judge.feed(one)]
 
@@ -85,5 +86,75 @@ def test_whatever_the_light_does_each_outage_seen_holds_the_truth(
     falls = [edge for edge in edges if not lit_at(edge)]
     rises = [edge for edge in edges if lit_at(edge)]
     for change in found:
+        assert change.earliest_ns is not None
         edges_of = falls if change.kind == "dark" else rises
         assert any(change.earliest_ns <= edge <= change.at_ns for edge in edges_of)
+
+
+def state(at_ns: int, *, lost: bool = False, dark: bool = False, late_ns: int | None = 0) -> LightSample:
+    return LightSample(
+        before_ns=at_ns,
+        after_ns=at_ns + 1,
+        lost=lost,
+        dark=dark,
+        lanes=DARK if dark else LIT,
+        los=Los.STATE,
+        late_by_flag_ns=late_ns,
+        late_by_power_ns=0,
+    )
+
+
+def test_a_state_is_taken_for_no_latch() -> None:
+    """A set state says that it is dark at the read, hence light comes after the last read that found it set; a flag would have it before."""
+    found = feed(state(0), state(10, lost=True), state(20, lost=True), state(30), state(40))
+    assert found == [("dark", 0, 11), ("light", 20, 31)]
+    judge = LightJudge()
+    for one in (state(0), state(10, lost=True), state(20)):
+        judge.feed(one)
+    assert not judge.latched
+
+
+def test_a_state_that_is_set_at_the_first_sample_is_darkness_and_a_flag_may_be_old() -> None:
+    by_state, by_flag = LightJudge(), LightJudge()
+    by_state.feed(state(0, lost=True))
+    by_flag.feed(sample(0, lost=True))
+    assert (by_state.lit, by_flag.lit) == (False, None)
+
+
+def test_what_a_module_shows_late_may_have_come_so_much_earlier_and_unknown_leaves_no_earliest() -> None:
+    judge = LightJudge()
+    judge.feed(state(0, late_ns=500))
+    (change,) = judge.feed(state(10, lost=True, late_ns=500))
+    assert (change.earliest_ns, change.at_ns) == (-500, 11)
+    unknown = LightJudge()
+    unknown.feed(state(0, late_ns=None))
+    (change,) = unknown.feed(state(10, lost=True, late_ns=None))
+    assert (change.earliest_ns, change.at_ns) == (None, 11)
+
+
+@given(
+    st.lists(st.integers(1, 60), max_size=12),
+    st.lists(st.integers(2, 25), min_size=3, max_size=60),
+    st.integers(0, 300),
+    st.integers(0, 300),
+    st.booleans(),
+)
+def test_whatever_a_late_state_shows_each_change_holds_the_truth(
+    lengths: list[int], distances: list[int], late: int, declared_more: int, lit_first: bool
+) -> None:
+    edges = [sum(lengths[: index + 1]) * 10 + 5 for index in range(len(lengths))]
+
+    def lit_at(at: int) -> bool:
+        return lit_first != (sum(edge <= at for edge in edges) % 2 == 1)
+
+    judge = LightJudge()
+    found: list[LightChange] = []
+    at = 0
+    for distance in distances:
+        at += distance * 10
+        away = not lit_at(at - late)  # it shows what was
+        found += judge.feed(state(at, lost=away, dark=not lit_at(at), late_ns=late + declared_more))
+    for change in found:
+        assert change.earliest_ns is not None
+        falls = [edge for edge in edges if lit_at(edge) == (change.kind == "light")]
+        assert any(change.earliest_ns <= edge <= change.at_ns for edge in falls), change

@@ -8,20 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwd_agents.config import PortConfig, SamplingConfig
+from hwd_agents.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.optics import OpticsWatcher
 from hwd_drivers.kit.virtual import run_virtual
 
 from .conftest import LATENCY_NS, MS, Ear, Stage, stage, stop
 
 ROUND_TRIP_NS = 2 * LATENCY_NS
+PROMPT = ModuleTiming(los_s=0.0, monitor_s=0.0)
 SAMPLING = SamplingConfig(light_fast_s=0.01, light_slow_s=1.0, light_settled_s=1.0)
 
 
 class Watched:
     """An optics watcher on `h0`."""
 
-    def __init__(self, one: Stage, *, ports: int = 1, sampling: SamplingConfig = SAMPLING) -> None:
+    def __init__(
+        self, one: Stage, *, ports: int = 1, sampling: SamplingConfig = SAMPLING, timing: ModuleTiming | None = PROMPT
+    ) -> None:
         modules = one.sources["h0"].modules
         assert modules is not None
         self.ear = Ear()
@@ -32,6 +35,7 @@ class Watched:
             self.ear,
             sampling=sampling,
             phase=random.Random(1),
+            timings={"QSFP28-LR4": timing} if timing is not None else {},
         )
         self.task = one.run(self.optics)
 
@@ -305,5 +309,58 @@ def test_samples_of_a_burst_lie_anywhere_after_its_begin() -> None:
                 sum(low * MS < late <= high * MS for late in late_ns) for low, high in ((0, 3.4), (3.4, 6.7), (6.7, 11))
             ]
             assert min(thirds) >= 6, thirds
+
+    run_virtual(main())
+
+
+def test_light_of_a_module_whose_delay_is_declared_may_have_come_so_much_earlier() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].light("eth0", lit=True)
+            seen = Watched(one, timing=ModuleTiming(los_s=0.1))
+            await asyncio.sleep(2.5)
+            await seen.optics.begin("eth0")
+            await asyncio.sleep(0.5)
+            one.hosts["h0"].light("eth0", lit=False)
+            await asyncio.sleep(0.1)
+            (dark,) = seen.ear.told
+            assert dark.sampling_ns <= 10 * MS + ROUND_TRIP_NS
+            assert dark.at_ns - dark.earliest_ns == dark.sampling_ns + 100 * MS
+            assert seen.optics.limits("eth0") == ""
+
+    run_virtual(main())
+
+
+def test_light_of_a_module_whose_delay_nobody_declared_has_no_earliest_and_the_birth_can_say_why() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].light("eth0", lit=True)
+            seen = Watched(one, timing=None)
+            await asyncio.sleep(2.5)
+            await seen.optics.begin("eth0")
+            one.hosts["h0"].light("eth0", lit=False)
+            await asyncio.sleep(0.1)
+            (dark,) = seen.ear.told
+            assert (dark.earliest_ns, dark.data["one_sided"]) == (0, True)
+            assert seen.optics.limits("eth0") == (
+                "how early light went or came is unknown: declare modules.QSFP28-LR4.los_s in the agent's file"
+            )
+
+    run_virtual(main())
+
+
+def test_powers_are_known_while_light_is_seen() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].light("eth0", lit=True)
+            seen = Watched(one)
+            assert seen.optics.monitors("eth0") is None
+            await asyncio.sleep(2.5)
+            assert seen.optics.monitors("eth0") == {
+                "rx_power_dbm": [-2.0] * 4,
+                "tx_power_dbm": [0.0] * 4,
+                "bias_ma": [0.0] * 4,
+                "temperature_c": 35.0,
+            }
 
     run_virtual(main())

@@ -1,14 +1,16 @@
-"""Auto-negotiation and FEC over ethtool netlink, as messages (linux/ethtool_netlink.h, genetlink.h)."""
+"""Auto-negotiation, FEC and module memory over ethtool netlink, as messages (linux/ethtool_netlink.h, genetlink.h)."""
 
 import errno
+import os
 import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
 from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import LinkError, RefusedError
+from hwd_drivers.kit.errors import LinkError, ProtocolError, RefusedError
 
 from . import netlink
+from .module_memory import Span
 from .netlink import attributes, encode_attribute, encode_text, encode_u32
 from .netlink_ask import KernelRefusal, NetlinkAsk
 
@@ -16,6 +18,7 @@ MSG_LINKMODES_GET: Final = 4
 MSG_LINKMODES_SET: Final = 5
 MSG_FEC_GET: Final = 29
 MSG_FEC_SET: Final = 30
+MSG_MODULE_EEPROM_GET: Final = 31
 
 FEC_BITS: Final[Mapping[str, int]] = {"off": 49, "rs": 50, "baser": 51, "llrs": 74}
 """ETHTOOL_LINK_MODE_FEC_..._BIT, by the words of `ethtool --show-fec`."""
@@ -41,9 +44,16 @@ _A_LINKMODES_SPEED: Final = 5
 _A_LINKMODES_DUPLEX: Final = 6
 _A_FEC_MODES: Final = 2
 _A_FEC_AUTO: Final = 3
+_A_EEPROM_OFFSET: Final = 2
+_A_EEPROM_LENGTH: Final = 3
+_A_EEPROM_PAGE: Final = 4
+_A_EEPROM_BANK: Final = 5
+_A_EEPROM_ADDRESS: Final = 6
+_A_EEPROM_DATA: Final = 7
 _UNKNOWN_SPEED: Final = 0xFFFFFFFF
 _UNKNOWN_DUPLEX: Final = 0xFF
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS})
+_NOT_ALLOWED: Final = frozenset({errno.EPERM, errno.EACCES})
 _GONE: Final = frozenset({errno.ENODEV, errno.ENXIO})
 
 
@@ -98,6 +108,34 @@ class Ethtool:
         body += encode_attribute(_A_FEC_AUTO, bytes([bool(state["auto"])]))
         words = "auto" if state["auto"] else "+".join(state["modes"])
         self._ask(interface, f"set FEC {words}", MSG_FEC_SET, body)
+
+    def module(self, interface: str, span: Span) -> bytes:
+        """These bytes of the memory of the module in `interface`. It takes as long as I2C does: some 0.1 ms a byte.
+
+        Raises RefusedError where the NIC cannot, LinkError where no module answers or the interface is away, ProtocolError where fewer bytes come.
+        """
+        body = (
+            encode_u32(_A_EEPROM_OFFSET, span.offset)
+            + encode_u32(_A_EEPROM_LENGTH, span.length)
+            + encode_attribute(_A_EEPROM_PAGE, bytes([span.page]))
+            + encode_attribute(_A_EEPROM_BANK, bytes([0]))
+            + encode_attribute(_A_EEPROM_ADDRESS, bytes([span.address]))
+        )
+        says = f"read {span} of the module"
+        try:
+            answers = self._ask(interface, says, MSG_MODULE_EEPROM_GET, body)
+        except KernelRefusal as error:
+            if error.number in _NOT_ALLOWED:
+                raise RefusedError(
+                    f"{interface}: cannot {says}: the kernel wants CAP_NET_ADMIN for it. Run the agent as root, or give its unit AmbientCapabilities=CAP_NET_ADMIN"
+                ) from error
+            raise LinkError(
+                f"{interface}: cannot {says}: {os.strerror(error.number)}. Is a module plugged in, and is it that of this port?"
+            ) from error
+        found = attributes(answers[0].payload, _GENL_HEADER.size).get(_A_EEPROM_DATA, b"") if answers else b""
+        if len(found) != span.length:
+            raise ProtocolError(f"{interface}: asked for {span} of the module, {len(found)} bytes came")
+        return found
 
     def _get(self, interface: str, says: str, command: int) -> dict[int, bytes]:
         answers = self._ask(interface, says, command, b"")

@@ -12,7 +12,7 @@ from hwd_agents.wire import SourceNote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleReading:
-    """Bytes of a module's memory in the real layout (SFF-8636: lower page and upper page 00h, 256 bytes), read between the two stamps."""
+    """Bytes of a module's memory in the real layout, as the parser of its standard takes them (`module_memory.Layout`), its monitors read between the stamps."""
 
     interface: str
     memory: bytes

@@ -1,0 +1,95 @@
+"""Memory of the modules of real NICs, by ethtool netlink: what does not change is read once, the monitors each time."""
+
+import socket
+from dataclasses import dataclass
+from typing import Final
+
+from hwd_agents.sources.readings import ModuleReading
+from hwd_agents.wire import SourceNote
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.errors import HwdError, LinkError
+from hwd_drivers.kit.offload import Offload
+
+from .ethtool import Ethtool
+from .module_kinds import HEAD, identity_of, layout_of
+from .module_memory import Layout, Span
+from .netlink import NETLINK_GENERIC
+from .netlink_ask import NetlinkAsk
+from .sockets import Sockets
+
+UNWATCHED_NS: Final = 2_000_000_000
+"""A module takes up to 2 s from power to its first answer (SFF-8636 and SFF-8472: t_init): in less it cannot have been exchanged without a failed read."""
+STATIC_EVERY_NS: Final = 60_000_000_000
+"""Read it again all the same: a driver may answer from its own copy while the module is out."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Known:
+    """One module: its layout, and its memory as it was read last."""
+
+    layout: Layout
+    memory: bytearray
+    static_ns: int
+    read_ns: int
+
+
+class KernelModules:
+    """A ModuleSource on the network that `sockets` opens into. I2C is slow: give it an `offload` of its own, with one thread.
+
+    modules = KernelModules(HostSockets(), clock, ThreadOffload(1))
+    reading = await modules.read_module("eth0")
+    """
+
+    def __init__(self, sockets: Sockets, clock: Clock, offload: Offload, *, origin: str = "measured") -> None:
+        self._sockets = sockets
+        self._clock = clock
+        self._offload = offload
+        self._known: dict[str, _Known] = {}
+        self.note = SourceNote(sees=["dark", "light"], origin=origin)
+
+    async def read_module(self, interface: str) -> ModuleReading:
+        """Read the module of `interface`; its latched flags are cleared by it. The stamps are around the monitors.
+
+        Raises RefusedError where this NIC cannot, LinkError where nothing answers, ProtocolError for a module of no known standard.
+        """
+        return await self._offload(self._read, interface)
+
+    def _read(self, interface: str) -> ModuleReading:
+        with NetlinkAsk(self._sockets.open(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)) as kernel:
+            ethtool = Ethtool(kernel)
+            try:
+                known = self._look_up(ethtool, interface)
+                identifier = known.memory[0]
+                before_ns = self._clock.monotonic_ns()
+                for span in known.layout.monitors:
+                    _put(known.memory, span, ethtool.module(interface, span))
+                if known.memory[0] != identifier:
+                    raise LinkError(
+                        f"{interface}: another module was plugged in while it was read; the next look reads it anew"
+                    )
+            except HwdError:
+                self._known.pop(interface, None)
+                raise
+        known.read_ns = after_ns = self._clock.monotonic_ns()
+        return ModuleReading(interface=interface, memory=bytes(known.memory), before_ns=before_ns, after_ns=after_ns)
+
+    def _look_up(self, ethtool: Ethtool, interface: str) -> _Known:
+        """The module as far as it does not change, read again when it may be another."""
+        now_ns = self._clock.monotonic_ns()
+        known = self._known.get(interface)
+        if known is not None and now_ns - known.read_ns < UNWATCHED_NS and now_ns - known.static_ns < STATIC_EVERY_NS:
+            return known
+        identity = identity_of(ethtool.module(interface, HEAD))
+        found = ethtool.module(interface, identity)
+        layout = layout_of(found)
+        memory = bytearray(layout.size)
+        _put(memory, identity, found)
+        for span in layout.static:
+            if span != identity:
+                _put(memory, span, ethtool.module(interface, span))
+        known = self._known[interface] = _Known(layout=layout, memory=memory, static_ns=now_ns, read_ns=now_ns)
+        return known
+
+
+def _put(memory: bytearray, span: Span, found: bytes) -> None:
+    memory[span.place : span.place + span.length] = found

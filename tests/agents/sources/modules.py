@@ -1,0 +1,96 @@
+"""Memories of modules, written byte by byte to the tables of the standards: what the parsers are judged by. They name no constant of the parsers."""
+
+import struct
+
+
+def summed(memory: bytearray, start: int, position: int) -> None:
+    memory[position] = sum(memory[start:position]) % 256
+
+
+def put(memory: bytearray, at: int, raw: bytes) -> None:
+    memory[at : at + len(raw)] = raw
+
+
+def sfp_a0h(*, diagnostics: int = 0x68, options: int = 0xF0, cable: int = 0) -> bytearray:
+    """A0h of an SFP28 LR, 256 bytes. `diagnostics` 0x68: there, internally calibrated, average power; 0x58: externally. `options` 0x10: soft RX_LOS."""
+    memory = bytearray(256)
+    put(memory, 0, bytes([0x03, 0x04, 0x07]))  # SFP, by two wires, LC
+    memory[8] = cable
+    memory[12] = 0xFF  # 25.78 GBd
+    put(memory, 20, b"ACME OPTICS     ")
+    put(memory, 37, bytes([0x00, 0x17, 0x6A]))
+    put(memory, 40, b"SFP28-LR-10     ")
+    put(memory, 56, b"B2  ")
+    put(memory, 60, (1310).to_bytes(2))
+    summed(memory, 0, 63)
+    put(memory, 64, bytes([0x08, 0x1A]))
+    put(memory, 68, b"AC2409X0117     ")
+    put(memory, 84, b"240901  ")
+    put(memory, 92, bytes([diagnostics, options, 0x08]))
+    summed(memory, 64, 95)
+    return memory
+
+
+def sfp_a2h(
+    *,
+    temperature: int = 0x2280,
+    bias: int = 20_000,
+    tx: int = 10_000,
+    rx: int = 5_000,
+    status: int = 0x00,
+    rx_constants: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0, 0.0),
+    lines: tuple[int, ...] = (256, 0, 256, 0, 256, 0, 256, 0),
+) -> bytearray:
+    """A2h, 256 bytes: 34.5 degrees, 40 mA, 0 dBm out, -3 dBm in. `lines`: slope and offset of bias, Tx power, temperature, voltage."""
+    memory = bytearray(256)
+    put(memory, 56, struct.pack(">5f", *rx_constants))
+    put(memory, 76, struct.pack(">HhHhHhHh", *lines))
+    summed(memory, 0, 95)
+    put(memory, 96, struct.pack(">HHHHH", temperature, 33_000, bias, tx, rx))
+    memory[110] = status
+    return memory
+
+
+def sfp(a0h: bytearray, a2h: bytearray) -> bytes:
+    """As the parser takes them."""
+    return bytes(a0h[:128] + a2h[:128])
+
+
+Pages = dict[int, bytearray]
+
+
+def cmis_pages(
+    *,
+    identifier: int = 0x18,
+    flat: bool = False,
+    technology: int = 0x06,
+    rx_flags: int = 0x06,
+    lane_monitors: int = 0x07,
+    los: int = 0b0000_0100,
+    rx: tuple[int, ...] = (5_000, 6_310, 0, 1, 5_000, 5_000, 5_000, 5_000),
+) -> Pages:
+    """A QSFP-DD 400G FR4: the lower memory is that of page -1; upper pages hold 128 bytes each, byte 128 first. `lane_monitors` 0x07: bias times 1, Tx, Rx."""
+    lower, page_00h, page_01h, page_11h = (bytearray(128) for _ in range(4))
+    put(lower, 0, bytes([identifier, 0x50, 0x80 if flat else 0x00, 0b0110]))
+    put(lower, 14, struct.pack(">h", -3 * 256))
+    page_00h[0] = identifier
+    put(page_00h, 129 - 128, b"ACME OPTICS     ")
+    put(page_00h, 145 - 128, bytes([0x00, 0x17, 0x6A]))
+    put(page_00h, 148 - 128, b"QDD-400G-FR4    ")
+    put(page_00h, 164 - 128, b"1C")
+    put(page_00h, 166 - 128, b"AC2410Q0042     ")
+    put(page_00h, 182 - 128, b"241001  ")
+    page_00h[212 - 128] = technology
+    summed(page_00h, 0, 222 - 128)
+    put(page_01h, 157 - 128, bytes([0x0F, rx_flags, 0x03, lane_monitors]))
+    summed(page_01h, 130 - 128, 255 - 128)
+    page_11h[147 - 128] = los
+    put(page_11h, 154 - 128, struct.pack(">8H", *range(10_000, 18_000, 1000)))
+    put(page_11h, 170 - 128, struct.pack(">8H", *[30_000] * 8))
+    put(page_11h, 186 - 128, struct.pack(">8H", *rx))
+    return {-1: lower, 0x00: page_00h, 0x01: page_01h, 0x11: page_11h}
+
+
+def cmis(pages: Pages) -> bytes:
+    """As the parser takes them: page 11h to its last power."""
+    return bytes(pages[-1] + pages[0x00] + pages[0x01] + pages[0x11][: 202 - 128])

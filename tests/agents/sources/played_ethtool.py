@@ -1,0 +1,151 @@
+"""An ethtool family that is played in user space, over a real netlink socket: NICs with modules that no test machine has.
+
+Messages are read with pyroute2's parser, so that who asks and who answers share no code. It plays the checks of net/ethtool/eeprom.c.
+"""
+
+import errno
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyroute2.netlink import genlmsg, nla  # type: ignore[import-untyped]
+
+NETLINK_USERSOCK = 2
+FAMILY = 0x15
+GET_FAMILY, EEPROM_GET = 3, 31
+
+
+class _Header(nla):  # type: ignore[misc]
+    nla_map = (("NONE", "none"), ("DEV_INDEX", "uint32"), ("DEV_NAME", "asciiz"), ("FLAGS", "uint32"))
+
+
+class _Eeprom(genlmsg):  # type: ignore[misc]
+    """ETHTOOL_MSG_MODULE_EEPROM_GET, by linux/ethtool_netlink.h."""
+
+    prefix = ""
+    nla_map = (
+        ("NONE", "none"),
+        ("HEADER", "of_device"),
+        ("OFFSET", "uint32"),
+        ("LENGTH", "uint32"),
+        ("PAGE", "uint8"),
+        ("BANK", "uint8"),
+        ("I2C_ADDRESS", "uint8"),
+        ("DATA", "cdata"),
+    )
+    of_device = _Header
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One read of a module."""
+
+    interface: str
+    address: int
+    page: int
+    offset: int
+    length: int
+
+
+@dataclass(kw_only=True)
+class PlayedModule:
+    """Memory by (I2C address, page), 256 bytes each, the lower half that of page 0. `on_read(address, page, offset, length)` comes after each read: it clears flags."""
+
+    pages: dict[tuple[int, int], bytearray] = field(default_factory=dict)
+    on_read: Callable[[int, int, int, int], None] = lambda *_: None
+
+
+class PlayedEthtool:
+    """Implements `hwd_agents.sources.sockets.Sockets`: each socket is connected to the played family. `refusals`: errno by interface."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, PlayedModule] = {}
+        self.refusals: dict[str, int] = {}
+        self.asked: list[Asked] = []
+        self._peer = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_USERSOCK)
+        self._peer.bind((0, 0))
+        self._thread = threading.Thread(target=self._serve, name="played-ethtool")
+
+    @contextmanager
+    def playing(self) -> "Iterator[PlayedEthtool]":
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_USERSOCK) as last:
+                last.sendto(struct.pack("=IHHII", 16, 0xFFFF, 0, 0, 0), self._peer.getsockname())
+            self._thread.join()
+            self._peer.close()
+
+    def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
+        opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_USERSOCK)
+        opened.connect(self._peer.getsockname())
+        opened.setblocking(False)
+        return opened
+
+    def _serve(self) -> None:
+        while True:
+            data, sender = self._peer.recvfrom(65536)
+            length, kind, _flags, sequence, _port = struct.unpack_from("=IHHII", data)
+            if kind == 0xFFFF:
+                return
+            command = data[16]
+            if kind == 0x10 and command == GET_FAMILY:
+                self._answer(sender, sequence, kind, _attribute(1, struct.pack("=H", FAMILY)))
+            elif kind == FAMILY and command == EEPROM_GET:
+                self._eeprom(sender, sequence, data[:length])
+            self._peer.sendto(_error(sequence, 0), sender)
+
+    def _eeprom(self, sender: Any, sequence: int, data: bytes) -> None:
+        message = _Eeprom(data)
+        message.decode()
+        asked = Asked(
+            interface=message.get_attr("HEADER").get_attr("DEV_NAME"),
+            address=message.get_attr("I2C_ADDRESS"),
+            page=message.get_attr("PAGE"),
+            offset=message.get_attr("OFFSET"),
+            length=message.get_attr("LENGTH"),
+        )
+        self.asked.append(asked)
+        number, found = self._read(asked)
+        if number:
+            self._peer.sendto(_error(sequence, number), sender)
+        else:
+            self._answer(sender, sequence, FAMILY, _attribute(7, found))
+
+    def _read(self, asked: Asked) -> tuple[int, bytes]:
+        if number := self.refusals.get(asked.interface, 0):
+            return number, b""
+        end = asked.offset + asked.length
+        if not 1 <= asked.length <= 128 or (asked.page and asked.offset < 128):
+            return errno.EINVAL, b""
+        if end > 256 or asked.offset < 128 < end:
+            return errno.EINVAL, b""
+        module = self.modules.get(asked.interface)
+        page = None if module is None else module.pages.get((asked.address, asked.page))
+        if module is None or page is None:
+            return errno.EIO, b""
+        found = bytes(page[asked.offset : end])
+        module.on_read(asked.address, asked.page, asked.offset, asked.length)
+        return 0, found
+
+    def _answer(self, sender: Any, sequence: int, kind: int, body: bytes) -> None:
+        payload = bytes([1, 1, 0, 0]) + body
+        self._peer.sendto(struct.pack("=IHHII", 16 + len(payload), kind, 0, sequence, 0) + payload, sender)
+
+
+def pages_of(memory: bytes) -> dict[tuple[int, int], bytearray]:
+    """A module of 256 bytes: A0h, page 0."""
+    return {(0x50, 0): bytearray(memory)}
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def _error(sequence: int, number: int) -> bytes:
+    return struct.pack("=IHHIIi", 36, 2, 0, sequence, 0, -number) + bytes(16)

@@ -1,0 +1,211 @@
+"""Modules read by ethtool netlink: of played NICs over a real netlink socket, and of interfaces of the kernel that have none."""
+
+import errno
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from hwd.twin.kernel import Crossbar, Keeper
+from hwd_agents.sources.ethtool import Ethtool
+from hwd_agents.sources.kernel_modules import STATIC_EVERY_NS, UNWATCHED_NS, KernelModules
+from hwd_agents.sources.module_kinds import parse_module
+from hwd_agents.sources.module_memory import Los, ModuleMemory, Span
+from hwd_agents.sources.netlink import NETLINK_GENERIC
+from hwd_agents.sources.netlink_ask import NetlinkAsk
+from hwd_agents.sources.sff8636 import build_memory
+from hwd_agents.sources.sockets import HostSockets
+from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
+from hwd_drivers.kit.errors import LinkError, ProtocolError, RefusedError
+from hwd_drivers.kit.offload import ThreadOffload
+
+from .modules import cmis_pages, sfp_a0h, sfp_a2h
+from .played_ethtool import PlayedEthtool, PlayedModule, pages_of
+
+
+@pytest.fixture
+def ethtool() -> Iterator[PlayedEthtool]:
+    with PlayedEthtool().playing() as played:
+        yield played
+
+
+@pytest.fixture
+def i2c() -> Iterator[ThreadOffload]:
+    offload = ThreadOffload(1)
+    yield offload
+    offload.close()
+
+
+def qsfp(*, serial: str = "X1", los: tuple[bool, ...] = (False,) * 4) -> PlayedModule:
+    """A QSFP28 whose flags are cleared by a read of their byte."""
+    memory = build_memory(
+        vendor="ACME",
+        part="QSFP28-LR4",
+        serial=serial,
+        rx_power_dbm=(-2.0,) * 4,
+        tx_power_dbm=(1.0,) * 4,
+        bias_ma=(40.0,) * 4,
+        rx_los=los,
+    )
+    module = PlayedModule(pages=pages_of(memory))
+
+    def clear(address: int, page: int, offset: int, length: int) -> None:
+        if offset <= 3 < offset + length:
+            module.pages[0x50, 0][3] = 0
+
+    module.on_read = clear
+    return module
+
+
+async def read(modules: KernelModules, interface: str = "eth0") -> ModuleMemory:
+    return parse_module((await modules.read_module(interface)).memory)
+
+
+async def test_a_flag_that_was_set_before_the_first_look_is_told_by_it_and_cleared(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    ethtool.modules["eth0"] = qsfp(los=(True, False, False, False))
+    modules = KernelModules(ethtool, clock, i2c)
+    first, second = await read(modules), await read(modules)
+    assert (first.rx_los, second.rx_los) == ((True, False, False, False), (False,) * 4)
+    assert (first.bias_ma, first.serial) == ((40.0,) * 4, "X1")
+
+
+async def test_static_memory_is_read_once_and_monitors_each_time(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    ethtool.modules["eth0"] = qsfp()
+    modules = KernelModules(ethtool, clock, i2c)
+    for _ in range(5):
+        reading = await modules.read_module("eth0")
+        assert reading.before_ns < reading.after_ns
+    assert sum(asked.offset >= 128 for asked in ethtool.asked) == 1
+    assert [(asked.offset, asked.length) for asked in ethtool.asked[-3:]] == [(0, 58)] * 3
+
+
+async def test_another_module_is_read_anew_after_a_failed_read_and_where_nobody_looked_for_a_while(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    moved = ShiftedClock(clock, offset_s=0, drift_ppm=0)
+    modules = KernelModules(ethtool, moved, i2c)
+    ethtool.modules["eth0"] = qsfp(serial="A")
+    assert (await read(modules)).serial == "A"
+    del ethtool.modules["eth0"]
+    with pytest.raises(LinkError, match=r"eth0: cannot read bytes 0-57 of A0h, page 00h .* Is a module plugged in"):
+        await modules.read_module("eth0")
+    ethtool.modules["eth0"] = qsfp(serial="B")
+    assert (await read(modules)).serial == "B"
+    ethtool.modules["eth0"] = qsfp(serial="C")
+    moved.step_to(UNWATCHED_NS / 1e9)
+    assert (await read(modules)).serial == "C"
+    ethtool.modules["eth0"] = qsfp(serial="D")
+    found = await read(modules)
+    for second in range(
+        3, 3 + STATIC_EVERY_NS // 10**9
+    ):  # read all the time, by a driver that shows a copy while it is changed
+        moved.step_to(float(second))
+        found = await read(modules)
+    assert found.serial == "D"
+
+
+async def test_a_module_of_another_kind_is_told_and_then_read(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    modules = KernelModules(ethtool, clock, i2c)
+    ethtool.modules["eth0"] = qsfp()
+    await read(modules)
+    pages = cmis_pages()
+    ethtool.modules["eth0"] = PlayedModule(
+        pages={(0x50, page): (pages[-1] if page == 0 else bytearray(128)) + pages[page] for page in (0x00, 0x01, 0x11)}
+    )
+    with pytest.raises(LinkError, match="another module was plugged in"):
+        await modules.read_module("eth0")
+    module = await read(modules)
+    assert (module.standard, module.part, module.rx_los[2], module.bias_ma) == (
+        "CMIS",
+        "QDD-400G-FR4",
+        True,
+        (60.0,) * 8,
+    )
+
+
+async def test_an_sfp_is_read_at_both_addresses_and_a_copper_one_at_the_first_only(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    modules = KernelModules(ethtool, clock, i2c)
+    ethtool.modules["eth0"] = PlayedModule(pages={(0x50, 0): sfp_a0h(), (0x51, 0): sfp_a2h(status=0x02)})
+    module = await read(modules)
+    assert (module.part, module.los, module.rx_los, module.temperature_c) == ("SFP28-LR-10", Los.STATE, (True,), 34.5)
+    ethtool.modules["eth1"] = PlayedModule(pages={(0x50, 0): sfp_a0h(diagnostics=0, cable=0x04)})
+    assert (await read(modules, "eth1")).copper
+    assert {asked.address for asked in ethtool.asked if asked.interface == "eth1"} == {0x50}
+
+
+async def test_a_flat_cmis_cable_is_read_without_the_pages_that_it_does_not_have(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    pages = cmis_pages(flat=True, technology=0x0A)
+    ethtool.modules["eth0"] = PlayedModule(pages={(0x50, 0): pages[-1] + pages[0]})
+    assert (await read(KernelModules(ethtool, clock, i2c))).copper
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "words"),
+    [
+        (
+            errno.EOPNOTSUPP,
+            RefusedError,
+            "eth0: cannot read bytes 0-2 of A0h, page 00h of the module: the NIC says not",
+        ),
+        (errno.EPERM, RefusedError, "wants CAP_NET_ADMIN.*AmbientCapabilities=CAP_NET_ADMIN"),
+        (errno.ENODEV, LinkError, "no such interface"),
+        (errno.ETIMEDOUT, LinkError, "Connection timed out. Is a module plugged in"),
+    ],
+)
+async def test_what_refuses_is_said_with_its_remedy(
+    ethtool: PlayedEthtool,
+    i2c: ThreadOffload,
+    clock: SystemClock,
+    number: int,
+    error: type[Exception],
+    words: str,
+) -> None:
+    ethtool.refusals["eth0"] = number
+    with pytest.raises(error, match=words):
+        await KernelModules(ethtool, clock, i2c).read_module("eth0")
+
+
+async def test_a_module_of_no_known_standard_is_named_by_its_identifier(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    ethtool.modules["eth0"] = PlayedModule(pages=pages_of(bytes([0x06]) + bytes(255)))
+    with pytest.raises(ProtocolError, match=r"identifier 0x06 at byte 0 is no module .*0x11 QSFP28"):
+        await KernelModules(ethtool, clock, i2c).read_module("eth0")
+
+
+@pytest.mark.kernel
+async def test_the_kernel_takes_the_question_and_says_that_a_veth_has_no_module(
+    keeper: Keeper, crossbar: Crossbar, i2c: ThreadOffload, clock: Clock
+) -> None:
+    crossbar.plug("p0", host="h0", interface="eth0")
+    modules = KernelModules(keeper.sockets("h0"), clock, i2c)
+    with pytest.raises(RefusedError, match=r"eth0: cannot read bytes 0-2 .*: the NIC says not supported"):
+        await modules.read_module("eth0")
+    with pytest.raises(LinkError, match=r"eth7: cannot read .*: no such interface"):
+        await modules.read_module("eth7")
+
+
+@pytest.mark.kernel
+def test_the_kernel_itself_refuses_reads_over_the_end_of_a_page(keeper: Keeper, crossbar: Crossbar) -> None:
+    """So the played family's own checks are those of the kernel: they come before the driver is asked."""
+    crossbar.plug("p0", host="h0", interface="eth0")
+    with NetlinkAsk(keeper.sockets("h0").open(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)) as kernel:
+        for span in (Span(offset=100, length=60, place=0), Span(offset=0, length=16, place=0, page=1)):
+            with pytest.raises(LinkError, match="Invalid argument"):
+                Ethtool(kernel).module("eth0", span)
+
+
+@pytest.mark.kernel
+async def test_loopback_has_no_module(i2c: ThreadOffload, clock: Clock) -> None:
+    with pytest.raises(RefusedError, match="lo: cannot read"):
+        await KernelModules(HostSockets(), clock, i2c).read_module("lo")

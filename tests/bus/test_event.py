@@ -1,0 +1,42 @@
+"""Events of agents on the daemon's clock: where in its bounds one most likely lies."""
+
+from hwd.bus.event import event_data
+from hwd.timeline.alignment import Alignment
+from hwd_agents.wire import Event
+
+ALIGNMENT = Alignment(
+    boot="b1",
+    offset_ns=1000,
+    drift_ppm=0.0,
+    error_ns=0,
+    at_agent_ns=10_000,
+    samples=5,
+    drift_error_ppm=0.0,
+    round_trip_ns=100,
+)
+
+
+def data(kind: str, *, earliest_ns: int, one_sided: bool = False) -> dict[str, object]:
+    event = Event(
+        seq=1,
+        at_ns=10_000,
+        earliest_ns=earliest_ns,
+        kind=kind,
+        port="eth0",
+        source="module",
+        origin="measured",
+        data={"one_sided": True} if one_sided else {},
+    )
+    return dict(event_data("h0", "b1", event, ALIGNMENT))
+
+
+def test_what_was_found_by_looking_lies_in_the_middle_and_a_notice_at_its_end() -> None:
+    assert data("light", earliest_ns=8_000)["best_ns"] == 8_000
+    assert data("carrier", earliest_ns=8_000)["best_ns"] == 9_000
+
+
+def test_an_event_without_an_earliest_is_placed_where_it_was_seen() -> None:
+    told = data("light", earliest_ns=0, one_sided=True)
+    assert told["best_ns"] == 9_000
+    assert isinstance(told["earliest_ns"], int)
+    assert told["earliest_ns"] <= -1_000
