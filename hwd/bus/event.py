@@ -11,7 +11,7 @@ POLLED = frozenset({"light", "dark", "rdma"})
 def event_data(host: str, boot: str, event: Event, alignment: Alignment) -> dict[str, Json]:
     """All of `host.event`."""
     latest_ns, latest_error_ns = earliest_ns, earliest_error_ns = alignment.to_daemon(event.at_ns)
-    one_sided = event.data.get("one_sided") is True  # then `earliest_ns` is the start of the host's clock, and no middle means anything
+    one_sided = event.data.get("one_sided") is True  # from the start of the host's clock: no middle means anything
     if event.earliest_ns != event.at_ns:
         earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
     return {

@@ -277,7 +277,9 @@ def test_host_comes_up_with_birth_state_and_clock() -> None:
     async def scenario(world: World) -> None:
         peer = await world.aligned_peer()
         (birth,) = world.of("host.birth")
-        assert birth["ports"]["eth0"]["sources"] == {"link": {"sees": ["carrier"], "origin": "kernel", "why_not": ""}}
+        assert birth["ports"]["eth0"]["sources"] == {
+            "link": {"sees": ["carrier"], "origin": "kernel", "why_not": "", "limits": ""}
+        }
         assert birth["inventory"] == {"kernel": "6.1"}
         assert world.of("host.up") == [{"host": "h0", "boot": "boot-1"}]
         assert [document.kind for document in world.documents][:2] == ["bus.up", "host.birth"]
