@@ -47,9 +47,9 @@ class AgiltronTwin(SequentialTwin[Command, TwinOptions]):
         return protocol.encode_answer(answer_to(command)), settling.answer_s if self.options.answer == "timing" else 0.0
 
     @override
-    def another(self, command: Command) -> Command:
-        """The other command, to where it is anyhow."""
-        return Home() if isinstance(command, Select) else Select(port=1)
+    def another(self, command: Command) -> bytes:
+        """That of the other command, which is not done."""
+        return protocol.encode_answer(answer_to(Home() if isinstance(command, Select) else Select(port=1)))
 
 
 def _result(code: str) -> bytes:

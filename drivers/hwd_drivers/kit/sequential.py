@@ -61,6 +61,7 @@ class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
         self.serial = f"T{draws.stream(f'twin/{name}/serial').randrange(10**6):06d}"
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
         self.faults = Faults(mirror=self.mirror, clock=clock, restores=capabilities.latching)
+        self.faults.on_reboot.append(self.powered_up)
         self.clock = clock
         self._server = TwinServer(
             mirror=self.mirror,
@@ -81,8 +82,11 @@ class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
         """Do it: the answer, which may be empty, and the time until the device is ready for the next command and says so."""
 
     @abstractmethod
-    def another(self, command: CommandT) -> CommandT:
-        """A command that is answered otherwise, for the fault that answers something else."""
+    def another(self, command: CommandT) -> bytes:
+        """A well-formed answer to something else, for the fault that answers so; nothing moves for it."""
+
+    def powered_up(self) -> None:
+        """After a reboot; a subclass forgets here what its unit forgets without power, beside what light does."""
 
     @property
     def addresses(self) -> Mapping[str, str]:
@@ -142,7 +146,7 @@ class _Session(TwinSession, Generic[CommandT, OptionsT]):
             command = self._waiting.popleft()
             answer, delay_s = self._twin.answer(command)
             if answer and self.server.faults.take_wrong():
-                answer, delay_s = self._twin.answer(self._twin.another(command))
+                answer, delay_s = self._twin.another(command), 0.0
             if delay_s > 0:
                 self._busy = True
                 self.later(delay_s, self._ready, answer)

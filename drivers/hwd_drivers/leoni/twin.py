@@ -53,8 +53,8 @@ class LeoniTwin(SequentialTwin[Command, TwinOptions]):
         return b"", 0.0
 
     @override
-    def another(self, command: Command) -> Command:
-        return Query.TYPE if command is Query.CHANNEL else Query.CHANNEL
+    def another(self, command: Command) -> bytes:
+        return self.answer(Query.TYPE if command is Query.CHANNEL else Query.CHANNEL)[0]
 
     @property
     def _channels(self) -> int:

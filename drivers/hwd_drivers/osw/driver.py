@@ -31,6 +31,7 @@ class OswController(ElementSwitch[Answer]):
         super().__init__(context, connection)
         self._channels = len(context.capabilities.elements[0].states) - 1
         self._channel = (*range(1, self._channels + 1), 0)  # by state: the dark one is the last, and channel 0
+        self._moving = asyncio.Lock()
         self._query: Request[Answer] = Request(
             data=protocol.encode(Query()), what="<OSW_OUT_?>", fits=lambda answer: isinstance(answer, Positions)
         )
@@ -88,6 +89,12 @@ class OswController(ElementSwitch[Answer]):
         self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
         """A set names all selectors: what the others are in is asked first. It is asked again in the write of the set, which tells what another client did meanwhile."""
+        async with self._moving:  # else one that reads meanwhile would bring back what this one moves
+            return await self._move_all(targets, deadline_s, on_commanded)
+
+    async def _move_all(
+        self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
+    ) -> Exchange:
         states: Sequence[int] = [0] * self._elements.count
         if len(targets) < self._elements.count:
             states = await self._read_states(deadline_s)

@@ -39,8 +39,8 @@ class OswTwin(SequentialTwin[Command, TwinOptions]):
         return protocol.encode(message) + self.options.end.encode(), delay_s
 
     @override
-    def another(self, command: Command) -> Command:
-        return Positions(channels=()) if isinstance(command, Query) else Query()
+    def another(self, command: Command) -> bytes:
+        return self.answer(Positions(channels=()) if isinstance(command, Query) else Query())[0]
 
     def _do(self, command: Command) -> tuple[Positions | Word, float]:
         refusal = Word(text=self.options.refusal)

@@ -28,8 +28,8 @@ class SercaloTwin(SequentialTwin[Command, TwinOptions]):
         return protocol.encode_answer(answer), delay_s
 
     @override
-    def another(self, command: Command) -> Command:
-        return Command(code=Code.INFO if command.code == Code.WHERE else Code.WHERE)
+    def another(self, command: Command) -> bytes:
+        return self.answer(Command(code=Code.INFO if command.code == Code.WHERE else Code.WHERE))[0]
 
     def _do(self, command: Command) -> tuple[Answer, float]:
         code, data = command.code, command.data

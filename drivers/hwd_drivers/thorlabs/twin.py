@@ -49,8 +49,12 @@ class ThorlabsTwin(SequentialTwin[Command, TwinOptions]):
         return (protocol.encode_answer(answer) if answer is not None else b""), 0.0
 
     @override
-    def another(self, command: Command) -> Command:
-        return Query.TYPE if command is Query.POSITION else Query.POSITION
+    def another(self, command: Command) -> bytes:
+        return self.answer(Query.TYPE if command is Query.POSITION else Query.POSITION)[0]
+
+    @override
+    def powered_up(self) -> None:
+        self._left = None
 
     def _do(self, command: Command) -> Answer | None:
         match command:

@@ -103,19 +103,25 @@ class TtlSwitch:
     ) -> Exchange:
         """Done when the contacts say so, or, without them, when the part's time has passed.
 
-        Raises RefusedError where `add` leaves a part in none of its states; then nothing moved. DeadlineError where contacts do not say that it is there.
+        Raises RefusedError where `add` leaves a part in none of its states, DeadlineError where pulses and `settle_s` take longer than the deadline leaves; then
+        nothing moved. DeadlineError too where contacts do not say that it is there.
         """
         targets = self._elements.targets(self.name, remove=remove, add=add)
         if not targets:
             raise BugError(f"{self.name}: asked to change no crossconnect")
+        order, settle_s = self._order(targets), max(self._parts[place].settle_s for place in targets)
+        takes_s, left_s = sum(order.pulses) / 1e6 + settle_s, deadline_s - asyncio.get_running_loop().time()
+        if takes_s >= left_s:
+            raise DeadlineError(
+                f"{self.name}: nothing moved: pulses and settle_s take {takes_s:.3g} s, the deadline leaves {max(0.0, left_s):.3g} s. Allow more time"
+            )
         for place in targets:
             self._told.pop(place, None)  # unknown until it is done
-        order = self._order(targets)
         sent_ns = await self._bank.carry_out(order, deadline_s=deadline_s, on_sent=on_commanded)
         self._told |= targets
         return Exchange(
             commanded_ns=sent_ns,
-            acknowledged_ns=await self._arrive(targets, deadline_s),
+            acknowledged_ns=await self._arrive(targets, settle_s, deadline_s),
             commands=bool(order.hold) + len(order.pulses),
         )
 
@@ -140,9 +146,14 @@ class TtlSwitch:
                 hold[part.level] = self._wiring.level(part.level, state == 1)
         return Order(hold=hold, pulses=pulses)
 
-    async def _arrive(self, targets: Mapping[int, int], deadline_s: float) -> int:
+    async def _arrive(self, targets: Mapping[int, int], settle_s: float, deadline_s: float) -> int:
         """When all were there: their time has passed, and the contacts of those that have some say so."""
-        await asyncio.sleep(max(self._parts[place].settle_s for place in targets))
+        left_s = deadline_s - asyncio.get_running_loop().time()
+        await asyncio.sleep(max(0.0, min(settle_s, left_s)))
+        if settle_s > left_s:
+            raise DeadlineError(
+                f"{self.name}: moved, and {settle_s:.3g} s until light passes go beyond the deadline. Allow more time"
+            )
         seen = await self._look(targets, lambda place, state: state == targets[place], deadline_s)
         arrived_ns = self._context.clock.monotonic_ns()
         elsewhere = [

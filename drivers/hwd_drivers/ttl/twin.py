@@ -31,9 +31,8 @@ class TtlTwin(SequentialTwin[Request, TwinOptions]):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._parts = self.options.parts_of(f"twin {self.name}", self.capabilities)
-        self._driven: dict[int, bool] = {
-            line: self.options.level(line, False) for part in self._parts for line in part.driven
-        }
+        self._driven: dict[int, bool] = {}
+        self.powered_up()
 
     @override
     def decoder(self) -> Callable[[bytes], Sequence[Request]]:
@@ -45,8 +44,13 @@ class TtlTwin(SequentialTwin[Request, TwinOptions]):
         return protocol.encode_answer(answer), busy_s
 
     @override
-    def another(self, command: Request) -> Request:
-        return Read(lines=(0,)) if isinstance(command, Info) else Info()
+    def another(self, command: Request) -> bytes:
+        return self.answer(Read(lines=(0,)) if isinstance(command, Info) else Info())[0]
+
+    @override
+    def powered_up(self) -> None:
+        """No line is driven to where it was before."""
+        self._driven = {line: self.options.level(line, False) for part in self._parts for line in part.driven}
 
     def _do(self, command: Request) -> tuple[Answer, float]:
         named = command.lines if isinstance(command, Read) else () if isinstance(command, Info) else command.levels

@@ -7,7 +7,7 @@ import pytest
 
 from hwd_drivers.kit.abilities import CrossConnects, Device
 from hwd_drivers.kit.bench import Bench
-from hwd_drivers.kit.errors import DeadlineError, DeviceError, LinkError
+from hwd_drivers.kit.errors import DeadlineError, DeviceError, LinkError, ProtocolError
 from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.values import Crossconnect, Exchange
 
@@ -73,6 +73,19 @@ def test_a_selection_that_is_not_answered_ends_the_session(on_twin: Callable[...
             await select(device, 4, within_s=0.5)
         with pytest.raises(LinkError):
             await read(device)
+        await device.close()
+
+    on_twin(story, "agiltron", "selfalign", "1x16")
+
+
+def test_an_answer_to_something_else_ends_the_session_and_moves_nothing_else(on_twin: Callable[..., None]) -> None:
+    async def story(bench: Bench, say: Say) -> None:
+        assert bench.twin is not None
+        device = await bench.open()
+        bench.twin.faults.wrong_next = True
+        with pytest.raises(ProtocolError, match="is no answer to select port 5"):
+            await select(device, 5)
+        assert [str(pair) for pair in bench.twin.mirror.crossconnects()] == ["in-5"]
         await device.close()
 
     on_twin(story, "agiltron", "selfalign", "1x16")

@@ -5,6 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from hwd_drivers.dicon.mems.protocol import Plain
+from hwd_drivers.dicon.mems.twin import MemsTwin
+from hwd_drivers.kit.abilities import CrossConnects
 from hwd_drivers.kit.bench import Bench
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.sequential import WAITING_MAX
@@ -55,3 +58,30 @@ def test_an_option_that_there_is_not_is_refused_with_its_name(on_twin: Callable[
 
     with pytest.raises(ConfigError, match="twin bench: answers: Extra inputs are not permitted"):
         on_twin(story, "osw", "osw", "1x8", answers="at-once")
+
+
+def test_what_it_was_about_to_say_of_the_time_before_is_gone_after_a_reboot(on_twin: Callable[..., None]) -> None:
+    async def story(bench: Bench, say: Say) -> None:
+        assert bench.twin is not None
+        await say(b"S 2\nS?\nS 1\n")  # the next S? would tell 2
+        bench.twin.faults.reboot(0.5)
+        await asyncio.sleep(1)
+        device = await bench.open()
+        assert isinstance(device, CrossConnects)
+        readings = await device.read_crossconnects(deadline_s=asyncio.get_running_loop().time() + 1)
+        assert [str(each.crossconnect) for each in readings] == ["in-1"]
+        await device.close()
+
+    on_twin(story, "thorlabs-osw", "osw12")
+
+
+def test_the_echo_of_a_module_is_as_it_was_delivered_after_a_reboot(on_twin: Callable[..., None]) -> None:
+    async def story(bench: Bench, say: Say) -> None:
+        assert bench.twin is not None
+        assert await say(b"EO 1\rI1?\r") == b"I1?\n1\r\n"
+        bench.twin.faults.reboot(0.5)
+        await asyncio.sleep(1)
+        assert isinstance(bench.twin, MemsTwin)
+        assert bench.twin.answer(Plain.CHANNEL) == (b"\n1\r\n", 0.0)
+
+    on_twin(story, "dicon-mems", "mems", "1x8")

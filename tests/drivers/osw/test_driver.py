@@ -108,3 +108,13 @@ def test_sessions_at_the_same_time_each_get_their_answers(on_twin: Callable[...,
         await other.close()
 
     on_twin(story, "osw", "osw", "2x6")
+
+
+def test_two_changes_at_once_do_not_undo_each_other(on_twin: Callable[..., None]) -> None:
+    async def story(bench: Bench, say: Say) -> None:
+        device = await bench.open()
+        await asyncio.gather(change(device, "1A-1B", "1A-2B"), change(device, "2A-7B", "2A-9B"))
+        assert await read(device) == "1A-2B 2A-9B"
+        await device.close()
+
+    on_twin(story, "osw", "osw", "2x6")

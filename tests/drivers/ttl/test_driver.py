@@ -227,3 +227,34 @@ def test_a_line_that_the_bank_does_not_have_is_its_no() -> None:
         await switch.close()
 
     run(test, CONTACTS, bank={**CONTACTS, "lines": 8})
+
+
+def test_no_line_is_driven_after_a_reboot_of_the_bank() -> None:
+    async def test(lab: Lab) -> None:
+        switch = await lab.open()
+        await lab.change(switch, remove="in-1", add="in-2")
+        lab.twin.faults.reboot(0.5)
+        await asyncio.sleep(1)
+        switch = await lab.open()
+        assert lab.light() == ["in-1"]
+        assert await lab.read(switch) == ["in-1 unstated"]
+        await switch.close()
+
+    run(test, HELD, model="1x2")
+
+
+def test_what_takes_longer_than_the_deadline_leaves_is_not_begun() -> None:
+    async def test(lab: Lab) -> None:
+        switch = await lab.open()
+        with pytest.raises(DeadlineError, match=r"nothing moved: pulses and settle_s take 0.05 s, .* leaves 0.04 s"):
+            await lab.change(switch, remove="in-1", add="in-2", within_s=0.04)
+        assert lab.light() == ["in-1"]
+        lab.twin.faults.slow_s = 0.1
+        started_s = lab.loop.time()
+        with pytest.raises(DeadlineError, match=r"moved, and 0.03 s until light passes go beyond the deadline"):
+            await lab.change(switch, remove="in-1", add="in-2", within_s=0.14)
+        assert lab.loop.time() - started_s == pytest.approx(0.14)
+        assert lab.light() == ["in-2"]
+        await switch.close()
+
+    run(test, BLIND)

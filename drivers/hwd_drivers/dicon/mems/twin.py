@@ -41,8 +41,12 @@ class MemsTwin(SequentialTwin[Command, TwinOptions]):
         return echo + b"\n" if echo else b"", 0.0
 
     @override
-    def another(self, command: Command) -> Command:
-        return Plain.IDENTITY if command is Plain.CHANNEL else Plain.CHANNEL
+    def another(self, command: Command) -> bytes:
+        return self.answer(Plain.IDENTITY if command is Plain.CHANNEL else Plain.CHANNEL)[0]
+
+    @override
+    def powered_up(self) -> None:
+        self._echoes = None
 
     def _do(self, command: Command) -> str | None:
         dark = len(self.capabilities.elements[0].states) - 1

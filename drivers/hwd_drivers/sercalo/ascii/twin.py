@@ -26,8 +26,8 @@ class SercaloAsciiTwin(SequentialTwin[Command, TwinOptions]):
         return protocol.encode_answer(answer), delay_s
 
     @override
-    def another(self, command: Command) -> Command:
-        return Query.IDENTITY if command is Query.CHANNEL else Query.CHANNEL
+    def another(self, command: Command) -> bytes:
+        return self.answer(Query.IDENTITY if command is Query.CHANNEL else Query.CHANNEL)[0]
 
     def _do(self, command: Command) -> tuple[Answer, float]:
         channels = len(self.capabilities.elements[0].states)
