@@ -122,9 +122,12 @@ def _split_emptied(text: str, testbed: Testbed) -> tuple[str, tuple[str, ...]]:
     """The pairs, and the switches of which `ocs1:none` is said."""
     pairs: list[str] = []
     emptied: list[str] = []
+    last = ""
     for item in text.split():
-        switch, _, what = item.partition(":")
+        switch, colon, what = item.partition(":")
         if what != NONE:
+            if not colon and emptied and last == emptied[-1]:
+                raise ConfigError(f"{text}: {item} stands behind {last}:{NONE}; name its switch, such as {last}:{item}")
             pairs.append(item)
         elif switch not in testbed.askable:
             raise ConfigError(
@@ -132,6 +135,7 @@ def _split_emptied(text: str, testbed: Testbed) -> tuple[str, tuple[str, ...]]:
             )
         else:
             emptied.append(switch)
+        last = switch if colon else last
     for switch in emptied:
         if any(item.startswith(f"{switch}:") for item in pairs):
             raise ConfigError(f"{text}: {switch} is named with pairs and with none; it can have one of them")

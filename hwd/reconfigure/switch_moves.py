@@ -157,9 +157,9 @@ def _state_of(asked: Asked, element: Element, present: frozenset[Crossconnect]) 
         for one in element.crossconnects - wanted
         if asked.emptied or one in asked.gone or asked.freed.intersection(one.ends)
     )
-    if not (wanted or asked.whole or present & shut):
-        return present
     states = [frozenset(state) for state in element.states]
+    if not (wanted or asked.whole or present & shut or (shut and present not in states)):
+        return present
     having = [state for state in states if wanted <= state]
     if not having:
         raise RefusedError(_contradiction(asked.switch, element, wanted))

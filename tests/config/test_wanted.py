@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,17 @@ def test_ends_can_be_wanted_without_anything_in_them(opus: Testbed) -> None:
     wanted = parse_what("ocs1:1A-2B,3A-none 5B..6B-none", opus)
     assert list(map(str, wanted.crossconnects)) == ["ocs1:1A-2B"]
     assert list(map(str, wanted.freed)) == ["ocs1:3A", "ocs1:5B", "ocs1:6B"]
+
+
+def test_a_pair_behind_a_switch_that_shall_have_nothing_is_no_pair_of_the_one_before(opus: Testbed) -> None:
+    """It reads as one of ocs1, and went to ocs2."""
+    two = replace(opus, switches={**opus.switches, "ocs2": replace(opus.switches["ocs1"], name="ocs2")})
+    assert [str(one) for one in parse_what("ocs1:none ocs2:1A-1B 2A-2B", two).crossconnects] == [
+        "ocs2:1A-1B",
+        "ocs2:2A-2B",
+    ]
+    with pytest.raises(ConfigError, match="2A-2B stands behind ocs1:none; name its switch, such as ocs1:2A-2B"):
+        parse_what("ocs2:1A-1B ocs1:none 2A-2B", two)
 
 
 def test_named_topology_is_generated_with_its_arguments(opus: Testbed) -> None:

@@ -178,6 +178,12 @@ def test_what_an_element_has_that_nobody_can_tell_is_leased_warned_of_and_not_br
     assert plan(lone, "osw1:2A-5B", osw1="").moves[0].lasting == (), "it can be dark, and is"
 
 
+@pytest.mark.parametrize("what", ["x1:none", "x1:1A-none", "p1:none", "p1:2-none"])
+def test_nothing_is_called_empty_that_always_joins_something_and_does_not_say_what(lone: Testbed, what: str) -> None:
+    with pytest.raises(RefusedError, match="element 1 always joins something"):
+        plan(lone, what, x1="", p1="")
+
+
 # --- composites
 
 
