@@ -61,5 +61,7 @@ def test_a_removal_settles_nothing_and_the_draws_are_repeatable(name: str) -> No
 
 
 def test_an_unknown_timing_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(ConfigError, match="polatis-opus, polatis-mfabric, lowradix-8ms, polatis-50ms, calient-200ms, ideal"):
+    with pytest.raises(
+        ConfigError, match="polatis-opus, polatis-mfabric, lowradix-8ms, polatis-50ms, calient-200ms, ideal"
+    ):
         find_timing("polatis")
