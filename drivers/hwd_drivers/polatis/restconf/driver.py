@@ -126,32 +126,32 @@ class PolatisRestconfSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """DELETE of each pair of `remove` that nothing moves; then PUT of the one of `add`, PATCH where there are many.
+        """DELETE of each pair of `remove` that is there and that nothing moves; then PUT of the one of `add`, PATCH where there are many.
 
         Where the unit does not move ports in use after all, the rest of `remove` is deleted too, and `add` is tried once more.
         """
         made = [self._numbers(pair) for pair in add]
         reused = {port for pair in made for port in pair} if self._context.capabilities.moves_in_use else set()
-        removed = [self._numbers(pair) for pair in remove]
-        gone = [pair for pair in removed if reused.isdisjoint(pair)]
-        if not made and not removed:
+        gone = [pair for pair in remove if reused.isdisjoint(self._numbers(pair))]
+        if not add and not remove:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         before = await self._pairs(deadline_s) if self._options.read_before else None
+        read_ns = self._context.clock.monotonic_ns()
         sender = _Sender(self, deadline_s, on_commanded)
-        await self._delete(sender, gone)
+        await self._delete(sender, gone, before)
         try:
             await self._make(sender, made)
         except DeviceError as refusal:
-            left = [pair for pair in removed if pair not in gone]
+            left = [pair for pair in remove if pair not in gone]
             if refusal.code not in ("data-exists", "in-use", "409") or not left:
                 raise
-            await self._delete(sender, left)
+            await self._delete(sender, left, before)
             await self._make(sender, made)
         return Exchange(
-            commanded_ns=sender.answers[0].sent_ns,
-            acknowledged_ns=sender.answers[-1].received_ns,
+            commanded_ns=sender.answers[0].sent_ns if sender.answers else read_ns,
+            acknowledged_ns=sender.answers[-1].received_ns if sender.answers else read_ns,
             commands=len(sender.answers),
-            before=before,
+            before=None if before is None else tuple(before),
         )
 
     async def read_power(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[PowerReading, ...]:
@@ -166,7 +166,8 @@ class PolatisRestconfSwitch:
     async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
         if not ends:
             return {}
-        statuses = await self._get(protocol.PORT_CONFIG, protocol.read_statuses, deadline_s)
+        found = await self._get(protocol.PORT_CONFIG, protocol.read_statuses, deadline_s)
+        statuses = {port: status for port, status in found.items() if status}
         self._expect_all("port-config", ends, statuses)
         return {
             end: PortOverride.FORCE_BLOCKED
@@ -228,20 +229,25 @@ class PolatisRestconfSwitch:
     async def _ping(self, deadline_s: float) -> None:
         await self._client.request("GET", protocol.PRODUCT, deadline_s=deadline_s)
 
-    async def _pairs(self, deadline_s: float) -> tuple[Crossconnect, ...]:
-        """A container of which nothing is left may be told as one that is not there."""
-        return await self._get(protocol.CROSS_CONNECTS, self._read_pairs, deadline_s, absent=())
+    async def _pairs(self, deadline_s: float) -> dict[Crossconnect, int]:
+        """All crossconnects in the order of their ports, with what the unit calls their ingress. A container of which nothing is left may be told as one that is not there."""
+        return await self._get(protocol.CROSS_CONNECTS, self._read_pairs, deadline_s, absent=dict[Crossconnect, int]())
 
-    def _read_pairs(self, body: bytes) -> tuple[Crossconnect, ...]:
+    def _read_pairs(self, body: bytes) -> dict[Crossconnect, int]:
         try:
-            pairs = [self._numbering.crossconnect(*pair) for pair in protocol.read_pairs(body)]
+            pairs = {self._numbering.crossconnect(*pair): pair[0] for pair in protocol.read_pairs(body)}
         except UnitError as error:
             raise ProtocolError(f"the switch reports a crossconnect that it cannot have: {error}") from error
-        return tuple(sorted(pairs, key=Crossconnect.sort_key))
+        return {pair: pairs[pair] for pair in sorted(pairs, key=Crossconnect.sort_key)}
 
-    async def _delete(self, sender: "_Sender", pairs: Iterable[tuple[int, int]]) -> None:
-        """One that is not there any more is no error: that is what was wanted."""
-        for ingress, _ in pairs:
+    async def _delete(
+        self, sender: "_Sender", pairs: Iterable[Crossconnect], before: Mapping[Crossconnect, int] | None
+    ) -> None:
+        """One that is not there any more is no error: that is what was wanted; what its port carries instead is not ours to remove."""
+        for pair in pairs:
+            ingress = self._numbers(pair)[0] if before is None else before.get(pair)
+            if ingress is None:
+                continue
             answer = await sender.send("DELETE", protocol.pair_path(ingress))
             if answer.status != NOT_THERE:
                 self._check("DELETE", protocol.pair_path(ingress), answer)

@@ -193,9 +193,78 @@ async def test_a_unit_that_does_not_move_ports_in_use_has_them_freed_first(world
 async def test_one_that_is_gone_already_is_no_error(world: World) -> None:
     twin, switch = await world.open(dark_dbm=-50)
     exchange = await switch.change_crossconnects(remove=pairs("1A-2B"), add=(), deadline_s=world.soon)
-    assert (exchange.commands, exchange.before) == (1, ())
+    assert (exchange.commands, exchange.before) == (0, ())
+    await switch.close()
+    switch = await world.connect(RestconfOptions(read_before=False))
+    exchange = await switch.change_crossconnects(remove=pairs("1A-2B"), add=(), deadline_s=world.soon)
+    assert (exchange.commands, exchange.before) == (1, None)
     await switch.close()
     await twin.close()
+
+
+@in_world
+async def test_what_another_client_made_of_a_port_meanwhile_is_not_removed(world: World) -> None:
+    twin, switch = await world.open()
+    twin.faults.panel((), pairs("1A-5B"))
+    world.said.clear()
+    exchange = await switch.change_crossconnects(remove=pairs("1A-2B"), add=pairs("3A-3B"), deadline_s=world.soon)
+    assert exchange.before == tuple(pairs("1A-5B"))
+    assert world.changes() == ["PUT cross-connects/pair=3"]
+    assert [str(pair) for pair in twin.mirror.crossconnects()] == ["1A-5B", "3A-3B"]
+    await switch.close()
+    await twin.close()
+
+
+class Canned(asyncio.Protocol):
+    """A unit that says the same whatever happens."""
+
+    def __init__(self, bodies: dict[str, str], said: list[str]) -> None:
+        self.bodies = bodies
+        self.said = said
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        request = data.partition(b" HTTP/")[0].decode()
+        self.said.append(request)
+        body = self.bodies.get(request.removeprefix(f"GET {DATA}"))
+        head = "204 No Content\r\n" if body is None else f"200 OK\r\nContent-Length: {len(body)}\r\n"
+        self.transport.write(f"HTTP/1.1 {head}\r\n{body or ''}".encode())
+
+
+PRODUCT = '{"optical-switch:product-information":{"manufacturer":"P","model-name":"M","serial-number":"1","software-version":"6"}}'
+
+
+@in_world
+async def test_on_a_single_sided_unit_a_crossconnect_is_removed_by_what_the_unit_calls_its_ingress(
+    world: World,
+) -> None:
+    connected = '{"optical-switch:cross-connects":{"pair":[{"ingress":7,"egress":3}]}}'
+    bodies = {"product-information": PRODUCT, "cross-connects": connected}
+    listener = await MemoryDialer(world.net).listen(lambda: Canned(bodies, world.said), "mem:ocs1")
+    switch = await world.connect(size="16")
+    await switch.change_crossconnects(remove=pairs("3-7"), add=(), deadline_s=world.soon)
+    assert world.changes() == ["DELETE cross-connects/pair=7"]
+    await switch.close()
+    await listener.close()
+
+
+@in_world
+async def test_a_port_without_a_status_is_not_taken_for_one_that_passes_light(world: World) -> None:
+    ports = '{"optical-switch:port-config":{"port":[{"port-id":1,"status":"ENABLED"},{"port-id":2,"label":"x"}]}}'
+    bodies = {"product-information": PRODUCT, "port-config": ports}
+    listener = await MemoryDialer(world.net).listen(lambda: Canned(bodies, world.said), "mem:ocs1")
+    switch = await world.connect()
+    one, two = PortSide.parse("1A"), PortSide.parse("2A")
+    assert await switch.read_overrides([one], deadline_s=world.soon) == {one: PortOverride.NORMAL}
+    with pytest.raises(DeviceError, match="port-config: nothing of 2A in the answer"):
+        await switch.read_overrides([one, two], deadline_s=world.soon)
+    await switch.close()
+    await listener.close()
 
 
 @in_world
