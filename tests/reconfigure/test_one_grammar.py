@@ -15,6 +15,7 @@ from hwd.model.testbed import Testbed
 from hwd.sim.world import World
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import DeviceError, FailedError, HwdError, RefusedError
+from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.values import Crossconnect
 from hwd_drivers.kit.virtual import run_virtual
 
@@ -35,7 +36,7 @@ KINDS = {
     "refuses": REFUSES,
     "refuses, rest": REST,
 }
-MOVING = {"moves", "moves, scpi"}
+MOVING = ["moves", "moves, scpi"]
 BEFORE = "1A-2B 3A-4B 5A-6B"
 
 
@@ -196,6 +197,35 @@ def test_one_that_another_client_moved_before_we_removed_it_is_an_overrun(kind: 
             assert [one["lost"] for one in rack.told("switch.overrun")] == [["1A-7B"]]
 
     in_rack(kind, tmp_path, test)
+
+
+@pytest.mark.parametrize("kind", MOVING)
+@pytest.mark.parametrize("how", ["in part", "no answer", "refused"])
+def test_of_a_change_that_moved_something_and_failed_it_is_said_that_nobody_knows_what_it_took(
+    kind: str, how: str, tmp_path: Path
+) -> None:
+    async def test(rack: Rack) -> None:
+        faults = rack.world.rack.switches["ocs1"].faults
+
+        def meanwhile() -> None:
+            rack.panel(add="5A-4B")
+            if how == "no answer":
+                faults.slow_s = 12.0
+                asyncio.get_running_loop().call_later(11.0, faults.clear)
+            else:
+                faults.deny_next = Denial(code="SROF", text="no")
+                faults.partial_next = 1 if how == "in part" else None
+
+        rack.meanwhile = meanwhile
+        with pytest.raises(HwdError):
+            await rack.apply("ocs1:5A-8B,7A-7B", "update")
+        (ended,) = rack.told("reconfiguration.ended")
+        said = [remark for remark in ended["remarks"] if "whether it took what another client made" in remark]
+        assert len(said) == (how != "refused")
+        await asyncio.sleep(30)
+        assert rack.light() == ("5A-4B" if how == "refused" else ""), "and theirs is lost indeed"
+
+    in_rack(kind, tmp_path, test, before="")
 
 
 def test_what_our_own_reconfigurations_do_on_other_ports_is_no_overrun(tmp_path: Path) -> None:
