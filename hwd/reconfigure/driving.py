@@ -107,6 +107,10 @@ class Driving:
                 "acknowledged_ns": exchange.acknowledged_ns,
                 "commands": exchange.commands,
             }
+        except BaseException:
+            if isinstance(window_s := data["window_s"], float):
+                reconfiguration.unanswered_s[move.switch] = window_s
+            raise
         finally:
             if data["commanded_ns"] is not None:
                 reconfiguration.commanded.append(data)

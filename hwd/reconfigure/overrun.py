@@ -74,6 +74,14 @@ def taken(move: SwitchMoves, exchange: Exchange) -> tuple[Crossconnect, ...]:
     return tuple(one for one in exchange.before or () if one not in known and not ends.isdisjoint(one.ends))
 
 
+def unknown_overrun(switch: str, window_s: float) -> str:
+    """A remark: what a change took that was sent and failed, and so told nothing of what there was before it."""
+    return (
+        f"{switch}: its change went out {window_s * 1e3:.1f} ms after our read, moved something and failed: "
+        "whether it took what another client made in between is not known"
+    )
+
+
 def teller(
     tell: Callable[..., None], reconfiguration: str, remarks: list[str] | None = None
 ) -> Callable[[Overrun], None]:

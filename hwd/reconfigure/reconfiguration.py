@@ -80,6 +80,8 @@ class Reconfiguration:
     """Hosts whose agents did not watch from the start, or not all the time."""
     remarks: list[str] = field(default_factory=list)
     """What was found at read-back beside what was asked for."""
+    unanswered_s: dict[str, float] = field(default_factory=dict)
+    """Switches whose change was sent and failed, with the time since our last read of them: what it took from other clients nobody has told."""
     timeline: Timeline | None = None
     """When what happened when; there once it has ended, where anything was commanded or seen."""
     ending: asyncio.Task[None] | None = None

@@ -7,11 +7,11 @@ await reconfigurer.confirm(reconfiguration)
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from hwd.model.instant import Origin
-from hwd.model.plan import ApplyMode, Plan
+from hwd.model.plan import ApplyMode, Plan, SwitchMoves
 from hwd.reconfigure import switching
 from hwd.reconfigure.driving import Driving
 from hwd.reconfigure.host_settings import HostSettings
@@ -19,7 +19,7 @@ from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.observing import Agents, Observing
 from hwd.reconfigure.overriding import Overriding
-from hwd.reconfigure.overrun import teller
+from hwd.reconfigure.overrun import teller, unknown_overrun
 from hwd.reconfigure.planner import Planner, Request, Routed, relied_ports, touched_ports
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.recovery import LeftOpen, Recovery
@@ -32,6 +32,7 @@ from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import FailedError, HwdError, NotReadyError, RefusedError
 from hwd_drivers.kit.ids import Ids
+from hwd_drivers.kit.values import CrossconnectReading
 
 ROLL_BACK_WITHIN_S = 3.5
 """For the switches to be back; after it the journal keeps the reconfiguration open. With the time that agents are waited for an abort ends within 5 s."""
@@ -326,15 +327,23 @@ class Reconfigurer:
 
     async def _go_back(self, reconfiguration: Reconfiguration, why: str) -> None:
         outcome, said = Outcome.FAILED, f"{why}; the roll-back broke off"
+        unanswered_s = dict(reconfiguration.unanswered_s)
+
+        def way(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves:
+            if switching.is_untouched(move, now):
+                unanswered_s.pop(move.switch, None)
+            return switching.way_back(move, now)
+
         try:
             errors: list[BaseException] = []
             if reconfiguration.journaled:
                 errors = await self._switches.bring(
                     reconfiguration.plan.moves,
-                    switching.way_back,
+                    way,
                     within_s=ROLL_BACK_WITHIN_S,
                     on_overrun=teller(self._tell, reconfiguration.id, reconfiguration.remarks),
                 )
+            reconfiguration.remarks += map(unknown_overrun, unanswered_s, unanswered_s.values())
             if errors:
                 said = f"{why}; roll-back failed: {switching.joined(errors)}"
             else:

@@ -162,6 +162,12 @@ def lasting_remarks(moves: Iterable[SwitchMoves]) -> tuple[str, ...]:
     )
 
 
+def is_untouched(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> bool:
+    """Whether all stands as it was before `move`, as far as it is about that."""
+    there = {reading.crossconnect for reading in now}
+    return there.issuperset(move.remove) and there.isdisjoint(frozenset(move.add) - frozenset(move.before))
+
+
 def way_on(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves:
     """The moves from what is reported now to what `move` wanted."""
     there = {reading.crossconnect: reading.state for reading in now}
