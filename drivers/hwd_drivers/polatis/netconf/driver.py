@@ -192,7 +192,7 @@ class PolatisNetconfSwitch:
         answered = await self._client.ask(operation, deadline_s=deadline_s)
         reader = protocol.read_old_states if self._old else protocol.read_statuses
         states = self._client.read(operation[0], answered.messages[0], reader)
-        self._expect_all(operation[0], ends, {port for port, state in states.items() if state})
+        self._expect_all(operation[0], ends, states.keys())
         return {
             end: PortOverride.FORCE_BLOCKED if states[port] in BLOCKED else PortOverride.NORMAL
             for end, port in zip(ends, ports, strict=True)

@@ -100,7 +100,7 @@ class PolatisRestconfSwitch:
         )
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated model, with the monitors and attenuators that are there. Raises ConfigError where the switch has another number of ports."""
+        """Those of the stated model, with the monitors, attenuators and states of ports that are there. Raises ConfigError where the switch has another number of ports."""
         statuses = await self._get(protocol.PORT_CONFIG, protocol.read_statuses, deadline_s)
         if statuses and len(statuses) != self._numbering.total:
             raise ConfigError(
@@ -112,6 +112,7 @@ class PolatisRestconfSwitch:
             self._context.capabilities,
             monitored=tuple(self._end(port) for port in sorted(powers)),
             attenuated=tuple(self._end(port) for port in sorted(voa)),
+            blockable=tuple(self._end(port) for port in sorted(statuses) if statuses[port]),
             reports_before=self._options.read_before,
         )
 

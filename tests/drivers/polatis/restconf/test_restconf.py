@@ -256,12 +256,14 @@ async def test_on_a_single_sided_unit_a_crossconnect_is_removed_by_what_the_unit
 @in_world
 async def test_a_port_without_a_status_is_not_taken_for_one_that_passes_light(world: World) -> None:
     ports = '{"optical-switch:port-config":{"port":[{"port-id":1,"status":"ENABLED"},{"port-id":2,"label":"x"}]}}'
-    bodies = {"product-information": PRODUCT, "port-config": ports}
+    powers = '{"optical-switch:opm-power":{"port":[]}}'
+    bodies = {"product-information": PRODUCT, "port-config": ports, "opm-power": powers}
     listener = await MemoryDialer(world.net).listen(lambda: Canned(bodies, world.said), "mem:ocs1")
-    switch = await world.connect()
-    one, two = PortSide.parse("1A"), PortSide.parse("2A")
+    switch = await world.connect(size="1x1")
+    one, two = PortSide.parse("1A"), PortSide.parse("1B")
+    assert (await switch.capabilities(deadline_s=world.soon)).blockable == (one,)
     assert await switch.read_overrides([one], deadline_s=world.soon) == {one: PortOverride.NORMAL}
-    with pytest.raises(DeviceError, match="port-config: nothing of 2A in the answer"):
+    with pytest.raises(DeviceError, match="port-config: nothing of 1B in the answer"):
         await switch.read_overrides([one, two], deadline_s=world.soon)
     await switch.close()
     await listener.close()
