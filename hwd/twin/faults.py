@@ -17,6 +17,7 @@ from hwd.model.fault import (
     Fault,
     Flap,
     PortFault,
+    Reboot,
     SlowFirmware,
     StuckPhy,
     SwitchFault,
@@ -54,7 +55,7 @@ class RackFaults:
             case Clear():
                 for known in self._standing.of(fault):
                     self._undo(known)
-                    self._standing.add(known, on=False)
+                    self._standing.add(known, on=isinstance(known, Reboot))  # goes on until it is over
                 if fault.switch is not None:
                     self._rack.switches[fault.switch].faults.clear()
             case SwitchFault():

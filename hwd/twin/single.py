@@ -19,7 +19,7 @@ from typing import Final
 
 from hwd.config.places import Announcement, RackPlace, run_dir
 from hwd.config.scenario import load_scenario
-from hwd.model.fault import Clear, Fault, SwitchFault, check_ends
+from hwd.model.fault import Clear, Fault, Reboot, SwitchFault, check_ends
 from hwd.twin.control import CONTROL, ControlSession
 from hwd.twin.scenario import play
 from hwd.twin.settings import TwinSettings
@@ -75,7 +75,7 @@ class SingleFaults:
             set_switch_fault(fault, self._faults, self._standing)
         else:
             self._faults.clear()
-            self._standing.drop_all(lambda standing: True)
+            self._standing.drop_all(lambda standing: not isinstance(standing, Reboot))
         log.info("fault: %s", fault)
 
     def present(self) -> tuple[Fault, ...]:

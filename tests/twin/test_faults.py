@@ -404,6 +404,8 @@ def test_reboot_ends_sessions_refuses_new_ones_and_leaves_a_dark_switch(
 
         with pytest.raises(LinkError, match="nobody listens"):
             await reopen()
+        scene.fault(switch="ocs1", fault="clear")
+        assert scene.said() == ["ocs1 reboot seconds=20.0"], "a reboot goes on"
         await asyncio.sleep(began_s + 20.01 - scene.now_s())
         assert scene.said() == []
         fresh = await reopen()

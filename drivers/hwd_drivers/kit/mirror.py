@@ -88,7 +88,10 @@ class Mirror:
         return self._change(gone, (), now_ns)
 
     def change(self, remove: Iterable[Crossconnect], add: Sequence[Crossconnect], now_ns: int) -> None:
-        """Remove, then connect and move what is in the way, in one go: what somebody does who is not bound to a protocol."""
+        """Remove, then connect and move what is in the way, in one go: what somebody does who is not bound to a protocol. Raises as `connect`; then nothing moves."""
+        self._paths.missing(add)
+        if self._elements:
+            self._elements.with_pairs(add)
         taken = {end for pair in add for end in self._elements.ends_beside(pair)}
         self.disconnect([pair for pair in remove if taken.isdisjoint(pair.ends)], now_ns)
         self.connect(add, now_ns, move=True)

@@ -125,6 +125,10 @@ def test_hand_at_the_panel_changes_a_state_by_its_old_and_new_pairs() -> None:
     assert optics.states == {"1": 1, "2": 1}
     optics.change(pairs("1A-2B"), (), 1)
     assert optics.states == {"1": 3, "2": 1}
+    optics.connect(pairs("1A-3B"), 2, move=True)
+    with pytest.raises(ConfigError, match="4B stands in two"):
+        optics.change(pairs("1A-3B"), pairs("2A-4B", "3A-4B"), 3)
+    assert optics.states == {"1": 2, "2": 1}, "nothing moves where not all can"
 
 
 @pytest.mark.parametrize(
