@@ -319,6 +319,11 @@ class Agent:
                 }
         return modules
 
+    def _links(self) -> dict[str, Any]:
+        if self._watchers.details is None:
+            return {}
+        return {port: self._watchers.details.details(port) for port in self._config.ports}
+
     def _monitors(self) -> dict[str, Any]:
         if self._watchers.optics is None:
             return {}
@@ -332,6 +337,7 @@ class Agent:
             "life": self._sources.life(),
             "modules": self._modules(),
             "monitors": self._monitors(),
+            "links": self._links(),
             "nics": self._nics.to_data(),
             "states": {port: self._watchers.states(port) for port in self._config.ports},
             "spool": {

@@ -20,6 +20,7 @@ from hwd_agents.priority import ask_for_real_time
 from hwd_agents.sources.drivers import KernelDrivers
 from hwd_agents.sources.kernel_modules import KernelModules
 from hwd_agents.sources.kernel_settings import KernelSettings
+from hwd_agents.sources.link_details import KernelLinkDetails
 from hwd_agents.sources.rtnetlink import RtnetlinkLinks
 from hwd_agents.sources.settings import SETTINGS_OF_FIRMWARE, SettingsBySource
 from hwd_agents.sources.sockets import HostSockets, NamespaceSockets, Sockets
@@ -127,6 +128,7 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
         files=SysfsFiles(clock, root=Path(kernel.sysfs), origin=config.origin),
         settings=settings,
         drivers=drivers,
+        details=KernelLinkDetails(sockets, offload),
         modules=KernelModules(sockets, clock, i2c, origin=config.origin),
     )
 

@@ -46,6 +46,7 @@ class LinkWatcher:
         self._sampling = sampling
         self._origin = origin
         self._readings: dict[str, LinkReading] = {}
+        self._names: dict[int, str] = {}  # of all interfaces that are there
         self._lives: dict[str, str] = {}
         self._opened = False
         self._open = False
@@ -103,7 +104,15 @@ class LinkWatcher:
             return Observation(seen=False, why_not="not observed")
         return self._tallies[port].observation(self._clock.monotonic_ns(), polled=False)
 
+    def why_not(self, port: str) -> str:
+        """Why nothing can be told of a port now; empty where something can."""
+        return "" if not self._opened or self.carrier(port) is not None else self._why_missing(port)
+
     def _take(self, reading: LinkReading) -> None:
+        if reading.present:
+            self._names[reading.ifindex] = reading.interface
+        elif self._names.get(reading.ifindex) == reading.interface:
+            del self._names[reading.ifindex]
         port = self._ports.get(reading.interface)
         if port is None:
             return
@@ -183,7 +192,13 @@ class LinkWatcher:
 
     def _why_missing(self, port: str) -> str:
         interface = next(interface for interface, name in self._ports.items() if name == port)
-        return self._sources.link_note().why_not or f"there is no interface {interface}"
+        if why := self._sources.link_note().why_not:
+            return why
+        last = self._readings.get(port)
+        now = None if last is None else self._names.get(last.ifindex)
+        if now is not None and now != interface:
+            return f"there is no interface {interface}: it is called {now} now. Name it so in the agent's file, or name it back"
+        return f"there is no interface {interface}"
 
 
 def _mark_name(interface: str) -> str:

@@ -5,10 +5,11 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from hwd_agents import firmware, link, optics, probe, rdma
+from hwd_agents import firmware, link, link_details, optics, probe, rdma
 from hwd_agents.config import AgentConfig
 from hwd_agents.firmware import FirmwareWatcher
 from hwd_agents.link import LinkWatcher
+from hwd_agents.link_details import LinkDetailWatcher
 from hwd_agents.observation import Observation
 from hwd_agents.optics import OpticsWatcher
 from hwd_agents.outbox import Outbox
@@ -55,6 +56,13 @@ class Watchers:
             sampling=sampling,
             origin=config.origin,
         )
+        self.details = (
+            None
+            if sources.details is None
+            else LinkDetailWatcher(
+                ports, sources.details, clock, outbox.emit, origin=config.origin, on_change=on_change
+            )
+        )
         modules, phy, files = sources.modules, sources.phy, sources.files
         self.optics = (
             None
@@ -95,6 +103,8 @@ class Watchers:
     def runs(self) -> Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
         """Name and body of each watcher's task."""
         runs: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = [(link.SOURCE, self.link.run)]
+        if self.details is not None:
+            runs.append((link_details.SOURCE, self.details.run))
         if self.optics is not None:
             runs.append((optics.SOURCE, self.optics.run))
         if self.firmware is not None:
@@ -186,7 +196,17 @@ class Watchers:
         none = SourceNote(sees=[], origin=self._config.origin, why_not="this host has no source of it")
         sources = self._sources
         return {
-            link.SOURCE: self._note(link.SOURCE, ["carrier", "interface"], sources.link_note(), ""),
+            link.SOURCE: self._note(
+                link.SOURCE, ["carrier", "interface"], sources.link_note(), self.link.why_not(port)
+            ),
+            link_details.SOURCE: none
+            if self.details is None
+            else self._note(
+                link_details.SOURCE,
+                ["link-state"],
+                SourceNote(sees=[], origin=self._config.origin),
+                self.details.why_not(port),
+            ),
             optics.SOURCE: none
             if self.optics is None or sources.modules is None
             else self._note(
@@ -219,11 +239,15 @@ class Watchers:
     def _carrier_changed(self, port: str, reading: LinkReading) -> None:
         if self.rdma is not None:
             self.rdma.carrier_changed(port)
+        if self.details is not None:
+            self.details.changed(port)
         earliest_ns = reading.at_ns if reading.earliest_ns is None else reading.earliest_ns
         self.probe.carrier_changed(port, carrier=reading.carrier, earliest_ns=earliest_ns)
 
     def _presence_changed(self, port: str, reading: LinkReading) -> None:
         self.probe.interface_changed(port, present=reading.present)
+        if self.details is not None:
+            self.details.changed(port)
         self._on_change()
 
 

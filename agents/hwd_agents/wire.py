@@ -74,7 +74,7 @@ class Birth(Message, frozen=True, kw_only=True, tag="birth"):
     """Sent at every connect, and when the inventory changed: the whole of it. `spool_next_seq` is the sequence number that the next event will have.
 
     `settings` are those that are still as a run has set them, in the order in which they were changed. In the `inventory`, by port: `modules` {vendor, part,
-    revision, serial, standard}, `monitors` {rx_power_dbm, tx_power_dbm, bias_ma, each by lane, temperature_c} of when it was sent, `nics` {driver {name, version, firmware, bus}, autoneg, speed_mbps, fec}; what is not known is null.
+    revision, serial, standard}, `monitors` {rx_power_dbm, tx_power_dbm, bias_ma, each by lane, temperature_c} of when it was sent, `links` as the event `link-state`, `nics` {driver {name, version, firmware, bus}, autoneg, speed_mbps, fec}; what is not known is null.
     """
 
     host: str
@@ -96,6 +96,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     |---|---|
     | carrier | carrier, carrier_changes, unseen (flaps that were counted but not seen one by one) |
     | interface | present |
+    | link-state | up, why_down, detail, downs, autoneg, speed_mbps, fec: of the link as its NIC tells it, null for what it does not |
     | dark, light | lanes: power per lane in dBm or None; one_sided: it may have been any time before `at_ns`, and `earliest_ns` is 0 |
     | firmware | up |
     | rdma | active |

@@ -218,6 +218,7 @@ def test_an_agent_says_who_it_is_before_anything_else() -> None:
             sees = {name: note.sees for name, note in port.sources.items()}
             assert sees == {
                 "link": ["carrier", "interface"],
+                "ethtool": [],
                 "module": ["dark", "light"],
                 "phy": ["firmware"],
                 "sysfs": ["rdma"],

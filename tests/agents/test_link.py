@@ -258,3 +258,25 @@ def test_a_link_that_stayed_is_told_by_no_event_and_no_loss() -> None:
             assert seen.link.observation("eth0") == ended
 
     run_virtual(main())
+
+
+def test_an_interface_that_was_renamed_is_said_with_its_new_name() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Watched(one)
+            await asyncio.sleep(1)
+            assert seen.link.why_not("eth0") == ""
+            one.hosts["h0"].unplug("eth0")
+            await asyncio.sleep(1)
+            assert seen.link.why_not("eth0") == "there is no interface eth0"
+            one.hosts["h0"].plug("ens1", ifindex=100)
+            await asyncio.sleep(1)
+            assert seen.link.why_not("eth0") == (
+                "there is no interface eth0: it is called ens1 now. Name it so in the agent's file, or name it back"
+            )
+            one.hosts["h0"].unplug("ens1")
+            one.hosts["h0"].plug("eth0", ifindex=100)
+            await asyncio.sleep(1)
+            assert seen.link.why_not("eth0") == ""
+
+    run_virtual(main())

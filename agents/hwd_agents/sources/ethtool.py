@@ -1,9 +1,10 @@
-"""Auto-negotiation, FEC and module memory over ethtool netlink, as messages (linux/ethtool_netlink.h, genetlink.h)."""
+"""Auto-negotiation, FEC, link state and module memory over ethtool netlink, as messages (linux/ethtool_netlink.h, genetlink.h)."""
 
 import errno
 import os
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hwd_drivers.kit.documents import Json
@@ -16,6 +17,7 @@ from .netlink_ask import KernelRefusal, NetlinkAsk
 
 MSG_LINKMODES_GET: Final = 4
 MSG_LINKMODES_SET: Final = 5
+MSG_LINKSTATE_GET: Final = 6
 MSG_FEC_GET: Final = 29
 MSG_FEC_SET: Final = 30
 MSG_MODULE_EEPROM_GET: Final = 31
@@ -44,6 +46,11 @@ _A_LINKMODES_SPEED: Final = 5
 _A_LINKMODES_DUPLEX: Final = 6
 _A_FEC_MODES: Final = 2
 _A_FEC_AUTO: Final = 3
+_A_FEC_ACTIVE: Final = 4
+_A_LINKSTATE_LINK: Final = 2
+_A_LINKSTATE_WHY: Final = 5
+_A_LINKSTATE_DETAIL: Final = 6
+_A_LINKSTATE_DOWNS: Final = 7
 _A_EEPROM_OFFSET: Final = 2
 _A_EEPROM_LENGTH: Final = 3
 _A_EEPROM_PAGE: Final = 4
@@ -55,6 +62,16 @@ _UNKNOWN_DUPLEX: Final = 0xFF
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS})
 _NOT_ALLOWED: Final = frozenset({errno.EPERM, errno.EACCES})
 _GONE: Final = frozenset({errno.ENODEV, errno.ENXIO})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkState:
+    """The link as its driver has it, in the kernel's numbers (ETHTOOL_LINK_EXT_STATE_...); None for what it does not tell."""
+
+    link: int | None
+    why: int | None
+    detail: int | None
+    downs: int | None
 
 
 class Ethtool:
@@ -100,6 +117,21 @@ class Ethtool:
             "auto": bool(_number(found.get(_A_FEC_AUTO), "=B", 0)),
             "modes": [word for word, bit in FEC_BITS.items() if modes >> bit & 1],
         }
+
+    def active_fec(self, interface: str) -> str | None:
+        """The FEC that is in force, in the words of `FEC_BITS`; None while the link is down, or where the driver does not tell."""
+        bit = _number(self._get(interface, "read the FEC", MSG_FEC_GET).get(_A_FEC_ACTIVE), "=I", None)
+        return next((word for word, number in FEC_BITS.items() if number == bit), None)
+
+    def link_state(self, interface: str) -> LinkState:
+        """Whether the link is up, and why it is not."""
+        found = self._get(interface, "read the state of the link", MSG_LINKSTATE_GET)
+        return LinkState(
+            link=_number(found.get(_A_LINKSTATE_LINK), "=B", None),
+            why=_number(found.get(_A_LINKSTATE_WHY), "=B", None),
+            detail=_number(found.get(_A_LINKSTATE_DETAIL), "=B", None),
+            downs=_number(found.get(_A_LINKSTATE_DOWNS), "=I", None),
+        )
 
     def set_fec(self, interface: str, state: Mapping[str, Any]) -> None:
         """`state` as `fec` gave it."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from hwd_agents.sources.drivers import DriverSource
 from hwd_agents.sources.link import LinkSource
+from hwd_agents.sources.link_details import LinkDetailSource
 from hwd_agents.sources.readings import FileSource, ModuleSource, PhySource
 from hwd_agents.sources.settings import SettingSource
 from hwd_agents.sources.udp import DatagramSource
@@ -30,4 +31,5 @@ class Sources:
     phy: PhySource | None = None
     settings: SettingSource | None = None
     drivers: DriverSource | None = None
+    details: LinkDetailSource | None = None
     background: Callable[[Callable[[], None]], Coroutine[Any, Any, None]] | None = None

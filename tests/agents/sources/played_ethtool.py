@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyroute2.netlink import genlmsg, nla  # type: ignore[import-untyped]
 
@@ -60,12 +59,15 @@ class PlayedModule:
 
 
 class PlayedEthtool:
-    """Implements `hwd_agents.sources.sockets.Sockets`: each socket is connected to the played family. `refusals`: errno by interface."""
+    """Implements `hwd_agents.sources.sockets.Sockets`: each socket is connected to the played family. `refusals`: errno by interface; `answers`: attributes by interface and message,
+    what is not there is not supported.
+    """
 
     def __init__(self) -> None:
         self.modules: dict[str, PlayedModule] = {}
         self.refusals: dict[str, int] = {}
         self.asked: list[Asked] = []
+        self.answers: dict[tuple[str, int], bytes] = {}
         self._peer = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_USERSOCK)
         self._peer.bind((0, 0))
         self._thread = threading.Thread(target=self._serve, name="played-ethtool")
@@ -93,18 +95,26 @@ class PlayedEthtool:
             length, kind, _flags, sequence, _port = struct.unpack_from("=IHHII", data)
             if kind == 0xFFFF:
                 return
-            command = data[16]
-            if kind == 0x10 and command == GET_FAMILY:
-                self._answer(sender, sequence, kind, _attribute(1, struct.pack("=H", FAMILY)))
-            elif kind == FAMILY and command == EEPROM_GET:
-                self._eeprom(sender, sequence, data[:length])
-            self._peer.sendto(_error(sequence, 0), sender)
+            number, body = self._work(kind, data[16], data[:length])
+            if not number:
+                payload = bytes([1, 1, 0, 0]) + body
+                self._peer.sendto(struct.pack("=IHHII", 16 + len(payload), kind, 0, sequence, 0) + payload, sender)
+            self._peer.sendto(_error(sequence, number), sender)  # the last word: who asked may be gone after it
 
-    def _eeprom(self, sender: Any, sequence: int, data: bytes) -> None:
-        message = _Eeprom(data)
+    def _work(self, kind: int, command: int, data: bytes) -> tuple[int, bytes]:
+        """Errno, and the attributes of the answer."""
+        if kind == 0x10 and command == GET_FAMILY:
+            return 0, attribute(1, struct.pack("=H", FAMILY))
+        message = _Eeprom(data)  # of other messages only the header is looked at
         message.decode()
+        interface = message.get_attr("HEADER").get_attr("DEV_NAME")
+        if number := self.refusals.get(interface, 0):
+            return number, b""
+        if command != EEPROM_GET:
+            answer = self.answers.get((interface, command))
+            return (errno.EOPNOTSUPP, b"") if answer is None else (0, answer)
         asked = Asked(
-            interface=message.get_attr("HEADER").get_attr("DEV_NAME"),
+            interface=interface,
             address=message.get_attr("I2C_ADDRESS"),
             page=message.get_attr("PAGE"),
             offset=message.get_attr("OFFSET"),
@@ -112,14 +122,9 @@ class PlayedEthtool:
         )
         self.asked.append(asked)
         number, found = self._read(asked)
-        if number:
-            self._peer.sendto(_error(sequence, number), sender)
-        else:
-            self._answer(sender, sequence, FAMILY, _attribute(7, found))
+        return number, attribute(7, found)
 
     def _read(self, asked: Asked) -> tuple[int, bytes]:
-        if number := self.refusals.get(asked.interface, 0):
-            return number, b""
         end = asked.offset + asked.length
         if not 1 <= asked.length <= 128 or (asked.page and asked.offset < 128):
             return errno.EINVAL, b""
@@ -133,17 +138,13 @@ class PlayedEthtool:
         module.on_read(asked.address, asked.page, asked.offset, asked.length)
         return 0, found
 
-    def _answer(self, sender: Any, sequence: int, kind: int, body: bytes) -> None:
-        payload = bytes([1, 1, 0, 0]) + body
-        self._peer.sendto(struct.pack("=IHHII", 16 + len(payload), kind, 0, sequence, 0) + payload, sender)
-
 
 def pages_of(memory: bytes) -> dict[tuple[int, int], bytearray]:
     """A module of 256 bytes: A0h, page 0."""
     return {(0x50, 0): bytearray(memory)}
 
 
-def _attribute(kind: int, value: bytes) -> bytes:
+def attribute(kind: int, value: bytes) -> bytes:
     return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
