@@ -18,6 +18,11 @@ class Overrides:
         self.blocked: frozenset[PortSide] = frozenset()
         self._name = name
         self._tell = tell
+        self._asked: dict[PortSide, tuple[PortOverride, str]] = {}
+
+    def ask(self, ends: Iterable[PortSide], to: PortOverride, *, by: str) -> None:
+        """From now on this is what the switch is asked for: where it does that, `by` did it, whatever comes of the command."""
+        self._asked |= dict.fromkeys(ends, (to, by))
 
     def begin(self, found: Mapping[PortSide, PortOverride]) -> None:
         """What a switch has that was just connected, all of it; what it held when it was last asked, and says is let go, is told too."""
@@ -27,13 +32,19 @@ class Overrides:
             self._tell(sorted(gone, key=PortSide.sort_key), PortOverride.NORMAL, "gone at connecting")
 
     def note(self, found: Mapping[PortSide, PortOverride], *, by: str) -> None:
-        """What some ends are held to now; nothing is said of the others."""
+        """What some ends are held to now; nothing is said of the others. `by`: who did what nobody asked us for."""
         held = {end for end, to in found.items() if to is PortOverride.FORCE_BLOCKED}
         new, gone = held - self.blocked, (found.keys() - held) & self.blocked
         self.blocked = (self.blocked | held) - gone
         for ends, to in ((new, PortOverride.FORCE_BLOCKED), (gone, PortOverride.NORMAL)):
-            if ends:
-                self._tell(sorted(ends, key=PortSide.sort_key), to, by)
+            whose: dict[str, list[PortSide]] = {}
+            for end in sorted(ends, key=PortSide.sort_key):
+                asked, who = self._asked.get(end, (None, by))
+                whose.setdefault(who if asked is to else by, []).append(end)
+            for who, theirs in whose.items():
+                self._tell(theirs, to, who)
+        for end in found:
+            self._asked.pop(end, None)
 
     def check_able(self, ends: Iterable[PortSide], able: Sequence[PortSide]) -> None:
         """Raises RefusedError for ends that the switch cannot hold."""

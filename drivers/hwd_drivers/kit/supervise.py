@@ -165,6 +165,7 @@ class Supervisor:
         verb = "block" if to is PortOverride.FORCE_BLOCKED else "unblock"
         loop = asyncio.get_running_loop()
         started_s = loop.time()
+        self._overrides.ask(ends, to, by=by)
         with self._changing_by(verb):
             await switch.override(ends, to, deadline_s=deadline_s)
             answered_s = loop.time()

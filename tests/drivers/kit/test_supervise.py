@@ -430,6 +430,20 @@ async def test_what_another_client_blocks_is_told_and_known_again_after_a_new_se
 
 
 @in_world
+async def test_what_was_blocked_though_nobody_answered_was_blocked_by_who_asked(world: World) -> None:
+    await world.start()
+    await world.block("6B")  # from here on the driver knows the unit's words
+    world.twin.faults.silent = True
+    with pytest.raises(DeadlineError):
+        await world.block("1A")
+    world.twin.faults.silent = False
+    await asyncio.sleep(3)
+    assert world.supervisor.blocked == frozenset(ends("1A", "6B"))
+    told = [(one["ends"], one["by"]) for one in world.told("switch.override")]
+    assert told[1:] == [(["1A"], "ada")]
+
+
+@in_world
 async def test_what_cannot_be_held_dark_is_refused_and_a_no_changes_nothing(world: World) -> None:
     await world.start()
     with pytest.raises(RefusedError, match="ocs1: 9A cannot be held dark; those from 1A to 8B can"):
