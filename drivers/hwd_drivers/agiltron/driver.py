@@ -9,7 +9,7 @@ from typing_extensions import override
 from hwd_drivers.agiltron import protocol
 from hwd_drivers.agiltron.protocol import Answer, Select, answer_to
 from hwd_drivers.kit.element_switch import NOT_TOLD, ElementSwitch
-from hwd_drivers.kit.errors import BugError, DeadlineError
+from hwd_drivers.kit.errors import DeadlineError
 from hwd_drivers.kit.ordered import OrderedConnection, Request
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import CrossconnectReading, Exchange, Identity
@@ -36,9 +36,7 @@ class AgiltronSwitch(ElementSwitch[Answer]):
     @classmethod
     async def open(cls, context: OpenContext) -> "AgiltronSwitch":
         """Connect. Nothing is sent: there is no question that would not move the light."""
-        options = context.options
-        if not isinstance(options, AgiltronOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not AgiltronOptions")
+        options = context.options_as(AgiltronOptions)
         connection: OrderedConnection[Answer] = await OrderedConnection.open(
             context.dialer,
             context.address,

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic import ValidationError
-
 from hwd_drivers.calient.front import Front, MakeFront
 from hwd_drivers.calient.options import TwinOptions
 from hwd_drivers.calient.rest.front import RestFront
@@ -15,6 +13,7 @@ from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.registry import twin_options
 from hwd_drivers.kit.timing import SwitchTiming
 from hwd_drivers.kit.values import Capabilities
 
@@ -38,11 +37,7 @@ class CalientTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        try:
-            self.options = TwinOptions.model_validate(dict(options))
-        except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-            raise ConfigError(f"twin {name}: {faults}") from error
+        self.options = twin_options(TwinOptions, name, options)
         places = {"tl1": self.options.tl1, "rest": self.options.rest}
         if (twice := places.pop(protocol)) is not None:
             raise ConfigError(f"twin {name}: {protocol}: {twice}: it answers that at {address} already. Leave it out")

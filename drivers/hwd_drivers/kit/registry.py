@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hwd_drivers.kit.abilities import Device
 from hwd_drivers.kit.clock import Clock
@@ -20,6 +20,8 @@ from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.mirror import Mirror
 from hwd_drivers.kit.timing import SwitchTiming
 from hwd_drivers.kit.values import Capabilities
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,12 @@ class OpenContext:
     password: str | None = field(repr=False)
     options: BaseModel
     capabilities: Capabilities
+
+    def options_as(self, kind: type[OptionsT]) -> OptionsT:
+        """The options, which are of the kind that the driver's spec names."""
+        if not isinstance(self.options, kind):
+            raise BugError(f"{self.name}: options are {type(self.options).__name__}, not {kind.__name__}")
+        return self.options
 
 
 class Twin(Protocol):
@@ -78,6 +86,15 @@ class TwinMaker(Protocol):
         address: str,
         options: Mapping[str, Json],
     ) -> Twin: ...
+
+
+def twin_options(kind: type[OptionsT], name: str, options: Mapping[str, Json]) -> OptionsT:
+    """What the testbed says of a twin, read. Raises ConfigError with every fault."""
+    try:
+        return kind.model_validate(dict(options))
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise ConfigError(f"twin {name}: {faults}") from error
 
 
 class Evidence(StrEnum):

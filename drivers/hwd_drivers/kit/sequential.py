@@ -8,15 +8,16 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from typing_extensions import override
 
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError, ProtocolError
+from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.mirror import Mirror
+from hwd_drivers.kit.registry import twin_options
 from hwd_drivers.kit.server import Denial, Faults, TwinServer, TwinSession
 from hwd_drivers.kit.timing import Settling, SwitchTiming
 from hwd_drivers.kit.values import Capabilities, CrossconnectState
@@ -51,11 +52,7 @@ class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        try:
-            self.options = self.options_type.model_validate(dict(options))
-        except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-            raise ConfigError(f"twin {name}: {faults}") from error
+        self.options = twin_options(self.options_type, name, options)
         self.name = name
         self.capabilities = capabilities
         self.serial = f"T{draws.stream(f'twin/{name}/serial').randrange(10**6):06d}"

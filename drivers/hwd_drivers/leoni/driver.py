@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from hwd_drivers.kit.element_switch import NOT_TOLD, ElementSwitch
-from hwd_drivers.kit.errors import BugError, ConfigError
+from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.ordered import OrderedConnection, Request
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import Capabilities, Exchange, Identity
@@ -37,9 +37,7 @@ class LeoniSwitch(ElementSwitch[Line]):
     @classmethod
     async def open(cls, context: OpenContext) -> "LeoniSwitch":
         """Connect and see that `type?` is answered by a type, which nothing that a session before left on the line looks like."""
-        options = context.options
-        if not isinstance(options, LeoniOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not LeoniOptions")
+        options = context.options_as(LeoniOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         connection: OrderedConnection[Line] = await OrderedConnection.open(
             context.dialer,

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from hwd_drivers.kit.element_switch import NOT_TOLD, ElementSwitch
 from hwd_drivers.kit.elements import changed
-from hwd_drivers.kit.errors import BugError, ConfigError
+from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.ordered import Answered, OrderedConnection, Request
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import Capabilities, Exchange, Identity
@@ -39,9 +39,7 @@ class OswController(ElementSwitch[Answer]):
     @classmethod
     async def open(cls, context: OpenContext) -> "OswController":
         """Connect and read where the selectors are."""
-        options = context.options
-        if not isinstance(options, OswOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not OswOptions")
+        options = context.options_as(OswOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         connection: OrderedConnection[Answer] = await OrderedConnection.open(
             context.dialer,

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic import ValidationError
-
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.registry import twin_options
 from hwd_drivers.kit.timing import SwitchTiming
 from hwd_drivers.kit.values import Capabilities
 from hwd_drivers.polatis.front import Front, MakeFront
@@ -50,11 +49,7 @@ class PolatisTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        try:
-            self.options = TwinOptions.model_validate(dict(options))
-        except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-            raise ConfigError(f"twin {name}: {faults}") from error
+        self.options = twin_options(TwinOptions, name, options)
         self.unit = Unit(
             name=name, capabilities=capabilities, timing=timing, draws=draws, clock=clock, options=self.options
         )

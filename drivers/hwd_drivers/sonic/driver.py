@@ -77,9 +77,7 @@ class SonicSwitch:
     @classmethod
     async def open(cls, context: OpenContext) -> "SonicSwitch":
         """Connect and log in. Raises LoginError where the switch does not take user or password, ConfigError where nobody vouches for its key."""
-        options = context.options
-        if not isinstance(options, SonicOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not SonicOptions")
+        options = context.options_as(SonicOptions)
         if context.user is None or (context.password is None and options.key_file is None):
             raise ConfigError(f"{context.name}: a SONiC switch needs a login. Give user and password in the testbed")
         trust = HostTrust(host_key=options.host_key, known_hosts=options.known_hosts, trust_first=options.trust_first)

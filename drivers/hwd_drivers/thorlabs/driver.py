@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from hwd_drivers.kit.element_switch import NOT_TOLD, ElementSwitch
-from hwd_drivers.kit.errors import BugError
 from hwd_drivers.kit.ordered import OrderedConnection, Request
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import Exchange, Identity
@@ -38,9 +37,7 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
     @classmethod
     async def open(cls, context: OpenContext) -> "ThorlabsSwitch":
         """Connect and see that something that is no bare digit answers `I?`: what a session before left on the line would show."""
-        options = context.options
-        if not isinstance(options, ThorlabsOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not ThorlabsOptions")
+        options = context.options_as(ThorlabsOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         connection: OrderedConnection[Answer] = await OrderedConnection.open(
             context.dialer,

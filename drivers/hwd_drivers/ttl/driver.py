@@ -52,9 +52,7 @@ class TtlSwitch:
     @classmethod
     async def open(cls, context: OpenContext) -> "TtlSwitch":
         """Get the lines. Nothing moves: a line that holds a part keeps its level."""
-        options = context.options
-        if not isinstance(options, TtlOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not TtlOptions")
+        options = context.options_as(TtlOptions)
         parts = options.parts_of(context.name, context.capabilities)
         deadline_s = asyncio.get_running_loop().time() + options.connect_within_s
         if not context.address.startswith(CHIP):

@@ -3,7 +3,10 @@
 import pytest
 
 from hwd_drivers.kit import registry
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.dial import TcpDialer
+from hwd_drivers.kit.errors import BugError, ConfigError
+from hwd_drivers.kit.registry import NoOptions, OpenContext
 
 
 def test_the_polatis_driver_is_installed_under_its_name() -> None:
@@ -24,3 +27,21 @@ def test_a_driver_that_is_like_none_is_refused_with_all_names() -> None:
 def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match=r"polatis-7000.*Did you mean polatis-6000\?"):
         registry.find("polatis-tl1").capabilities("polatis-7000", "8x8")
+
+
+def test_options_of_another_kind_than_the_drivers_are_a_bug_told_with_both_kinds() -> None:
+    spec = registry.find("polatis-tl1")
+    context = OpenContext(
+        name="ocs1",
+        address="10.0.0.9",
+        dialer=TcpDialer(),
+        clock=SystemClock(),
+        sink=print,
+        user=None,
+        password=None,
+        options=NoOptions(),
+        capabilities=spec.capabilities("polatis-6000", "8x8"),
+    )
+    assert context.options_as(NoOptions) is context.options
+    with pytest.raises(BugError, match=f"ocs1: options are NoOptions, not {spec.options.__name__}"):
+        context.options_as(spec.options)

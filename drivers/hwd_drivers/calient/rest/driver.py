@@ -65,9 +65,7 @@ class CalientRestSwitch:
     @classmethod
     async def open(cls, context: OpenContext) -> "CalientRestSwitch":
         """Connect and list the ports. Raises LoginError where the switch does not take user or password."""
-        options = context.options
-        if not isinstance(options, CalientRestOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not CalientRestOptions")
+        options = context.options_as(CalientRestOptions)
         if context.user is None or context.password is None:
             raise ConfigError(f"{context.name}: a Calient switch needs a login. Give user and password in the testbed")
         deadline_s = asyncio.get_running_loop().time() + options.login_within_s

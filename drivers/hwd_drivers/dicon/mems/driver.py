@@ -9,7 +9,7 @@ from typing_extensions import override
 from hwd_drivers.dicon.mems import protocol
 from hwd_drivers.dicon.mems.protocol import PARKED, Line, Plain, Select
 from hwd_drivers.kit.element_switch import NOT_TOLD, ElementSwitch
-from hwd_drivers.kit.errors import BugError, ConfigError
+from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.ordered import OrderedConnection, Request
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import Capabilities, Exchange, Identity
@@ -35,9 +35,7 @@ class MemsSwitch(ElementSwitch[Line]):
     @classmethod
     async def open(cls, context: OpenContext) -> "MemsSwitch":
         """Connect and see that `CF?` is answered by a configuration, which nothing that a session before left on the line looks like."""
-        options = context.options
-        if not isinstance(options, MemsOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not MemsOptions")
+        options = context.options_as(MemsOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         connection: OrderedConnection[Line] = await OrderedConnection.open(
             context.dialer,

@@ -59,9 +59,7 @@ class MxsSwitch:
     @classmethod
     async def open(cls, context: OpenContext) -> "MxsSwitch":
         """Connect, and clear what errors are left. Raises FailedError for a unit that says that it does not work."""
-        options = context.options
-        if not isinstance(options, MxsOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not MxsOptions")
+        options = context.options_as(MxsOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         client = await ScpiClient.open(
             context.dialer,

@@ -4,16 +4,17 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from hwd_drivers.dicon.mxs import protocol
 from hwd_drivers.dicon.mxs.protocol import OPEN, QUEUE_LIMIT, Status
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.kit.errors import RefusedError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.mirror import Mirror
+from hwd_drivers.kit.registry import twin_options
 from hwd_drivers.kit.scpi import (
     DATA_TYPE_ERROR,
     EXECUTION_ERROR,
@@ -61,11 +62,7 @@ class MxsTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        try:
-            self.options = MxsTwinOptions.model_validate(dict(options))
-        except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-            raise ConfigError(f"twin {name}: {faults}") from error
+        self.options = twin_options(MxsTwinOptions, name, options)
         self.name = name
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
         self.faults = Faults(mirror=self.mirror, clock=clock, restores=self.options.saves)

@@ -69,9 +69,7 @@ class PolatisRestconfSwitch:
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisRestconfSwitch":
         """Connect and ask who it is. Raises LoginError where the switch does not take user or password."""
-        options = context.options
-        if not isinstance(options, RestconfOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not RestconfOptions")
+        options = context.options_as(RestconfOptions)
         if context.user is None or context.password is None:
             raise ConfigError(f"{context.name}: a Polatis switch needs a login. Give user and password in the testbed")
         deadline_s = asyncio.get_running_loop().time() + options.login_within_s

@@ -62,9 +62,7 @@ class PolatisScpiSwitch:
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisScpiSwitch":
         """Connect, and clear what errors are left. Raises LinkError where nobody answers."""
-        options = context.options
-        if not isinstance(options, PolatisScpiOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not PolatisScpiOptions")
+        options = context.options_as(PolatisScpiOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         client = await ScpiClient.open(
             context.dialer,

@@ -87,9 +87,7 @@ class PolatisSwitch:
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisSwitch":
         """Connect and log in. Raises LoginError where the switch does not take user or password."""
-        options = context.options
-        if not isinstance(options, PolatisOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not PolatisOptions")
+        options = context.options_as(PolatisOptions)
         if context.user is None or context.password is None:
             raise ConfigError(f"{context.name}: a Polatis switch needs a login. Give user and password in the testbed")
         deadline_s = asyncio.get_running_loop().time() + options.login_within_s

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing_extensions import override
 
 from hwd_drivers.kit.element_switch import NOT_TOLD, ElementSwitch
-from hwd_drivers.kit.errors import BugError
 from hwd_drivers.kit.ordered import OrderedConnection, Request
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import Exchange, Identity
@@ -35,9 +34,7 @@ class SercaloAsciiSwitch(ElementSwitch[Answer]):
     @classmethod
     async def open(cls, context: OpenContext) -> "SercaloAsciiSwitch":
         """Connect and read what the unit is."""
-        options = context.options
-        if not isinstance(options, SercaloOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not SercaloOptions")
+        options = context.options_as(SercaloOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         connection: OrderedConnection[Answer] = await OrderedConnection.open(
             context.dialer,

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hwd_drivers.kit.errors import BugError, ConfigError, DeviceError, ProtocolError
+from hwd_drivers.kit.errors import ConfigError, DeviceError, ProtocolError
 from hwd_drivers.kit.ordered import Answered, OrderedConnection, Request
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import Capabilities, Crossconnect, CrossconnectReading, Exchange, Identity, PortSide, Side
@@ -35,9 +35,7 @@ class LumenSwitch:
     @classmethod
     async def open(cls, context: OpenContext) -> "LumenSwitch":
         """Connect; this device asks for no login."""
-        options = context.options
-        if not isinstance(options, LumenOptions):
-            raise BugError(f"{context.name}: options are {type(options).__name__}, not LumenOptions")
+        options = context.options_as(LumenOptions)
         connection: OrderedConnection[protocol.Answer] = await OrderedConnection.open(
             context.dialer,
             context.address,

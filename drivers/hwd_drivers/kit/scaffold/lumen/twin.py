@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from hwd_drivers.kit.clock import Clock
@@ -14,6 +14,7 @@ from hwd_drivers.kit.errors import ConfigError, ProtocolError, RefusedError
 from hwd_drivers.kit.faults import Faults
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.mirror import Mirror
+from hwd_drivers.kit.registry import twin_options
 from hwd_drivers.kit.server import TwinServer, TwinSession
 from hwd_drivers.kit.timing import SwitchTiming
 from hwd_drivers.kit.values import Capabilities, Crossconnect, PortSide, Side
@@ -50,10 +51,7 @@ class LumenTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        try:
-            self.options = TwinOptions.model_validate(dict(options))
-        except ValidationError as error:
-            raise ConfigError(f"twin {name}: {error}") from error
+        self.options = twin_options(TwinOptions, name, options)
         self.name = name
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
         self.outputs = sum(end.side is Side.B for end in capabilities.ends)
