@@ -24,6 +24,9 @@ from hwd_drivers.kit.server import TwinServer, TwinSession
 AFTER_S: Final = 1e-6
 """How much later than an answer the next request of the same session is taken: timers of one time have no order."""
 
+COOKIES_MAX: Final = 64
+"""Cookies of a device that are kept; the oldest is forgotten."""
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -218,6 +221,8 @@ class HttpClient:
                 self.cookies.pop(name, None)
             else:
                 self.cookies[name] = text
+                if len(self.cookies) > COOKIES_MAX:
+                    del self.cookies[next(iter(self.cookies))]
 
 
 class HttpSession(TwinSession):

@@ -106,10 +106,13 @@ class ClientWire:
         if request.body or request.method in ("POST", "PUT", "PATCH"):
             headers.append(("content-length", str(len(request.body))))
         try:
-            head = self._connection.send(h11.Request(method=request.method, target=request.path, headers=headers))
+            coded = [
+                (name, value.encode("latin-1")) for name, value in headers
+            ]  # a device's cookie goes back as it came
+            head = self._connection.send(h11.Request(method=request.method, target=request.path, headers=coded))
             body = self._connection.send(h11.Data(data=request.body)) if request.body else b""
             end = self._connection.send(h11.EndOfMessage())
-        except h11.LocalProtocolError as error:
+        except (h11.LocalProtocolError, UnicodeEncodeError) as error:
             raise BugError(f"HTTP request {request}: {error}") from error
         return (head or b"") + (body or b"") + (end or b"")
 

@@ -36,7 +36,7 @@ _NATURAL = re.compile(r"(\d+)")
 @functools.lru_cache(maxsize=65_536)
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key that puts `ocs1.9A` before `ocs1.10A`."""
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in _NATURAL.split(text) if part)
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in _NATURAL.split(text) if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing_extensions import override
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.dial import MemoryDialer, TcpDialer
 from hwd_drivers.kit.errors import ConfigError, DeadlineError, LinkError, ProtocolError
-from hwd_drivers.kit.http import HttpClient, HttpSession
+from hwd_drivers.kit.http import COOKIES_MAX, HttpClient, HttpSession
 from hwd_drivers.kit.http_wire import BODY_LIMIT_BYTES, HEAD_LIMIT_BYTES, HttpRequest, HttpResponse
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.memory import Cut, MemoryNet
@@ -135,6 +135,17 @@ async def test_cookies_and_credentials_go_with_every_request(world: World) -> No
         {"b": "2"},
     ]
     assert {request.basic for request in world.got} == {("admin", "geheim")}
+    await client.close()
+
+
+@in_world
+async def test_no_more_cookies_go_back_than_are_kept(world: World) -> None:
+    client = await world.open()
+    for n in range(COOKIES_MAX + 1):
+        world.responses[f"/{n}"] = HttpResponse(status=200, headers=(("Set-Cookie", f"c{n}=1"),))
+    for path in (*(f"/{n}" for n in range(COOKIES_MAX + 1)), "/"):
+        await client.request("GET", path, deadline_s=world.soon)
+    assert [*world.got[-1].cookies] == [f"c{n}" for n in range(1, COOKIES_MAX + 1)]
     await client.close()
 
 

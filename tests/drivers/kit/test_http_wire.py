@@ -246,3 +246,13 @@ def test_arbitrary_requests_are_requests_or_protocol_errors(data: list[bytes]) -
     except ProtocolError:
         if not wire.over:
             wire.encode(HttpResponse(status=400), wall_ns=0)
+
+
+def test_a_cookie_of_a_device_goes_back_as_it_came() -> None:
+    wire = asking()
+    (answer,) = wire.feed(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=\xe9\r\nContent-Length: 0\r\n\r\n")
+    again = HttpRequest(method="GET", path="/", headers=(("cookie", answer.header("set-cookie")),))
+    assert b"cookie: a=\xe9\r\n" in wire.encode(again).lower()
+    wire.feed(ANSWER)
+    with pytest.raises(BugError, match="GET"):
+        wire.encode(HttpRequest(method="GET", path="/", headers=(("cookie", "a=\u20ac"),)))

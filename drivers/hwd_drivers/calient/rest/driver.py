@@ -181,7 +181,9 @@ class CalientRestSwitch:
         await self._client.close()
 
     async def _list_ports(self, deadline_s: float) -> None:
-        self._ports = PortMap.of(await self._get("ports", protocol.read_ports, deadline_s, id="summary"))
+        self._ports = await self._get(
+            "ports", lambda body: PortMap.of(protocol.read_ports(body)), deadline_s, id="summary"
+        )
         self._numbers = self._ports.numbers()
 
     async def _ping(self, deadline_s: float) -> None:

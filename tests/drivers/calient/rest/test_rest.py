@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from hwd_drivers.calient.models import rest_driver
+from hwd_drivers.calient.ports import PortMap
 from hwd_drivers.calient.rest.driver import CalientRestOptions, CalientRestSwitch
 from hwd_drivers.calient.twin import CalientTwin
 from hwd_drivers.calient.unit import Wish
@@ -323,4 +324,15 @@ async def test_both_protocols_are_open_on_the_same_state() -> None:
     twin.faults.reset()
     assert await reader.read() == b""
     writer.close()
+    await twin.close()
+
+
+@in_world
+async def test_a_list_with_a_port_that_is_none_ends_the_session(world: World) -> None:
+    twin, switch = await world.open()
+    twin.unit.ports = PortMap(names=("1.1.\u00b2", *twin.unit.ports.names[1:]))
+    with pytest.raises(ProtocolError, match=r"ocs1: port .*: not a name such as 3\.2\.8"):
+        await switch.capabilities(deadline_s=world.soon)
+    assert isinstance(await switch.lost(), ProtocolError)
+    await switch.close()
     await twin.close()
