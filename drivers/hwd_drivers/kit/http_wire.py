@@ -106,9 +106,7 @@ class ClientWire:
         if request.body or request.method in ("POST", "PUT", "PATCH"):
             headers.append(("content-length", str(len(request.body))))
         try:
-            coded = [
-                (name, value.encode("latin-1")) for name, value in headers
-            ]  # a device's cookie goes back as it came
+            coded = [(name.encode(), value.encode("latin-1")) for name, value in headers]  # as cookies were decoded
             head = self._connection.send(h11.Request(method=request.method, target=request.path, headers=coded))
             body = self._connection.send(h11.Data(data=request.body)) if request.body else b""
             end = self._connection.send(h11.EndOfMessage())
