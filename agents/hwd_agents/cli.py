@@ -17,6 +17,7 @@ from hwd_agents.agent import Agent
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.config import AgentConfig, broker_url, load_config
 from hwd_agents.priority import ask_for_real_time
+from hwd_agents.sources.counters import SNMP, KernelCounters
 from hwd_agents.sources.drivers import KernelDrivers
 from hwd_agents.sources.kernel_modules import KernelModules
 from hwd_agents.sources.kernel_settings import KernelSettings
@@ -128,6 +129,7 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
         files=SysfsFiles(clock, root=Path(kernel.sysfs), origin=config.origin),
         settings=settings,
         drivers=drivers,
+        counters=KernelCounters(sockets, offload, snmp=SNMP if kernel.keeper is None else None),
         details=KernelLinkDetails(sockets, offload),
         modules=KernelModules(sockets, clock, i2c, origin=config.origin),
     )

@@ -99,7 +99,7 @@ class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often is read what does not tell of itself: fast while a port is observed, else slow; a slow of 0 is never.
 
-    Light is read fast until it was back for `light_settled_s`.
+    `counters_s`: between two readings of what ports have carried; 0 is never. Light is read fast until it was back for `light_settled_s`.
     """
 
     light_fast_s: float = 0.01
@@ -109,6 +109,7 @@ class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     rdma_slow_s: float = 1.0
     links_fast_s: float = 0.25
     links_slow_s: float = 10.0
+    counters_s: float = 0.0
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -212,7 +213,9 @@ def _problems(config: AgentConfig) -> list[str]:
         problems.append("clock: only the clock of a twin host can be moved")
     rates = {**msgspec.to_builtins(config.probe), **msgspec.to_builtins(config.sampling)}
     problems += [
-        f"{name}: {value} is not above 0" for name, value in rates.items() if value <= 0 and "slow" not in name
+        f"{name}: {value} is not above 0"
+        for name, value in rates.items()
+        if value < 0 or (value == 0 and "slow" not in name and name != "counters_s")
     ]
     problems += [
         f"modules.{part}.{name}: {value} s is not 0 or more"

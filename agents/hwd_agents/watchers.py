@@ -5,8 +5,9 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from hwd_agents import firmware, link, link_details, optics, probe, rdma
+from hwd_agents import counters, firmware, link, link_details, optics, probe, rdma
 from hwd_agents.config import AgentConfig
+from hwd_agents.counters import CounterWatcher
 from hwd_agents.firmware import FirmwareWatcher
 from hwd_agents.link import LinkWatcher
 from hwd_agents.link_details import LinkDetailWatcher
@@ -63,6 +64,13 @@ class Watchers:
                 ports, sources.details, clock, outbox.emit, origin=config.origin, on_change=on_change
             )
         )
+        self.counters = (
+            None
+            if sources.counters is None or not sampling.counters_s
+            else CounterWatcher(
+                ports, sources.counters, clock, outbox.emit, every_s=sampling.counters_s, origin=config.origin
+            )
+        )
         modules, phy, files = sources.modules, sources.phy, sources.files
         self.optics = (
             None
@@ -111,6 +119,8 @@ class Watchers:
             runs.append((firmware.SOURCE, self.firmware.run))
         if self.rdma is not None:
             runs.append((rdma.SOURCE, self.rdma.run))
+        if self.counters is not None:
+            runs.append((counters.SOURCE, self.counters.run))
         runs.append((probe.SOURCE, self.probe.run))
         return runs
 
@@ -224,6 +234,14 @@ class Watchers:
             else self._note(rdma.SOURCE, ["rdma"], sources.files.note, "no RDMA device is configured for it")
             if self.rdma is None
             else self._note(rdma.SOURCE, ["rdma"], sources.files.note, self.rdma.why_not(port)),
+            counters.SOURCE: none
+            if sources.counters is None
+            else self._note(
+                counters.SOURCE,
+                ["counters"],
+                SourceNote(sees=[], origin=self._config.origin),
+                "sampling.counters_s is 0: they are not read" if self.counters is None else self.counters.why_not(port),
+            ),
             probe.SOURCE: self._note(probe.SOURCE, ["ready"], sources.datagrams_note(), self.probe.why_not(port)),
         }
 

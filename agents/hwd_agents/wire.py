@@ -97,6 +97,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | carrier | carrier, carrier_changes, unseen (flaps that were counted but not seen one by one) |
     | interface | present |
     | link-state | up, why_down, detail, downs, autoneg, speed_mbps, fec: of the link as its NIC tells it, null for what it does not |
+    | counters | rx_bytes, tx_bytes, rx_packets, tx_packets, rx_errors, tx_errors, rx_dropped, tx_dropped, rx_pause, tx_pause (null where not counted); tcp_retransmissions of the whole host |
     | dark, light | lanes: power per lane in dBm or None; one_sided: it may have been any time before `at_ns`, and `earliest_ns` is 0 |
     | firmware | up |
     | rdma | active |

@@ -12,6 +12,7 @@ from typing import Any
 from hwd.model.run import RunState
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import RUNS_SHOWN, VERBS, Budget
+from hwd.telemetry.carried import Carried
 from hwd.telemetry.exposition import Exposition, wants_openmetrics
 from hwd.telemetry.links import Links
 from hwd.telemetry.reading import mapping, number, rows, text, texts
@@ -171,7 +172,9 @@ class Metrics:
         self._stage_seconds = Buckets(
             "hwd_stage_seconds", "Stages of links that were reconfigured", "stage", limit=len(StageName) * SERIES
         )
-        self._all = tuple(value for value in vars(self).values() if isinstance(value, Series | Buckets))
+        self._carried = Carried(hosts=hosts, ports=ports)
+        own = (value for value in vars(self).values() if isinstance(value, Series | Buckets))
+        self._all = (*own, *self._carried)
         self._links = Links(self._link_ready)
         self._begin()
 
@@ -268,6 +271,7 @@ class Metrics:
             case "host.down":
                 self._agent_up.set(0, host)
                 self._links.away(host)
+                self._carried.away(host)
                 for series in (self._carrier, self._carrier_changes, self._rdma, self._offset, self._error):
                     series.drop(host)
             case "host.birth":
@@ -320,6 +324,8 @@ class Metrics:
                 self._links.carrier(f"{host}.{port}", False)
             case "rdma" if (active := number(data, "active")) is not None:
                 self._rdma.set(active, host, device)
+            case "counters":
+                self._carried.take(host, device, data)
             case "ready":
                 self._links.transferred(f"{host}.{port}")
 

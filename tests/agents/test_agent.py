@@ -219,6 +219,7 @@ def test_an_agent_says_who_it_is_before_anything_else() -> None:
             assert sees == {
                 "link": ["carrier", "interface"],
                 "ethtool": [],
+                "counters": [],
                 "module": ["dark", "light"],
                 "phy": ["firmware"],
                 "sysfs": ["rdma"],

@@ -82,6 +82,9 @@ def rack(tell: Tell, event: Tell) -> None:
     tell("host.birth", host="h0", boot="b", version="0.1.0", ports={"eth0": port})
     tell("host.up", host="h0", boot="b")
     event("h0", "eth0", "rdma", active=True)
+    counts: dict[str, Json] = {"bytes": 1000, "packets": 10, "pause": 2}
+    carried = {f"{way}_{key}": count for way in ("rx", "tx") for key, count in counts.items()}
+    event("h0", "eth0", "counters", **carried, tcp_retransmissions=5)
     tell("host.lost", host="h0", boot="b", count=2, why="spool full")
     tell("host.garbage", host="h0", topic="hwd/1/lab/h0/event", why="not JSON", count=3)
     tell(

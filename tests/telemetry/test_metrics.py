@@ -292,3 +292,18 @@ def test_odd_durations_do_not_harm(metrics: Metrics, tell: Tell, seconds: Any) -
     tell("switch.command", switch="ocs1", verb="x", outcome="done", seconds=seconds, code="", text="")
     assert value(metrics, "hwd_switch_commands_total", switch="ocs1", verb="x", outcome="done") == 1
     assert value(metrics, "hwd_switch_command_seconds_count", switch="ocs1") is None
+
+
+def test_what_ports_carried_is_counted_by_direction_and_goes_with_their_agent(
+    metrics: Metrics, rack: None, event: Tell, tell: Tell
+) -> None:
+    of_port = {"host": "h0", "device": "enp65s0f0"}
+    assert value(metrics, "hwd_nic_bytes_total", **of_port, direction="received") == 1000
+    event("h0", "eth0", "counters", rx_bytes=1500, tx_bytes=2500, rx_pause=None, tcp_retransmissions=None)
+    assert value(metrics, "hwd_nic_bytes_total", **of_port, direction="received") == 1500
+    assert value(metrics, "hwd_nic_bytes_total", **of_port, direction="sent") == 2500
+    assert value(metrics, "hwd_nic_pause_frames_total", **of_port, direction="received") == 2
+    assert value(metrics, "hwd_host_tcp_retransmissions_total", host="h0") == 5
+    tell("host.down", host="h0", boot="b", cause="will")
+    assert value(metrics, "hwd_nic_bytes_total", **of_port, direction="sent") is None
+    assert value(metrics, "hwd_host_tcp_retransmissions_total", host="h0") is None

@@ -18,6 +18,7 @@ from .netlink_ask import KernelRefusal, NetlinkAsk
 MSG_LINKMODES_GET: Final = 4
 MSG_LINKMODES_SET: Final = 5
 MSG_LINKSTATE_GET: Final = 6
+MSG_PAUSE_GET: Final = 21
 MSG_FEC_GET: Final = 29
 MSG_FEC_SET: Final = 30
 MSG_MODULE_EEPROM_GET: Final = 31
@@ -46,6 +47,10 @@ _A_LINKMODES_SPEED: Final = 5
 _A_LINKMODES_DUPLEX: Final = 6
 _A_FEC_MODES: Final = 2
 _A_FEC_AUTO: Final = 3
+_STATISTICS: Final = 4  # a flag of the header: with counters
+_A_PAUSE_STATS: Final = 5
+_A_PAUSE_TX_FRAMES: Final = 2
+_A_PAUSE_RX_FRAMES: Final = 3
 _A_FEC_ACTIVE: Final = 4
 _A_LINKSTATE_LINK: Final = 2
 _A_LINKSTATE_WHY: Final = 5
@@ -123,6 +128,12 @@ class Ethtool:
         bit = _number(self._get(interface, "read the FEC", MSG_FEC_GET).get(_A_FEC_ACTIVE), "=I", None)
         return next((word for word, number in FEC_BITS.items() if number == bit), None)
 
+    def pause_frames(self, interface: str) -> tuple[int | None, int | None]:
+        """Pause frames that were received and sent (IEEE 802.3 annex 31B); None where the NIC does not count them."""
+        found = self._get(interface, "read the pause frames", MSG_PAUSE_GET, flags=_STATISTICS)
+        stats = attributes(found.get(_A_PAUSE_STATS, b""))
+        return _number(stats.get(_A_PAUSE_RX_FRAMES), "=Q", None), _number(stats.get(_A_PAUSE_TX_FRAMES), "=Q", None)
+
     def link_state(self, interface: str) -> LinkState:
         """Whether the link is up, and why it is not."""
         found = self._get(interface, "read the state of the link", MSG_LINKSTATE_GET)
@@ -169,12 +180,12 @@ class Ethtool:
             raise ProtocolError(f"{interface}: asked for {span} of the module, {len(found)} bytes came")
         return found
 
-    def _get(self, interface: str, says: str, command: int) -> dict[int, bytes]:
-        answers = self._ask(interface, says, command, b"")
+    def _get(self, interface: str, says: str, command: int, *, flags: int = 0) -> dict[int, bytes]:
+        answers = self._ask(interface, says, command, b"", flags=flags)
         return attributes(answers[0].payload, _GENL_HEADER.size) if answers else {}
 
-    def _ask(self, interface: str, says: str, command: int, body: bytes) -> list[netlink.Message]:
-        payload = _GENL_HEADER.pack(command, 1) + encode_header(interface) + body
+    def _ask(self, interface: str, says: str, command: int, body: bytes, *, flags: int = 0) -> list[netlink.Message]:
+        payload = _GENL_HEADER.pack(command, 1) + encode_header(interface, flags) + body
         try:
             return self._kernel.ask(f"{says} of {interface}", self._find_family(), 0, payload)
         except KernelRefusal as error:
@@ -198,9 +209,9 @@ class Ethtool:
         return int(self._family)
 
 
-def encode_header(interface: str) -> bytes:
+def encode_header(interface: str, flags: int = 0) -> bytes:
     """Which interface, and that sets of bits come as numbers."""
-    inner = encode_text(_A_HEADER_DEV_NAME, interface) + encode_u32(_A_HEADER_FLAGS, _COMPACT_BITSETS)
+    inner = encode_text(_A_HEADER_DEV_NAME, interface) + encode_u32(_A_HEADER_FLAGS, _COMPACT_BITSETS | flags)
     return encode_attribute(_A_HEADER | _NESTED, inner)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from hwd_agents.sources.counters import CounterSource
 from hwd_agents.sources.drivers import DriverSource
 from hwd_agents.sources.link import LinkSource
 from hwd_agents.sources.link_details import LinkDetailSource
@@ -32,4 +33,5 @@ class Sources:
     settings: SettingSource | None = None
     drivers: DriverSource | None = None
     details: LinkDetailSource | None = None
+    counters: CounterSource | None = None
     background: Callable[[Callable[[], None]], Coroutine[Any, Any, None]] | None = None
