@@ -1,7 +1,7 @@
 """What is wanted of composites, in crossconnects of their elements: led so that what stands stays where it is, if that can be."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hwd.fabric.composite import Compiled, CompositeSwitch, ConflictError, Standing
 from hwd.fabric.state import State
@@ -78,10 +78,6 @@ def lead(composite: CompositeSwitch, asked: Demanded, present: State) -> Led:
             gone.add(found)
         elif one in cut:
             raise RefusedError(_cannot_be_dark(composite, asked, one))
-        elif not _falls(composite, one, wanted | firm):
-            warnings.append(
-                f"{composite.name}: {one.demand} stays: none of the elements that it leads through can be dark"
-            )
     moves = CompositeMoves(
         composite=composite.name,
         remove=tuple(
@@ -104,6 +100,32 @@ def lead(composite: CompositeSwitch, asked: Demanded, present: State) -> Led:
         gone=frozenset(gone),
         warnings=tuple(warnings),
     )
+
+
+def settled(composite: CompositeSwitch, led: Led, now: State, then: State, asked: Demanded) -> Led:
+    """The same with what the elements really join when they have moved: an element that cannot be dark joins what nobody asked for.
+
+    Raises RefusedError where that is at an end at which nothing shall be.
+    """
+    before = {one.demand: one.passage.crossconnects for one in composite.standing(now)}
+    failed = before.keys() - {one.demand for one in composite.standing(_without_failed(now))}
+    after = {one.demand: one.passage.crossconnects for one in composite.standing(then)}
+    for demand in sorted(after.keys() - asked.demands - failed, key=Crossconnect.sort_key):
+        end = next((end for end in demand.ends if asked.emptied or end in asked.freed), None)
+        if end is not None:
+            raise RefusedError(
+                f"{composite.name}: cannot {'be emptied' if asked.emptied else f'free {end}'}: {demand} would be there, by elements that move and always join "
+                "something. Ask for another crossconnect at its ends, or hold an end dark with `hwd block` where a switch can"
+            )
+    standing = [demand for demand in led.moves.remove if demand in after]
+    said = [
+        f"{composite.name}: {demand} stays: none of the elements that it leads through can be dark"
+        if after[demand] == before[demand]
+        else f"{composite.name}: {demand} is there again, led another way: its light is away while elements move"
+        for demand in standing
+    ]
+    moves = replace(led.moves, remove=tuple(one for one in led.moves.remove if one not in after))
+    return replace(led, moves=moves, warnings=(*led.warnings, *said))
 
 
 def _compile(
@@ -187,24 +209,6 @@ def _shuttable(composite: CompositeSwitch, one: SwitchCrossconnect, needed: set[
         return True
     mine = frozenset(each.crossconnect for each in needed if each.switch == one.switch) & element.crossconnects
     return any(mine == frozenset(state) for state in element.states)
-
-
-def _falls(composite: CompositeSwitch, one: Standing, needed: set[SwitchCrossconnect]) -> bool:
-    """Whether what is needed of the elements ends it anyway."""
-    for each in one.passage.crossconnects:
-        element = composite.element_of(each)
-        if element is None:
-            if any(
-                other.switch == each.switch and set(other.crossconnect.ends) & set(each.crossconnect.ends)
-                for other in needed
-                if other != each
-            ):
-                return True
-            continue
-        mine = frozenset(other.crossconnect for other in needed if other.switch == each.switch) & element.crossconnects
-        if not any({*mine, each.crossconnect} <= set(state) for state in element.states):
-            return True
-    return False
 
 
 def _cannot_be_dark(composite: CompositeSwitch, asked: Demanded, one: Standing) -> str:

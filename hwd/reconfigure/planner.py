@@ -9,7 +9,7 @@ from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.plan import ApplyMode, CrashRule, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.composites import Demanded, Led, lead
+from hwd.reconfigure.composites import Demanded, Led, lead, settled
 from hwd.reconfigure.switch_moves import Asked, moves_of, untold
 from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.kit.values import Crossconnect, CrossconnectState, PortSide, natural_key
@@ -138,7 +138,8 @@ class Planner:
         for name in wanted.switches:
             if name not in observed:
                 raise LinkError(f"{name}: cannot plan, the switch could not be read. See `hwd status`")
-        led = self._led(wanted, observed)
+        demanded = self._demanded(wanted, observed)
+        led = {name: lead(self._fabric.composites[name], one, observed) for name, one in demanded.items()}
         links = self._fabric.routed(wanted.links, {name: one.compiled for name, one in led.items()})
         asked = {
             name: wanted.crossconnects.get(name, frozenset()) | _of(name, (one.wanted for one in led.values()))
@@ -151,6 +152,10 @@ class Planner:
             for crossconnect in move.keep
         )
         now, then = self._state(moves, observed, after=False), self._state(moves, observed, after=True)
+        led = {
+            name: settled(self._fabric.composites[name], one, observed, then, demanded[name])
+            for name, one in led.items()
+        }
         before = frozenset(self._fabric.links_of(now))
         if links:
             after = frozenset(self._fabric.links_of(then))
@@ -189,8 +194,8 @@ class Planner:
         state = {name: tuple(reading.crossconnect for reading in readings) for name, readings in observed.items()}
         return frozenset(map(str, self._fabric.ports_reached(crossconnects, state)))
 
-    def _led(self, wanted: Routed, observed: Observed) -> dict[str, Led]:
-        """How the composites make what is asked of them."""
+    def _demanded(self, wanted: Routed, observed: Observed) -> dict[str, Demanded]:
+        """What is asked of composites."""
         request = wanted.request
         needed = tuple(
             SwitchCrossconnect(switch=name, crossconnect=one)
@@ -198,17 +203,13 @@ class Planner:
             for one in sorted(wanted.crossconnects[name], key=Crossconnect.sort_key)
         )
         return {
-            name: lead(
-                self._fabric.composites[name],
-                Demanded(
-                    demands=demands,
-                    mode=request.mode,
-                    used=lambda one: self._fabric.carries(one, observed),
-                    emptied=name in request.emptied,
-                    freed=frozenset(one.end for one in request.freed if one.switch == name),
-                    needed=needed,
-                ),
-                observed,
+            name: Demanded(
+                demands=demands,
+                mode=request.mode,
+                used=lambda one: self._fabric.carries(one, observed),
+                emptied=name in request.emptied,
+                freed=frozenset(one.end for one in request.freed if one.switch == name),
+                needed=needed,
             )
             for name, demands in wanted.composites.items()
         }

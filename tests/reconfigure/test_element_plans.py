@@ -39,6 +39,13 @@ fibres:
   - h0.eth1.tx -> sel.3A
   - sel.5B -> h0.eth0.rx
 """
+BENES = ("a1", "a2", "m1", "m2", "z1", "z2")
+BENES_WIRES = tuple(
+    (f"{one}.{port}B", f"{other}.{back}A")
+    for ones, others in ((("a1", "a2"), ("m1", "m2")), (("m1", "m2"), ("z1", "z2")))
+    for back, one in enumerate(ones, 1)
+    for port, other in enumerate(others, 1)
+)
 
 
 @pytest.fixture
@@ -250,6 +257,35 @@ def test_ends_of_a_composite_are_freed_where_an_element_can_be_dark(banyan: Test
         plan(banyan, "sel:1A-none")
     with pytest.raises(RefusedError, match="sel: cannot be emptied"):
         plan(banyan, "sel:none")
+
+
+def test_what_elements_come_to_join_is_refused_at_an_end_that_shall_be_free(tmp_path: Path) -> None:
+    """A Benes switch of six 2x2 joins all ends always: where something is freed there comes something else."""
+    parts = "".join(f"  {name}: {{driver: thorlabs-osw, model: osw22, twin: {{}}}}\n" for name in BENES)
+    wires = "".join(f"  - {one} <-> {other}\n" for one, other in BENES_WIRES)
+    text = f"""testbed: benes
+switches:
+{parts}hosts:
+  h0: {{nics: {{eth0: {{module: 100g-lr4}}}}}}
+composites:
+  sel: {{ports: {{1A..2A: a1.1A..2A, 3A..4A: a2.1A..2A, 1B..2B: z1.1B..2B, 3B..4B: z2.1B..2B}}}}
+fibres:
+  - h0.eth0 <-> sel.1
+{wires}"""
+    testbed = made(tmp_path, text)
+    there = dict.fromkeys(BENES, "1A-1B 2A-2B") | dict.fromkeys(("a1", "m1", "m2", "z2"), "1A-2B 2A-1B")
+    with pytest.raises(
+        RefusedError, match="sel: cannot free 4A: 4A-3B would be there, by elements that move and always"
+    ):
+        plan(testbed, "sel:1A-1B,2A-2B,4A-none", **there)
+
+
+def test_what_cannot_go_is_not_said_to_go(banyan: Testbed) -> None:
+    made = plan(banyan, "sel:2A-4B", "overwrite", p1="in-1")
+    assert moves(made) == {"p1": "-in-1 +in-2"}
+    (composite,) = made.composites
+    assert "sel: 1A-1B stays: none of the elements that it leads through can be dark" in made.warnings
+    assert [*map(str, composite.remove)] == ["2A-3B"]
 
 
 def test_elements_may_be_named_beside_their_composite(banyan: Testbed) -> None:
