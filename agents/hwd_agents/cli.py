@@ -19,6 +19,7 @@ from hwd_agents.config import AgentConfig, broker_url, load_config
 from hwd_agents.priority import ask_for_real_time
 from hwd_agents.sources.counters import SNMP, KernelCounters
 from hwd_agents.sources.drivers import KernelDrivers
+from hwd_agents.sources.firmware import ToolPhys, find_tool
 from hwd_agents.sources.kernel_modules import KernelModules
 from hwd_agents.sources.kernel_settings import KernelSettings
 from hwd_agents.sources.link_details import KernelLinkDetails
@@ -120,6 +121,7 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
             drivers=drivers,
         )
     life = BOOT_ID.read_text().strip()
+    interfaces = [port.interface for port in config.ports.values()]
     return Sources(
         link=links,
         link_note=lambda: link_note,
@@ -131,6 +133,7 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
         drivers=drivers,
         counters=KernelCounters(sockets, offload, snmp=SNMP if kernel.keeper is None else None),
         details=KernelLinkDetails(sockets, offload),
+        phy=ToolPhys(interfaces, drivers, clock, config.sampling, tool=find_tool(), origin=config.origin),
         modules=KernelModules(sockets, clock, i2c, origin=config.origin),
     )
 

@@ -107,6 +107,8 @@ class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     light_settled_s: float = 1.0
     rdma_fast_s: float = 0.002
     rdma_slow_s: float = 1.0
+    firmware_fast_s: float = 0.2
+    firmware_slow_s: float = 10.0
     links_fast_s: float = 0.25
     links_slow_s: float = 10.0
     counters_s: float = 0.0

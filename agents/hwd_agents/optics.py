@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hwd_agents.config import ModuleTiming, PortConfig, SamplingConfig
@@ -25,7 +25,8 @@ class OpticsWatcher:
     """Events `dark` and `light`. Where the samples of a burst lie is drawn from `phase`: else they would stand at the same time after each command, and many
     reconfigurations would tell no more than one.
 
-    A port that stays lit emits nothing: its Observation says that the light was never away. `timings`: by part number. A change of light on a module
+    A port that stays lit emits nothing: its Observation says that the light was never away. `timings`: by part number. `on_change`: a port has another
+    module, or other things can be told of it. A change of light on a module
     whose timing is unknown has no earliest: its event says `one_sided`, and its `earliest_ns` is 0, the start of the host's clock.
     """
 
@@ -39,12 +40,14 @@ class OpticsWatcher:
         sampling: SamplingConfig,
         phase: random.Random,
         timings: Mapping[str, ModuleTiming],
+        on_change: Callable[[], None],
     ) -> None:
         self._source = source
         self._clock = clock
         self._sampling = sampling
         self._ports = {
-            name: _Port(name, port, source, clock, emit, sampling, phase, timings) for name, port in ports.items()
+            name: _Port(name, port, source, clock, emit, sampling, phase, timings, on_change)
+            for name, port in ports.items()
         }
 
     async def run(self) -> None:
@@ -102,8 +105,11 @@ class _Port:
         sampling: SamplingConfig,
         phase: random.Random,
         timings: Mapping[str, ModuleTiming],
+        on_change: Callable[[], None],
     ) -> None:
         self._phase = phase
+        self._on_change = on_change
+        self._said = ""
         self._timings = timings
         self._refused = False
         self._burst_begins = False
@@ -212,6 +218,10 @@ class _Port:
         else:
             self._refused = False
             self._took(sample)
+        says = self.why_not or f"{self.module}; {self.limits()}"
+        if says != self._said:
+            self._said = says
+            self._on_change()
         sampled, self._sampled = self._sampled, None
         if sampled is not None:
             if self._observed and self._tally is None:

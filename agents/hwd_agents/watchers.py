@@ -76,10 +76,17 @@ class Watchers:
             None
             if modules is None
             else OpticsWatcher(
-                ports, modules, clock, outbox.emit, sampling=sampling, phase=phase, timings=config.modules
+                ports,
+                modules,
+                clock,
+                outbox.emit,
+                sampling=sampling,
+                phase=phase,
+                timings=config.modules,
+                on_change=on_change,
             )
         )
-        self.firmware = None if phy is None else FirmwareWatcher(ports, phy, clock, outbox.emit)
+        self.firmware = None if phy is None else FirmwareWatcher(ports, phy, clock, outbox.emit, on_change=on_change)
         has_rdma = any(port.rdma is not None for port in ports.values())
         self.rdma = (
             None
@@ -227,8 +234,8 @@ class Watchers:
                 limits=self.optics.limits(port),
             ),
             firmware.SOURCE: none
-            if sources.phy is None
-            else self._note(firmware.SOURCE, ["firmware"], sources.phy.note, ""),
+            if sources.phy is None or self.firmware is None
+            else self._note(firmware.SOURCE, ["firmware"], sources.phy.note, self.firmware.why_not(port)),
             rdma.SOURCE: none
             if sources.files is None
             else self._note(rdma.SOURCE, ["rdma"], sources.files.note, "no RDMA device is configured for it")

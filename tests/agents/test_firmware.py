@@ -16,7 +16,9 @@ class Watched:
         phy = one.sources["h0"].phy
         assert phy is not None
         self.ear = Ear()
-        self.firmware = FirmwareWatcher({"eth0": PortConfig(interface="eth0")}, phy, one.clock, self.ear)
+        self.firmware = FirmwareWatcher(
+            {"eth0": PortConfig(interface="eth0")}, phy, one.clock, self.ear, on_change=lambda: None
+        )
         one.run(self.firmware)
 
 

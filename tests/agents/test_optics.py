@@ -28,6 +28,7 @@ class Watched:
         modules = one.sources["h0"].modules
         assert modules is not None
         self.ear = Ear()
+        self.changes = 0
         self.optics = OpticsWatcher(
             {f"eth{number}": PortConfig(interface=f"eth{number}") for number in range(ports)},
             modules,
@@ -35,9 +36,13 @@ class Watched:
             self.ear,
             sampling=sampling,
             phase=random.Random(1),
+            on_change=self._change,
             timings={"QSFP28-LR4": timing} if timing is not None else {},
         )
         self.task = one.run(self.optics)
+
+    def _change(self) -> None:
+        self.changes += 1
 
 
 def test_dark_and_light_are_told_within_a_sample_of_the_truth() -> None:
@@ -193,8 +198,10 @@ def test_a_module_that_is_missing_is_said_and_others_are_read() -> None:
             assert missing.failed >= 50
             assert (seen.optics.lit("eth1"), seen.optics.module("eth1")) == (None, None)
             assert seen.optics.observation("eth0").looks >= 50
+            assert seen.changes == 2
             one.hosts["h0"].plug("eth1")
             await asyncio.sleep(0.5)
+            assert seen.changes == 3
             there = seen.optics.observation("eth1")
             assert (there.seen, there.now, seen.optics.why_not("eth1")) == (True, False, "")
             module = seen.optics.module("eth1")

@@ -229,7 +229,7 @@ def test_agent_is_told_at_the_drawn_times_on_its_own_clock(play: Play, make_test
         readings: list[LinkReading] = []
         phys: list[tuple[str, bool, int]] = []
         await sources.links.open(readings.append)
-        await sources.phys.open_phy(lambda port, up, earliest_ns, at_ns: phys.append((port, up, at_ns)))
+        await sources.phys.open_phy(lambda port, up, earliest_ns, at_ns: phys.append((port, up, at_ns)), lambda: None)
         await asyncio.sleep(1)
         await world.change(*link(1, 3))
         await asyncio.sleep(20)

@@ -47,8 +47,19 @@ class FileSource(Protocol):
 
 
 class PhySource(Protocol):
-    """The NIC's own PHY state; `on_change(interface, up, earliest_ns, at_ns)`."""
+    """The NIC's own PHY state; `on_change(interface, up, earliest_ns, at_ns)`. `polled`: it looks now and then, and tells what it finds each time."""
 
     note: SourceNote
+    polled: bool
 
-    async def open_phy(self, on_change: Callable[[str, bool, int, int], None]) -> None: ...
+    async def open_phy(self, on_change: Callable[[str, bool, int, int], None], on_note: Callable[[], None]) -> None:
+        """Tell; may last until it is cancelled. `on_note`: some `why_not` changed."""
+        ...
+
+    def observe(self, interface: str, on: bool) -> None:
+        """Look often, or seldom, where it polls."""
+        ...
+
+    def why_not(self, interface: str) -> str:
+        """Why nothing can be told of one PHY; empty where something can."""
+        ...

@@ -284,6 +284,7 @@ class TwinPhys:
     """PhySource."""
 
     note: SourceNote
+    polled = False
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -291,8 +292,15 @@ class TwinPhys:
         self._known: dict[str, tuple[bool, int, int]] = {}  # by interface: up, earliest_ns, at_ns
         self._held_ns: dict[str, int] = {}
 
-    async def open_phy(self, on_change: Callable[[str, bool, int, int], None]) -> None:
-        """Tell each PHY as it is now, then each change."""
+    def observe(self, interface: str, on: bool) -> None:
+        """It tells of each change anyway."""
+
+    def why_not(self, interface: str) -> str:
+        """As its note: the twin tells of all PHYs or of none."""
+        return self.note.why_not
+
+    async def open_phy(self, on_change: Callable[[str, bool, int, int], None], on_note: Callable[[], None]) -> None:
+        """Tell each PHY as it is now, then each change; that its note changed is told by whoever runs the wire."""
         self._on_change = on_change
         for interface, (up, earliest_ns, at_ns) in self._known.items():
             on_change(interface, up, earliest_ns, at_ns)

@@ -120,7 +120,9 @@ def test_modules_files_and_phys_are_read_as_the_twin_has_them() -> None:
     async def main() -> None:
         async with world() as one:
             told: list[tuple[str, bool]] = []
-            await one.twin.phys.open_phy(lambda interface, up, _earliest_ns, _at_ns: told.append((interface, up)))
+            await one.twin.phys.open_phy(
+                lambda interface, up, _earliest_ns, _at_ns: told.append((interface, up)), lambda: None
+            )
             one.host.light("eth0", lit=True)
             one.host.phy("eth0", up=True)
             one.host.rdma("mlx5_0", active=True)
