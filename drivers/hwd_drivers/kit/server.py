@@ -17,6 +17,9 @@ __all__ = ["Denial", "Faults", "TwinServer", "TwinSession"]
 RELISTEN_S: Final = 0.2
 """Time between attempts to listen again at an address that is taken."""
 
+UNREAD_LIMIT_BYTES: Final = 16 << 20
+"""What a client may leave unread of its answers: more than the longest of them; then its session is cut."""
+
 log = logging.getLogger(__name__)
 
 
@@ -197,5 +200,10 @@ class TwinSession(asyncio.Protocol):
             self._quiet_timer = asyncio.get_running_loop().call_later(left_s, self._look_for_idleness)
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(data)
+        if (unread_bytes := self._transport.get_write_buffer_size()) > UNREAD_LIMIT_BYTES:
+            name = self.server.mirror.name
+            log.warning("twin %s: a client reads none of its answers: %d bytes wait for it", name, unread_bytes)
+            self.abort()

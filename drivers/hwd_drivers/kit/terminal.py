@@ -116,6 +116,10 @@ class _TerminalTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._closing
 
+    @override
+    def get_write_buffer_size(self) -> int:
+        return len(self._unread)
+
     def _lose(self) -> None:
         self._protocol.connection_lost(None)
         self._ended()

@@ -11,7 +11,7 @@ from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.memory import MemoryNet
 from hwd_drivers.kit.mirror import Mirror
 from hwd_drivers.kit.registry import find
-from hwd_drivers.kit.server import TwinServer, TwinSession
+from hwd_drivers.kit.server import UNREAD_LIMIT_BYTES, TwinServer, TwinSession
 from hwd_drivers.kit.timing import find_timing
 from hwd_drivers.kit.values import Crossconnect
 from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
@@ -77,6 +77,39 @@ def test_answers_on_their_way_die_with_their_session() -> None:
         await asyncio.sleep(0.1)
         assert server.sessions == []
         await server.close()
+        await server.close()
+
+    run_virtual(main())
+
+
+def test_a_client_that_reads_nothing_is_cut_when_too_much_waits_for_it() -> None:
+    class Deaf(asyncio.Protocol):
+        lost = False
+
+        @override
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            assert isinstance(transport, asyncio.Transport)
+            transport.pause_reading()
+
+        @override
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.lost = True
+
+    async def main() -> None:
+        dialer = MemoryDialer(MemoryNet())
+        server = make_server(virtual_clock(), dialer=dialer, address="mem:ocs1", timing="ideal")
+        await server.start()
+        transport, deaf = await dialer.connect(Deaf, "mem:ocs1")
+        part = bytes(1 << 20)
+        for sent_bytes in range(0, UNREAD_LIMIT_BYTES, len(part)):
+            assert not deaf.lost, f"cut at {sent_bytes} bytes"
+            transport.write(part)
+            await asyncio.sleep(0.02)
+        for _ in range(3):  # what is in flight does not count
+            transport.write(part)
+            await asyncio.sleep(0.02)
+        assert server.sessions == []
+        transport.abort()
         await server.close()
 
     run_virtual(main())
