@@ -66,7 +66,7 @@ class TwinSettings:
             timing=timing,
             seed=int(seed),
             light_dbm=light_dbm,
-            options=_options(spec, texts),
+            options={**spec.alone, **_options(spec, texts)},
         )
 
 
@@ -91,7 +91,8 @@ def describe(model: str, *, driver: str | None = None) -> tuple[registry.DriverS
     spec = find_spec(model, driver=driver)
     rows = [(name, {"timing": "ideal", "seed": "0"}.get(name, ""), meaning) for name, meaning in OWN.items()]
     for name, field in spec.twin_options.model_fields.items():
-        default = "" if field.is_required() or field.default is None else str(field.default)
+        known = spec.alone.get(name, field.default)
+        default = "" if field.is_required() or known is None else str(known)
         rows.append((name, default, field.description or ""))
     return spec, rows
 

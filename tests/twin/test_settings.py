@@ -13,13 +13,20 @@ def test_settings_are_size_timing_seed_and_the_options_of_the_driver() -> None:
         MODEL, ["size=4x4", "timing=polatis-opus", "seed=7", "in_use=deny", "sessions_max=2", "reports=true"]
     )
     assert (len(twin.capabilities.ends), twin.timing.name, twin.seed) == (8, "polatis-opus", 7)
-    assert twin.options == {"in_use": "deny", "sessions_max": 2, "reports": True}
+    assert twin.options == {"in_use": "deny", "sessions_max": 2, "reports": True, "logins": "usual"}
+
+
+def test_twin_alone_takes_the_logins_of_real_units_unless_told_otherwise() -> None:
+    assert TwinSettings.parse(MODEL, ["size=4x4"]).options == {"logins": "usual"}
+    assert TwinSettings.parse(MODEL, ["size=4x4", "logins=anybody"]).options == {"logins": "anybody"}
+    assert "usual" in {default for name, default, _ in describe(MODEL)[1] if name == "logins"}
 
 
 def test_text_of_digits_stays_text_where_only_text_will_do() -> None:
     assert TwinSettings.parse(MODEL, ["size=4x4", "user=no", "password=0042"]).options == {
         "user": "no",
         "password": "0042",
+        "logins": "usual",
     }
 
 

@@ -123,7 +123,7 @@ class DriverSpec:
     `sizes`: a size for each model to check the driver with. `evidence`: what its bytes are made from. `threads`: it works in threads (paramiko), so that it can
     be checked in real time only. `denial`: a no of the device in its own words, as a check lets its twin say it; None where its protocol knows no no.
     `blind`: the device cannot be asked where it is; a reading is what this session told it last. `usual`: of several drivers that know a model the one that is
-    meant where nobody names one.
+    meant where nobody names one. `alone`: twin options of a twin that is served alone, where nobody says others: those of a testbed take its logins.
     """
 
     name: str
@@ -133,6 +133,7 @@ class DriverSpec:
     twin: TwinMaker
     default_port: int
     twin_options: type[BaseModel] = NoOptions
+    alone: Mapping[str, Json] = field(default_factory=dict)
     sizes: Mapping[str, str] = field(default_factory=dict)
     evidence: Evidence = Evidence.PUBLISHED
     threads: bool = False

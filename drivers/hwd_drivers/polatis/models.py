@@ -92,6 +92,7 @@ MODELS: Final[Mapping[str, Callable[[str | None], Capabilities]]] = {
 }
 TELLING_MODELS: Final = {name: _before(model) for name, model in MODELS.items()}
 """MODELS behind a protocol that tells with each change what the unit had before."""
+ALONE: Final = {"logins": "usual"}
 SIZES: Final = {"polatis-6000": "8x8", "polatis-vst": "8x8", "polatis-instrument": "16"}
 
 tl1_driver: Final = DriverSpec(
@@ -102,6 +103,7 @@ tl1_driver: Final = DriverSpec(
     twin=partial(PolatisTwin, "tl1"),
     default_port=DEFAULT_PORT,
     twin_options=TwinOptions,
+    alone=ALONE,
     sizes=SIZES,
     usual=True,
 )
@@ -114,6 +116,7 @@ scpi_driver: Final = DriverSpec(
     twin=partial(PolatisTwin, "scpi"),
     default_port=SCPI_PORT,
     twin_options=TwinOptions,
+    alone=ALONE,
     sizes=SIZES,
     denial=Denial(code="-200", text="told to say no"),
 )
@@ -126,6 +129,7 @@ restconf_driver: Final = DriverSpec(
     twin=partial(PolatisTwin, "restconf"),
     default_port=RESTCONF_PORT,
     twin_options=TwinOptions,
+    alone=ALONE,
     sizes=SIZES,
     denial=Denial(code="operation-failed", text="told to say no"),
 )

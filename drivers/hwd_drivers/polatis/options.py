@@ -18,8 +18,12 @@ class TwinOptions(BaseModel):
     netconf: str | None = Field(default=None, description="where it answers NETCONF too")
     restconf: str | None = Field(default=None, description="where it answers RESTCONF too")
 
-    user: str | None = Field(default=None, description="the only user; left out, anybody may log in")
+    user: str | None = Field(default=None, description="the only user; left out, see logins")
     password: str | None = Field(default=None, description="that user's password; left out, any")
+    logins: Literal["anybody", "usual"] = Field(
+        default="anybody",
+        description="who may log in where user and password are left out; usual: admin and root, with the password root",
+    )
     login_needed: bool = Field(default=True, description="TL1 commands before a login are denied with PLNA")
 
     in_use: Literal["move", "deny"] = Field(default="move", description="what connecting does with ports in use")
@@ -46,6 +50,10 @@ class TwinOptions(BaseModel):
         default=False, description="an autonomous message for each crossconnect that is tuned or gone"
     )
     sessions_max: int | None = Field(default=None, gt=0, description="sessions of one protocol at a time; more are cut")
+    unfitted: Literal["left-out", "deny"] = Field(
+        default="left-out",
+        description="what TL1 does in reading a list of ports with those that have no monitor, or no attenuator",
+    )
     reverse_monitors: bool = Field(default=False, description="monitors see light that comes back too")
     averaging: Literal["steps", "doubling"] = Field(
         default="steps",

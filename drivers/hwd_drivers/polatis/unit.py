@@ -26,6 +26,8 @@ from hwd_drivers.polatis.settings import VoaSetting
 
 FIRMWARE: Final = "6.5.1.7"
 """A version that real units were seen with."""
+USUAL_LOGINS: Final = (("admin", "root"), ("root", "root"))
+"""Users and passwords that published programs log in to real units with."""
 LABEL_LIMIT: Final = 64
 """Most characters of a port's label: nothing says how many there may be."""
 KEPT_CROSSCONNECTS: Final = 4096
@@ -86,7 +88,7 @@ class Unit:
         self.numbering = Numbering.of(capabilities.ends)
         self.numbers = {end: self.numbering.number(end) for end in capabilities.ends}
         self.crossconnect = functools.lru_cache(maxsize=KEPT_CROSSCONNECTS)(self.numbering.crossconnect)
-        self.product = _product(self.numbering, draws.stream(f"twin/{name}/serial").randrange(10**6))
+        self.product = _product(capabilities, self.numbering, draws.stream(f"twin/{name}/serial").randrange(10**6))
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws, remembers_s=REMEMBERS_S)
         self.monitors = PowerMonitors(
             mirror=self.mirror,
@@ -113,7 +115,10 @@ class Unit:
 
     def takes(self, user: str, password: str) -> bool:
         """Whether it is a login of this unit."""
-        return self.options.user in (None, user) and self.options.password in (None, password)
+        options = self.options
+        if options.user is None and options.password is None:
+            return options.logins == "anybody" or (user, password) in USUAL_LOGINS
+        return options.user in (None, user) and options.password in (None, password)
 
     # --- crossconnects
 
@@ -320,6 +325,7 @@ def _deny_twice(pairs: Sequence[tuple[int, int]]) -> None:
         seen.add(port)
 
 
-def _product(numbering: Numbering, serial: int) -> Product:
-    """A product code as real units have it, such as N-OST-24x24-LA1-DMHNS."""
-    return Product(vendor="Polatis", code=f"N-OST-{numbering}-LA1-TWIN", serial=f"T{serial:06d}", firmware=FIRMWARE)
+def _product(capabilities: Capabilities, numbering: Numbering, serial: int) -> Product:
+    """A product code as real units have it: N-OST-24x24-LA1-DMHNS, N-VST with attenuators, I-OST without monitors."""
+    kind = "N-VST" if capabilities.attenuated else "N-OST" if capabilities.monitored else "I-OST"
+    return Product(vendor="Polatis", code=f"{kind}-{numbering}-LA1-TWIN", serial=f"T{serial:06d}", firmware=FIRMWARE)

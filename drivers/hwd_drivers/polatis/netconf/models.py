@@ -5,7 +5,7 @@ from typing import Final
 
 from hwd_drivers.kit.faults import Denial
 from hwd_drivers.kit.registry import DriverSpec, Evidence
-from hwd_drivers.polatis.models import SIZES, TELLING_MODELS
+from hwd_drivers.polatis.models import ALONE, SIZES, TELLING_MODELS
 from hwd_drivers.polatis.netconf.driver import NetconfOptions, PolatisNetconfSwitch
 from hwd_drivers.polatis.netconf.protocol import DEFAULT_PORT
 from hwd_drivers.polatis.options import TwinOptions
@@ -19,6 +19,7 @@ driver: Final = DriverSpec(
     twin=partial(PolatisTwin, "netconf"),
     default_port=DEFAULT_PORT,
     twin_options=TwinOptions,
+    alone=ALONE,
     sizes=SIZES,
     evidence=Evidence.VENDOR,
     threads=True,

@@ -1,5 +1,6 @@
 """What a Polatis unit does for each TL1 request about its ports: `change` does it, `tell` makes the data lines of an answer."""
 
+from collections.abc import Sequence
 from typing import TypeGuard
 
 from hwd_drivers.kit.errors import BugError
@@ -79,7 +80,8 @@ def tell(unit: Unit, request: ask.Request) -> tuple[str, ...]:
         case ask.RetrievePatch(ports=ports):
             return lines.write_patches(unit.pairs(ports))
         case ask.RetrievePower(ports=ports, reverse=reverse):
-            powers = unit.monitors.read_reverse(ports) if reverse else unit.powers(ports)
+            fitted = _fitted(unit, ports, unit.monitors.reverse_ports if reverse else unit.monitors.ports)
+            powers = unit.monitors.read_reverse(fitted) if reverse else unit.powers(fitted)
             return lines.write_powers(powers, dark_dbm=options.dark_dbm)
         case ask.RetrieveType():
             product = unit.product
@@ -100,12 +102,16 @@ def tell(unit: Unit, request: ask.Request) -> tuple[str, ...]:
                 raise UnitError(Wrong.HARDWARE)
             return lines.write_attenuators()
         case ask.RetrieveMonitorConfig(ports=ports):
-            return lines.write_monitor_configs([(port, unit.monitors.config(port)) for port in ports])
+            return lines.write_monitor_configs(
+                [(port, unit.monitors.config(port)) for port in _fitted(unit, ports, unit.monitors.ports)]
+            )
         case ask.RetrieveThreshold(ports=ports, type=kind):
-            return lines.write_thresholds([(port, unit.alarms.threshold(port, kind)) for port in ports])
+            fitted = _fitted(unit, ports, unit.monitors.ports)
+            return lines.write_thresholds([(port, unit.alarms.threshold(port, kind)) for port in fitted])
         case ask.RetrieveAlarm(ports=ports, type=kind):
             alarms = unit.alarms
-            states = [(port, alarms.threshold(port, kind).mode, alarms.triggered(port, kind)) for port in ports]
+            fitted = _fitted(unit, ports, unit.monitors.ports)
+            states = [(port, alarms.threshold(port, kind).mode, alarms.triggered(port, kind)) for port in fitted]
             return lines.write_alarms(states, separator=options.alarm_separator)
         case ask.RetrieveShutter(ports=ports):
             unit.check(ports)
@@ -122,9 +128,18 @@ def tell(unit: Unit, request: ask.Request) -> tuple[str, ...]:
                 [(port, flapping.programmes[port], flapping.state(port)) for port in sorted(asked)]
             )
         case ask.RetrieveAttenuation(ports=ports):
-            return lines.write_attenuation([(port, unit.voas.setting(port)) for port in ports])
+            fitted = _fitted(unit, ports, unit.voas.ports)
+            return lines.write_attenuation([(port, unit.voas.setting(port)) for port in fitted])
         case _:
             raise BugError(f"{type(request).__name__}: not about ports")
+
+
+def _fitted(unit: Unit, ports: Sequence[int], having: frozenset[int]) -> Sequence[int]:
+    """Of the ports that are read those that have what is asked for: published programs ask for all ports of a unit at once. Where none has it, all, to be refused."""
+    if unit.options.unfitted == "deny" or having.isdisjoint(ports):
+        return ports
+    unit.check(ports)
+    return [port for port in ports if port in having]
 
 
 def _attenuate(unit: Unit, request: ask.SetAttenuation) -> None:

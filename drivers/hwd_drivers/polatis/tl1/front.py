@@ -56,14 +56,14 @@ class Tl1Front:
         await self._server.close()
 
     def report(self, verb: str, *lines: str, alarm: Alarm = Alarm.NONE) -> None:
-        """Send an autonomous message to every session that has not muted them."""
+        """Send an autonomous message to every session that hears them."""
         self._reports += 1
         at = stamp(self._clock.wall_ns())
         data = encode_autonomous(
             Autonomous(alarm=alarm, atag=str(self._reports), verb=verb, lines=lines, sid=SID, stamp=at)
         )
         for session in self._server.sessions:
-            if isinstance(session, Tl1Session) and not session.muted:
+            if isinstance(session, Tl1Session) and session.hears:
                 session.send(data)
 
     def _report_alarm(self, alarm: PortAlarm) -> None:

@@ -157,7 +157,7 @@ def _flap(command: Command, aid: str) -> Request:
             return ask.StopFlap(ports=_ports(aid))
         case "RTRV-PORT-FLAP":
             return ask.RetrieveFlap(ports=_ports(aid) if aid else None)
-    values = command.positional
+    values = command.positional if len(command.positional) != 1 else tuple(command.positional[0].split("&"))
     if len(values) != 3 or not all(map(_NUMBER.fullmatch, values)):
         raise DenyError("IPNV", "Three numbers are needed: block ms, restore ms, cycles")
     off_ms, on_ms, cycles = map(int, values)
@@ -176,10 +176,8 @@ def _attenuation(aid: str, parameters: Mapping[str, str]) -> Request:
 
 
 def _type(parameters: Mapping[str, str]) -> AlarmType:
-    kind = _word(parameters, "TYPE", AlarmType)
-    if kind is None:
-        raise DenyError("IPNV", "TYPE is missing")
-    return kind
+    """Loss of signal, where the command does not say."""
+    return _word(parameters, "TYPE", AlarmType) or AlarmType.LOS
 
 
 def _word(parameters: Mapping[str, str], name: str, words: type[_WordT]) -> _WordT | None:

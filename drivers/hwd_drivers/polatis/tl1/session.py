@@ -45,11 +45,16 @@ class Tl1Session(TwinSession):
 
     def __init__(self, unit: Unit, server: TwinServer) -> None:
         super().__init__(server)
-        self.muted = False
         self._unit = unit
         self._options = unit.options
         self._decoder = CommandDecoder()
+        self._muted = False
         self._logged_in = not unit.options.login_needed
+
+    @property
+    def hears(self) -> bool:
+        """Whether it is told what nobody asked for: it has logged in, and has not muted that."""
+        return self._logged_in and not self._muted
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -101,7 +106,7 @@ class Tl1Session(TwinSession):
             case ask.Logout():
                 self._logged_in = False
             case ask.MuteReports():
-                self.muted = True
+                self._muted = True
             case ask.SetIdleTimeout(timeout_s=timeout_s):
                 self.end_after_idle(timeout_s)
             case ask.Ping():

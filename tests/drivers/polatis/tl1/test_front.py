@@ -1,6 +1,7 @@
 """A Polatis unit that answers TL1: exact bytes, its choices where facts run out, its faults, in virtual time."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -210,6 +211,16 @@ async def test_nothing_is_answered_before_a_good_login(world: World) -> None:
     assert "M  3 COMPLD" in await terminal.ask("ACT-USER::admin:3::root;")
     assert "M  4 COMPLD" in await terminal.ask("RTRV-PATCH:::4:;")
     assert "PLNA" in await terminal.ask("CANC-USER::admin:5:;RTRV-PATCH:::6:;")
+
+
+@in_world(logins="usual")
+async def test_usual_logins_are_those_of_real_units(world: World) -> None:
+    terminal = await world.terminal(login=False)
+    for user, password in (("admin", "wrong"), ("root", "admin"), ("other", "root")):
+        assert "M  1 DENY\r\n   PICC\r\n;\r\n" in await terminal.ask(f"ACT-USER::{user}:1::{password};")
+    assert "PLNA" in await terminal.ask("RTRV-PATCH:::2:;")
+    for user in ("admin", "root"):
+        assert "M  3 COMPLD" in await terminal.ask(f"ACT-USER::{user}:3::root;")
 
 
 @in_world("polatis-opus")
@@ -564,3 +575,55 @@ def test_an_unknown_option_of_a_twin_is_refused_by_name() -> None:
             World({"in_us": "deny"}, "ideal")
 
     run_virtual(main())
+
+
+@in_world()
+async def test_all_ports_of_a_unit_can_be_read_at_once(world: World) -> None:
+    """As published programs do, though most units have monitors at their outputs only."""
+    terminal = await world.terminal()
+    fitted = [str(port) for port in range(9, 17)]
+    for verb in ("RTRV-PORT-POWER", "RTRV-PORT-PMON", "RTRV-TH-PMON", "RTRV-STATE-PMON"):
+        heard = await terminal.ask(f"{verb}::1&&16:7:;")
+        assert "M  7 COMPLD" in heard
+        assert re.findall(r'"(\d+):\S+"', heard) == fitted
+    assert "IIAC\r\n   /* Invalid OXC port: 17 */" in await terminal.ask("RTRV-PORT-POWER::1&&17:7:;")
+    assert "IIAC\r\n   /* No power monitor at port: 1 */" in await terminal.ask("RTRV-PORT-POWER::1&2:7:;")
+
+
+@in_world(unfitted="deny")
+async def test_unit_may_refuse_lists_with_ports_that_have_no_monitor(world: World) -> None:
+    terminal = await world.terminal()
+    assert "IIAC\r\n   /* No power monitor at port: 8 */" in await terminal.ask("RTRV-PORT-POWER::9&8:7:;")
+
+
+@in_world(model="polatis-vst")
+async def test_attenuators_of_all_ports_can_be_read_at_once(world: World) -> None:
+    terminal = await world.terminal()
+    heard = await terminal.ask("RTRV-PORT-ATTEN::1&&16:7:;")
+    assert re.findall(r'"(\d+):NONE,,"', heard) == [str(port) for port in range(9, 17)]
+    assert '"Polatis,N-VST-8x8-' in await terminal.ask("RTRV-NETYPE:::8:;")
+
+
+@in_world()
+async def test_threshold_without_a_type_is_that_of_light_that_is_lost(world: World) -> None:
+    terminal = await world.terminal()
+    assert "COMPLD" in await terminal.ask("set-th-pmon::9:7:::mode=single,low=(-25);")
+    assert '"9:SINGLE,LOW,25.0,-25.0"' in await terminal.ask("RTRV-TH-PMON::9:7:::TYPE=LOS;")
+
+
+@in_world()
+async def test_flap_times_may_be_joined_as_lists_are(world: World) -> None:
+    """One published program sends them so."""
+    terminal = await world.terminal()
+    assert "COMPLD" in await terminal.ask("ent-port-flap::9:7::10000&500&1:;")
+    assert '"9:10000,500,1,SET"' in await terminal.ask("RTRV-PORT-FLAP::9:7:;")
+
+
+@in_world(reports=True)
+async def test_nobody_is_told_anything_before_a_login(world: World) -> None:
+    stranger, terminal = await world.terminal(login=False), await world.terminal()
+    assert "REPT EVT PATCH" in await terminal.ask("ENT-PATCH::1,9:1:;")
+    assert stranger.chunks == []
+    assert "M  1 COMPLD" in await stranger.ask("ACT-USER::admin:1::root;")
+    await terminal.ask("DLT-PATCH::ALL:2:;")
+    assert "REPT EVT PATCH" in "".join(stranger.chunks)

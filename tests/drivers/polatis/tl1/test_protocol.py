@@ -172,7 +172,6 @@ def test_all_patches_are_asked_for_in_old_and_new_words(text: str) -> None:
         ("DLT-PATCH:::c:", "IIAC", "not a group"),
         ("RTRV-EQPT::VOA:c:", "IIAC", ""),
         ("ED-EQPT::TIMEOUT:c:::ADMIN=soon", "IPNV", ""),
-        ("SET-TH-PMON::9:c:::MODE=CONT", "IPNV", "TYPE is missing"),
         ("SET-TH-PMON::9:c:::TYPE=NOISE", "IPNV", "TYPE is not one of LOS DEGRADED"),
         ("SET-TH-PMON::9:c:::TYPE=LOS,LOW=little", "IPNV", "LOW is not a number"),
         ("SET-PORT-PMON::9:c:::ATIME=4.5", "IPNV", "ATIME is not a number"),
