@@ -62,8 +62,8 @@ class TwinOptions(BaseModel):
     alarm_separator: str = Field(default="&", description="between the words of an alarm that is on and triggered")
     shutter_open: str = Field(default="OPEN", pattern=r"^\S+$", description="TL1 word for an open shutter")
     shutter_closed: str = Field(default="CLOSED", pattern=r"^\S+$", description="TL1 word for a closed shutter")
-    scpi_line_end: Literal["crlf", "lf", "cr"] = Field(
-        default="crlf", description="after SCPI answers: cr as on the serial line"
+    scpi_line_end: Literal["crlf", "lf", "cr"] | None = Field(
+        default=None, description="after SCPI answers; left out, crlf, and on a serial line cr"
     )
     scpi_answers: Literal["joined", "lines"] = Field(
         default="joined",

@@ -23,6 +23,7 @@ from hwd_drivers.kit.scpi import (
 )
 from hwd_drivers.kit.scpi_server import Call, Deed, Done, ScpiManner, ScpiSession, common
 from hwd_drivers.kit.scpi_tree import ScpiTree
+from hwd_drivers.kit.serial_line import PREFIX
 from hwd_drivers.kit.server import TwinServer
 from hwd_drivers.polatis.numbering import UnitError, Wrong
 from hwd_drivers.polatis.scpi import protocol
@@ -52,6 +53,7 @@ class ScpiFront:
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
         self.unit = unit
+        self._serial = address.startswith(PREFIX)
         self._shared = ErrorQueue(limit=QUEUE_LIMIT)
         self._server = TwinServer(
             mirror=unit.mirror,
@@ -80,7 +82,7 @@ class ScpiFront:
             tree=ScpiTree({**common(errors, identity=identity, reset=lambda: self.unit.disconnect(None)), **deeds}),
             errors=errors,
             manner=ScpiManner(
-                end=ENDS[options.scpi_line_end],
+                end=ENDS[options.scpi_line_end or ("cr" if self._serial else "crlf")],
                 joins=options.scpi_answers == "joined",
                 drops_line=options.scpi_after_error == "drops-line",
             ),

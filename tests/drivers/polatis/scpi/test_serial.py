@@ -5,9 +5,13 @@ import contextlib
 import os
 import tty
 from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
 
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.dial import TcpDialer
+from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.timing import find_timing
@@ -83,5 +87,41 @@ async def test_the_driver_drives_a_unit_over_a_serial_line() -> None:
             assert twin.mirror.crossconnects() == pairs
             assert (await switch.identify(deadline_s=loop.time() + 5)).vendor == "Polatis"
             await switch.close()
+    finally:
+        await twin.close()
+
+
+@pytest.mark.parametrize(("options", "end"), [({}, b"\r"), ({"scpi_line_end": "crlf"}, b"\r\n")])
+async def test_unit_at_a_serial_port_ends_its_answers_in_cr(
+    tmp_path: Path, options: dict[str, Json], end: bytes
+) -> None:
+    twin = driver.twin(
+        name="ocs1",
+        capabilities=driver.capabilities("polatis-6000", "8x8"),
+        timing=find_timing("ideal"),
+        draws=Draws(7),
+        clock=SystemClock(),
+        dialer=TcpDialer(),
+        address=f"serial:{tmp_path / 'tty'}",
+        options=options,
+    )
+    await twin.start()
+    try:
+        port = os.open(tmp_path / "tty", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        came = asyncio.Event()
+        heard = bytearray()
+
+        def hear() -> None:
+            heard.extend(os.read(port, 4096))
+            if heard.endswith(end):
+                came.set()
+
+        asyncio.get_running_loop().add_reader(port, hear)
+        os.write(port, b":oxc:swit:size?\r\n")
+        async with asyncio.timeout(5):
+            await came.wait()
+        asyncio.get_running_loop().remove_reader(port)
+        os.close(port)
+        assert bytes(heard) == b"8,8" + end
     finally:
         await twin.close()
