@@ -84,7 +84,29 @@ class TlsDialer:
         return tls.transport, tls.inner
 
     async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
-        return await self._inner.listen(lambda: _Tls(factory(), self._context, server_side=True), address)
+        shaking: set[_Tls[asyncio.Protocol]] = set()
+
+        def make() -> _Tls[asyncio.Protocol]:
+            return _Tls(factory(), self._context, server_side=True, shaking=shaking)
+
+        return _TlsListener(await self._inner.listen(make, address), shaking)
+
+
+class _TlsListener:
+    """Those whose handshake is not over when it closes are cut: no protocol knows of them yet, to do so."""
+
+    def __init__(self, inner: Listener, shaking: "set[_Tls[asyncio.Protocol]]") -> None:
+        self._inner = inner
+        self._shaking = shaking
+
+    @property
+    def address(self) -> str:
+        return self._inner.address
+
+    async def close(self) -> None:
+        await self._inner.close()
+        for tls in [*self._shaking]:
+            tls.abort()
 
 
 class _Tls(asyncio.Protocol, Generic[ProtoT]):
@@ -98,6 +120,7 @@ class _Tls(asyncio.Protocol, Generic[ProtoT]):
         server_side: bool,
         server_name: str | None = None,
         secured: "asyncio.Future[None] | None" = None,
+        shaking: "set[_Tls[ProtoT]] | None" = None,
     ) -> None:
         self.inner = inner
         self._coming, self._going = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -105,6 +128,7 @@ class _Tls(asyncio.Protocol, Generic[ProtoT]):
         self.transport = _TlsTransport(self)
         self.raw: asyncio.Transport | None = None
         self._secured = secured
+        self._shaking = set[_Tls[ProtoT]]() if shaking is None else shaking
         self._up = False
         self._broken: Exception | None = None
 
@@ -112,6 +136,7 @@ class _Tls(asyncio.Protocol, Generic[ProtoT]):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.raw = transport
+        self._shaking.add(self)
         self._shake_hands()
 
     @override
@@ -130,6 +155,7 @@ class _Tls(asyncio.Protocol, Generic[ProtoT]):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         cause = self._broken or exc
+        self._shaking.discard(self)
         if self._up:
             self.inner.connection_lost(cause)
         elif self._secured is not None and not self._secured.done():
@@ -147,6 +173,10 @@ class _Tls(asyncio.Protocol, Generic[ProtoT]):
         if self._up:
             self.inner.resume_writing()
 
+    def abort(self) -> None:
+        if self.raw is not None:
+            self.raw.abort()
+
     def flush(self) -> None:
         if self.raw is not None and (data := self._going.read()):
             self.raw.write(data)
@@ -162,6 +192,7 @@ class _Tls(asyncio.Protocol, Generic[ProtoT]):
             return
         self.flush()
         self._up = True
+        self._shaking.discard(self)
         self.inner.connection_made(self.transport)
         if self._secured is not None and not self._secured.done():
             self._secured.set_result(None)
@@ -183,10 +214,10 @@ class _Tls(asyncio.Protocol, Generic[ProtoT]):
         self.flush()  # answers of TLS itself, such as new keys
 
     def _break(self, error: ssl.SSLError) -> None:
-        self._broken = OSError(error.errno, f"TLS: {error.reason or error}. Look at tls, tls_ca_file and tls_verify")
+        words = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason or error
+        self._broken = OSError(error.errno, f"TLS: {str(words).rstrip('.')}. Look at tls, tls_ca_file and tls_verify")
         self.flush()
-        if self.raw is not None:
-            self.raw.abort()
+        self.abort()
 
 
 class _TlsTransport(asyncio.Transport):
