@@ -6,6 +6,9 @@ from hwd.timeline import StageName
 from hwd.twin.timing import NIC_TIMINGS
 from hwd_drivers.kit.timing import SWITCH_TIMINGS
 
+OF_DATA_TABLES = {"polatis-50ms", "calient-200ms"}
+"""Timings that were made from what a maker states of a unit, which is no paper's figure."""
+
 
 def test_every_timing_that_a_figure_names_exists_and_says_that_it_is_fitted() -> None:
     for name in {name for figure in FIGURES for name in figure.drawn_by}:
@@ -13,10 +16,11 @@ def test_every_timing_that_a_figure_names_exists_and_says_that_it_is_fitted() ->
         assert timing.fitted_to, name
 
 
-def test_every_fitted_timing_stands_beside_its_figure() -> None:
+def test_every_timing_that_is_fitted_to_a_paper_stands_beside_its_figure() -> None:
     drawn = {name for figure in FIGURES for name in figure.drawn_by}
     fitted = {name for timings in (NIC_TIMINGS, SWITCH_TIMINGS) for name, timing in timings.items() if timing.fitted_to}
-    assert drawn == fitted
+    assert drawn == fitted - OF_DATA_TABLES
+    assert fitted >= OF_DATA_TABLES
 
 
 def test_figures_are_those_of_the_paper_whose_timings_play() -> None:
