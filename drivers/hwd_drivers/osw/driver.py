@@ -1,6 +1,7 @@
 """The driver of `<OSW_OUT_..>` controllers: one command for all selectors behind one."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +15,8 @@ from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import Capabilities, Exchange, Identity
 from hwd_drivers.osw import protocol
 from hwd_drivers.osw.protocol import Answer, Positions, Query, Word
+
+log = logging.getLogger(__name__)
 
 
 class OswOptions(BaseModel):
@@ -86,30 +89,44 @@ class OswController(ElementSwitch[Answer]):
     async def _move(
         self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
-        """A set names all selectors: what the others are in is asked first. It is asked again in the write of the set, which tells what another client did meanwhile."""
+        """A set names all selectors: what the others are in is asked first, and once more in the write of the set. What another client moved in between is given back."""
         async with self._moving:  # else one that reads meanwhile would bring back what this one moves
-            return await self._move_all(targets, deadline_s, on_commanded)
+            expected: Sequence[int] = [0] * self._elements.count
+            if len(targets) < self._elements.count:
+                expected = await self._read_states(deadline_s)
+            others, sets = expected, list[Answered[Answer]]()
+            while True:
+                wanted = changed(others, targets)
+                sets.append(await self._set(wanted, deadline_s, on_commanded if not sets else None))
+                found = self._states(sets[-1].messages[0])
+                theirs = {
+                    place: state
+                    for place, state in enumerate(found)
+                    if place not in targets and state != expected[place]
+                }
+                if not theirs:
+                    break
+                names = ", ".join(str(place + 1) for place in theirs)
+                log.warning("%s: another client moved selector %s meanwhile; giving it back", self.name, names)
+                others, expected = changed(others, theirs), wanted
+        return Exchange(
+            commanded_ns=sets[0].sent_ns,
+            acknowledged_ns=sets[-1].received_ns,
+            commands=len(sets),
+            before=self._elements.crossconnects(self._states(sets[0].messages[0])),
+        )
 
-    async def _move_all(
-        self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
-    ) -> Exchange:
-        states: Sequence[int] = [0] * self._elements.count
-        if len(targets) < self._elements.count:
-            states = await self._read_states(deadline_s)
-        channels = tuple([self._channel[state] for state in changed(states, targets)])
-        data = protocol.encode(Positions(channels=channels))
+    async def _set(
+        self, states: Sequence[int], deadline_s: float, on_sent: Callable[[int], None] | None
+    ) -> Answered[Answer]:
+        data = protocol.encode(Positions(channels=tuple([self._channel[state] for state in states])))
         what = data.decode()
         request: Request[Answer] = Request(data=data, what=what, fits=lambda answer: isinstance(answer, Word))
-        answered = await self._ask(request, deadline_s=deadline_s, on_sent=on_commanded)
-        before, done = answered.messages
+        answered = await self._ask(request, deadline_s=deadline_s, on_sent=on_sent)
+        done = answered.messages[1]
         if not isinstance(done, Word) or done.refuses:
             raise self._no(what, done.text if isinstance(done, Word) else str(done), "")
-        return Exchange(
-            commanded_ns=answered.sent_ns,
-            acknowledged_ns=answered.received_ns,
-            commands=1,
-            before=self._elements.crossconnects(self._states(before)),
-        )
+        return answered
 
     async def _ask(
         self, *then: Request[Answer], deadline_s: float, on_sent: Callable[[int], None] | None = None

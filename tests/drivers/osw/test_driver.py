@@ -118,3 +118,21 @@ def test_two_changes_at_once_do_not_undo_each_other(on_twin: Callable[..., None]
         await device.close()
 
     on_twin(story, "osw", "osw", "2x6")
+
+
+def test_a_selector_that_another_client_moved_between_look_and_set_is_given_back(on_twin: Callable[..., None]) -> None:
+    async def story(bench: Bench, say: Say) -> None:
+        assert bench.twin is not None
+        device = await bench.open()
+        bench.twin.faults.slow_s = 0.3
+        changing = asyncio.create_task(change(device, "2A-7B", "2A-9B"))
+        await asyncio.sleep(0.1)
+        await say(b"<OSW_OUT_05_01>")
+        exchange = await changing
+        bench.twin.faults.slow_s = 0.0
+        assert await read(device) == "1A-5B 2A-9B"
+        assert exchange.before == tuple(pairs("1A-5B 2A-7B"))
+        assert exchange.commands == 2
+        await device.close()
+
+    on_twin(story, "osw", "osw", "2x6")
