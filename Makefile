@@ -14,7 +14,7 @@ TESTS ?= tests
 PYTEST_ARGS ?=
 # Processes that share the tests, file by file; WORKERS=0 runs them in one, as a debugger wants it.
 WORKERS ?= 2
-PYTEST = $(BIN)/pytest $(TESTS) -n $(WORKERS) --dist=loadfile
+PYTEST = $(BIN)/pytest $(TESTS) -n $(WORKERS) --dist=loadfile --no-loadscope-reorder
 TESTBED ?= examples/opus-testbed.yaml
 
 # One line that counts, on a terminal; pip's own words only when it fails.

@@ -17,6 +17,9 @@ from hypothesis import HealthCheck, settings
 THREAD_GRACE_S = 2.0
 """A thread that was told to stop may need a moment to be gone; one that is there after this was not told."""
 
+LONG = ("system", "notebooks", "daemon", "sim", "docs")
+"""Folders of tests that take seconds each."""
+
 LOST = ("never retrieved", "was destroyed but it is pending")
 """What asyncio only logs when an error or a task is lost."""
 
@@ -28,6 +31,11 @@ def pytest_configure() -> None:
     """A shell starts what it puts in the background with Ctrl-C ignored, and children inherit that; the tests of Ctrl-C need it heard."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The folders whose tests wait for real racks first: what is quick evens out what workers have left at the end."""
+    items.sort(key=lambda item: item.path.parent.name not in LONG)
 
 
 def pytest_collection_finish() -> None:
