@@ -91,7 +91,7 @@ def testbed(places: Path, twin: str) -> Path:
 def daemon(places: Path, testbed: Path) -> Iterator[int]:
     """Process id of a daemon that is ready and has its switch."""
     command = (*HWD, "serve", str(testbed), "--http", "127.0.0.1:0")
-    environment = {**os.environ, "DESK_PASSWORD": "secret"}
+    environment = {**os.environ, "DESK_PASSWORD": "root"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         try:

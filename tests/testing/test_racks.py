@@ -160,7 +160,7 @@ def test_on_glass_circuits_are_made_and_faults_are_skipped_by_name(
             assert lab.client.switches()[0].crossconnects == ()
     """)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DESK_PASSWORD", "secret")
+        patch.setenv("DESK_PASSWORD", "root")
         result = pytester.runpytest_subprocess("--hwd-lab", "desk.yaml", "-rs", timeout=WITHIN_S)
     result.assert_outcomes(passed=2, skipped=1)
     result.stdout.fnmatch_lines(["*--hwd-lab has real devices only, and only twins can be told to misbehave*"])
