@@ -110,6 +110,7 @@ class Unit:
         self._shut: set[int] = set()
         self._flapped: set[int] = set()
         self._held: frozenset[int] = frozenset()
+        self._turned: frozenset[Crossconnect] = frozenset()
 
     # --- logins
 
@@ -123,11 +124,15 @@ class Unit:
     # --- crossconnects
 
     def pairs(self, ports: Sequence[int] | None = None) -> list[tuple[int, int]]:
-        """Port numbers of all crossconnects, or of those that one of `ports` is in; the input (the lower port) stands first."""
+        """Port numbers of all crossconnects, or of those that one of `ports` is in; the input stands first, of a unit without sides the port that it was told first."""
         if ports is not None:
             self.check(ports)
         asked = None if ports is None else frozenset(ports)
-        pairs = [(self.numbers[each.a], self.numbers[each.b]) for each in self.mirror.crossconnects()]
+        numbers, turned = self.numbers, self._turned
+        pairs = [
+            (numbers[each.b], numbers[each.a]) if each in turned else (numbers[each.a], numbers[each.b])
+            for each in self.mirror.crossconnects()
+        ]
         return [pair for pair in pairs if asked is None or not asked.isdisjoint(pair)]
 
     def peer(self, port: int) -> int | None:
@@ -141,10 +146,13 @@ class Unit:
     def connect(self, pairs: Sequence[tuple[int, int]]) -> float:
         """Join the ports of each pair; returns the seconds until it is to be answered."""
         if self.options.lists == "whole":
-            return self._connect(self._wanted(pairs))
+            answer_s = self._connect(self._wanted(pairs))
+            self._note_order(pairs)
+            return answer_s
         answer_s = 0.0
         for pair in pairs:
             answer_s = max(answer_s, self._connect(self._wanted([pair])))
+            self._note_order([pair])
         return answer_s
 
     def connect_only(self, pairs: Sequence[tuple[int, int]]) -> float:
@@ -153,7 +161,9 @@ class Unit:
         kept = frozenset(wanted)
         others = [each for each in self.mirror.crossconnects() if each not in kept]
         dropped_s = self._disconnect(others) if others or not wanted else 0.0
-        return max(dropped_s, self._connect(wanted)) if wanted else dropped_s
+        answer_s = max(dropped_s, self._connect(wanted)) if wanted else dropped_s
+        self._note_order(pairs)
+        return answer_s
 
     def disconnect(self, ports: Sequence[int] | None) -> float:
         """Drop the crossconnects of these ports, either end names one; None is all. Ports without one are no error."""
@@ -277,6 +287,14 @@ class Unit:
                 raise UnitError(Wrong.IN_USE, str(error)) from error
             answer_s = settling.answer_s
         return self._answered(denial, answer_s)
+
+    def _note_order(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """A unit without sides tells pairs as it was told them: the first port is the key of a pair in its YANG modules."""
+        if self.numbering.outputs:
+            return
+        told = {self.crossconnect(one, other): one > other for one, other in pairs}
+        there = self.mirror.crossconnects()
+        self._turned = frozenset(pair for pair in there if told.get(pair, pair in self._turned))
 
     def _disconnect(self, going: Sequence[Crossconnect]) -> float:
         doing, denial = self.faults.take_change(going)

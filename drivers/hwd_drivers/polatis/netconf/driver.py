@@ -71,6 +71,7 @@ class PolatisNetconfSwitch:
         self._numbering = Numbering.of(context.capabilities.ends)
         self._entry = protocol.list_name(client.capabilities)
         self._old = self._entry == "pairs"
+        self._ingress: dict[Crossconnect, int] = {}
 
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisNetconfSwitch":
@@ -145,7 +146,7 @@ class PolatisNetconfSwitch:
         """One edit-config: pairs of `add` are merged, which moves ports in use, and those of `remove` that nothing moves are deleted."""
         made = [self._pair(pair) for pair in add]
         reused = {port for pair in made for port in pair} if self._moves_in_use else set()
-        gone = [pair for pair in map(self._pair, remove) if reused.isdisjoint(pair)]
+        gone = [self._told(pair) for pair in remove if reused.isdisjoint(self._pair(pair))]
         if not made and not gone:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         words = [f"delete {', '.join(map(str, remove))}"] * bool(gone) + [f"merge {', '.join(map(str, add))}"] * bool(
@@ -258,14 +259,23 @@ class PolatisNetconfSwitch:
         return "get cross-connects", protocol.get(protocol.part("cross-connects"))
 
     def _read_pairs(self, reply: Reply) -> tuple[Crossconnect, ...]:
+        """And note what the unit calls the ingress of each: without sides, that may be either port."""
         try:
-            pairs = [self._numbering.crossconnect(*pair) for pair in protocol.read_pairs(reply, entry=self._entry)]
+            pairs = {
+                self._numbering.crossconnect(*pair): pair[0] for pair in protocol.read_pairs(reply, entry=self._entry)
+            }
         except UnitError as error:
             raise ProtocolError(f"the switch reports a crossconnect that it cannot have: {error}") from error
+        self._ingress = pairs
         return tuple(sorted(pairs, key=Crossconnect.sort_key))
 
     def _pair(self, pair: Crossconnect) -> tuple[int, int]:
         return self._numbering.number(pair.a), self._numbering.number(pair.b)
+
+    def _told(self, pair: Crossconnect) -> tuple[int, int]:
+        """As the unit told it last, its ingress first."""
+        one, other = self._pair(pair)
+        return (other, one) if self._ingress.get(pair) == other else (one, other)
 
     def _end(self, port: int) -> PortSide:
         try:

@@ -117,6 +117,17 @@ async def test_a_change_is_one_edit_and_tells_what_was_there_before(switch: Swit
         assert not (await device.capabilities(deadline_s=soon())).reports_before
 
 
+async def test_on_a_single_sided_unit_a_crossconnect_is_removed_by_what_the_unit_calls_its_ingress(
+    switch: Switch,
+) -> None:
+    async with switch(size="8") as (twin, device):
+        twin.unit.connect([(7, 3), (1, 2)])
+        read = await device.read_crossconnects(deadline_s=soon())
+        assert [str(each.crossconnect) for each in read] == ["1-2", "3-7"]
+        await device.change_crossconnects(remove=[pair("3-7"), pair("1-2")], add=(), deadline_s=soon())
+        assert twin.unit.pairs() == []
+
+
 async def test_a_no_has_the_error_tag_and_message_and_names_the_crossconnects(switch: Switch) -> None:
     async with switch() as (_, device):
         with pytest.raises(

@@ -324,3 +324,17 @@ async def test_configuration_of_ports_monitors_alarms_and_attenuators(judge: Jud
                     )
 
     await judge(work, model="polatis-vst")
+
+
+async def test_on_a_single_sided_unit_a_pair_is_read_and_deleted_by_the_ingress_it_was_made_with(judge: Judge) -> None:
+    def work(twin: PolatisTwin) -> None:
+        with connected(twin) as session:
+            session.edit_config(target="running", config=config(pair(7, 3), pair(1, 2)))
+            assert pairs(session) == [(1, 2), (7, 3)]
+            session.edit_config(target="running", config=config(pair(3, 7)))
+            assert pairs(session) == [(1, 2), (3, 7)]
+            session.edit_config(target="running", config=config(pair(7, 3), pair(2, 1)))
+            session.edit_config(target="running", config=config(pair(7, operation="delete")))
+            assert pairs(session) == [(2, 1)]
+
+    await judge(work, size="8")
