@@ -154,12 +154,12 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
         started_s = self._loop.time()
         if deadline_s <= started_s:
             raise DeadlineError(f"{self._name}: {pending.what}: not sent, its deadline is over. Allow more time")
+        sent_ns = self._clock.monotonic_ns()
+        if on_sent is not None:
+            on_sent(sent_ns)
         enrol()
         timer = self._loop.call_at(deadline_s, self._expire, pending, deadline_s - started_s)
         try:
-            sent_ns = self._clock.monotonic_ns()
-            if on_sent is not None:
-                on_sent(sent_ns)
             self._transport.write(data)
             if not pending.left:
                 pending.finish(sent_ns)

@@ -265,3 +265,19 @@ async def test_death_fails_every_waiter_with_the_cause(world: World) -> None:
             await waiter
     assert isinstance(await connection.lost(), LinkError)
     await connection.close()
+
+
+@in_world
+async def test_a_request_whose_caller_fails_as_it_goes_out_is_not_sent_and_keeps_no_place(world: World) -> None:
+    def fail(sent_ns: int) -> None:
+        raise OSError(f"no room to write down {sent_ns}")
+
+    connection = await world.connect()
+    with pytest.raises(OSError, match="no room"):
+        await connection.request(ask("A?"), deadline_s=world.soon(), on_sent=fail)
+    asked = asyncio.create_task(connection.request(ask("B?"), deadline_s=world.soon()))
+    await asyncio.sleep(0.1)
+    assert world.peer.got == b"B?\n"
+    world.peer.send(b"b\n")
+    assert (await asked).messages == ("b",)
+    await connection.close()
