@@ -46,6 +46,8 @@ _DONE = re.compile(r"\s*\n {0,9}(\S+) (\d\d-\d\d-\d\d \d\d:\d\d:\d\d)\nM  (\S{1,
 """All of an answer but its plain data lines, as most are."""
 _ACK = re.compile(r"([A-Z]{2}) (\S{1,6})\s*")
 _ERROR_CODE = re.compile(r"[A-Z]{4}")
+_BETWEEN: Final = " \t\r\n\0"
+"""What may stand between commands: some terminals send CR as CR NUL."""
 _END = re.compile(rb"\n[;<>]")
 """What ends a block stands first in its line; data lines begin with three blanks."""
 
@@ -136,7 +138,7 @@ class CommandDecoder:
             self._begun += rest
         if len(self._begun) > self._limit_bytes:
             raise ProtocolError(f"TL1 command: {len(self._begun)} bytes without ';', limit {self._limit_bytes} bytes")
-        return [_text(part).strip() for part in whole]
+        return [_text(part).strip(_BETWEEN) for part in whole]
 
     def _cut_quoted(self, data: bytes, whole: list[bytes]) -> None:
         for byte in data:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from typing_extensions import override
@@ -93,7 +94,7 @@ class Tl1Session(TwinSession):
         """Data lines and the time until they are sent."""
         if command.tid and command.tid != SID:
             raise protocol.DenyError("IITA")
-        request = protocol.from_command(command)
+        request = protocol.from_command(self._with_all(command))
         if not self._logged_in and not isinstance(request, ask.Login):
             raise protocol.DenyError("PLNA")
         match request:
@@ -117,6 +118,15 @@ class Tl1Session(TwinSession):
                 else:
                     return tell(self._unit, request), 0.0
         return (), 0.0
+
+    def _with_all(self, command: Command) -> Command:
+        """Ports that are called ALL by number, as published programs may name them; those of a reading may be left out too."""
+        verb, aid = command.verb, command.aid.upper()
+        if "-PORT-" not in verb and not verb.endswith("-PMON"):
+            return command
+        if aid == "ALL" or (aid == "" and verb.startswith("RTRV-") and verb != "RTRV-PORT-FLAP"):
+            return replace(command, aid=f"1&&{self._unit.numbering.total}")
+        return command
 
     def _log_in(self, user: str, password: str) -> None:
         if not self._unit.takes(user, password):

@@ -627,3 +627,23 @@ async def test_nobody_is_told_anything_before_a_login(world: World) -> None:
     assert "M  1 COMPLD" in await stranger.ask("ACT-USER::admin:1::root;")
     await terminal.ask("DLT-PATCH::ALL:2:;")
     assert "REPT EVT PATCH" in "".join(stranger.chunks)
+
+
+@in_world()
+async def test_all_ports_may_be_called_all(world: World) -> None:
+    terminal = await world.terminal()
+    everywhere = [str(port) for port in range(1, 17)]
+    assert "COMPLD" in await terminal.ask("OPR-PORT-SHUTTER::ALL:1:;")
+    for aid in ("ALL", "all", ""):
+        heard = await terminal.ask(f"RTRV-PORT-SHUTTER::{aid}:2:;")
+        assert re.findall(r'"(\d+):CLOSED"', heard) == everywhere
+    assert re.findall(r'"(\d+):\S+"', await terminal.ask("RTRV-PORT-POWER:::3:;")) == everywhere[8:]
+    assert "COMPLD" in await terminal.ask("ent-port-flap::ALL:4::1000,2000,2:;")
+    assert len(re.findall(r'"\d+:1000,2000,2,SET"', await terminal.ask("rtrv-port-flap::ALL:5::;"))) == 16
+    assert "IIAC" in await terminal.ask("OPR-PORT-SHUTTER:::6:;"), "nothing is not all where something is changed"
+
+
+@in_world()
+async def test_terminals_that_send_a_nul_after_each_cr_are_understood(world: World) -> None:
+    terminal = await world.terminal()
+    assert "M  2 COMPLD" in await terminal.ask("RTRV-HDR:::1:;\r\0RTRV-HDR:::2:;\r\0")
