@@ -228,6 +228,8 @@ class Metrics:
                 self._switch_up.set(1, switch)
                 self._foreign.add(0, switch)
                 self._overruns.add(0, switch)
+                self._blocked_ends[switch] = set()  # those that are held yet are told next
+                self._blocked.set(0, switch)
                 for verb, outcome in product(COMMAND_VERBS, COMMAND_OUTCOMES):
                     self._commands.add(0, switch, verb, outcome)
             case "switch.down":

@@ -81,6 +81,8 @@ def test_overruns_the_window_and_ends_that_are_held_dark_are_told(metrics: Metri
     tell("switch.down", switch="ocs1", cause="lost")
     assert value(metrics, "hwd_switch_blocked_ends", switch="ocs1") is None
     assert value(metrics, "hwd_switch_overruns_total", switch="ocs1") == 1
+    tell("switch.up", switch="ocs1", vendor="Polatis", model="6000", serial="1", firmware="6.6", down_s=1.0)
+    assert value(metrics, "hwd_switch_blocked_ends", switch="ocs1") == 0, "a board shows a healthy rack too"
 
 
 def test_an_overrun_is_an_increase_from_the_start(metrics: Metrics, tell: Tell) -> None:
