@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hwd_drivers.dicon.mxs import protocol
 from hwd_drivers.dicon.mxs.protocol import OPEN, Status
-from hwd_drivers.kit.errors import BugError, ConfigError, DeadlineError, FailedError, ProtocolError
+from hwd_drivers.kit.errors import BugError, ConfigError, DeadlineError, DeviceError, FailedError, ProtocolError
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.scpi import NO_ERROR
 from hwd_drivers.kit.scpi_client import ScpiClient
@@ -104,7 +104,7 @@ class MxsSwitch:
     ) -> Exchange:
         """Free the inputs of `remove`, then send each of `add` where it belongs, wait until the unit is READY, and look.
 
-        Raises DeviceError with what the error queue says, where something was not done and the queue knows why.
+        Raises DeviceError where something was not done, with what the error queue says, if it knows why.
         """
         if not remove and not add:
             raise BugError(f"{self.name}: asked to change no crossconnect")
@@ -125,10 +125,21 @@ class MxsSwitch:
         await self._ready(deadline_s)
         after = frozenset(await self._pairs(deadline_s))
         acknowledged_ns = self._context.clock.monotonic_ns()
-        if not set(add) <= after or not after.isdisjoint(set(remove) - set(add)):
+        missing, left = set(add) - after, after & (set(remove) - set(add))
+        if missing or left:
             error = await self._client.error(deadline_s=deadline_s)
             if error.code != NO_ERROR:
                 raise self._client.refused(what, error)
+            text = ", ".join(
+                [f"no {pair}" for pair in add if pair in missing] + [f"{pair} still" for pair in remove if pair in left]
+            )
+            raise DeviceError(
+                f"{self.name}: {what}: the device is READY, tells no error and has {text}. Look at the unit",
+                device=self.name,
+                command=what,
+                code="not done",
+                text=text,
+            )
         assert commanded_ns is not None
         return Exchange(
             commanded_ns=commanded_ns, acknowledged_ns=acknowledged_ns, commands=len(commands), before=before

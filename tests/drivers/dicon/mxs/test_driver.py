@@ -291,3 +291,16 @@ def test_an_option_of_the_twin_that_there_is_not_is_refused() -> None:
             await world.twin(saved=True)
 
     story()
+
+
+@in_world
+async def test_what_was_not_done_without_a_word_of_the_unit_is_no_success(world: World) -> None:
+    twin = await world.twin()
+    switch = await world.open()
+    twin.faults.partial_next = 0
+    with pytest.raises(DeviceError, match=r"the device is READY, tells no error and has no 1A-2B") as failed:
+        await switch.change_crossconnects(remove=(), add=pairs("1A-2B"), deadline_s=world.soon)
+    assert failed.value.text == "no 1A-2B"
+    assert await switch.read_crossconnects(deadline_s=world.soon) == ()
+    await switch.close()
+    await twin.close()
