@@ -43,6 +43,7 @@ class Driving:
         """Raises HwdError; where `journaled` is set by then, something may have moved."""
         plan = reconfiguration.plan
         moving = [move for move in plan.moves if move.remove or move.add]
+        relied = [move for move in plan.moves if move.keep and not (move.remove or move.add)] if moving else []
         reconfiguration.started = reconfiguration.to_data()
         if reconfiguration.hosts:
             await self._observing.begin(reconfiguration)
@@ -59,11 +60,12 @@ class Driving:
         self._tell("reconfiguration.started", **reconfiguration.started)
         self._to(reconfiguration, State.DRIVING)
         on_overrun = teller(self._tell, reconfiguration.id, reconfiguration.remarks)
-        watches = {move.switch: Watch(move.switch, on_overrun) for move in moving}
+        watches = {move.switch: Watch(move.switch, on_overrun) for move in (*moving, *relied)}
         try:
             await self._switches.all(moving, lambda move: self._command(reconfiguration, move, watches[move.switch]))
             self._to(reconfiguration, State.READ_BACK)
-            await self._switches.all(moving, lambda move: self._read_back(reconfiguration, move, watches[move.switch]))
+            read = [*moving, *relied]
+            await self._switches.all(read, lambda move: self._read_back(reconfiguration, move, watches[move.switch]))
         finally:
             for watch in watches.values():
                 watch.close()

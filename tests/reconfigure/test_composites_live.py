@@ -10,7 +10,7 @@ import pytest
 from hwd.daemon.installed import load
 from hwd.model.fault import parse_fault
 from hwd.sim.world import World
-from hwd_drivers.kit.errors import DeviceError, RefusedError
+from hwd_drivers.kit.errors import DeviceError, FailedError, RefusedError
 from hwd_drivers.kit.virtual import run_virtual
 
 TEXT = """testbed: array
@@ -107,6 +107,23 @@ def test_an_element_that_says_no_brings_all_back(in_world: Callable[[Test], None
         with pytest.raises(DeviceError, match=r"b1: .*Outcome: rolled-back"):
             await service.apply(service.request(LINKS))
         assert mirrors(world) == before
+
+    in_world(test)
+
+
+def test_what_somebody_takes_meanwhile_from_an_element_that_does_not_move_is_no_success(
+    in_world: Callable[[Test], None],
+) -> None:
+    async def test(world: World) -> None:
+        assert world.daemon is not None
+        service = world.daemon.service
+        await service.apply(service.request(LINKS))
+        before = mirrors(world)
+        theirs = parse_fault({"switch": "b1", "fault": "panel", "add": ["1A-1B"]})
+        asyncio.get_running_loop().call_later(0.002, world.faults.set, theirs)
+        with pytest.raises(FailedError, match=r"b1: .*1A-2B is not there.*Outcome: rolled-back"):
+            await service.apply(service.request("sel:1A-1B,2A-2B"))  # moves x1 alone
+        assert mirrors(world) == before | {"b1": ["1A-1B", *before["b1"][1:]]}
 
     in_world(test)
 
