@@ -84,4 +84,8 @@ class TwinOptions(BaseModel):
         default="pair",
         description="what NETCONF calls the list of crossconnects; pairs, as modules before 2017-08-04 have it",
     )
+    netconf_shutters: bool = Field(
+        default=True,
+        description="NETCONF has the rpc port-shutter-set-state, which one published program sends and the vendor's model lacks",
+    )
     netconf_base: Literal["1.0", "1.1"] = Field(default="1.1", description="newest NETCONF that its hello offers")

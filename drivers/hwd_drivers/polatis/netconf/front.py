@@ -8,6 +8,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -155,7 +156,12 @@ class _Session(TwinSession):
             (NOTIFICATION, "create-subscription"): self._subscribe,
         }
         if not front.datastore.old:
-            self._operations[protocol.OPSW, "port-set-state"] = self._set_states
+            unit = front.unit
+            self._operations[protocol.OPSW, "port-set-state"] = partial(self._set_states, unit.enable, unit.disable)
+            if unit.options.netconf_shutters:
+                self._operations[protocol.PLTS, "port-shutter-set-state"] = partial(
+                    self._set_states, unit.open, unit.shut
+                )
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -290,21 +296,24 @@ class _Session(TwinSession):
         self._subscribed = True
         return _OK, 0.0
 
-    def _set_states(self, operation: Element) -> tuple[tuple[Element, ...], float]:
+    def _set_states(
+        self, enable: Callable[[list[int]], None], disable: Callable[[list[int]], None], operation: Element
+    ) -> tuple[tuple[Element, ...], float]:
         wanted: dict[str, list[int]] = {"port-enab": [], "port-disab": []}
         for each in operation:
             word = xml.text(each)
             if xml.name(each) not in wanted:
-                raise refuse("unknown-element", f"{xml.name(each)} in port-set-state", bad_element=xml.name(each))
+                raise refuse(
+                    "unknown-element", f"{xml.name(each)} in {xml.name(operation)}", bad_element=xml.name(each)
+                )
             if not (word.isascii() and word.isdigit() and len(word) <= 5):
                 raise refuse("invalid-value", f"{word[:80]} is no port", bad_element=xml.name(each))
             wanted[xml.name(each)].append(int(word))
-        unit = self._unit
-        unit.check(port for ports in wanted.values() for port in ports)
+        self._unit.check(port for ports in wanted.values() for port in ports)
         if wanted["port-disab"]:
-            unit.disable(wanted["port-disab"])
+            disable(wanted["port-disab"])
         if wanted["port-enab"]:
-            unit.enable(wanted["port-enab"])
+            enable(wanted["port-enab"])
         return _OK, 0.0
 
 

@@ -338,3 +338,24 @@ async def test_on_a_single_sided_unit_a_pair_is_read_and_deleted_by_the_ingress_
             assert pairs(session) == [(2, 1)]
 
     await judge(work, size="8")
+
+
+async def test_shutters_are_closed_by_the_rpc_that_one_program_sends(judge: Judge) -> None:
+    """It is not in the vendor's published model, so a unit may not know it."""
+    rpc = (
+        '<port-shutter-set-state xmlns="http://www.polatis.com/yang/polatis-switch"><{}>9</{}></port-shutter-set-state>'
+    )
+
+    def work(twin: PolatisTwin) -> None:
+        with connected(twin) as session:
+            session.dispatch(to_ele(rpc.format("port-disab", "port-disab")))
+            assert twin.unit.is_shut(9)
+            session.dispatch(to_ele(rpc.format("port-enab", "port-enab")))
+            assert not twin.unit.is_shut(9)
+
+    def refused(twin: PolatisTwin) -> None:
+        with connected(twin) as session, pytest.raises(RPCError, match="port-shutter-set-state is not supported"):
+            session.dispatch(to_ele(rpc.format("port-disab", "port-disab")))
+
+    await judge(work)
+    await judge(refused, netconf_shutters=False)
