@@ -16,6 +16,8 @@ LINE_LIMIT: Final = 128 * 1024
 SOFTWARE: Final = "SONiC.202511-twin"
 NOT_FOUND: Final = 127
 MISUSED: Final = 2
+JOINED: Final = ["2", ">&", "1"]
+"""Words of a command whose error output goes where its output does."""
 """Exit statuses of a shell and of SONiC's commands for what they do not know."""
 LOSS_AT: Final = ("228.85", "28")
 """Frequency (THz) and temperature (C) of the table of losses, as in the design's example."""
@@ -32,7 +34,7 @@ class Printed:
 
 
 class CommandLine:
-    """Runs lines on one unit: commands joined by `;` and `&&`, each with or without sudo."""
+    """Runs lines on one unit: commands joined by `;` and `&&`, each with or without sudo and `2>&1`; `$?` is the exit status before."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
@@ -51,18 +53,23 @@ class CommandLine:
             ("true",): lambda words: Printed(),
         }
 
-    def run(self, line: str) -> Printed:
-        """All of a line; the exit status is that of the last command that ran."""
+    def run(self, line: str, *, status: int = 0) -> Printed:
+        """All of a line, after one that exited with `status`; the exit status is that of the last command that ran."""
         try:
             steps = _steps(line)
         except ValueError as error:
             return Printed(err=f"bash: syntax error: {error}\n", status=MISUSED)
-        out, err, status, after_s = "", "", 0, 0.0
+        out, err, after_s = "", "", 0.0
         for joint, words in steps:
             if joint == "&&" and status != 0:
                 continue
-            printed = self._run_one(words)
-            out, err, status = out + printed.out, err + printed.err, printed.status
+            joined = words[-len(JOINED) :] == JOINED
+            words = words[: -len(JOINED)] if joined else words
+            if not words:
+                continue
+            printed = self._run_one([str(status) if word == "$?" else word for word in words])
+            out += printed.out + (printed.err if joined else "")
+            err, status = err + ("" if joined else printed.err), printed.status
             after_s += printed.after_s
         return Printed(out=out, err=err, status=status, after_s=after_s)
 
@@ -184,10 +191,12 @@ def _steps(line: str) -> list[tuple[str, list[str]]]:
     steps: list[tuple[str, list[str]]] = []
     joint, words = ";", list[str]()
     for word in (*lexer, ";"):
-        if not word or word[0] not in ";&|<>()":
+        if not word or word[0] not in ";&|<>()" or (word == ">&" and words[-1:] == ["2"]):
             words.append(word)
         elif word not in (";", "&&"):
             raise ValueError(f"near unexpected token {word[:20]!r}")
+        elif ">&" in words[: -len(JOINED)] or (">&" in words and words[-len(JOINED) :] != JOINED):
+            raise ValueError("near unexpected token '>&'")
         else:
             if words:
                 steps.append((joint, words))

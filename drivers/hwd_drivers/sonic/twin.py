@@ -171,7 +171,7 @@ class _Session(TwinSession):
     def _run(self, line: str) -> Printed:
         if self.server.faults.take_wrong():
             return self._twin.command_line.run("show version")
-        printed = self._twin.command_line.run(line)
+        printed = self._twin.command_line.run(line, status=self._status)
         self._status = printed.status
         return printed
 

@@ -51,6 +51,16 @@ class TestCommandLine:
         )
         assert moved.configured == [Crossconnect.parse("1A-2B")]
 
+    def test_a_line_may_join_its_outputs_and_ask_for_the_status_before(self) -> None:
+        line = "show nothing 2>&1; echo $?; show ocs cross-connect config 2>&1 && echo $?; 2>&1"
+        printed = self.run(line)
+        out = printed.out.splitlines()
+        assert (out[0], out[1], out[-1]) == ('Error: No such command "nothing".', "2", "0")
+        assert (printed.err, printed.status) == ("", 0)
+        assert CommandLine(unit_of()).run("echo $?", status=130).out == "130\n"
+        for other in ("show version > file", "show version >& 2", "show version 2>& file"):
+            assert "syntax error" in self.run(other).err
+
     def test_a_stale_entry_cannot_be_deleted_but_added_and_then_deleted(self) -> None:
         unit = unit_of()
         unit.faults.panel((), [Crossconnect.parse("1A-1B")])
