@@ -30,7 +30,8 @@ class Inside:
     `crossings`: from an end where light enters a part to (end where it leaves, states that do so as bits). `entries` is the same the other way round.
     `wires`: from an end where light leaves a part to the end of the next part that it enters; `sources` the other way round. `reach`: the ends, as bits,
     where light that enters at an end could leave some part, whatever the states. `ports`: the ends that the composite's own ends are.
-    `leaks`: ends of parts whose fibre leads out of the composite, though they are no port of it, and where to.
+    `leaks`: ends of parts whose fibre leads out of the composite, though they are no port of it, and where to. `comes_back`: whether light that has left
+    an element can come to it again.
     """
 
     def __init__(self, graph: Graph, composite: Composite) -> None:
@@ -62,6 +63,7 @@ class Inside:
         self.wires = self._wires()
         self.sources = {entry: out for out, entry in self.wires.items()}
         self.reach = self._reach()
+        self.comes_back = self._comes_back()
         self.island = self._islands()
 
     @property
@@ -190,6 +192,16 @@ class Inside:
                     reach[entry] = found
                     changed = True
         return reach
+
+    def _comes_back(self) -> bool:
+        own = [0] * len(self.parts)
+        for end, part in enumerate(self.part_of):
+            own[part] |= 1 << end
+        return any(
+            self.parts[part].element is not None
+            and any(self.reach[self.wires[out]] & own[part] for out, _ in crossings if out in self.wires)
+            for part, crossings in zip(self.part_of, self.crossings, strict=True)
+        )
 
     def _islands(self) -> tuple[int, ...]:
         leader = list(range(len(self.parts)))

@@ -27,6 +27,8 @@ class Search:
         self._serves = max(
             (len(state) for part in inside.parts if part.element for state in part.element.states), default=1
         )
+        self._passes = self._serves if inside.comes_back else 1
+        """Crossings of one way that one move may serve."""
 
     @property
     def at_least(self) -> int:
@@ -125,8 +127,8 @@ class Search:
         return best
 
     def _at_least(self, distances: Sequence[int]) -> int:
-        """Moves that these demands need: one move serves as many demands as a state has crossconnects."""
-        return max(max(distances), -(-sum(distances) // max(1, self._serves)))
+        """Moves that these demands need: one move serves as many crossings as a state has crossconnects, of one demand where its way comes back."""
+        return max(-(-max(distances) // max(1, self._passes)), -(-sum(distances) // max(1, self._serves)))
 
     def _choose(self, demands: Iterable[int]) -> tuple[int, list[Step], bool] | None:
         """The demand that has come the least far, from outside in, at its end with the fewer steps to choose from."""

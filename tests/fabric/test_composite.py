@@ -254,6 +254,24 @@ def test_what_stays_keeps_its_way(case: Case) -> None:
         assert compiled.passages[one.demand].crossconnects == one.passage.crossconnects
 
 
+def test_one_move_counts_once_for_a_way_that_leads_through_its_element_twice() -> None:
+    """1 to 2: through s1 twice and s3, which both move; the other way back to s1 moves s0 too."""
+    composite = composed(
+        {"s1": "two poles", "s3": "two poles", "s0": "1x3 that can be dark", "s2": "two poles"},
+        [
+            *[("s1.1A", "s3.1A"), ("s1.1B", "s0.3"), ("s1.3B", "s2.1B"), ("s1.2B", "s1.4B"), ("s3.1B", "s2.2B")],
+            *[("s3.2A", "s2.4B"), ("s3.3B", "s3.4B"), ("s0.in", "s2.2A"), ("s0.1", "s0.2"), ("s2.1A", "s2.3B")],
+        ],
+        {"1": "s1.2A", "2": "s3.2B"},
+    )
+    present = {name: frozenset(map(pair, ("1A-1B", "2A-3B"))) for name in ("s1", "s3")} | {
+        "s0": frozenset({pair("in-1")}),
+        "s2": frozenset(map(pair, ("1A-2B", "2A-4B"))),
+    }
+    compiled = composite.compile([pair("1-2")], present)
+    assert (compiled.moves, compiled.proven) == (2, True)
+
+
 # --- fabrics of many elements
 
 
