@@ -1,5 +1,6 @@
 """`hwd status` and `hwd watch`: what is, and what happens."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "t
 NAMED = {"switch.overrun": ("lost",), "switch.override": ("ends",)}
 """Lists without which an event says nothing."""
 SHOWN_ENDS = 6
-"""Ends that are held dark, in a row of the table; all of them are in the JSON."""
+"""Names in one line; all of them are in the JSON."""
 CARRIER = {True: "up", False: "down", None: "unknown"}
 QUIET = ("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag", "run.state")
 """Kinds that come by the hundred; `hwd watch --all` shows them."""
@@ -49,9 +50,9 @@ def status(url: Url = None, json: Json = False) -> None:
     output.table(("host", "state", "clock", "ports with carrier"), rows)
     output.say()
     if now["links"]:
-        output.table(("link", "state"), [(link["link"], CARRIER[link["carrier"]]) for link in now["links"]])
+        output.table(("link", "state"), [link_row(link) for link in now["links"]])
     else:
-        output.say("no links")
+        output.say(no_links(now["switches"]))
     output.say()
     show_leases(output, now["leases"])
     for one in now["reconfigurations"]:
@@ -169,14 +170,20 @@ def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
 def composite_row(composite: dict[str, Any]) -> tuple[object, ...]:
     """A composite in the table of `hwd status`: what its elements join."""
     away = composite["away"]
-    state = (
-        f"{', '.join(away[:SHOWN_ENDS])}{f' and {len(away) - SHOWN_ENDS} more' if len(away) > SHOWN_ENDS else ''} down"
-        if away
-        else "up"
-    )
     there = [one["id"] for one in composite["crossconnects"]]
-    more = f" and {len(there) - SHOWN_ENDS} more" if len(there) > SHOWN_ENDS else ""
-    return composite["composite"], state, f"{', '.join(there[:SHOWN_ENDS])}{more}" if there else "none"
+    return composite["composite"], f"{_many(away)} down" if away else "up", _many(there) or "none"
+
+
+def link_row(link: dict[str, Any]) -> tuple[object, ...]:
+    """A link in the table of `hwd status`: nobody knows of its light while a switch on its way is down."""
+    away = link.get("away", ())
+    return link["link"], f"{CARRIER[link['carrier']]}{f', {_many(away)} {_is(away)} down' if away else ''}"
+
+
+def no_links(switches: list[dict[str, Any]]) -> str:
+    """That there are none, or that none is known, as switches are down of which nothing was ever read."""
+    unread = [switch["switch"] for switch in switches if switch["up"] is False and not switch["crossconnects"]]
+    return f"no links known, {_many(unread)} {_is(unread)} down" if unread else "no links"
 
 
 def overrun_lines(switch: dict[str, Any]) -> list[str]:
@@ -211,3 +218,13 @@ def host_row(host: dict[str, Any], *, connected: bool) -> tuple[object, ...]:
 def _time_of_day(wall_ns: int) -> str:
     """In the time zone of this machine."""
     return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC).astimezone():%H:%M:%S}"
+
+
+def _many(names: Sequence[str]) -> str:
+    """The first few of them, and how many more."""
+    more = f" and {len(names) - SHOWN_ENDS} more" if len(names) > SHOWN_ENDS else ""
+    return f"{', '.join(names[:SHOWN_ENDS])}{more}"
+
+
+def _is(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"

@@ -7,7 +7,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.model.link import Link
 from hwd.model.testbed import NicPortId
 from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState, natural_key
 
 Switches = Callable[[], list[dict[str, Json]]]
 
@@ -54,13 +54,19 @@ class Linkboard:
         return {name: dict(port) for name, port in self._ports.get(host, {}).items()}
 
     def links(self) -> list[dict[str, Json]]:
-        """[{link, carrier}] of all links that the crossconnects make; `carrier`: both ends have it."""
-        state = {
-            str(switch["switch"]): frozenset(_crossconnects(switch["crossconnects"]))
-            for switch in self._switches()
-            if switch["up"]
-        }
-        return [{"link": str(link), "carrier": self._carrier(link)} for link in self._fabric.links_of(state)]
+        """[{link, carrier, away}] of all links that the crossconnects make, as their switches reported last; `carrier`: both ends have it.
+
+        `away`: switches on a link's way that are down. Nobody knows then whether there is light, and `carrier` is None.
+        """
+        switches = [switch for switch in self._switches() if switch["up"] is not None]
+        down = {str(switch["switch"]) for switch in switches if not switch["up"]}
+        state = {str(switch["switch"]): frozenset(_crossconnects(switch["crossconnects"])) for switch in switches}
+        told: list[dict[str, Json]] = []
+        for routed in self._fabric.routed_of(state):
+            away = sorted(down.intersection(one.switch for one in routed.crossconnects), key=natural_key)
+            carrier = None if away else self._carrier(routed.link)
+            told.append({"link": str(routed), "carrier": carrier, "away": list[Json](away)})
+        return told
 
     def composites(self) -> list[dict[str, Json]]:
         """[{composite, switches, away, crossconnects: [{id, state}]}]: what their elements join, as their switches reported last; `away`: those that are down."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwd.cli.watching import host_row, left_open, overrun_lines, run_line, switch_row
+from hwd.cli.watching import host_row, left_open, link_row, no_links, overrun_lines, run_line, switch_row
 
 UP = {
     "switch": "ocs1",
@@ -124,3 +124,33 @@ def test_what_stays_open_says_whose_it_is_and_that_it_goes_by_itself() -> None:
         "reconfiguration 5ed4uu6j (pairs groups=pp) of run k3v9 open: ocs1: the switch is down; "
         "goes back by itself when that is over; 2 ports held"
     )
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ({"carrier": True, "away": []}, "up"),
+        ({"carrier": None, "away": []}, "unknown"),
+        ({"carrier": None, "away": ["ocs2"]}, "unknown, ocs2 is down"),
+        ({"carrier": None, "away": ["ocs1", "ocs2"]}, "unknown, ocs1, ocs2 are down"),
+    ],
+    ids=["up", "untold", "a switch down", "two down"],
+)
+def test_a_link_says_which_switch_on_its_way_is_down(link: dict[str, Any], said: str) -> None:
+    assert link_row({"link": "h0.eth0<->h1.eth0", **link}) == ("h0.eth0<->h1.eth0", said)
+
+
+@pytest.mark.parametrize(
+    ("switches", "said"),
+    [
+        ([UP], "no links"),
+        ([UP, {**UP, "switch": "ocs2", "up": False, "crossconnects": []}], "no links known, ocs2 is down"),
+        ([UP, {**UP, "switch": "ocs2", "up": False}], "no links"),
+        ([{**UP, "up": None, "crossconnects": []}], "no links"),
+    ],
+    ids=["up", "never read and down", "read and down", "a host's own"],
+)
+def test_no_link_is_known_of_a_switch_that_is_down_and_of_which_nothing_was_read(
+    switches: list[dict[str, Any]], said: str
+) -> None:
+    assert no_links(switches) == said
