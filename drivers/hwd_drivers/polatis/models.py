@@ -21,6 +21,8 @@ from hwd_drivers.polatis.twin import PolatisTwin
 
 SERIES_6000_PORTS: Final = 384
 """Inputs and outputs together of the largest unit of the series."""
+SERIES_7000_PORTS: Final = 1152
+"""The same of the large units: 320x320 and 512x512 were seen, 576x576 is the largest that is sold."""
 
 _MATRIX = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})")
 _SINGLE_SIDED = re.compile(r"[1-9][0-9]{0,4}")
@@ -32,7 +34,27 @@ def series_6000(size: str | None) -> Capabilities:
     Loss and settling as users quote the data table of a 320x320 unit. Light passes both ways; a unit without power is dark. That a list is done
     whole or not at all, and that ports in use are moved, is what published clients rely on; no manual that we have says it.
     """
-    near, far = _ends(size)
+    return _matrix(size, ports_most=SERIES_6000_PORTS)
+
+
+def series_7000(size: str | None) -> Capabilities:
+    """As the 6000, larger: 320x320 and more."""
+    return _matrix(size, ports_most=SERIES_7000_PORTS)
+
+
+def with_attenuators(size: str | None) -> Capabilities:
+    """A unit of the VST kind: as the others, with a variable attenuator at each output."""
+    capabilities = series_6000(size)
+    return replace(capabilities, attenuated=capabilities.monitored)
+
+
+def instrument(size: str | None) -> Capabilities:
+    """A unit of instrument size (I-OST): no monitors."""
+    return replace(series_6000(size), monitored=())
+
+
+def _matrix(size: str | None, *, ports_most: int) -> Capabilities:
+    near, far = _ends(size, ports_most)
     return Capabilities(
         ends=near + far,
         two_sided=bool(far),
@@ -48,18 +70,7 @@ def series_6000(size: str | None) -> Capabilities:
     )
 
 
-def with_attenuators(size: str | None) -> Capabilities:
-    """A unit of the VST kind: as the others, with a variable attenuator at each output."""
-    capabilities = series_6000(size)
-    return replace(capabilities, attenuated=capabilities.monitored)
-
-
-def instrument(size: str | None) -> Capabilities:
-    """A unit of instrument size (I-OST): no monitors."""
-    return replace(series_6000(size), monitored=())
-
-
-def _ends(size: str | None) -> tuple[tuple[PortSide, ...], tuple[PortSide, ...]]:
+def _ends(size: str | None, ports_most: int) -> tuple[tuple[PortSide, ...], tuple[PortSide, ...]]:
     """Inputs, or all ports of a single-sided unit, and outputs. Raises ConfigError for a size that there is not."""
     if size is None:
         raise ConfigError("size: a Polatis switch comes in many. Give it, such as 32x32")
@@ -69,8 +80,8 @@ def _ends(size: str | None) -> tuple[tuple[PortSide, ...], tuple[PortSide, ...]]
         inputs, outputs = int(size), 0
     else:
         raise ConfigError(f"size {size!r}: not a size. Write inputs x outputs, such as 32x32")
-    if inputs + outputs > SERIES_6000_PORTS:
-        raise ConfigError(f"size {size}: {inputs + outputs} ports are over the {SERIES_6000_PORTS} ports of this model")
+    if inputs + outputs > ports_most:
+        raise ConfigError(f"size {size}: {inputs + outputs} ports are over the {ports_most} ports of this model")
     near = tuple(PortSide(port=str(port), side=Side.A if outputs else Side.NONE) for port in range(1, inputs + 1))
     return near, tuple(PortSide(port=str(port), side=Side.B) for port in range(1, outputs + 1))
 
@@ -87,13 +98,14 @@ def _without_attenuators(model: Callable[[str | None], Capabilities]) -> Callabl
 
 MODELS: Final[Mapping[str, Callable[[str | None], Capabilities]]] = {
     "polatis-6000": series_6000,
+    "polatis-7000": series_7000,
     "polatis-vst": with_attenuators,
     "polatis-instrument": instrument,
 }
 TELLING_MODELS: Final = {name: _before(model) for name, model in MODELS.items()}
 """MODELS behind a protocol that tells with each change what the unit had before."""
 ALONE: Final = {"logins": "usual"}
-SIZES: Final = {"polatis-6000": "8x8", "polatis-vst": "8x8", "polatis-instrument": "16"}
+SIZES: Final = {"polatis-6000": "8x8", "polatis-7000": "12x12", "polatis-vst": "8x8", "polatis-instrument": "16"}
 
 tl1_driver: Final = DriverSpec(
     name="polatis-tl1",

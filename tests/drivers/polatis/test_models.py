@@ -36,3 +36,10 @@ def test_a_single_sided_unit_joins_any_port_with_any() -> None:
 def test_a_size_that_there_is_not_is_refused(size: str | None, finding: str) -> None:
     with pytest.raises(ConfigError, match=finding):
         driver.capabilities("polatis-6000", size)
+
+
+def test_large_units_are_of_the_larger_series() -> None:
+    ends = driver.capabilities("polatis-7000", "320x320").ends
+    assert len(ends) == 640
+    with pytest.raises(ConfigError, match="over the 1152 ports"):
+        driver.capabilities("polatis-7000", "577x576")
