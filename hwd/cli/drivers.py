@@ -92,7 +92,9 @@ def check(
         raise ConfigError(f"--up-to {up_to}: there are {', '.join(list(Quality)[1:])}")
     if write and rack is None and up_to != Quality.PLATINUM:
         raise ConfigError(f"--write: the table tells of all checks. Leave --up-to {up_to} away")
-    specs = _wanted(names or [], every=every)
+    specs, refused = _wanted(names or [], every=every)
+    for error in refused.values():
+        output.note(error)
     if write and rack is None:
         _page()
     checked: list[tuple[DriverSpec, list[Result]]] = []
@@ -106,10 +108,11 @@ def check(
             results = _collected(checks, output, verbose=verbose)
         checked.append((spec, results))
         _sum_up(spec, results, output)
-    output.data([_data(spec, results) for spec, results in checked])
+    unusable = [{"driver": name, "error": error} for name, error in refused.items()]
+    output.data([*(_data(spec, results) for spec, results in checked), *unusable])
     if write and rack is None:
         _write_table(checked, output)
-    if any(result.outcome == "failed" for _, results in checked for result in results):
+    if refused or any(result.outcome == "failed" for _, results in checked for result in results):
         raise typer.Exit(1)
 
 
@@ -133,13 +136,22 @@ def new(
     output.data({"driver": name, "folder": str(into), "files": [str(file) for file in files]})
 
 
-def _wanted(names: Sequence[str], *, every: bool) -> "list[DriverSpec]":
+def _wanted(names: Sequence[str], *, every: bool) -> "tuple[list[DriverSpec], dict[str, str]]":
+    """Those that were named; or all that can be loaded, and why the others cannot, by name."""
     from hwd_drivers.kit import registry
     from hwd_drivers.kit.errors import ConfigError
 
     if every == bool(names):
         raise ConfigError("which driver? Name some, or write --all")
-    return [registry.find(name) for name in (registry.names() if every else names)]
+    if not every:
+        return [registry.find(name) for name in names], {}
+    specs, refused = [], {}
+    for name in registry.names():
+        try:
+            specs.append(registry.find(name))
+        except ConfigError as error:
+            refused[name] = str(error)
+    return specs, refused
 
 
 def _collected(results: "Iterator[Result]", output: Output, *, verbose: bool) -> "list[Result]":

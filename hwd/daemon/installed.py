@@ -7,7 +7,6 @@ from typing import Any
 from hwd.config.check import check_file
 from hwd.config.problem import Problem
 from hwd.config.testbed import Loaded, load_testbed
-from hwd.model.testbed import Testbed
 from hwd.twin.timing import NIC_TIMINGS
 from hwd_drivers.kit import registry
 from hwd_drivers.kit.timing import SWITCH_TIMINGS
@@ -21,13 +20,9 @@ def load(path: str | Path) -> Loaded:
 def check(paths: Sequence[str | Path]) -> tuple[Problem, ...]:
     """Everything that is wrong in files of any kind. Playbooks and topologies are held against the testbed, where exactly one is among the files."""
     known = _known()
-    testbeds = [found for path in paths if (found := _testbed(path)) is not None]
+    testbeds = [found for path in paths if (found := load_testbed(path, **known).testbed) is not None]
     testbed = testbeds[0] if len(testbeds) == 1 else None
     return tuple(problem for path in paths for problem in check_file(path, testbed=testbed, **known))
-
-
-def _testbed(path: str | Path) -> Testbed | None:
-    return load(path).testbed
 
 
 def _known() -> dict[str, Any]:

@@ -1,7 +1,10 @@
 """Registry: drivers by the names of their entry points. A package makes a driver known by one line under `hwd.drivers`."""
 
 import difflib
+import importlib
+import importlib.metadata
 import logging
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -154,20 +157,22 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> DriverSpec:
-    """Raises ConfigError for a name that no installed package declares, with the nearest that one does, and for a package that cannot be imported."""
+    """Raises ConfigError for a name that no installed package declares, with the nearest that one does, and for a package that cannot be used, whatever its import raises."""
     known = _entry_points()
     if name not in known:
         raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
+    point = known[name]
+    package = distribution_of(name) or "its package"
+    about = f"driver {name!r}: entry point {point.value} of {package} "
     try:
-        spec = known[name].load()
-    except (ImportError, AttributeError) as error:
-        package = distribution_of(name) or "its package"
-        text = f"driver {name!r}: cannot be loaded: {error}. Install {package} whole, with the extras that it needs, or remove it"
+        spec = point.load()
+    except Exception as error:
+        text = f"{about}cannot be loaded: {_in_one_line(error)}{_place(error)}. Mend {package}, install it whole, with the extras that it needs, or remove it"
         raise ConfigError(text) from error
     if not isinstance(spec, DriverSpec):
-        raise BugError(
-            f"driver {name!r}: entry point {known[name].value} is not a DriverSpec but {type(spec).__name__}"
-        )
+        raise ConfigError(f"{about}is not a DriverSpec but {type(spec).__name__}. Mend or remove {package}")
+    if spec.name != name:
+        raise ConfigError(f"{about}is named {spec.name!r} in its DriverSpec. Give both one name, or remove {package}")
     return spec
 
 
@@ -193,6 +198,25 @@ def distribution_of(name: str) -> str:
 
 def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _in_one_line(error: Exception) -> str:
+    """Kind and words; a SyntaxError without its place, which is told by itself."""
+    words = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {' '.join(words.split())}"
+
+
+def _place(error: Exception) -> str:
+    """`, FILE:LINE` where the error was raised, or for a SyntaxError where it stands; nothing where no file of a package is in it."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f", {error.filename}:{error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of_a_package(frame.filename)]
+    return f", {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+
+
+def _is_of_a_package(file: str) -> bool:
+    """Not the import machinery, and not this file, which asks for the import."""
+    return not file.startswith("<") and file not in (__file__, importlib.__file__, importlib.metadata.__file__)
 
 
 def _nearest(name: str, known: Mapping[str, object]) -> str:
