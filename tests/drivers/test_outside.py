@@ -158,4 +158,4 @@ def test_a_driver_that_cannot_be_loaded_is_named_and_does_not_hinder_others(
     (broken,) = [each for each in listed if "error" in each]
     assert "No module named 'a_package_that_is_not_there'" in broken["error"]
     assert done.returncode == 2
-    assert "Install hwd-acme-x1 whole" in done.stderr
+    assert "Mend hwd-acme-x1, install it whole" in done.stderr
