@@ -1,7 +1,7 @@
 """Faults: what can be made to go wrong with a twin, over all of its protocols at once."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
@@ -42,7 +42,8 @@ class Faults:
     else. `deny_next`: the next change is denied. `partial_next`: only so many pairs of the next change are done; then it is denied, if `deny_next` is set too,
     else acknowledged.
 
-    A front end asks `take_change` what to do of a change, `take_wrong` before it answers, and sends its answers through `spoil` (`TwinSession.reply` does).
+    A front end asks `take_change` what to do of a change. One whose commands name one pair each asks `take_step`, for each of them, and says `end_change` when it
+    is asked what is there: a change is then all commands up to a reading. It asks `take_wrong` before it answers, and sends its answers through `spoil` (`TwinSession.reply` does).
     `restores`: whether crossconnects are back after a reboot. `on_reboot` are called when the unit is up again, before sessions are taken.
     Its servers attach themselves; while there is one, the mirror moves on when its time has come.
     """
@@ -58,6 +59,9 @@ class Faults:
         self.partial_next: int | None = None
         self.restores = restores
         self.on_reboot: list[Callable[[], None]] = []
+        self._begun: set[Hashable] = set()
+        """Pairs of a change that comes in steps and is to be done in part, as far as they are done."""
+        self._left_out = False
         self._mirror = mirror
         self._clock = clock
         self._endpoints: list[Endpoint] = []
@@ -108,6 +112,8 @@ class Faults:
         self.slow_s = 0.0
         self.silent = self.refusing = self.half_next = self.garble_next = self.wrong_next = False
         self.deny_next = self.partial_next = None
+        self._left_out = False
+        self._begun.clear()
         self._mirror.release(self._clock.monotonic_ns())
 
     # --- for front ends
@@ -119,6 +125,26 @@ class Faults:
         if partial is not None:
             return changes[:partial], denial
         return (changes if denial is None else ()), denial
+
+    def take_step(self, pair: Hashable) -> tuple[bool, Denial | None]:
+        """Whether to do a command that names one pair, and the denial to answer it with; of the same pair there may be several. `partial_next` counts pairs, and is
+        used up by `end_change`."""
+        if self.partial_next is None:
+            denial = self.take_denial()
+            return denial is None, denial
+        if pair in self._begun:
+            return True, None
+        if len(self._begun) < self.partial_next:
+            self._begun.add(pair)
+            return True, None
+        self._left_out = True
+        return False, self.take_denial()
+
+    def end_change(self) -> None:
+        """The switch is read: what comes then is another change."""
+        if self._begun or self._left_out:
+            self.partial_next, self._left_out = None, False
+            self._begun.clear()
 
     def take_denial(self) -> Denial | None:
         """The denial for this change, used up by that."""

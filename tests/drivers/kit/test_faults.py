@@ -292,6 +292,33 @@ def test_change_is_done_whole_in_part_or_not_at_all(changes: list[int], partial:
     assert faults.take_change(changes) == (changes, None), "used up"
 
 
+@given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 9))
+def test_change_in_steps_is_done_in_part_over_all_its_commands_until_it_is_read(steps: list[int], partial: int) -> None:
+    mirror = Mirror(name="ocs1", capabilities=CAPABILITIES, timing=find_timing("ideal"), draws=Draws(7))
+    faults = Faults(mirror=mirror, clock=None)  # type: ignore[arg-type]  # no time passes here
+    faults.partial_next = partial
+    faults.end_change()
+    done = [pair for pair in steps if faults.take_step(pair)[0]]
+    some = list(dict.fromkeys(steps))[:partial]
+    assert done == [pair for pair in steps if pair in some], "so many pairs, and all commands of those"
+    assert faults.partial_next == partial
+    faults.end_change()
+    assert faults.partial_next == (None if steps else partial), "a reading before any step ends nothing"
+    assert not steps or faults.take_step("another") == (True, None)
+
+
+def test_denial_of_a_change_in_steps_answers_the_first_that_is_left_out() -> None:
+    mirror = Mirror(name="ocs1", capabilities=CAPABILITIES, timing=find_timing("ideal"), draws=Draws(7))
+    faults = Faults(mirror=mirror, clock=None)  # type: ignore[arg-type]  # no time passes here
+    no = Denial(code="SROF")
+    faults.deny_next = no
+    assert (faults.take_step(1), faults.take_step(1)) == ((False, no), (True, None))
+    faults.deny_next, faults.partial_next = no, 1
+    assert [faults.take_step(pair) for pair in (1, 2, 3)] == [(True, None), (False, no), (False, None)]
+    faults.end_change()
+    assert faults.take_step(2) == (True, None)
+
+
 def test_answers_are_spoiled_once_and_swallowed_as_long_as_it_is_silent() -> None:
     async def body(scene: Scene) -> None:
         faults = scene.faults

@@ -148,6 +148,7 @@ class _Session(TwinSession):
         unit = self._unit
         match request:
             case protocol.RetrieveConnections():
+                unit.faults.end_change()
                 return lines.write_connections(self._connection_lines()), (), 0.0
             case protocol.RetrievePorts(name=name):
                 return lines.write_ports(self._port_lines(name)), (), 0.0
@@ -166,7 +167,7 @@ class _Session(TwinSession):
 
     def _change(self, request: protocol.Request) -> float:
         unit = self._unit
-        todo, denial = self.server.faults.take_change([request])
+        todo, denial = self.server.faults.take_step(self._pair(request))
         if denial is not None:
             raise protocol.DenyError(denial.code, denial.text)
         match request:
@@ -193,6 +194,21 @@ class _Session(TwinSession):
             case protocol.DeleteAll():
                 return unit.delete(unit.connections())
         return 0.0
+
+    def _pair(self, request: protocol.Request) -> str:
+        """The name of the connection that a command is about, as it is or will be; empty where it is about all."""
+        match request:
+            case protocol.EnterConnection():
+                between = f"{request.source}{'-' if request.two_way else '>'}{request.destination}"
+                return request.name or between
+            case (
+                protocol.ActivateConnection(which=which)
+                | protocol.CancelConnection(which=which)
+                | protocol.DeleteConnection(which=which)
+            ):
+                return which.name or f"{which.source}>{which.destination}"
+            case _:
+                return ""
 
     def _find(self, which: protocol.Named) -> Connection:
         return self._unit.find(which.name) if which.name else self._unit.between(which.source, which.destination)

@@ -99,7 +99,7 @@ class MxsTwin:
         deeds: dict[str, Deed] = {
             **common(errors, identity=self._identity, reset=self._open_all),
             "ROUTe<n>:SCAN": self._scan,
-            "ROUTe<n>:SCAN?": lambda call: Done(answer=str(self._output_of(self._input(call)))),
+            "ROUTe<n>:SCAN?": self._tell_output,
             "ROUTe<n>:SCAN:NEXT": self._next,
             "ROUTe<n>:OPEN": self._open,
             "ROUTe<n>:OPEN:STATe?": lambda call: Done(answer=str(int(self._output_of(self._input(call)) == OPEN))),
@@ -119,6 +119,10 @@ class MxsTwin:
             raise ScpiError(DATA_TYPE_ERROR)
         self._send(near, int(call.parameters[0]))
         return Done()
+
+    def _tell_output(self, call: Call) -> Done:
+        self.faults.end_change()
+        return Done(answer=str(self._output_of(self._input(call))))
 
     def _next(self, call: Call) -> Done:
         """The output after the present one, and after the last one the first."""
@@ -147,7 +151,7 @@ class MxsTwin:
             raise ScpiError(OUT_OF_RANGE, f"output {output}")
         present = self.mirror.crossconnect_at(near)
         wanted = None if output == OPEN else Crossconnect.of(near, self._outputs[output - 1])
-        doing, denial = self.faults.take_change((wanted,))
+        doing, denial = self.faults.take_step((near, wanted))
         if doing:
             self._move(present, wanted)
         if denial is not None:

@@ -187,6 +187,23 @@ async def test_commands_are_in_flight_together_where_that_is_allowed(world: Worl
 
 
 @in_world
+async def test_of_a_change_in_part_only_so_many_pairs_are_made_though_each_has_commands_of_its_own(
+    world: World,
+) -> None:
+    twin, switch = await world.on_twin()
+    twin.faults.partial_next = 1
+    wanted = pairs("1A-2B", "2A-1B", "3A-3B")
+    with pytest.raises(DeviceError, match="2A-1B gone, 3A-3B gone"):
+        await switch.change_crossconnects(remove=(), add=wanted, deadline_s=world.soon)
+    there = [each.crossconnect for each in await switch.read_crossconnects(deadline_s=world.soon)]
+    assert there == wanted[:1] == twin.mirror.crossconnects()
+    await switch.change_crossconnects(remove=(), add=wanted[1:], deadline_s=world.soon)
+    assert twin.mirror.crossconnects() == wanted, "it was used up"
+    await switch.close()
+    await twin.close()
+
+
+@in_world
 async def test_it_copes_with_a_unit_of_one_step(world: World) -> None:
     twin, switch = await world.on_twin(steps="one", timing="polatis-opus")
     await switch.change_crossconnects(remove=(), add=pairs("1A-2B"), deadline_s=world.soon)

@@ -294,6 +294,22 @@ def test_an_option_of_the_twin_that_there_is_not_is_refused() -> None:
 
 
 @in_world
+async def test_of_a_change_in_part_only_so_many_inputs_are_sent_though_each_has_a_command_of_its_own(
+    world: World,
+) -> None:
+    twin = await world.twin()
+    switch = await world.open()
+    twin.faults.partial_next = 1
+    wanted = pairs("1A-2B", "2A-1B", "3A-3B")
+    with pytest.raises(DeviceError, match="has no 2A-1B, no 3A-3B"):
+        await switch.change_crossconnects(remove=(), add=wanted, deadline_s=world.soon)
+    there = [each.crossconnect for each in await switch.read_crossconnects(deadline_s=world.soon)]
+    assert there == [*wanted[:1]]
+    await switch.close()
+    await twin.close()
+
+
+@in_world
 async def test_what_was_not_done_without_a_word_of_the_unit_is_no_success(world: World) -> None:
     twin = await world.twin()
     switch = await world.open()
