@@ -2,10 +2,11 @@
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,7 +25,7 @@ from hwd_drivers.kit.values import (
     PortSide,
 )
 from hwd_drivers.sonic import protocol
-from hwd_drivers.sonic.protocol import Mode, Row
+from hwd_drivers.sonic.tables import Tables
 
 T = TypeVar("T")
 
@@ -51,18 +52,12 @@ class SonicOptions(BaseModel):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tables:
-    """What is configured, and what the optics have."""
+LOOK_WITHIN_S: Final = 1.0
+"""A look at the tables that had less time than this, and no answer, says nothing of the switch."""
+ATTEMPTS: Final = 3
+"""At a change of which a part is gone, by somebody else's doing, when its turn comes."""
 
-    configured: frozenset[Crossconnect]
-    rows: Mapping[Crossconnect, Row]
-    received_ns: int
-
-    @property
-    def stale(self) -> frozenset[Crossconnect]:
-        """In the optics and not configured."""
-        return frozenset(self.rows) - self.configured
+log = logging.getLogger(__name__)
 
 
 class SonicSwitch:
@@ -73,6 +68,7 @@ class SonicSwitch:
         self._context = context
         self._options = options
         self._ssh = ssh
+        self._remarks: tuple[str, ...] = ()
 
     @classmethod
     async def open(cls, context: OpenContext) -> "SonicSwitch":
@@ -109,14 +105,14 @@ class SonicSwitch:
         return stated
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
-        """What the optics have, configured or not; what is configured and not in the optics reads as failed."""
+        """What is configured and in the optics, with its state; what is in one of the two only is failed, and the log says so. One at most at each end."""
         tables = await self._tables(deadline_s)
-        states = dict.fromkeys(tables.configured, CrossconnectState.FAILED)
-        states |= {pair: row.state for pair, row in tables.rows.items()}
-        return tuple(
-            CrossconnectReading(crossconnect=pair, state=states[pair])
-            for pair in sorted(states, key=Crossconnect.sort_key)
-        )
+        remarks = tables.remarks()
+        for remark in remarks:
+            if remark not in self._remarks:
+                log.warning("%s: %s: it reads as failed, and is made anew when it is asked for", self.name, remark)
+        self._remarks = remarks
+        return tables.readings()
 
     async def change_crossconnects(
         self,
@@ -126,28 +122,34 @@ class SonicSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """One command line: what `add` does not replace is deleted, then `add` is made in mode update. Returns when all of it is tuned.
+        """One command line: what `add` does not replace is deleted, then `add` is made in mode update. Returns when all of it is configured and tuned.
 
-        A crossconnect that is only in the optics cannot be deleted, and would stay beside a new one: it is configured first, then deleted.
+        A crossconnect that is only in the optics cannot be deleted, and would stay beside a new one: it is configured first, then deleted. Where the switch
+        says that something does not exist, and it is gone in the meantime, the rest is done. Raises FailedError where the switch does not show what it was
+        asked for within the deadline.
         """
         if not remove and not add:
             raise BugError(f"{self.name}: asked to change no crossconnect")
-        taken = {end for pair in add for end in pair.ends}
         tables = await self._tables(deadline_s)
-        stale = [
-            pair
-            for pair in sorted(tables.stale, key=Crossconnect.sort_key)
-            if pair not in add and (pair in remove or not taken.isdisjoint(pair.ends))
-        ]
-        gone = [pair for pair in remove if pair in tables.configured and taken.isdisjoint(pair.ends)] + stale
-        commands = [protocol.add(stale, Mode.UPDATE)] if stale else []
-        commands += [protocol.delete(gone)] if gone else []
-        commands += [protocol.add(add, Mode.UPDATE)] if add else []
-        if not commands:
+        if not (todo := tables.commands(remove, add)).lines:
             return self._nothing(tables, on_commanded)
-        output, before = await self._configure(commands, deadline_s=deadline_s, on_commanded=on_commanded)
-        settled_ns = await self._settle(add, frozenset(remove) - frozenset(add), deadline_s)
-        return Exchange(commanded_ns=output.sent_ns, acknowledged_ns=settled_ns, commands=len(commands), before=before)
+        sent, attempts, on_sent = _Sent(), 0, on_commanded
+        while todo.lines:
+            attempts += 1
+            try:
+                await self._configure(todo.lines, sent, deadline_s=deadline_s, on_commanded=on_sent)
+                break
+            except DeviceError as error:
+                if attempts == ATTEMPTS or protocol.DOES_NOT_EXIST not in error.text:
+                    raise
+                now = (await self._tables(deadline_s)).commands(remove, todo.made)
+                if now == todo:  # it says no to what its tables show
+                    raise
+                todo, on_sent = now, None
+        settled_ns = await self._settle(todo.made, frozenset(remove) - frozenset(add), deadline_s)
+        return Exchange(
+            commanded_ns=sent.first_ns, acknowledged_ns=settled_ns, commands=sent.commands, before=sent.before
+        )
 
     async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
         if not ends:
@@ -173,9 +175,14 @@ class SonicSwitch:
     # --- steps of a change
 
     async def _configure(
-        self, commands: Sequence[str], *, deadline_s: float, on_commanded: Callable[[int], None] | None
-    ) -> tuple[SshOutput, tuple[Crossconnect, ...] | None]:
-        """Run them on one line, each if the one before was done; what the optics had before, if that is asked for."""
+        self,
+        commands: Sequence[str],
+        sent: "_Sent",
+        *,
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None,
+    ) -> None:
+        """Run them on one line, each if the one before was done; `sent` takes when, and what the optics had before the first line, if that is asked for."""
         line = " && ".join(map(self._by_sudo, commands))
         if self._options.read_before:
             line = f"{protocol.SHOW_STATUS}; {line}"
@@ -188,34 +195,46 @@ class SonicSwitch:
             return tuple(row.pair for row in rows), rest
 
         before, said = self._read(line, output.out, read)
+        if sent.commands == 0:
+            sent.first_ns, sent.before = output.sent_ns, before
+        sent.commands += len(commands)
         done = sum(protocol.SUCCEEDED in each for each in said)
         if output.status != 0 or done < len(commands):
             words = [each for each in said if protocol.SUCCEEDED not in each]
             raise self._denied(commands[min(done, len(commands) - 1)], output, words)
-        return output, before
 
     async def _settle(self, made: Sequence[Crossconnect], gone: Iterable[Crossconnect], deadline_s: float) -> int:
-        """Look until all of `made` is tuned, or held dark by a port override, and nothing of `gone` is left; returns when that was seen."""
+        """Look until all of `made` is configured and tuned, or held dark by a port override, and nothing of `gone` is in either table; returns when that was
+        seen."""
         loop = asyncio.get_running_loop()
-        allowed_s = deadline_s - loop.time()
+        began_s, told = loop.time(), ""
         while True:
-            tables = await self._tables(deadline_s)
-            states = {pair: row.state for pair, row in tables.rows.items()}
-            if failed := [pair for pair in made if states.get(pair) is CrossconnectState.FAILED]:
+            looked_s = loop.time()
+            try:
+                tables = await self._tables(deadline_s)
+                waiting = [pair for pair in made if tables.state(pair) is not CrossconnectState.TUNED]
+                if waiting and all(tables.state(pair) is CrossconnectState.BLOCKED for pair in waiting):
+                    waiting = await self._not_overridden(waiting, deadline_s)
+            except DeadlineError as error:
+                if told and deadline_s - looked_s < LOOK_WITHIN_S:
+                    raise FailedError(told) from error
+                raise
+            rows = tables.rows
+            if failed := [pair for pair in made if pair in rows and rows[pair].state is CrossconnectState.FAILED]:
                 raise FailedError(
                     f"{self.name}: the switch says that {_list(failed)} failed. Look at its ports and fibres"
                 )
-            waiting = [pair for pair in made if states.get(pair) is not CrossconnectState.TUNED]
-            if waiting and all(states.get(pair) is CrossconnectState.BLOCKED for pair in waiting):
-                waiting = await self._not_overridden(waiting, deadline_s)
-            left = [pair for pair in gone if pair in states]
+            left = [pair for pair in gone if pair in rows or pair in tables.configured]
             if not waiting and not left:
                 return tables.received_ns
+            findings = [f"does not report {pair} as tuned: it is {tables.finding(pair)}" for pair in waiting]
+            findings += [f"still reports {pair}" for pair in left]
+            told = (
+                f"{self.name}: it answered, but {', '.join(findings)} {loop.time() - began_s:.3g} s after the change. "
+                "Look at its ports and its log, then ask for it again"
+            )
             if loop.time() + self._options.poll_s >= deadline_s:
-                told = [f"{pair} is {states.get(pair, 'not there')}" for pair in waiting] + [
-                    f"{pair} is still there" for pair in left
-                ]
-                raise DeadlineError(f"{self.name}: not tuned within {allowed_s:.3g} s: {', '.join(told)}")
+                raise FailedError(told)
             await asyncio.sleep(self._options.poll_s)
 
     async def _not_overridden(self, pairs: Sequence[Crossconnect], deadline_s: float) -> list[Crossconnect]:
@@ -223,7 +242,7 @@ class SonicSwitch:
         overrides = await self.read_overrides(ends, deadline_s=deadline_s)
         return [pair for pair in pairs if all(overrides[end] is PortOverride.NORMAL for end in pair.ends)]
 
-    def _nothing(self, tables: _Tables, on_commanded: Callable[[int], None] | None) -> Exchange:
+    def _nothing(self, tables: Tables, on_commanded: Callable[[int], None] | None) -> Exchange:
         """All that was to go is gone already: no command is sent."""
         now_ns = self._context.clock.monotonic_ns()
         if on_commanded is not None:
@@ -232,13 +251,13 @@ class SonicSwitch:
 
     # --- reading
 
-    async def _tables(self, deadline_s: float) -> _Tables:
+    async def _tables(self, deadline_s: float) -> Tables:
         line = f"{protocol.SHOW_CONFIG}; {protocol.SHOW_STATUS}"
         output = await self._ssh.run(line, deadline_s=deadline_s)
         if output.status != 0:
             raise self._denied(line, output, [])
 
-        def read(lines: Sequence[str]) -> _Tables:
+        def read(lines: Sequence[str]) -> Tables:
             configured, rest = protocol.read_config(lines)
             rows, rest = protocol.read_status(rest)
             if rest:
@@ -246,7 +265,7 @@ class SonicSwitch:
             by_pair = {row.pair: row for row in rows}
             if len(by_pair) != len(rows):
                 raise ProtocolError("a cross-connect stands twice in the table of states")
-            return _Tables(configured=frozenset(configured), rows=by_pair, received_ns=output.received_ns)
+            return Tables(configured=frozenset(configured), rows=by_pair, received_ns=output.received_ns)
 
         return self._read(line, output.out, read)
 
@@ -274,6 +293,15 @@ class SonicSwitch:
 
     def _by_sudo(self, command: str) -> str:
         return f"sudo {command}" if self._options.sudo else command
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What came of the command lines of one change: when the first was sent, what was there before it, and how many commands there were."""
+
+    first_ns: int = 0
+    before: tuple[Crossconnect, ...] | None = None
+    commands: int = 0
 
 
 def _list(pairs: Iterable[Crossconnect]) -> str:

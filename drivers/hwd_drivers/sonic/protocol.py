@@ -19,6 +19,8 @@ LIST_LIMIT: Final = 4096
 """Most crossconnects in one list."""
 SUCCEEDED: Final = "succeeded"
 """In what every change of crossconnects prints when it was done; programs look for it, the exit status of a refusal is known of none."""
+DOES_NOT_EXIST: Final = "does not exist"
+"""In what `delete` says of a crossconnect that is not configured."""
 
 SHOW_CONFIG: Final = "show ocs cross-connect config"
 SHOW_STATUS: Final = "show ocs cross-connect status"
