@@ -199,7 +199,8 @@ def left_open(one: dict[str, Any]) -> str:
     """What the journal holds open: whose it is, what keeps it, and that nobody has to do anything."""
     run = f" of run {one['run']}" if one["run"] else ""
     ports = plural(len(one["ports"]), "port")
-    return f"reconfiguration {one['reconfiguration']} ({one['what']}){run} open: {one['why']}; goes {one['goes']} by itself when that is over; {ports} held"
+    tried = "" if one.get("tried_wall_ns") is None else f" (last tried at {_time_of_day(one['tried_wall_ns'])})"
+    return f"reconfiguration {one['reconfiguration']} ({one['what']}){run} open: {one['why']}{tried}; goes {one['goes']} by itself when that is over; {ports} held"
 
 
 def host_row(host: dict[str, Any], *, connected: bool) -> tuple[object, ...]:

@@ -62,7 +62,7 @@ class Reconfigurer:
     ) -> None:
         self._planner = planner
         self._switches = Switches(switches, clock)
-        self._recovery = Recovery(journal=journal, switches=self._switches, leases=leases, tell=self._tell)
+        self._recovery = Recovery(journal=journal, switches=self._switches, leases=leases, clock=clock, tell=self._tell)
         self._observing = Observing(agents)
         self._driving = Driving(
             switches=self._switches, observing=self._observing, journal=journal, tell=self._tell, to=self._to

@@ -13,6 +13,7 @@ from hwd.reconfigure.overrun import teller
 from hwd.reconfigure.planner import moved_ports
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.switches import Switches
+from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import LinkError
 
@@ -24,12 +25,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOpen:
-    """A reconfiguration that was cut off and is not undone, or finished, yet. `why`: what keeps it; `ports` are held until it is closed."""
+    """A reconfiguration that was cut off and is not undone, or finished, yet.
+
+    `why`: what keeps it; `tried_wall_ns`: when that was found, at the end of the last try, None before the first. `ports` are held until it is closed.
+    """
 
     reconfiguration: str
     run: str | None
     what: str
     why: str
+    tried_wall_ns: int | None
     finish: bool
     ports: frozenset[str]
 
@@ -39,21 +44,34 @@ class LeftOpen:
             "run": self.run,
             "what": self.what,
             "why": self.why,
+            "tried_wall_ns": self.tried_wall_ns,
             "goes": "on" if self.finish else "back",
             "ports": list[Json](sorted(self.ports)),
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tried:
+    """A try that failed. `waits`: only for switches that could not be reached."""
+
+    why: str
+    waits: bool
+    wall_ns: int
+
+
 class Recovery:
     """Owns what is left open. Its ports are held until it is closed. `tell(kind, **data)` emits a document."""
 
-    def __init__(self, *, journal: Journal, switches: Switches, leases: Leases, tell: Callable[..., None]) -> None:
+    def __init__(
+        self, *, journal: Journal, switches: Switches, leases: Leases, clock: Clock, tell: Callable[..., None]
+    ) -> None:
         self._journal = journal
         self._switches = switches
         self._leases = leases
+        self._clock = clock
         self._tell = tell
         self._unwritten: dict[str, Outcome] = {}
-        self._why: dict[str, str] = {}
+        self._tried: dict[str, _Tried] = {}
         self._recovering = asyncio.Lock()
         self._of_an_earlier_life = {entry.reconfiguration for entry in journal.open}
         for entry in journal.open:
@@ -75,7 +93,8 @@ class Recovery:
                 reconfiguration=entry.reconfiguration,
                 run=entry.run,
                 what=entry.what,
-                why=self._why.get(entry.reconfiguration, "not tried yet"),
+                why=self._why(entry),
+                tried_wall_ns=tried.wall_ns if (tried := self._tried.get(entry.reconfiguration)) else None,
                 finish=entry.crash_rule is CrashRule.FINISH,
                 ports=self._leases.held(entry.reconfiguration),
             )
@@ -87,8 +106,7 @@ class Recovery:
         """Why a switch cannot be driven for anything else, None where it can."""
         for entry in self._journal.open:
             if self._is_left(entry, under_way) and any(move.switch == switch for move in entry.moves):
-                why = self._why.get(entry.reconfiguration, "not tried yet")
-                return f"reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: {why}. It is tried again and again"
+                return f"reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: {self._why(entry)}. It is tried again and again"
         return None
 
     def write_end(self, id: str, outcome: Outcome) -> None:
@@ -107,6 +125,16 @@ class Recovery:
         there = entry in self._journal.open
         return there and entry.reconfiguration not in under_way and entry.reconfiguration not in self._unwritten
 
+    def _why(self, entry: OpenEntry) -> str:
+        """What keeps it: as the last try found it, or, where that could not reach its switches, how they are now."""
+        tried = self._tried.get(entry.reconfiguration)
+        if tried is None:
+            return "not tried yet"
+        if not tried.waits:
+            return tried.why
+        away = self._switches.away(move.switch for move in entry.moves)
+        return "; ".join(away) or "its switches are back, and it is tried anew"
+
     async def _bring(self, entry: OpenEntry) -> None:
         finish = entry.crash_rule is CrashRule.FINISH
         way = switching.way_on if finish else switching.way_back
@@ -114,22 +142,23 @@ class Recovery:
         errors = await self._switches.bring(entry.moves, way, within_s=WITHIN_S, on_overrun=on_overrun)
         if errors:
             why = switching.joined(errors)
-            if self._why.get(entry.reconfiguration) != why:
-                waits = all(
-                    isinstance(error, LinkError) for error in errors
-                )  # at each start, until the switches are connected
-                level = logging.INFO if waits else logging.WARNING
+            before = self._tried.get(entry.reconfiguration)
+            waits = all(isinstance(error, LinkError) for error in errors)
+            if before is None or before.why != why:
+                level = logging.INFO if waits else logging.WARNING  # at each start, until the switches are connected
                 log.log(level, "journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
                 self._tell(
                     "journal.open", reconfiguration=entry.reconfiguration, run=entry.run, what=entry.what, why=why
                 )
-            self._why[entry.reconfiguration] = why
+            self._tried[entry.reconfiguration] = _Tried(why=why, waits=waits, wall_ns=self._clock.wall_ns())
             return
-        before = self._why.pop(entry.reconfiguration, "a switch could not be driven")
+        last = self._tried.pop(entry.reconfiguration, None)
         outcome = Outcome.CONFIRMED if finish else Outcome.ROLLED_BACK
         self.write_end(entry.reconfiguration, outcome)
         self._leases.let_go(entry.reconfiguration)
-        why = "the daemon ended before it did" if entry.reconfiguration in self._of_an_earlier_life else before
+        why = "a switch could not be driven" if last is None else last.why
+        if entry.reconfiguration in self._of_an_earlier_life:
+            why = "the daemon ended before it did"
         if not finish:
             why = ". ".join([why, *switching.lasting_remarks(entry.moves)])
         self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)

@@ -1,6 +1,7 @@
 """What is said of links that are not ready in time: the links are blamed only where they were heard."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -143,7 +144,11 @@ def test_what_stays_open_is_in_the_status_until_it_is_brought_back(run_lab: RunL
         assert (one["what"], one["goes"], len(one.ports)) == (CROSSED, "back", 8)
         assert left_open(one).startswith(f"reconfiguration {one.id} ({CROSSED}) open: ocs1: ")
         assert left_open(one).endswith("; goes back by itself when that is over; 8 ports held")
+        assert re.search(r"\(last tried at \d\d:\d\d:\d\d\)", left_open(one))
         faults.refusing = False
+        await lab.until("switch.up")
+        (one,) = Status(lab.service.status()).open
+        assert one["why"] == "its switches are back, and it is tried anew", "what the last try found is over"
         await lab.until("daemon.recovered")
         assert lab.service.status()["open"] == []
 
