@@ -180,7 +180,10 @@ async def check_stuck_mirror_is_seen_by_reading_back(bench: Bench) -> str | None
 
 
 async def check_change_behind_our_back(bench: Bench) -> str | None:
-    """What somebody changes at the front panel is in the next reading of the same session."""
+    """What somebody changes at the front panel is in the next reading of the same session: what came is told, and what went is not told as made.
+
+    What came may be told as failed: a switch can have it in its optics and not in its configuration, so that it has to be made anew to last.
+    """
     if bench.twin is None:
         return GLASS
     if bench.blind:
@@ -190,7 +193,11 @@ async def check_change_behind_our_back(bench: Bench) -> str | None:
         await arrange(device, bench.arrangements.rest, one)
         await expect_exactly(device, bench, one)
         bench.twin.faults.panel(one - other, other - one)
-        await expect_exactly(device, bench, other)
+        made, told = await found(device, bench), await found(device, bench, failed=True)
+        expect(
+            made <= other <= told,
+            f"read {texts(made)} as made, {texts(told - made)} as failed; wanted {texts(other)}",
+        )
     return None
 
 
