@@ -33,9 +33,10 @@ class History:
                 ):
                     self._seconds.append(float(str(stage["seconds"])))
 
-    def expect(self, switches: Iterable[str]) -> tuple[float, str]:
-        """Seconds until links are ready again, and where that figure comes from."""
-        if self._seconds:
+    def expect(self, switches: Iterable[str], links: bool = True) -> tuple[float, str]:
+        """Seconds until links are ready again, and where that figure comes from; where no `links` come up, until the switches are through."""
+        if links and self._seconds:
             return statistics.median(self._seconds), f"median of the last {len(self._seconds)} turnarounds"
         stated = max((self._testbed.switches[name].capabilities.settle_s for name in switches), default=0.0)
-        return stated, "switching time that the switches state; no link has been timed yet"
+        why = "no link has been timed yet" if links else "no link comes up by it"
+        return stated, f"switching time that the switches state; {why}"

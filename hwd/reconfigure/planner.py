@@ -69,8 +69,9 @@ class Routed:
         )
 
 
-Expectation = Callable[[Iterable[str]], tuple[float, str]]
-"""From the names of the switches that move to (seconds from command to ready, where that figure comes from)."""
+Expectation = Callable[[Iterable[str], bool], tuple[float, str]]
+"""From the names of the switches that move, and whether links come up by it or are waited for, to (seconds from command to the end of that, where that figure
+comes from)."""
 
 
 class Planner:
@@ -166,7 +167,8 @@ class Planner:
         dark = tuple(sorted(before - after, key=str))
         planned = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links)
         moving = [move.switch for move in moves if move.remove or move.add]
-        expected_s, expected_from = self._expect(moving) if moving else (0.0, "nothing moves")
+        links_come = request.ready_within_s is not None or not all(one.kept for one in planned)
+        expected_s, expected_from = self._expect(moving, links_come) if moving else (0.0, "nothing moves")
         return Plan(
             what=request.what,
             mode=request.mode,
@@ -178,7 +180,7 @@ class Planner:
             expected_from=expected_from,
             warnings=(
                 *self._warnings(observed, asked),
-                *_held_dark(asked, blocked or {}),
+                *_held_dark(asked, moves, blocked or {}),
                 *(text for one in led.values() for text in one.warnings),
                 *self._beside(moves, asked, then),
             ),
@@ -308,14 +310,18 @@ class Planner:
 
 
 def _held_dark(
-    wanted: Mapping[str, frozenset[Crossconnect]], blocked: Mapping[str, frozenset[PortSide]]
+    wanted: Mapping[str, frozenset[Crossconnect]],
+    moves: Iterable[SwitchMoves],
+    blocked: Mapping[str, frozenset[PortSide]],
 ) -> Iterable[str]:
-    """Of each end that is wanted, and that an override holds dark."""
-    for name in sorted(wanted):
+    """Of each end that is wanted, and that an override holds dark: what is made there is read back as dark, which is no success."""
+    for move in sorted(moves, key=lambda one: one.switch):
+        name = move.switch
         for one in sorted(wanted[name], key=Crossconnect.sort_key):
+            comes_to = "an apply makes it, fails and goes back" if one in move.add else "it stays so"
             for end in one.ends:
                 if end in blocked.get(name, ()):
-                    yield f"{name}:{one}: {end} is held dark by an override, and no light will pass. `hwd unblock {name}:{end}` lets it go"
+                    yield f"{name}:{one}: {end} is held dark by an override, and no light will pass: {comes_to}. `hwd unblock {name}:{end}` lets it go"
 
 
 def moved_ports(moves: Iterable[SwitchMoves]) -> frozenset[str]:

@@ -70,7 +70,7 @@ REST = {"osw1": "", "x1": "1A-1B 2A-2B", "x2": "1A-1B 2A-2B", "p1": "in-1"}
 
 def plan(testbed: Testbed, what: str, mode: str = "update", failed: str = "", **there: str) -> Plan:
     fabric = Fabric(testbed)
-    planner = Planner(testbed, fabric, lambda switches: (0.0, "nobody"))
+    planner = Planner(testbed, fabric, lambda switches, links: (0.0, "nobody"))
     wanted = parse_what(what, testbed)
     request = Request(
         what=what, crossconnects=wanted.crossconnects, emptied=wanted.emptied, freed=wanted.freed, mode=ApplyMode(mode)
@@ -241,7 +241,7 @@ def test_safe_takes_nothing_from_a_demand_that_stands(banyan: Testbed) -> None:
 
 
 def test_elements_that_have_nothing_to_do_with_it_are_not_read(banyan: Testbed) -> None:
-    planner = Planner(banyan, Fabric(banyan), lambda switches: (0.0, "nobody"))
+    planner = Planner(banyan, Fabric(banyan), lambda switches, links: (0.0, "nobody"))
     wanted = parse_what("sel:3A-6B", banyan)
     routed = planner.route(Request(what="", crossconnects=wanted.crossconnects))
     assert routed.switches == ("osw1",)

@@ -40,6 +40,13 @@ def test_afterwards_it_is_the_median_of_what_was_seen(history: History) -> None:
     assert history.expect(["ocs1"]) == (4.0, "median of the last 3 turnarounds")
 
 
+def test_where_no_link_comes_up_it_is_what_the_switches_state(history: History) -> None:
+    before_s, _ = history.expect(["ocs1"])
+    history(timeline(3.0, 5.0))
+    said = "switching time that the switches state; no link comes up by it"
+    assert history.expect(["ocs1"], False) == (before_s, said)
+
+
 def test_old_turnarounds_are_forgotten(history: History) -> None:
     history(timeline(*[100.0] * REMEMBERED))
     history(timeline(*[1.0] * REMEMBERED))

@@ -44,13 +44,18 @@ def test_a_wanted_end_that_is_blocked_is_warned_of_and_no_success(run_lab: RunLa
     async def test(lab: Lab) -> None:
         await lab.service.override("ocs1", ["3B", "8A"], "force-blocked", by="ada")
         plan = await lab.service.plan(lab.request(STRAIGHT))
-        said = "ocs1:1A-3B: 3B is held dark by an override, and no light will pass. `hwd unblock ocs1:3B` lets it go"
-        assert plan["warnings"] == [said]
+        said = (
+            "ocs1:1A-3B: 3B is held dark by an override, and no light will pass: {}. `hwd unblock ocs1:3B` lets it go"
+        )
+        assert plan["warnings"] == [said.format("an apply makes it, fails and goes back")]
         with pytest.raises(FailedError, match=r"1A-3B is set, and held dark .*hwd unblock ocs1:1A,3B.*rolled-back"):
             await lab.service.apply(lab.request(STRAIGHT))
         await lab.service.override("ocs1", ["3B"], "normal", by="ada")
         assert (await lab.service.plan(lab.request(STRAIGHT)))["warnings"] == []
         assert (await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15)))["outcome"] == "confirmed"
+        await lab.service.override("ocs1", ["3B"], "force-blocked", by="ada")
+        stays = await lab.service.plan(lab.request(STRAIGHT))
+        assert stays["warnings"] == [said.format("it stays so")]
 
     run_lab(test)
 

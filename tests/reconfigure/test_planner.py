@@ -38,9 +38,19 @@ def readings(text: str, *, failed: str = "") -> dict[str, tuple[CrossconnectRead
 
 
 def make(
-    what: str, there: str = "", *, failed: str = "", mode: ApplyMode = ApplyMode.UPDATE, testbed: Testbed = TESTBED
+    what: str,
+    there: str = "",
+    *,
+    failed: str = "",
+    mode: ApplyMode = ApplyMode.UPDATE,
+    testbed: Testbed = TESTBED,
+    ready_within_s: float | None = None,
 ) -> Plan:
-    planner = Planner(testbed, Fabric(testbed), lambda switches: (1.5, f"told for {' '.join(switches)}"))
+    planner = Planner(
+        testbed,
+        Fabric(testbed),
+        lambda switches, links: (1.5, f"told for {' '.join(switches)}{'' if links else ', no link'}"),
+    )
     wanted = parse_what(f"ocs1:{','.join(what.split())}" if "-" in what else what, testbed)
     request = Request(
         what=wanted.name,
@@ -49,6 +59,7 @@ def make(
         emptied=wanted.emptied,
         freed=wanted.freed,
         mode=mode,
+        ready_within_s=ready_within_s,
     )
     return planner.plan(planner.route(request), readings(there, failed=failed))
 
@@ -89,6 +100,13 @@ def test_a_dark_switch_gets_all_and_loses_nothing() -> None:
     assert moved(plan) == (set(), pairs(STRAIGHT), set())
     assert [str(one.routed.link) for one in plan.links] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
     assert (plan.dark, plan.expected_s, plan.expected_from) == ((), 1.5, "told for ocs1")
+
+
+def test_of_moves_that_make_no_link_and_wait_for_none_only_the_switches_are_expected() -> None:
+    assert make("5A-6B").expected_from == "told for ocs1, no link"
+    assert make("ocs1:none", STRAIGHT).expected_from == "told for ocs1, no link"
+    assert make("1A-3B 3A-1B").expected_from == "told for ocs1"
+    assert make("5A-6B", ready_within_s=5.0).expected_from == "told for ocs1"
 
 
 def test_what_is_there_stays_and_nothing_is_expected_of_it() -> None:
@@ -142,7 +160,7 @@ def test_touched_are_moved_ports_and_both_ends_of_what_changes() -> None:
 def test_what_cannot_be_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="9A"):
         make("9A-1B")
-    planner = Planner(TESTBED, Fabric(TESTBED), lambda switches: (0.0, ""))
+    planner = Planner(TESTBED, Fabric(TESTBED), lambda switches, links: (0.0, ""))
     both = tuple(SwitchCrossconnect(switch="ocs1", crossconnect=one) for one in pairs("1A-2B 1A-3B"))
     with pytest.raises(ConfigError, match="ocs1: 1A-3B and 1A-2B both want 1A"):
         planner.route(Request(what="x", crossconnects=both))

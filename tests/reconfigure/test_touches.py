@@ -40,7 +40,7 @@ def readings(text: str) -> tuple[CrossconnectReading, ...]:
 
 
 def plan(testbed: Testbed, what: str, observed: Observed) -> Plan:
-    planner = Planner(testbed, Fabric(testbed), lambda switches: (0.0, ""))
+    planner = Planner(testbed, Fabric(testbed), lambda switches, links: (0.0, ""))
     wanted = parse_what(what, testbed)
     request = Request(what=what, links=wanted.links, crossconnects=wanted.crossconnects)
     return planner.plan(planner.route(request), observed)
