@@ -20,6 +20,7 @@ from hwd_drivers.kit.errors import (
     LoginError,
     ProtocolError,
     RefusedError,
+    StartingError,
 )
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.overrides import Overrides
@@ -85,6 +86,7 @@ class Supervisor:
         self._switch: CrossConnects | None = None
         self._up = asyncio.Event()
         self._down_since_s: float | None = None
+        self._starting = False  # its last failure was that it is being started
         self._failures = 0
         self._last: tuple[CrossconnectReading, ...] | None = None
         self._last_power: dict[str, float | None] = {}
@@ -278,6 +280,8 @@ class Supervisor:
     def _pause_s(self, cause: Exception) -> float:
         if isinstance(cause, LoginError | ConfigError | BugError) or not isinstance(cause, HwdError | OSError):
             return LONGEST_RETRY_S
+        if isinstance(cause, StartingError):
+            return FIRST_RETRY_S
         doublings = min(self._failures, 16)
         return self._jitter.uniform(0, min(LONGEST_RETRY_S, FIRST_RETRY_S * 2**doublings))
 
@@ -301,12 +305,19 @@ class Supervisor:
         )
 
     def _note_down(self, cause: Exception) -> None:
-        """The first failure is told; those that follow it only in the log of retries."""
+        """The first failure is told, and the first after a start that came to nothing; those that follow only in the log of retries."""
         self.cause = str(cause).removeprefix(f"{self.name}: ") or type(cause).__name__
+        starting, was_starting = isinstance(cause, StartingError), self._starting
+        self._starting = starting
+        if self._down_since_s is not None and (starting or not was_starting):
+            return
         if self._down_since_s is None:
             self._down_since_s = asyncio.get_running_loop().time()
+        if starting:
+            log.info("%s: %s", self.name, self.cause)
+        else:
             log.warning("%s: down: %s", self.name, self.cause)
-            self._emit("switch.down", cause=self.cause)
+        self._emit("switch.down", cause=self.cause)
 
     def _note_readings_unless_changed_since(self, changes: int, readings: tuple[CrossconnectReading, ...]) -> None:
         """A reading that a change overlapped shows neither what was before nor what is now."""
@@ -319,17 +330,18 @@ class Supervisor:
         self._last, self._asked = readings, []
         if connected or readings != last:
             at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
-            asyncio.get_running_loop().call_soon(self._tell_readings, readings, last, asked, at_ns, wall_ns)
+            asyncio.get_running_loop().call_soon(self._tell_readings, readings, last, asked, connected, at_ns, wall_ns)
 
     def _tell_readings(
         self,
         readings: tuple[CrossconnectReading, ...],
         last: tuple[CrossconnectReading, ...] | None,
         asked: _Asked,
+        connected: bool,
         at_ns: int,
         wall_ns: int,
     ) -> None:
-        """`ours` is False where somebody else has changed something."""
+        """`ours` is False where somebody else has changed something. `connected`: it is the first reading of a session, so the switch had been away before."""
         there = dict.fromkeys(reading.crossconnect for reading in readings)
         before = there if last is None else dict.fromkeys(reading.crossconnect for reading in last)
         added = [pair for pair in there if pair not in before]
@@ -337,7 +349,8 @@ class Supervisor:
         ours = _explain(asked, added=added, removed=removed)
         if not ours:
             words = [f"+{pair}" for pair in added] + [f"-{pair}" for pair in removed]
-            log.warning("%s: changed behind our back: %s", self.name, " ".join(words))
+            how = "not as it was before it was away" if connected else "changed behind our back"
+            log.warning("%s: %s: %s", self.name, how, " ".join(words))
         texts = {pair: str(pair) for pair in there}
         data: dict[str, Json] = {
             "switch": self.name,

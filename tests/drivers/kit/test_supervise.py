@@ -236,7 +236,7 @@ def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(cap
     assert texts[0].startswith("INFO ocs1: up: Polatis")
     assert texts[1].startswith("WARNING ocs1: down: connection lost")
     assert texts[2].startswith("INFO ocs1: up again after 2")
-    assert texts[3] == "WARNING ocs1: changed behind our back: -1A-2B"
+    assert texts[3] == "WARNING ocs1: not as it was before it was away: -1A-2B"
     assert len(texts) == 4
 
 
