@@ -26,6 +26,7 @@ class RackProcess:
     def __init__(self, pid: int, log_path: Path) -> None:
         self.pid = pid
         self.log_path = log_path
+        self.ended = False
 
     @classmethod
     def start(cls, testbed_path: Path, run_dir: Path) -> "RackProcess | None":
@@ -61,6 +62,7 @@ class RackProcess:
         finally:
             loop.remove_reader(descriptor)
             os.close(descriptor)
+        self.ended = True
         _, status = os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222 - it has ended, and there is nothing to wait for
         last = "\n".join(self.log_path.read_text(errors="replace").splitlines()[-LOG_SHOWN:])
         log.error(

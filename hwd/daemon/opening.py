@@ -9,7 +9,7 @@ from hwd_drivers.kit.abilities import Device
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.documents import Sink
-from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.kit.errors import LinkError, StartingError
 
 TWIN_LOGIN = "twin"
 """User and password where the testbed file gives none: a twin takes any."""
@@ -18,9 +18,15 @@ OpenSwitch = Callable[[Switch, Sink], Awaitable[Device]]
 
 
 def opener(
-    *, dialer: Dialer, clock: Clock, twin_address: Callable[[str], str | None], environment: Mapping[str, str]
+    *,
+    dialer: Dialer,
+    clock: Clock,
+    twin_address: Callable[[str], str | None],
+    environment: Mapping[str, str],
+    rack_starting: Callable[[], int | None] = lambda: None,
 ) -> OpenSwitch:
-    """Opens one session with a switch; `twin_address` tells where the rack has a twin, None while it is not there.
+    """Opens one session with a switch; `twin_address` tells where the rack has a twin, None while it is not there; `rack_starting` the pid of a rack
+    of ours that is not up yet, None where nobody starts one.
 
     Secrets are read at each session, so that one that was changed is taken up.
     """
@@ -28,6 +34,8 @@ def opener(
     async def open_switch(switch: Switch, sink: Sink) -> Device:
         address = switch.address if switch.twin is None else twin_address(switch.name)
         if address is None:
+            if (pid := rack_starting()) is not None:
+                raise StartingError(f"{switch.name}: its twin rack is starting (pid {pid})")
             raise LinkError(f"{switch.name}: its twin rack is not up. Start it with `hwd twin up`")
         spec = registry.find(switch.driver)
         password = None

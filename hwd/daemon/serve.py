@@ -75,6 +75,13 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
         stack.callback(offload.close)
         version = version_of("hwd-daemon")
 
+        started: list[RackProcess] = []
+
+        def rack_starting() -> int | None:
+            """The pid of a rack that this daemon started and that is not up yet."""
+            up = rack_of(testbed.name, environment) is not None
+            return next((process.pid for process in started if not process.ended and not up), None)
+
         def twin_address(name: str) -> str | None:
             rack = rack_of(testbed.name, environment)
             return None if rack is None else rack.addresses.get(name)
@@ -82,6 +89,8 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
         async def set_fault(fault: Fault) -> None:
             rack = rack_of(testbed.name, environment)
             if rack is None:
+                if (pid := rack_starting()) is not None:
+                    raise NoRackError(f"fault: {fault}: the twin rack is starting (pid {pid}). Try again when it is up")
                 raise NoRackError(f"fault: {fault}: the twin rack is not up. Start it with `hwd twin up`")
             await offload(ask, Path(rack.control), fault)
 
@@ -94,7 +103,13 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
             data_dir=str(data.path.absolute()),
             pid=os.getpid(),
             bus=MqttBus(mqtt_url, f"hwd-{testbed.name}-{ids.token(length=6)}", clock, draws),
-            open_switch=opener(dialer=TcpDialer(), clock=clock, twin_address=twin_address, environment=environment),
+            open_switch=opener(
+                dialer=TcpDialer(),
+                clock=clock,
+                twin_address=twin_address,
+                environment=environment,
+                rack_starting=rack_starting,
+            ),
             records=Records(
                 f"sqlite:///{records_path(data.path.absolute())}", offload, reserve=Reserve(data.path / "reserve")
             ),
@@ -113,7 +128,11 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
         app = make_app(daemon.service, metrics=daemon.metrics.render, events=events, version=version, tokens=tokens)
         server = HttpServer(app, sock, before_stop=events.stop)
         async with asyncio.TaskGroup() as group:
-            rack = _rack(options, testbed, folder, group)
+            process = _rack(options, testbed, folder)
+            rack = None
+            if process is not None:
+                started.append(process)
+                rack = group.create_task(process.watch(), name="hwd:twins/watch")
             try:
                 await _run(daemon, server, announcement, testbed, mqtt_url, data.path)
             finally:
@@ -170,7 +189,7 @@ async def _broker(stack: contextlib.AsyncExitStack, mqtt: str) -> str:
     return url
 
 
-def _rack(options: ServeOptions, testbed: Testbed, folder: Path, group: asyncio.TaskGroup) -> asyncio.Task[None] | None:
+def _rack(options: ServeOptions, testbed: Testbed, folder: Path) -> RackProcess | None:
     if not options.twin or not has_twins(testbed):
         return None
     process = RackProcess.start(options.testbed, folder)
@@ -178,7 +197,7 @@ def _rack(options: ServeOptions, testbed: Testbed, folder: Path, group: asyncio.
         log.info("twins   rack is up already")
         return None
     log.info("twins   rack starts as pid %d, log %s; it outlives this daemon", process.pid, process.log_path)
-    return group.create_task(process.watch(), name="hwd:twins/watch")
+    return process
 
 
 def host_and_port(text: str, what: str) -> tuple[str, int]:

@@ -103,9 +103,11 @@ def test_a_daemon_can_be_found_from_its_start_to_its_end(
 
 def test_the_rack_is_started_and_outlives_the_daemon(serve: Serve, environment: dict[str, str]) -> None:
     process = serve("--http", "127.0.0.1:0")
-    said_until(process, "ocs1: up")
+    said = said_until(process, "ocs1: up")
     rack = rack_of("desk", environment)
     assert rack is not None
+    assert f"ocs1: its twin rack is starting (pid {rack.pid})" in said
+    assert "WARNING" not in said
     try:
         assert end(process)[0] == 0
         assert rack_of("desk", environment) == rack
@@ -114,6 +116,13 @@ def test_the_rack_is_started_and_outlives_the_daemon(serve: Serve, environment: 
         assert end(again)[0] == 0
     finally:
         os.kill(rack.pid, signal.SIGTERM)
+
+
+def test_where_nobody_starts_a_rack_it_is_told_how_to(serve: Serve) -> None:
+    said = said_until(serve("--no-twin", "--http", "127.0.0.1:0"), "ocs1: down")
+    assert "WARNING" in said
+    assert "ocs1: down: its twin rack is not up. Start it with `hwd twin up`" in said
+    assert "is starting" not in said
 
 
 def test_a_second_daemon_on_the_same_data_is_refused_with_the_pid(

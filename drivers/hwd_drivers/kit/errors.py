@@ -7,6 +7,7 @@
     ├── DeviceError      the device answered no                                     exit 1
     │   └── LoginError       it does not take our credentials                       exit 1
     ├── LinkError        the device, broker or daemon cannot be reached             exit 4
+    │   ├── StartingError    it is being started by us                              exit 4
     │   └── DeadlineError    it was reached but did not answer in the stated time   exit 4
     ├── ProtocolError    bytes that cannot be parsed                                exit 1
     ├── FailedError      what was asked for was tried and did not come out          exit 1
@@ -68,6 +69,12 @@ class LinkError(HwdError):
 
     exit_status = 4
     title = "unreachable"
+
+
+class StartingError(LinkError):
+    """The other side is being started, and will be there soon; nothing is wrong."""
+
+    title = "starting"
 
 
 class DeadlineError(LinkError):

@@ -11,7 +11,7 @@ from hwd.model.kinds import check
 from hwd_drivers.kit.abilities import Device, PortOverrides
 from hwd_drivers.kit.dial import MemoryDialer
 from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import DeadlineError, DeviceError, LinkError, ProtocolError, RefusedError
+from hwd_drivers.kit.errors import DeadlineError, DeviceError, LinkError, ProtocolError, RefusedError, StartingError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.memory import Cut, MemoryNet
 from hwd_drivers.kit.registry import OpenContext, find
@@ -282,6 +282,36 @@ async def test_a_switch_that_falls_silent_is_taken_for_down_and_comes_back(world
     await world.supervisor.wait_up()
     await asyncio.sleep(0)
     assert world.kinds()[-2:] == ["switch.up", "switch.read"]
+
+
+def test_what_is_being_started_is_no_warning_and_a_start_that_came_to_nothing_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def main() -> list[str]:
+        world = World()
+
+        async def open_later() -> Device:
+            if world.loop.time() < 3.0:
+                raise StartingError("ocs1: its twin rack is starting (pid 7)")
+            raise LinkError("ocs1: its twin rack is not up")
+
+        world.supervisor = Supervisor(
+            name="ocs1", open=open_later, clock=world.clock, sink=world.documents.append, draws=Draws(7)
+        )
+        world.run()
+        await asyncio.sleep(2.0)
+        assert world.supervisor.cause == "its twin rack is starting (pid 7)"
+        await asyncio.sleep(60.0)
+        await world.stop()
+        return [str(each["cause"]) for each in world.told("switch.down")]
+
+    assert run_virtual(main()) == ["its twin rack is starting (pid 7)", "its twin rack is not up"]
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("INFO", "ocs1: its twin rack is starting (pid 7)"),
+        ("WARNING", "ocs1: down: its twin rack is not up"),
+    ]
 
 
 def test_a_bug_of_a_driver_is_logged_with_its_traceback_and_tried_again_late(caplog: pytest.LogCaptureFixture) -> None:
