@@ -15,6 +15,7 @@ from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.registry import DriverSpec, OpenContext, Twin
 from hwd_drivers.kit.rough import RoughDialer, Way
 from hwd_drivers.kit.simulated import Simulated
+from hwd_drivers.kit.tapped import TappedDialer
 from hwd_drivers.kit.timing import SwitchTiming, find_timing
 from hwd_drivers.kit.values import Capabilities
 
@@ -28,7 +29,7 @@ REAL_GRACE_S: Final = 1.0
 class Bench:
     """A switch to check. `arrangements`: what the checks may make of it. `twin`: None on glass. `denial`: a no of its twin; None where the device knows none.
 
-    `blind`: it cannot be asked where it is. `grace_s`: how much later than its deadline an exchange may fail.
+    `tap`: holds back what the twin answers and puts other bytes in its place. `blind`: it cannot be asked where it is. `grace_s`: how much later than its deadline an exchange may fail.
     """
 
     open: Callable[[], Awaitable[Device]]
@@ -38,6 +39,7 @@ class Bench:
     way: Way = Way.WHOLE
     twin: Twin | None = None
     denial: Denial | None = None
+    tap: TappedDialer | None = None
     blind: bool = False
     grace_s: float = GRACE_S
 
@@ -87,10 +89,11 @@ async def bench_of(
         options=simulated.twin_options,
     )
     listening = await twin.start()
+    tap = TappedDialer(rough)
     context = OpenContext(
         name="bench",
         address=listening,
-        dialer=rough,
+        dialer=tap,
         clock=clock,
         sink=_no_documents,
         user=simulated.user,
@@ -107,6 +110,7 @@ async def bench_of(
             way=way,
             twin=twin,
             denial=spec.denial,
+            tap=tap,
             blind=spec.blind,
             grace_s=REAL_GRACE_S if spec.threads else GRACE_S,
         )

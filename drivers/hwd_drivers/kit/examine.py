@@ -11,6 +11,7 @@ from hwd_drivers.kit.conformance import Check, ConformanceError
 from hwd_drivers.kit.dial import MemoryDialer, TcpDialer
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.overheard import overhear
 from hwd_drivers.kit.quality import Outcome, Quality, Result, cases, needed_for
 from hwd_drivers.kit.registry import DriverSpec
 from hwd_drivers.kit.rough import Way
@@ -31,21 +32,22 @@ def examine(
     """Each check of each model on each way, as they end, or on these twins; then what lies beside the code."""
     twins = [Simulated.of(spec, model) for model in spec.models] if on is None else on
     wanted = [(twin, way, check) for twin in twins for way, check in cases(up_to=up_to)]
+    told: set[str] = set()
     if spec.threads:
-        yield from _in_real_time(wanted)
+        yield from _in_real_time(wanted, told)
     else:
-        yield from (run_virtual(_examined(*each)) for each in wanted)
+        yield from (run_virtual(_examined(*each, told)) for each in wanted)
     known = list(Quality)
     yield from (one for one in beside(spec) if known.index(one.needed_for) <= known.index(up_to))
 
 
 def examine_one(spec: DriverSpec, model: str, way: Way, check: Check) -> Result:
     """One check on the driver's own twin, which lives for it alone."""
-    main = _examined(Simulated.of(spec, model), way, check)
+    main = _examined(Simulated.of(spec, model), way, check, set())
     return asyncio.run(main) if spec.threads else run_virtual(main)
 
 
-def _in_real_time(wanted: Sequence[tuple[Simulated, Way, Check]]) -> Iterator[Result]:
+def _in_real_time(wanted: Sequence[tuple[Simulated, Way, Check]], told: set[str]) -> Iterator[Result]:
     """Many at once, since they mostly wait; in the order in which they end. Those on the roughest ways take longest and begin."""
 
     async def begin() -> tuple[list[asyncio.Task[None]], asyncio.Queue[Result]]:
@@ -54,7 +56,7 @@ def _in_real_time(wanted: Sequence[tuple[Simulated, Way, Check]]) -> Iterator[Re
 
         async def one(twin: Simulated, way: Way, check: Check) -> None:
             async with room:
-                await ended.put(await _examined(twin, way, check))
+                await ended.put(await _examined(twin, way, check, told))
 
         return [
             asyncio.create_task(one(*each), name=f"hwd:bench/{each[2].__name__}") for each in reversed(wanted)
@@ -71,13 +73,13 @@ async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks)
 
 
-async def _examined(twin: Simulated, way: Way, check: Check) -> Result:
-    return await _result(twin.spec.name, twin.model, way, check, lambda: _on_twin(twin, way, check))
+async def _examined(twin: Simulated, way: Way, check: Check, told: set[str]) -> Result:
+    return await _result(twin.spec.name, twin.model, way, check, lambda: _on_twin(twin, way, check), told)
 
 
 async def examine_on(bench: Bench, driver: str, model: str, check: Check) -> Result:
     """One check on a bench that is there, such as one on glass."""
-    return await _result(driver, model, bench.way, check, lambda: _within(REAL_CHECK_S, check, bench))
+    return await _result(driver, model, bench.way, check, lambda: _within(REAL_CHECK_S, check, bench), set())
 
 
 def name_of(check: Check) -> str:
@@ -106,15 +108,21 @@ async def _within(limit_s: float, check: Check, bench: Bench) -> str | None:
         raise ConformanceError(f"conformance: not through within {limit_s:g} s") from None
 
 
-async def _result(driver: str, model: str, way: Way, check: Check, work: Callable[[], Awaitable[str | None]]) -> Result:
+async def _result(
+    driver: str, model: str, way: Way, check: Check, work: Callable[[], Awaitable[str | None]], told: set[str]
+) -> Result:
+    """What nobody caught meanwhile, of the driver or of its twin, is a failure; each is printed once, and then is in `told`."""
     loop = asyncio.get_running_loop()
     started_s = loop.time()
-    try:
-        why = await work()
-        outcome, text = (Outcome.PASSED, "") if why is None else (Outcome.NOT_APPLICABLE, why)
-    except Exception as error:  # noqa: BLE001 - a driver that is checked may raise anything: that is the finding
-        words = str(error) if isinstance(error, ConformanceError) else f"{type(error).__name__}: {error}"
-        outcome, text = Outcome.FAILED, words.removeprefix("conformance: ")
+    with overhear(told) as overheard:
+        try:
+            why = await work()
+            outcome, text = (Outcome.PASSED, "") if why is None else (Outcome.NOT_APPLICABLE, why)
+        except Exception as error:  # noqa: BLE001 - a driver that is checked may raise anything: that is the finding
+            words = str(error) if isinstance(error, ConformanceError) else f"{type(error).__name__}: {error}"
+            outcome, text = Outcome.FAILED, words.removeprefix("conformance: ")
+    if overheard.counts:
+        outcome, text = Outcome.FAILED, f"{text}; {overheard}" if text else str(overheard)
     return Result(
         driver=driver,
         model=model,

@@ -202,7 +202,9 @@ class SshSession:
                 ssh.auth_publickey(login.user, _read_key(login.key_file))
             else:
                 ssh.auth_password(login.user, login.password or "")
-        except (paramiko.SSHException, EOFError, OSError) as error:
+        except HwdError:
+            raise
+        except Exception as error:  # what paramiko's parser raises on garbage, such as UnicodeDecodeError, is passed on
             if isinstance(error, paramiko.AuthenticationException) and ssh.is_active():
                 text = f"{self._name}: {self._address} does not take the login of {login.user}: {error}. Check user and password"
                 raise LoginError(
@@ -244,7 +246,9 @@ class SshSession:
             return await asyncio.shield(running)
         except paramiko.ChannelException as error:
             raise LinkError(f"{self._name}: {what}: the device opens no SSH channel: {error.text}") from error
-        except (paramiko.SSHException, EOFError, OSError) as error:
+        except HwdError:
+            raise
+        except Exception as error:  # as above: anything that garbage makes paramiko raise
             if self._ssh.is_active():
                 raise LinkError(f"{self._name}: {what}: {error}") from error
             await self._pump.ended
@@ -269,7 +273,7 @@ class SshSession:
             cause: HwdError = ProtocolError(f"{self._name}: SSH connection closed: {self._refused}")
         elif self._closing:
             cause = LinkError(f"{self._name}: SSH connection closed")
-        elif isinstance(said, paramiko.SSHException) and self._pump.connected:
+        elif said is not None and not isinstance(said, (EOFError, OSError)) and self._pump.connected:
             cause = ProtocolError(f"{self._name}: SSH connection closed: {said}")
         else:
             cause = LinkError(f"{self._name}: SSH connection lost: {self._pump.cause or 'the other side closed it'}")

@@ -41,8 +41,10 @@ from hwd_drivers.kit.conformance.faults import (
     check_stuck_mirror_is_seen_by_reading_back,
     check_wrong_answer,
 )
+from hwd_drivers.kit.conformance.garbage import check_arbitrary_bytes, check_endless_answer
 from hwd_drivers.kit.conformance.light import check_attenuation, check_override, check_power
 from hwd_drivers.kit.conformance.session import Check, ConformanceError
+from hwd_drivers.kit.conformance.stated import check_atomic_batches, check_moves_in_use
 from hwd_drivers.kit.conformance.suite import BRONZE, CHECKS, GOLD, PLATINUM, ROUGH_CHECKS, SILVER, checks_for
 
 __all__ = [
@@ -54,6 +56,8 @@ __all__ = [
     "SILVER",
     "Check",
     "ConformanceError",
+    "check_arbitrary_bytes",
+    "check_atomic_batches",
     "check_attenuation",
     "check_cancelled_change",
     "check_cancelled_exchange",
@@ -64,10 +68,12 @@ __all__ = [
     "check_connect_and_disconnect",
     "check_deadline",
     "check_denial",
+    "check_endless_answer",
     "check_garbage",
     "check_half_an_answer",
     "check_identity",
     "check_move",
+    "check_moves_in_use",
     "check_no_state_is_refused",
     "check_override",
     "check_partial_batch",

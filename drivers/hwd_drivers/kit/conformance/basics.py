@@ -46,6 +46,11 @@ async def check_capabilities(bench: Bench) -> None:
         ]
         expect(len(set(of_elements)) == len(of_elements), "elements share an end")
         expect(ends.issuperset(of_elements), "an element has an end that is not of this switch")
+        typical_db, max_db = capabilities.loss_db_typical, capabilities.loss_db_max
+        expect(
+            0 <= typical_db <= max_db,
+            f"loss_db_typical={typical_db:g}, loss_db_max={max_db:g}: not 0 <= typical <= max",
+        )
         expect(capabilities.elements == bench.capabilities.elements, "it has other elements than its model states")
 
 

@@ -35,8 +35,10 @@ from hwd_drivers.kit.conformance.faults import (
     check_stuck_mirror_is_seen_by_reading_back,
     check_wrong_answer,
 )
+from hwd_drivers.kit.conformance.garbage import check_arbitrary_bytes, check_endless_answer
 from hwd_drivers.kit.conformance.light import check_attenuation, check_override, check_power
 from hwd_drivers.kit.conformance.session import Check
+from hwd_drivers.kit.conformance.stated import check_atomic_batches, check_moves_in_use
 from hwd_drivers.kit.rough import Way
 
 BRONZE: Final[tuple[Check, ...]] = (
@@ -57,6 +59,10 @@ SILVER: Final[tuple[Check, ...]] = (
     check_cancelled_exchange,
     check_cancelled_change,
     check_garbage,
+    check_arbitrary_bytes,
+    check_endless_answer,
+    check_moves_in_use,
+    check_atomic_batches,
 )
 GOLD: Final[tuple[Check, ...]] = (
     check_slow_device,
@@ -78,9 +84,22 @@ PLATINUM: Final[tuple[Check, ...]] = (check_reports_before,)
 CHECKS: Final[tuple[Check, ...]] = (*BRONZE, *SILVER, *GOLD, *PLATINUM)
 """For ways that lose nothing: whole, bytewise, slow."""
 
+WHOLE_ONLY: Final[tuple[Check, ...]] = (
+    check_arbitrary_bytes,
+    check_endless_answer,
+    check_moves_in_use,
+    check_atomic_batches,
+)
+"""What another way shows no more of; 8 MB byte by byte would take minutes."""
+
 ROUGH_CHECKS: Final[tuple[Check, ...]] = (check_trouble_is_an_error_never_a_wrong_answer,)
 """For all ways; the only ones for lossy and dying."""
 
 
 def checks_for(way: Way) -> tuple[Check, ...]:
-    return ROUGH_CHECKS if way in (Way.LOSSY, Way.DYING) else CHECKS + ROUGH_CHECKS
+    if way in (Way.LOSSY, Way.DYING):
+        return ROUGH_CHECKS
+    return CHECKS + ROUGH_CHECKS if way is Way.WHOLE else _EVERYWHERE + ROUGH_CHECKS
+
+
+_EVERYWHERE: Final = tuple(check for check in CHECKS if check not in WHOLE_ONLY)
