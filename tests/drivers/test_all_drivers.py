@@ -78,6 +78,8 @@ def test_checks_fall_away_only_by_what_a_device_lacks(spec: DriverSpec, model: s
         "override": not capabilities.blockable,
         "attenuation": not capabilities.attenuated,
         "reports_before": not capabilities.reports_before,
+        "moves_in_use": bool(capabilities.elements),
+        "atomic_batches": not capabilities.atomic_batches,
         "silence_at_opening": True,  # some greet nobody: the test of a mute server is theirs
         "no_state_is_refused": not capabilities.elements or any(() in one.states for one in capabilities.elements),
         **dict.fromkeys(BLIND, spec.blind),

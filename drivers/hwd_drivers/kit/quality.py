@@ -17,7 +17,7 @@ class Quality(StrEnum):
     BRONZE = "bronze"
     """Identity, capabilities, crossconnects made, removed and read, deadlines, a no taken for a no, on a way without trouble."""
     SILVER = "silver"
-    """On all ways: byte by byte, slow, lossy, dying; moves, exchanges at once and given up, garbage."""
+    """On all ways: byte by byte, slow, lossy, dying; moves, exchanges at once and given up, garbage and arbitrary bytes, what it states of itself."""
     GOLD = "gold"
     """Faults of the device, and light where it can tell of it; captures and a README lie beside it."""
     PLATINUM = "platinum"

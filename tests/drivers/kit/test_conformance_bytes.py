@@ -16,7 +16,6 @@ from hwd_drivers.kit.registry import DriverSpec, OpenContext
 from hwd_drivers.kit.rough import Way
 from hwd_drivers.kit.scaffold import lumen
 from hwd_drivers.kit.scaffold.lumen import protocol
-from hwd_drivers.kit.scaffold.lumen import twin as lumen_twin
 from hwd_drivers.kit.values import Capabilities, Crossconnect, Exchange
 
 MODEL = "lumen-matrix"
@@ -66,11 +65,12 @@ class OneByOne:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        for pair in remove:
-            done = await self.switch.change_crossconnects(remove=(pair,), add=(), deadline_s=deadline_s)
-        for pair in add:
-            done = await self.switch.change_crossconnects(remove=(), add=(pair,), deadline_s=deadline_s)
-        return done
+        one_each = [*(((pair,), ()) for pair in remove), *(((), (pair,)) for pair in add)]
+        done = [
+            await self.switch.change_crossconnects(remove=gone, add=made, deadline_s=deadline_s)
+            for gone, made in one_each
+        ]
+        return done[-1]
 
 
 def test_a_list_that_is_done_in_part_is_not_atomic() -> None:
@@ -119,7 +119,7 @@ def test_a_bug_of_a_twin_is_printed_once_and_named_in_each_check_that_it_fails(
     def divide(line: str) -> protocol.Request:
         raise ZeroDivisionError("a bug of the twin")
 
-    monkeypatch.setattr(lumen_twin.protocol, "parse_request", divide)
+    monkeypatch.setattr(protocol, "parse_request", divide)
     caplog.set_level(logging.ERROR)
     results = [each for each in examine(SPEC, up_to=Quality.BRONZE) if each.way is not None]
     named = [each for each in results if "nobody caught ZeroDivisionError: a bug of the twin at test_" in each.text]
