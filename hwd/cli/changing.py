@@ -153,7 +153,11 @@ def composite_lines(composite: dict[str, Any]) -> list[str]:
     changes = [*(f"-{one}" for one in composite["remove"]), *(f"+{one}" for one in composite["add"])]
     moves, least = composite["moves"], composite["moves_at_least"]
     proof = "" if moves == least else f", at least {least} must"
-    head = f"  {composite['composite']}: {' '.join(changes) or 'nothing to do'} ({len(composite['keep'])} kept), {plural(moves, 'element move')}{proof}"
+    dark = composite.get("darkened", 0)
+    does = f"{plural(moves, 'element move')}{proof}" if moves or not dark else ""
+    if dark:
+        does += f"{', ' if does else ''}{plural(dark, 'element')} go{'es' if dark == 1 else ''} dark"
+    head = f"  {composite['composite']}: {' '.join(changes) or 'nothing to do'} ({len(composite['keep'])} kept), {does}"
     return [head, *(f"    {one} through {' '.join(elements)}" for one, elements in composite["through"].items())]
 
 

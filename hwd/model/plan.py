@@ -63,7 +63,7 @@ class CompositeMoves:
     """What one composite is asked to do, in its own crossconnects; the moves of its elements are those of their switches.
 
     `through`: the crossconnects of elements that each wanted one leads through. `moves`: elements that change for it, no more than any answer needs where
-    that is `moves_at_least`.
+    that is `moves_at_least`. `darkened`: elements beside those that lose what they join.
     """
 
     composite: str
@@ -73,10 +73,12 @@ class CompositeMoves:
     through: Mapping[Crossconnect, tuple[SwitchCrossconnect, ...]]
     moves: int
     moves_at_least: int
+    darkened: int = 0
 
     def __str__(self) -> str:
         words = [f"-{one}" for one in self.remove] + [f"+{one}" for one in self.add]
-        return f"{self.composite}: {' '.join(words) or 'nothing to do'} ({len(self.keep)} kept), {self.moves} elements move"
+        dark = f", {self.darkened} go dark" if self.darkened else ""
+        return f"{self.composite}: {' '.join(words) or 'nothing to do'} ({len(self.keep)} kept), {self.moves} elements move{dark}"
 
     def to_data(self) -> dict[str, Json]:
         return {
@@ -87,6 +89,7 @@ class CompositeMoves:
             "through": {str(one): [*map(str, elements)] for one, elements in self.through.items()},
             "moves": self.moves,
             "moves_at_least": self.moves_at_least,
+            "darkened": self.darkened,
         }
 
 

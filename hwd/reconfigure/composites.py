@@ -91,6 +91,7 @@ def lead(composite: CompositeSwitch, asked: Demanded, present: State) -> Led:
         },
         moves=compiled.moves,
         moves_at_least=compiled.moves_at_least,
+        darkened=len(gone),
     )
     return Led(
         compiled=compiled,

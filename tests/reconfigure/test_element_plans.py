@@ -259,6 +259,17 @@ def test_ends_of_a_composite_are_freed_where_an_element_can_be_dark(banyan: Test
         plan(banyan, "sel:none")
 
 
+def test_elements_that_go_dark_are_counted_beside_those_that_move(banyan: Testbed) -> None:
+    def counts(what: str, **there: str) -> tuple[int, int]:
+        (composite,) = plan(banyan, what, **there).composites
+        assert (composite.to_data()["moves"], composite.to_data()["darkened"]) == (composite.moves, composite.darkened)
+        return composite.moves, composite.darkened
+
+    assert counts("sel:3A-none", osw1="1A-3B") == (0, 1)
+    assert counts("sel:3A-none") == (0, 0)
+    assert counts("sel:3A-6B", osw1="1A-3B") == (1, 0)
+
+
 def test_what_elements_come_to_join_is_refused_at_an_end_that_shall_be_free(tmp_path: Path) -> None:
     """A Benes switch of six 2x2 joins all ends always: where something is freed there comes something else."""
     parts = "".join(f"  {name}: {{driver: thorlabs-osw, model: osw22, twin: {{}}}}\n" for name in BENES)
