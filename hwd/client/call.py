@@ -54,8 +54,11 @@ class Call(Generic[T]):
 
 
 def unreachable(url: str, error: Exception) -> HwdError:
+    """What it means that no daemon answers. Some errors of the HTTP library end in a stop, and here another follows."""
+    found = str(error).rstrip(". ") or type(error).__name__
     return LinkError(
-        f"daemon {url}: cannot be reached: {str(error) or type(error).__name__}. `hwd serve TESTBED` starts one; --url or HWD_URL names another"
+        f"daemon {url}: cannot be reached: {found}. `hwd serve TESTBED` starts one, which first settles what a killed one left open in its journal; "
+        "--url or HWD_URL names another"
     )
 
 

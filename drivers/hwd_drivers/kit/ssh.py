@@ -206,7 +206,7 @@ class SshSession:
             raise
         except Exception as error:  # what paramiko's parser raises on garbage, such as UnicodeDecodeError, is passed on
             if isinstance(error, paramiko.AuthenticationException) and ssh.is_active():
-                text = f"{self._name}: {self._address} does not take the login of {login.user}: {error}. Check user and password"
+                text = f"{self._name}: {self._address} does not take the login of {login.user}: {str(error).rstrip('. ')}. Check user and password"
                 raise LoginError(
                     text, device=self._name, command="SSH login", code=type(error).__name__, text=str(error)
                 ) from error
