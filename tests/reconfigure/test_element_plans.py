@@ -209,6 +209,7 @@ def test_a_plan_names_the_demand_and_the_moves_of_elements(banyan: Testbed) -> N
             "through": {"1A-4B": ["x1:1A-2B", "p1:in-2"]},
             "moves": 2,
             "moves_at_least": 2,
+            "darkened": 0,
         }
     ]
     assert made.warnings == ("sel: 2A-3B carries no light and gives way",)
