@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
+from hwd_drivers.kit.errors import BugError, HwdError
+
 _Handler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
 _MINE: Final[ContextVar["Overheard | None"]] = ContextVar("hwd_overheard", default=None)
@@ -24,9 +26,14 @@ class Overheard:
         self.told = told
 
     def take(self, error: BaseException) -> None:
-        """Count it, and print it with its traceback where that was not done yet."""
+        """Count it, and print it."""
         words = what_and_where(error)
         self.counts[words] = self.counts.get(words, 0) + 1
+        self.tell(error)
+
+    def tell(self, error: BaseException) -> None:
+        """Print it, where that was not done yet."""
+        words = what_and_where(error)
         if words not in self.told:
             self.told.add(words)
             log.error("nobody caught this; it is printed once: %s", words, exc_info=error)
@@ -83,5 +90,9 @@ class _Ears:
             loop.default_exception_handler(context)
             return
         mine = _MINE.get()
+        nobody_asked = "task" in context or "future" in context
         for each in [mine] if mine in self.listening and mine is not None else self.listening:
-            each.take(error)
+            if nobody_asked and isinstance(error, HwdError) and not isinstance(error, BugError):
+                each.tell(error)  # of the kit, by an exchange that was given up; whose it was cannot be told
+            else:
+                each.take(error)
