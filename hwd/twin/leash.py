@@ -1,4 +1,4 @@
-"""An agent's process on the leash of its rack: it ends when the rack does, however that ends.
+"""An agent's process on the leash of its rack: it ends when the rack does, however that ends. Where the rack is killed so is the agent: nobody stopped it in order.
 
     python leash.py PARENT_PID --config FILE
 
@@ -16,7 +16,7 @@ PR_SET_PDEATHSIG: Final = 1
 
 def main(parent: int) -> None:
     """Become the agent."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit(f"hwd-agent: its rack, pid {parent}, is gone already")
     from hwd_agents import cli
