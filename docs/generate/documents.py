@@ -17,7 +17,7 @@ def documents() -> str:
 
 
 def _remarks() -> dict[str, str]:
-    found = re.findall(r'^ *"([\w.]+)":.*",  # (.*)$', inspect.getsource(kinds), re.MULTILINE)
+    found = re.findall(r'^ *"([\w.-]+)":.*",  # (.*)$', inspect.getsource(kinds), re.MULTILINE)
     return dict(found)
 
 
@@ -29,6 +29,6 @@ def _in_order(kind: str, fields: frozenset[str]) -> list[str]:
 
 
 def _place(source: str, field: str, start: int) -> int:
-    found = re.compile(rf"(?<![\w.]){field}(?!\w)").search(source, source.index(":", start))
+    found = re.compile(rf"(?<![\w.-]){field}(?!\w)").search(source, source.index(":", start))
     assert found is not None, field
     return found.start()

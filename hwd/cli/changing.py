@@ -1,4 +1,4 @@
-"""`hwd plan`, `apply`, `confirm`, `rollback`: what the switches do."""
+"""`hwd plan`, `apply`, `confirm`, `rollback`, `give-up`: what the switches do."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hwd.cli.leasing import me
 from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, Json, Lease, NoReady, ReadyWithin, Url, What
 from hwd.cli.output import Output, coloured, plural, seconds
 from hwd.model.plan import ApplyMode
@@ -33,6 +34,7 @@ def add_to(program: typer.Typer) -> None:
     program.command(epilog="Example: hwd apply pairs rail=0 --mode safe --confirm-within 60")(apply)
     program.command(epilog="Example: hwd confirm")(confirm)
     program.command(epilog="Example: hwd rollback")(rollback)
+    program.command("give-up", epilog="Example: hwd give-up k3v9a1xx")(give_up)
 
 
 def plan(
@@ -114,6 +116,23 @@ def rollback(reconfiguration: Reconfiguration = None, url: Url = None, json: Jso
     output.data(result)
     if result["outcome"] == "failed":
         raise typer.Exit(1)
+
+
+def give_up(
+    reconfiguration: Annotated[str, typer.Argument(help="One that `hwd status` calls open.")],
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Leave a reconfiguration that was cut off, and cannot be brought back, as it is; its ports are free then. No switch is driven."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        end = hwd.give_up(reconfiguration, by=me())
+    output.say(f"reconfiguration {end['reconfiguration']} ({end['what']}) given up; it was open: {end['why']}")
+    for line in end["left"]:
+        output.say(f"left as it is: {line}")
+    output.data(end)
 
 
 def show_plan(output: Output, plan: dict[str, Any]) -> None:

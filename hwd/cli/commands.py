@@ -9,7 +9,7 @@ import typer
 MODULES = {
     "racks": ("demo", "check", "schema", "serve", "twin"),
     "watching": ("status", "watch"),
-    "changing": ("plan", "apply", "confirm", "rollback"),
+    "changing": ("plan", "apply", "confirm", "rollback", "give-up"),
     "experiments": ("run", "abort", "pause", "resume", "queue", "runs"),
     "results": ("show", "report", "compare", "export"),
     "leasing": ("lease",),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from hwd_drivers.kit.documents import Document
 
@@ -57,6 +57,7 @@ def switches_left(safe_state: str | None, documents: Iterable[Document]) -> str:
         return safe_state or ""
     left: dict[str, str] = {}
     back: Document | None = None
+    given_up: list[str] = []
     for document in documents:
         match document.kind:
             case "journal.open":
@@ -64,8 +65,13 @@ def switches_left(safe_state: str | None, documents: Iterable[Document]) -> str:
             case "daemon.recovered":
                 left.pop(str(document.data["reconfiguration"]), None)
                 back = document
+            case "journal.given-up":
+                left.pop(str(document.data["reconfiguration"]), None)
+                given_up += cast(Sequence[str], document.data["left"])
     if left:
         return f"unknown at its end; not brought back yet: {'; '.join(left.values())}"
+    if given_up:
+        return f"unknown at its end; given up, and left as they were: {'; '.join(given_up)}"
     if back is None:
         return "unknown"
     way = "brought back" if back.data["outcome"] == "rolled-back" else "brought on"

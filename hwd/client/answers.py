@@ -219,6 +219,23 @@ class LeftOpen(Answer):
         return f"{self.id} ({self['what']}) left open: {self['why']}, {len(self.ports)} ports held"
 
 
+class GivenUp(Answer):
+    """A reconfiguration that was left open, and that nobody tries to bring back any more."""
+
+    @property
+    def id(self) -> str:
+        return str(self["reconfiguration"])
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What each of its switches reported last, where it was about: `ocs1: 1A-4B failed`."""
+        return tuple(self["left"])
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.id} ({self['what']}) given up: {'; '.join(self.left)}"
+
+
 class Started(Answer):
     """A run that was taken: started, or in the queue."""
 

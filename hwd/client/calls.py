@@ -9,6 +9,7 @@ from hwd.client.answers import (
     Answer,
     Applied,
     Ended,
+    GivenUp,
     HeldEnds,
     HeldLease,
     HostStatus,
@@ -115,6 +116,12 @@ def confirm(reconfiguration: str | None = None) -> Call[Applied]:
 def roll_back(reconfiguration: str | None = None) -> Call[Applied]:
     """Back to the state before it. None: the only one under way."""
     return _drive(f"/api/v1/reconfigurations/{_part(reconfiguration or '-')}/rollback")
+
+
+def give_up(reconfiguration: str, *, by: str = "a Python client") -> Call[GivenUp]:
+    """Leave one that was cut off, and cannot be brought back, as it is; its ports are free then. Raises RefusedError for one that is not left open."""
+    path = f"/api/v1/reconfigurations/{_part(reconfiguration)}/give-up"
+    return Call(method="POST", path=path, body={"by": by}, read=GivenUp, within_s=DRIVE_S)
 
 
 def timeline(reconfiguration: str) -> "Call[MeasuredTimeline]":

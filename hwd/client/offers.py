@@ -18,6 +18,7 @@ class Offers:
     apply_hash = Offered(calls.apply_hash)
     confirm = Offered(calls.confirm)
     roll_back = Offered(calls.roll_back)
+    give_up = Offered(calls.give_up)
     timeline = Offered(calls.timeline)
 
     start_run = Offered(calls.start_run)

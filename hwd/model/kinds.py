@@ -15,7 +15,8 @@ KINDS: Mapping[str, frozenset[str]] = {
         "daemon.started": "version pid testbed data_dir",
         "daemon.stopped": "reason",
         "daemon.lag": "seconds",  # the longest that the event loop kept a timer waiting since the last of these
-        "journal.open": "reconfiguration run what why",  # it was cut off and cannot be undone yet; daemon.recovered ends that
+        "journal.open": "reconfiguration run what why",  # it was cut off and cannot be undone yet; daemon.recovered or journal.given-up ends that
+        "journal.given-up": "reconfiguration run what why by left",  # an operator leaves it as it is; why: what kept it open; left: what its switches reported last
         "daemon.recovered": "reconfiguration run outcome why",  # finished or rolled back what the journal left open
         "bus.up": "address",
         "bus.down": "address cause",

@@ -252,6 +252,10 @@ class Reconfigurer:
         """Finish or undo, by its rule, what the journal holds open and nobody is at work on. What cannot be reached stays open."""
         await self._recovery.recover(self._under_way)
 
+    async def give_up(self, id: str, *, by: str) -> dict[str, Json]:
+        """Leave as it is what the journal holds open: see `Recovery.give_up`."""
+        return await self._recovery.give_up(id, by=by, under_way=self._under_way)
+
     async def close(self) -> None:
         """Roll back what is under way, all at once; for an orderly end of the daemon."""
         await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in self.under_way))

@@ -15,10 +15,13 @@ from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.switches import Switches
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.kit.errors import FailedError, LinkError, RefusedError
 
 WITHIN_S = 30.0
 """For the switches to be back when nobody waits; then it is tried again."""
+
+GIVEN_UP = "given-up"
+"""How the journal closes what an operator leaves as it is."""
 
 log = logging.getLogger(__name__)
 
@@ -106,8 +109,43 @@ class Recovery:
         """Why a switch cannot be driven for anything else, None where it can."""
         for entry in self._journal.open:
             if self._is_left(entry, under_way) and any(move.switch == switch for move in entry.moves):
-                return f"reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: {self._why(entry)}. It is tried again and again"
+                return f"reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: {self._why(entry)}. It is tried again and again; `hwd give-up {entry.reconfiguration}` leaves it as it is"
         return None
+
+    async def give_up(self, id: str, *, by: str, under_way: Container[str]) -> dict[str, Json]:
+        """Close what is left open, and leave its switches as they are; its ports are free. Returns what `journal.given-up` tells; waits for a try that is under way.
+
+        Raises RefusedError where this one is not left open, FailedError where the journal does not take it: then it stays open.
+        """
+        async with self._recovering:
+            left = [entry for entry in self._journal.open if self._is_left(entry, under_way)]
+            entry = next((entry for entry in left if entry.reconfiguration == id), None)
+            if entry is None:
+                way = "it is under way, `hwd rollback` ends it" if id in under_way else "it is not left open"
+                names = ", ".join(other.reconfiguration for other in left) or "none"
+                raise RefusedError(f"reconfiguration {id}: cannot be given up, {way}. Left open: {names}")
+            why, standing = self._why(entry), self._standing(entry)
+            try:
+                self._journal.end(id, outcome=GIVEN_UP)
+            except OSError as error:
+                raise FailedError(
+                    f"reconfiguration {id}: cannot be given up, the journal does not take it: {error}. It stays open; make room on its disk"
+                ) from error
+            self._tried.pop(id, None)
+            self._leases.let_go(id)
+            told: dict[str, Json] = {
+                "reconfiguration": id,
+                "run": entry.run,
+                "what": entry.what,
+                "why": why,
+                "by": by,
+                "left": [*standing],
+            }
+            self._tell("journal.given-up", **told)
+            log.warning(
+                "journal: %s (%s) was given up by %s: %s. Left: %s", id, entry.what, by, why, "; ".join(standing)
+            )
+            return told
 
     def write_end(self, id: str, outcome: Outcome) -> None:
         """What cannot be written now is tried again by `recover`, and until then nobody takes it for left open."""
@@ -124,6 +162,22 @@ class Recovery:
         """Asked again before each entry: while one is brought back, another may have been confirmed."""
         there = entry in self._journal.open
         return there and entry.reconfiguration not in under_way and entry.reconfiguration not in self._unwritten
+
+    def _standing(self, entry: OpenEntry) -> list[str]:
+        """What each of its switches reported last at the ends that it is about: `ocs1: 1A-4B failed`."""
+        latest = self._switches.latest()
+        told: list[str] = []
+        for move in entry.moves:
+            ends = {end for one in (*move.remove, *move.add) for end in one.ends}
+            if not ends:
+                continue
+            readings = latest.get(move.switch)
+            if readings is None:
+                told.append(f"{move.switch}: not read since the daemon began")
+                continue
+            there = [str(reading) for reading in readings if not ends.isdisjoint(reading.crossconnect.ends)]
+            told.append(f"{move.switch}: {', '.join(there) or 'nothing'}")
+        return told
 
     def _why(self, entry: OpenEntry) -> str:
         """What keeps it: as the last try found it, or, where that could not reach its switches, how they are now."""

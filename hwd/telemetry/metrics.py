@@ -402,6 +402,9 @@ class Metrics:
                 self._journal.pop(text(data, "reconfiguration"), None)
                 self._journal_open.set(len(self._journal))
                 self._recoveries.add(1, text(data, "outcome"))
+            case "journal.given-up":
+                self._journal.pop(text(data, "reconfiguration"), None)
+                self._journal_open.set(len(self._journal))
             case "journal.open":
                 self._journal[text(data, "reconfiguration")] = None
                 self._journal_open.set(len(self._journal))

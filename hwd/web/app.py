@@ -155,6 +155,11 @@ def _reconfigurations(service: Service) -> APIRouter:
         """Back to the state before it. `-` is the only one under way."""
         return await service.roll_back(_named(id))
 
+    @router.post("/reconfigurations/{id}/give-up")
+    async def give_up(id: str, body: ByBody) -> Data:
+        """Leave one that was cut off, and is tried again and again, as it is: {reconfiguration, run, what, why, by, left}. Its ports are free then."""
+        return await service.give_up(id, by=body.by)
+
     return router
 
 

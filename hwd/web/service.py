@@ -171,6 +171,10 @@ class Service:
     async def roll_back(self, reconfiguration: str | None) -> dict[str, Json]:
         return await self._applies.roll_back(reconfiguration)
 
+    async def give_up(self, reconfiguration: str, *, by: str) -> dict[str, Json]:
+        """Leave as it is what the journal holds open: {reconfiguration, run, what, why, by, left}."""
+        return await self._reconfigurer.give_up(reconfiguration, by=by)
+
     # --- leases and faults
 
     async def take_lease(self, *, holder: str, ports: list[str], for_s: float) -> dict[str, Json]:

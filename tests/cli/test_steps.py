@@ -64,6 +64,14 @@ def test_switches_that_were_brought_back_later_are_said_to_be() -> None:
     assert switches_left("unknown", []) == "unknown"
 
 
+def test_switches_that_were_given_up_are_said_to_be_as_they_were() -> None:
+    given_up = told(
+        "journal.given-up", reconfiguration="r1", run="k3v9", what="ring", why="", by="ada", left=["ocs1: 1A-2B tuned"]
+    )
+    expected = "unknown at its end; given up, and left as they were: ocs1: 1A-2B tuned"
+    assert switches_left("unknown", [OPEN, given_up]) == expected
+
+
 def test_switches_whose_state_was_known_keep_it() -> None:
     assert switches_left("before-apply", [OPEN, BACK]) == "before-apply"
     assert switches_left(None, []) == ""

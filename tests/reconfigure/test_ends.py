@@ -20,6 +20,11 @@ def wanted(what: str) -> set[str]:
     return set(what.removeprefix("ocs1:").split(","))
 
 
+def told_apart(what: str) -> list[str]:
+    """In the order of their ports."""
+    return sorted(wanted(what), key=lambda one: int(one.partition("A")[0]))
+
+
 async def held(lab: Lab) -> Reconfiguration:
     """Straight is confirmed, crossed is driven and waits for a confirm."""
     await lab.service.apply(lab.request(STRAIGHT))
@@ -150,6 +155,38 @@ def test_roll_back_that_is_denied_is_tried_again_until_it_is_done(run_lab: RunLa
             await lab.until("daemon.recovered")
         assert light(lab) == wanted(STRAIGHT)
         await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
+
+    run_lab(test)
+
+
+def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        one = await held(lab)
+        with pytest.raises(RefusedError, match=r"it is under way, `hwd rollback` ends it. Left open: none"):
+            await lab.service.give_up(one.id, by="ada")
+        faults = lab.world.rack.switches["ocs1"].faults
+        faults.refusing = True
+        faults.reset()
+        await lab.reconfigurer.roll_back(one, "asked for")
+        assert ends(lab)[-1] == "failed"
+        with pytest.raises(
+            RefusedError, match=r"reconfiguration other: cannot be given up, it is not left open. Left open: " + one.id
+        ):
+            await lab.service.give_up("other", by="ada")
+        with pytest.raises(RefusedError, match=f"`hwd give-up {one.id}` leaves it as it is"):
+            await lab.service.apply(lab.request(CROSSED))
+        told = await lab.service.give_up(one.id, by="ada")
+        assert told["left"] == ["ocs1: " + ", ".join(f"{each} unstated" for each in told_apart(CROSSED))]
+        assert [document["by"] for document in lab.told("journal.given-up")] == ["ada"]
+        assert lab.reconfigurer.left_open == ()
+        await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
+        faults.refusing = False
+        await lab.until("switch.up")
+        await asyncio.sleep(60)
+        assert light(lab) == wanted(CROSSED), "nobody brings it back"
+        assert not lab.told("daemon.recovered")
+        with pytest.raises(RefusedError, match="it is not left open"):
+            await lab.service.give_up(one.id, by="ada")
 
     run_lab(test)
 

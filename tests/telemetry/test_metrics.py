@@ -207,6 +207,13 @@ def test_what_the_journal_holds_open_is_told_until_it_is_undone(metrics: Metrics
     assert value(metrics, "hwd_recoveries_total", outcome="rolled-back") == 1
 
 
+def test_what_was_given_up_is_not_open_any_more_and_no_recovery(metrics: Metrics, tell: Tell) -> None:
+    tell("journal.open", reconfiguration="r1", run=None, what="ring", why="ocs1: refused")
+    tell("journal.given-up", reconfiguration="r1", run=None, what="ring", why="ocs1: refused", by="ada", left=[])
+    assert value(metrics, "hwd_journal_open") == 0
+    assert value(metrics, "hwd_recoveries_total", outcome="rolled-back") == 0
+
+
 def test_run_is_shown_while_it_goes_on(metrics: Metrics, tell: Tell) -> None:
     status = RunStatus(run="k3v9", playbook="soak", state=RunState.RUNNING, step=3, steps=8, queued_wall_ns=1)
     tell("run.state", **status.to_data())
