@@ -99,6 +99,13 @@ async def test_a_roll_back_stops_an_apply_that_goes_on(desk: Any, client: Client
         await apply
 
 
+async def test_what_is_not_left_open_cannot_be_given_up(desk: Any, client: Client) -> None:
+    with pytest.raises(
+        RefusedError, match=r"reconfiguration k3v9: cannot be given up, it is not left open. Left open: none"
+    ):
+        await desk.call(client.give_up, "k3v9")
+
+
 async def test_a_topology_file_is_sent_by_its_text(desk: Any, client: Client) -> None:
     with pytest.raises(ConfigError, match=r"ring.yaml:2: links\[0\]: h0.eth0: no such NIC port"):
         await desk.call(client.plan, file=("ring.yaml", "topology: ring\nlinks: [h0.eth0 <-> h1.eth0]\n"))
