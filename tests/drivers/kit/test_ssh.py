@@ -277,7 +277,9 @@ async def test_close_is_repeatable_and_ends_waiters() -> None:
 
 async def test_a_wrong_password_is_a_login_error() -> None:
     async with device() as there:
-        with pytest.raises(LoginError, match=r"ocs1: .* does not take the login of admin: .*[a-z]\. Check user") as raised:
+        with pytest.raises(
+            LoginError, match=r"ocs1: .* does not take the login of admin: .*[a-z]\. Check user"
+        ) as raised:
             await there.open(password="toor")
         assert raised.value.command == "SSH login"
 
