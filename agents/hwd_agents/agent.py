@@ -40,7 +40,7 @@ class Agent:
             settings_disk=FileDisk(other))
         await agent.run()
 
-    `disk` is the spool's, `settings_disk` keeps what the settings of the ports were before runs changed them. `bus` is called once, with the will of this boot. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
+    `disk` is the spool's, `settings_disk` keeps what the settings of the ports were before runs changed them. `bus` is called once, with the will of this boot, `on_started` when the spool is open and the watchers were started. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
     """
 
     def __init__(
@@ -54,11 +54,13 @@ class Agent:
         sources: Sources,
         disk: Disk,
         settings_disk: Disk,
+        on_started: Callable[[], None] = lambda: None,
     ) -> None:
         self._config = config
         self._clock = clock
         self._jitter = draws.stream(f"agent {config.host}")
         self._sources = sources
+        self._on_started = on_started
         self.boot = ids.uuid()
         self._seqs: dict[str, int] = {}
         self._garbage = 0
@@ -109,6 +111,7 @@ class Agent:
                     tasks.create_task(self._bear(), name=f"hwd:{host}/birth")
                     for what, run in [*self._watchers.runs(), (nics.NAME, self._nics.run)]:
                         tasks.create_task(self._keep(what, run), name=f"hwd:{host}/{what}")
+                    self._on_started()
             finally:
                 self._tasks = None
                 self._commands.close()

@@ -16,6 +16,7 @@ import typer
 from hwd_agents.agent import Agent
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.config import AgentConfig, broker_url, load_config
+from hwd_agents.notify import Notifier
 from hwd_agents.priority import ask_for_real_time
 from hwd_agents.sources.counters import SNMP, KernelCounters
 from hwd_agents.sources.drivers import KernelDrivers
@@ -74,7 +75,8 @@ async def _live(config: AgentConfig, folder: Path) -> None:
     shift = config.clock
     clock: Clock = system if shift is None else ShiftedClock(system, offset_s=shift.offset_s, drift_ppm=shift.drift_ppm)
     draws = Draws(None)
-    offload, i2c = ThreadOffload(1), ThreadOffload(1)
+    notifier = Notifier(os.environ, pid=os.getpid())
+    offload, i2c = ThreadOffload(1), ThreadOffload(len(config.ports))
     agent = Agent(
         config,
         clock=clock,
@@ -84,22 +86,31 @@ async def _live(config: AgentConfig, folder: Path) -> None:
         sources=open_sources(config, clock, offload, i2c),
         disk=FileDisk(folder / "events"),
         settings_disk=FileDisk(folder / "settings"),
+        on_started=lambda: notifier.ready(f"{config.host} of testbed {config.testbed}"),
     )
+    beating = asyncio.create_task(notifier.keep_alive(), name=f"hwd:{config.host}/watchdog")
     life = asyncio.create_task(agent.run(), name=f"hwd:{config.host}/agent")
     loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        notifier.stopping()
+        life.cancel()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, life.cancel)
+        loop.add_signal_handler(number, stop)
     logging.getLogger(__name__).info("hwd-agent %s for %s, boot %s", version("hwd-agents"), config.host, agent.boot)
     try:
         with contextlib.suppress(asyncio.CancelledError):
             await life
     finally:
+        beating.cancel()
         offload.close()
         i2c.close()
 
 
 def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offload) -> Sources:
-    """The sources that the configuration names. Nothing is opened before the agent runs. `i2c` reads modules, which takes milliseconds each."""
+    """The sources that the configuration names. Nothing is opened before the agent runs. `i2c` reads modules, which takes
+    milliseconds each: with a thread for each port no module waits for another, unless its driver or the kernel lets it."""
     kernel, twin = config.sources.kernel, config.sources.twin
     twins = None if twin is None else TwinSources(TcpDialer(), twin.address, clock, host=config.host)
     if kernel is None:
