@@ -23,6 +23,8 @@ LONG = ("system", "notebooks", "daemon", "sim", "docs")
 LOST = ("never retrieved", "was destroyed but it is pending")
 """What asyncio only logs when an error or a task is lost."""
 
+_WIDER_ENDED = pytest.StashKey[bool]()
+
 settings.register_profile("hwd", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hwd")
 
@@ -42,6 +44,27 @@ def pytest_collection_finish() -> None:
     """Keep what the imports made out of the collection after each test: it then takes 1 ms, not 100."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Keep out what came since and stays, too: what a test imported for the first time, caches, fixtures of a whole file.
+
+    Here, and not with the fixtures, since values of fixtures can be garbage only from here on. What is kept out is looked at
+    again when a fixture that served more than one test ended, whose value may have left garbage in it.
+    """
+    result = yield
+    if item.session.stash.get(_WIDER_ENDED, False):
+        item.session.stash[_WIDER_ENDED] = False
+        gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+    return result
+
+
+def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
+    if fixturedef.scope != "function":
+        request.session.stash[_WIDER_ENDED] = True
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

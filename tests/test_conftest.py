@@ -38,13 +38,50 @@ LEAKS = {
             task = asyncio.create_task(fail())
             await asyncio.wait([task])
         """,
+    "value of a fixture": """
+        @pytest.fixture
+        def value():
+            return Ring()
+
+        def test_leak(value):
+            pass
+
+        def test_that_is_blamed():
+            pass
+        """,
+    "value of a wider fixture": """
+        @pytest.fixture(scope="class")
+        def value():
+            return Ring()
+
+        class TestLeak:
+            def test_that_is_not_the_last(self, value):
+                pass
+
+            def test_that_is_the_last(self, value):
+                pass
+
+        def test_that_is_blamed():
+            pass
+        """,
     "warning": """
         def test_leak():
             warnings.warn("old", DeprecationWarning)
         """,
 }
 
-HEAD = "import asyncio, pytest, socket, threading, warnings\nfrom hypothesis import given, strategies\nKEPT = []\n"
+HEAD = """
+import asyncio, pytest, socket, threading, warnings
+from hypothesis import given, strategies
+
+KEPT = []
+
+class Ring:
+    "Only the collection finds that nobody needs it any more, and that its file is open."
+    def __init__(self):
+        self.itself = self
+        self.file = open(__file__)
+"""
 
 CLEAN = """
         @pytest.fixture
