@@ -225,7 +225,7 @@ class TwinLinks:
             self._snapshot[interface] = True
             earliest_ns = held_ns
         else:
-            stamp_ns = min(at_ns, self._clock.from_kernel_ns(frame.stamp_ns))
+            stamp_ns = min(at_ns, self._clock.kernel_bounds_ns(frame.stamp_ns)[0])
             earliest_ns = stamp_ns if held_ns is None else min(at_ns, max(held_ns, stamp_ns))
         self._held_ns[interface] = at_ns
         origin = Origin.DUMP if frame.snapshot else Origin.NOTICE
@@ -312,7 +312,7 @@ class TwinPhys:
         self._held_ns[frame.interface] = at_ns
         earliest_ns = held_ns
         if not frame.snapshot:
-            stamp_ns = min(at_ns, self._clock.from_kernel_ns(frame.stamp_ns))
+            stamp_ns = min(at_ns, self._clock.kernel_bounds_ns(frame.stamp_ns)[0])
             earliest_ns = stamp_ns if frame.interface not in self._known else min(at_ns, max(held_ns, stamp_ns))
         self._known[frame.interface] = (frame.up, earliest_ns, at_ns)
         if self._on_change is not None:

@@ -1,12 +1,16 @@
-"""Clock: the one door to the time of a host, with kernel receive stamps on the same base."""
+"""Clock: the one door to the time of a host, with stamps of its kernel on the same base, wherever the wall clock was set meanwhile."""
 
 import time
-from typing import Protocol
+from collections import deque
+from typing import Final, Protocol
 
 _NS_IN_S = 1_000_000_000
 _PPB_IN_PPM = 1_000
 _PAIRS_READ = 3
 """Reads of both clocks for one conversion; the tightest is taken, since a preempted one would be off by a time slice."""
+_PAIRS_KEPT: Final = 64
+_PAIR_EVERY_NS: Final = 1_000_000
+"""Older pairs are kept this far apart: what is kept reaches back 64 ms at least, and no pair but the first is much older than needed."""
 
 
 class Clock(Protocol):
@@ -18,12 +22,21 @@ class Clock(Protocol):
     def wall_ns(self) -> int:
         """Nanoseconds since 1970 of CLOCK_REALTIME: for people, can be stepped."""
 
+    def kernel_bounds_ns(self, stamp_ns: int) -> tuple[int, int]:
+        """The earliest and the latest time by `monotonic_ns` that a kernel stamp (CLOCK_REALTIME) of something past can mean.
+
+        The error of the conversion is in them. Where the wall clock was set around the stamp they are far apart, 0 and now at most.
+        """
+
     def from_kernel_ns(self, stamp_ns: int) -> int:
-        """Turn a kernel receive stamp (SO_TIMESTAMPNS, CLOCK_REALTIME) into the base of `monotonic_ns`."""
+        """The latest of `kernel_bounds_ns`: for the stamp of a receipt, which may be said to be late and never early."""
 
 
 class SystemClock:
     """The clocks of this machine."""
+
+    def __init__(self) -> None:
+        self._pairs = deque([self._tightest()], maxlen=_PAIRS_KEPT)
 
     def monotonic_ns(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
@@ -31,16 +44,46 @@ class SystemClock:
     def wall_ns(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_REALTIME)
 
-    def from_kernel_ns(self, stamp_ns: int) -> int:
-        """Exact to half the width of one pair of reads, if the wall clock was not stepped since the stamp."""
-        _, monotonic_minus_wall_ns = min(self._read_pair() for _ in range(_PAIRS_READ))
-        return stamp_ns + monotonic_minus_wall_ns
+    def kernel_bounds_ns(self, stamp_ns: int) -> tuple[int, int]:
+        """Both clocks are read now, and were before: the stamp lies between two such reads, and how far the clocks are apart at it between what they say.
 
-    def _read_pair(self) -> tuple[int, int]:
+        A clock that was slewed one way and set the other way in between can be off by what it was slewed.
+        """
+        newest = self._tightest()
+        earliest_ns, latest_ns = stamp_ns + newest.least_ns, stamp_ns + newest.most_ns
+        for older in reversed(self._pairs):
+            earliest_ns = min(earliest_ns, stamp_ns + older.least_ns)
+            latest_ns = max(latest_ns, stamp_ns + older.most_ns)
+            if older.before_ns <= earliest_ns:
+                break
+        else:  # older than all that was read, or the wall clock was set: nothing is known but that it is past
+            earliest_ns, latest_ns = 0, newest.after_ns
+        if newest.after_ns - self._pairs[-1].after_ns >= _PAIR_EVERY_NS:
+            self._pairs.append(newest)
+        return min(earliest_ns, newest.after_ns), min(latest_ns, newest.after_ns)
+
+    def from_kernel_ns(self, stamp_ns: int) -> int:
+        return self.kernel_bounds_ns(stamp_ns)[1]
+
+    def _tightest(self) -> "_Pair":
+        return min((self._read_pair() for _ in range(_PAIRS_READ)), key=lambda pair: pair.after_ns - pair.before_ns)
+
+    def _read_pair(self) -> "_Pair":
         before_ns = self.monotonic_ns()
         wall_ns = self.wall_ns()
-        after_ns = self.monotonic_ns()
-        return after_ns - before_ns, (before_ns + after_ns) // 2 - wall_ns
+        return _Pair(before_ns, wall_ns, self.monotonic_ns())
+
+
+class _Pair:
+    """The wall clock, read between two reads of the monotonic one."""
+
+    __slots__ = ("after_ns", "before_ns", "least_ns", "most_ns")
+
+    def __init__(self, before_ns: int, wall_ns: int, after_ns: int) -> None:
+        self.before_ns = before_ns
+        self.after_ns = after_ns
+        self.least_ns = before_ns - wall_ns
+        self.most_ns = after_ns - wall_ns
 
 
 class ShiftedClock:
@@ -69,9 +112,16 @@ class ShiftedClock:
     def wall_ns(self) -> int:
         return self._shift(self._inner.wall_ns(), self._wall_start_ns)
 
-    def from_kernel_ns(self, stamp_ns: int) -> int:
+    def kernel_bounds_ns(self, stamp_ns: int) -> tuple[int, int]:
         """`stamp_ns` is the machine's own: its kernel knows nothing of the twin."""
-        return self._shift(self._inner.from_kernel_ns(stamp_ns), self._monotonic_start_ns)
+        earliest_ns, latest_ns = self._inner.kernel_bounds_ns(stamp_ns)
+        return (
+            self._shift(earliest_ns, self._monotonic_start_ns),
+            self._shift(latest_ns, self._monotonic_start_ns),
+        )
+
+    def from_kernel_ns(self, stamp_ns: int) -> int:
+        return self.kernel_bounds_ns(stamp_ns)[1]
 
     def step_to(self, step_s: float) -> None:
         """From now on it is off by so much more than without any step: a second call takes the place of the first. Stamps taken before stay as they were."""

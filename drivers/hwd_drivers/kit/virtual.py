@@ -169,6 +169,9 @@ class VirtualClock:
     def wall_ns(self) -> int:
         return self._wall_start_ns + self._loop.time_ns()
 
+    def kernel_bounds_ns(self, stamp_ns: int) -> tuple[int, int]:
+        return stamp_ns - self._wall_start_ns, stamp_ns - self._wall_start_ns
+
     def from_kernel_ns(self, stamp_ns: int) -> int:
         return stamp_ns - self._wall_start_ns
 

@@ -1,6 +1,8 @@
 """Clocks never run backwards, and a shifted one moves every stamp alike."""
 
+import itertools
 import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from typing_extensions import override
 
 from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
 
+S, MS = 1_000_000_000, 1_000_000
 DAY_NS = 86_400_000_000_000
 offsets_s = st.floats(-1e6, 1e6)
 drifts_ppm = st.floats(-200_000, 200_000)
@@ -28,6 +31,9 @@ class SetClock:
 
     def wall_ns(self) -> int:
         return self.now_ns + self.WALL_AHEAD_NS
+
+    def kernel_bounds_ns(self, stamp_ns: int) -> tuple[int, int]:
+        return stamp_ns - self.WALL_AHEAD_NS, stamp_ns - self.WALL_AHEAD_NS
 
     def from_kernel_ns(self, stamp_ns: int) -> int:
         return stamp_ns - self.WALL_AHEAD_NS
@@ -59,27 +65,79 @@ def test_kernel_stamp_lands_between_the_reads_around_it() -> None:
     assert before_ns - slack_ns <= clock.from_kernel_ns(stamp_ns) <= after_ns + slack_ns
 
 
+class Machine(SystemClock):
+    """A machine whose clocks are set by hand; each read of the monotonic one takes a while."""
+
+    def __init__(self) -> None:
+        self.raw_ns = 10 * S
+        self.wall_ahead_ns = 1_700_000_000 * S
+        self.reads_ns: Iterator[int] = itertools.repeat(20)
+        super().__init__()
+
+    @override
+    def monotonic_ns(self) -> int:
+        self.raw_ns += next(self.reads_ns)
+        return self.raw_ns
+
+    @override
+    def wall_ns(self) -> int:
+        return self.raw_ns + self.wall_ahead_ns
+
+    def stamp(self) -> tuple[int, int]:
+        """The true time, and what the kernel makes of it."""
+        return self.raw_ns, self.wall_ns()
+
+
 def test_tightest_pair_of_reads_is_taken() -> None:
-    widths_ns = iter([900, 40, 500])
+    machine = Machine()
+    machine.raw_ns += 50 * MS
+    true_ns, stamp_ns = machine.stamp()
+    machine.reads_ns = itertools.chain([900, 900, 20, 20, 500, 500], itertools.repeat(20))
+    earliest_ns, latest_ns = machine.kernel_bounds_ns(stamp_ns)
+    assert true_ns - 20 <= earliest_ns <= true_ns <= latest_ns <= true_ns + 20
 
-    class Stretched(SystemClock):
-        def __init__(self) -> None:
-            self.raw_ns = 0
-            self.reads = 0
 
-        @override
-        def monotonic_ns(self) -> int:
-            self.reads += 1
-            if self.reads % 2 == 0:
-                self.raw_ns += next(widths_ns)
-            return self.raw_ns
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0, 0.0002, -0.0002])
+@pytest.mark.parametrize("when", ["before the stamp", "after the stamp"])
+@given(age_ms=st.floats(0.001, 500), since_ms=st.floats(0, 5000), slew_ppm=st.floats(-500, 500))
+def test_a_wall_clock_that_is_set_around_a_stamp_never_moves_it_out_of_its_bounds(
+    step_s: float, when: str, age_ms: float, since_ms: float, slew_ppm: float
+) -> None:
+    machine = Machine()
 
-        @override
-        def wall_ns(self) -> int:
-            return self.raw_ns + 1000
+    def pass_ms(ms: float) -> None:
+        machine.raw_ns += round(ms * MS)
+        machine.wall_ahead_ns += round(ms * MS * slew_ppm * 1e-6)
 
-    # The pair of 40 ns starts at 900: wall 1900, monotonic 900..940.
-    assert Stretched().from_kernel_ns(1900) == 920
+    pass_ms(since_ms)
+    machine.kernel_bounds_ns(machine.stamp()[1])
+    pass_ms(since_ms)
+    if when == "before the stamp":
+        machine.wall_ahead_ns += round(step_s * S)
+    pass_ms(age_ms)
+    true_ns, stamp_ns = machine.stamp()
+    pass_ms(age_ms)
+    if when == "after the stamp":
+        machine.wall_ahead_ns += round(step_s * S)
+    pass_ms(age_ms)
+    earliest_ns, latest_ns = machine.kernel_bounds_ns(stamp_ns)
+    against_ns = round((since_ms + 2 * age_ms) * MS * abs(slew_ppm) * 1e-6) if slew_ppm * step_s < 0 else 0
+    assert earliest_ns - against_ns - 2 <= true_ns <= latest_ns + against_ns + 2
+    assert latest_ns <= machine.raw_ns
+    if abs(step_s) > 1:
+        assert true_ns <= machine.from_kernel_ns(stamp_ns) + against_ns + 2
+
+
+def test_a_stamp_of_a_quiet_wall_clock_is_known_to_the_width_of_a_read_and_what_it_slewed() -> None:
+    machine = Machine()
+    for _ in range(100):
+        machine.raw_ns += 7 * MS
+        machine.wall_ahead_ns += 350  # 50 ppm
+        true_ns, stamp_ns = machine.stamp()
+        machine.raw_ns += MS // 10
+        earliest_ns, latest_ns = machine.kernel_bounds_ns(stamp_ns)
+        assert earliest_ns <= true_ns <= latest_ns
+        assert latest_ns - earliest_ns <= 500
 
 
 @given(
