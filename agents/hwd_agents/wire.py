@@ -48,8 +48,16 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     limits: str = ""
 
 
+class VerbsAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a UD queue pair is reached: the GID of its port, as an IPv6 address is written, its number and its Q_Key."""
+
+    gid: str
+    qpn: int
+    qkey: int
+
+
 class PortNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One NIC port as the agent finds it. `carrier` and `carrier_changes` are None where the interface is missing."""
+    """One NIC port as the agent finds it. `carrier` and `carrier_changes` are None where the interface is missing, `verbs` where it is not probed by RDMA."""
 
     interface: str
     present: bool
@@ -58,6 +66,7 @@ class PortNote(msgspec.Struct, frozen=True, kw_only=True):
     carrier_changes: int | None
     probe_port: int | None
     sources: dict[str, SourceNote]
+    verbs: VerbsAddress | None = None
 
 
 class HeldSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +77,22 @@ class HeldSetting(msgspec.Struct, frozen=True, kw_only=True):
     setting: str
     value: Any
     before: Any
+
+
+class SwitchNote(msgspec.Struct, frozen=True, kw_only=True):
+    """A switch that the host drives, as its agent finds it. `epoch`: of the lease under which it may be set now, None where it may not; `why_not` says why."""
+
+    driver: str
+    model: str
+    ports: list[str]
+    up: bool
+    cause: str = ""
+    vendor: str = ""
+    serial: str = ""
+    firmware: str = ""
+    epoch: int | None = None
+    last_epoch: int = 0
+    why_not: str = ""
 
 
 class Birth(Message, frozen=True, kw_only=True, tag="birth"):
@@ -87,6 +112,7 @@ class Birth(Message, frozen=True, kw_only=True, tag="birth"):
     spool_next_seq: int
     spool_lost: int
     settings: list[HeldSetting] = []
+    switches: dict[str, SwitchNote] = {}
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +128,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | firmware | up |
     | rdma | active |
     | ready | reconfiguration, peer (h1.eth0), via (udp), sent, failed |
+    | switch | what: up, down, read, command, power or override; switch, and what the document of a switch of that kind has |
+    | selection | selection, epochs, outcome, why, set, switches, ports, and when it was requested and answered: as `hwd_agents.selection` has them |
     | wrong-peer | reconfiguration, expected, found |
     | lost | count, why: events that the spool had to drop; ranges: their [boot, first seq, last seq], the newest 256 of each of 256 boots |
     """
@@ -130,13 +158,14 @@ class Ack(Message, frozen=True, kw_only=True, tag="ack"):
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one port shall find at the other end of its light."""
+    """What one port shall find at the other end of its light. `peer_verbs`: where it is probed by RDMA; None where it is not."""
 
     port: str
     peer: str
     peer_ip: str
     peer_probe_port: int
     kept: bool
+    peer_verbs: VerbsAddress | None = None
 
 
 class Command(Message, frozen=True, kw_only=True, tag="command"):
@@ -150,6 +179,8 @@ class Command(Message, frozen=True, kw_only=True, tag="command"):
     | refresh | nothing: read everything now, report what differs |
     | set | run, port, setting, value: change a setting of a port, for this run |
     | put-back | run: make all as it was before this run changed it |
+    | delegate | grants: {switch: epoch} of the host's own switches that it may set from now on; the reply tells of all of them |
+    | take-back | switch, epoch, why: it may not set it any more, until it is granted again |
     """
 
     id: str
