@@ -3,15 +3,17 @@
 import ipaddress
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hwd.config.modules import LOS_DEASSERT_UNDER_RX_MIN_DB, LOS_HYSTERESIS_DB, MODULE_TYPES
 from hwd.config.problem import Where, nearest
-from hwd.config.schema import PORT_NAME, HostEntry, ModuleEntry, NicEntry
+from hwd.config.schema import PORT_NAME, HostEntry, ModuleEntry, NicEntry, SshEntry
 from hwd.config.sections import Sections
 from hwd.config.tree import Node
 from hwd.config.validate import matches, validate
+from hwd.model.ssh import SshPlace
 from hwd.model.testbed import Host, HostTwin, Module, NicPort, NicPortId
+from hwd_drivers.kit.errors import ConfigError
 
 TOPIC_OF_RUNS = "runs"
 """The level of MQTT topics where run states stand beside the hosts."""
@@ -50,8 +52,20 @@ class HostsReader:
                     clock_drift_ppm=clock.drift_ppm,
                 )
             groups = tuple(entry.groups)
-            hosts[name] = Host(name=name, ports=ports, ssh=entry.ssh, twin=twin, groups=groups, region=entry.region)
+            ssh = None if entry.ssh is None else self._ssh(entry.ssh, (*where, "ssh"))
+            hosts[name] = Host(name=name, ports=ports, ssh=ssh, twin=twin, groups=groups, region=entry.region)
         return hosts
+
+    def _ssh(self, entry: SshEntry, where: Where) -> SshPlace | None:
+        try:
+            place = SshPlace.parse(entry.address)
+            jump = None if entry.jump is None else SshPlace.parse(entry.jump)
+        except ConfigError as error:
+            self.sections.reading.add(where, str(error))
+            return None
+        if jump is not None:
+            jump = replace(jump, key=entry.key, known_hosts=entry.known_hosts)
+        return replace(place, key=entry.key, known_hosts=entry.known_hosts, jump=jump)
 
     def _nics(self, host: str, node: Node, host_where: Where, gpus: set[int] | None) -> tuple[NicPort, ...]:
         nics = node.child("nics")

@@ -122,10 +122,28 @@ class NicEntry(Entry):
     ]
 
 
+class SshEntry(Entry):
+    """How a host is reached; a plain text is its `address`. `jump`: through which other host, with the same key."""
+
+    address: Text
+    key: Text | None = None
+    known_hosts: Text | None = None
+    jump: Text | None = None
+
+
 class HostEntry(Entry):
     """`nics` are validated one by one."""
 
-    ssh: Text | None = None
+    ssh: (
+        Annotated[
+            SshEntry,
+            BeforeValidator(
+                lambda value: {"address": value} if isinstance(value, str) else value,
+                json_schema_input_type=str | SshEntry,
+            ),
+        ]
+        | None
+    ) = None
     twin: HostTwinEntry | None = None
     gpus: dict[Annotated[int, Field(ge=0, le=1023)], GpuEntry] = {}
     nics: dict[str, Any] = {}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
+from hwd.model.ssh import SshPlace
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import Capabilities, FibreEnd, PortSide, Side, natural_key
@@ -100,7 +101,7 @@ class HostTwin:
 class Host:
     name: str
     ports: tuple[NicPort, ...]
-    ssh: str | None = None
+    ssh: SshPlace | None = None
     twin: HostTwin | None = None
     groups: tuple[str, ...] = ()
     region: str | None = None

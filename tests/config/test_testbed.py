@@ -95,7 +95,7 @@ ports: {ocs1.31: {state: spare}, ocs1.32: {state: maintenance, why: dirty, until
     assert dict(ocs1.options) == {"poll_s": 0.5, "tid": ""}
     assert (sel0.address, sel0.owner) == ("/dev/ttyUSB0", "h0")
     h0, h1 = testbed.hosts.values()
-    assert (h0.ssh, h0.region, h0.groups) == ("root@10.0.0.10", "r0", ("dp0", "pp0"))
+    assert (str(h0.ssh), h0.region, h0.groups) == ("root@10.0.0.10", "r0", ("dp0", "pp0"))
     eth0 = h0.ports[0]
     assert (eth0.interface, eth0.ip, eth0.rdma, eth0.rail, eth0.numa, eth0.gpus) == (
         "eth0",
@@ -290,7 +290,7 @@ def test_part_with_problems_brings_no_further_ones_for_what_hangs_on_it(load: Lo
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_sound(path: Path) -> None:
-    loaded = load_testbed(path, {name: registry.find(name) for name in registry.names()})
+    loaded = load_testbed(path, registry.installed().specs)
     assert loaded.problems == ()
     testbed = loaded.require()
     assert len(list(testbed.ports())) == {"two-hosts": 4, "mixed-rack": 8}.get(path.stem, 16)
@@ -361,3 +361,18 @@ def test_twin_is_told_what_its_driver_lets_it_be_told(load: Load) -> None:
     twin = testbed.switches["ocs1"].twin
     assert twin is not None
     assert twin.options == {"in_use": "deny", "user": "admin", "password": "root"}, "a twin's password is no secret"
+
+
+def test_a_host_is_reached_through_another_with_a_key_of_its_own(load: Load) -> None:
+    way = "{address: root@10.0.0.10, key: ~/lab, known_hosts: hosts, jump: me@gate:2222}"
+    place = load(SOUND.replace("h0: {nics", f"h0: {{ssh: {way}, nics")).require().hosts["h0"].ssh
+    assert place is not None
+    assert place.jump is not None
+    assert (str(place), place.key, place.known_hosts) == ("root@10.0.0.10", "~/lab", "hosts")
+    assert (str(place.jump), place.jump.key) == ("me@gate:2222", "~/lab")
+
+
+def test_what_is_no_ssh_place_is_refused_with_its_line(load: Load) -> None:
+    assert said(load(SOUND.replace("h0: {nics", "h0: {ssh: root@, nics"))) == [
+        "4: hosts.h0.ssh: 'root@' is no SSH place: write user@host or user@host:port, such as root@10.0.0.10"
+    ]
