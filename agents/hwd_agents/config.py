@@ -102,7 +102,7 @@ class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     `counters_s`: between two readings of what ports have carried; 0 is never. Light is read fast until it was back for `light_settled_s`.
     """
 
-    light_fast_s: float = 0.01
+    light_fast_s: float = 0.005
     light_slow_s: float = 1.0
     light_settled_s: float = 1.0
     rdma_fast_s: float = 0.002
@@ -112,6 +112,33 @@ class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     links_fast_s: float = 0.25
     links_slow_s: float = 10.0
     counters_s: float = 0.0
+
+
+class SwitchConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An optical switch that this host alone drives. `driver`, `model`, `size`, `address` and `options` as in the testbed file.
+
+    `ports`: those of this host whose light goes through it: a selection waits for their carrier. `password_file`: the password is its first line.
+    """
+
+    driver: str
+    model: str
+    address: str
+    ports: list[str]
+    size: str | None = None
+    options: dict[str, Any] = {}
+    user: str | None = None
+    password_file: str | None = None
+
+
+class SelectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How jobs of this host set its switches. `socket`: a Unix socket of mode 0660, of `group` where one is named.
+
+    `fall_s`: a carrier that was there and has not fallen so long after its switches answered is taken for one that never left.
+    """
+
+    socket: str = "unix:/run/hwd-agent/select.sock"
+    group: str | None = None
+    fall_s: float = 0.25
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -131,6 +158,8 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     probe: ProbeConfig = ProbeConfig()
     sampling: SamplingConfig = SamplingConfig()
     modules: dict[str, ModuleTiming] = {}
+    switches: dict[str, SwitchConfig] = {}
+    selection: SelectionConfig = SelectionConfig()
     realtime: bool = True
 
     @property
@@ -195,9 +224,11 @@ def _problems(config: AgentConfig) -> list[str]:
     ]
     if not config.ports:
         problems.append("ports: name at least one")
-    for name in (config.testbed, config.host, *config.ports):
+    for name in (config.testbed, config.host, *config.ports, *config.switches):
         if not name or set(name) & set("/+#.\0"):
-            problems.append(f"{name!r}: a name of a testbed, a host or a port is not empty and has no / + # or dot")
+            problems.append(
+                f"{name!r}: a name of a testbed, a host, a port or a switch is not empty and has no / + # or dot"
+            )
     interfaces: Mapping[str, list[str]] = {port.interface: [] for port in config.ports.values()}
     for name, port in config.ports.items():
         interfaces[port.interface].append(name)
@@ -225,6 +256,18 @@ def _problems(config: AgentConfig) -> list[str]:
         for name, value in (("los_s", timing.los_s), ("monitor_s", timing.monitor_s))
         if value is not None and not 0 <= value < math.inf
     ]
+    problems += [
+        f"switches.{name}.ports: {port} is no port of this file; there are {', '.join(config.ports)}"
+        for name, switch in config.switches.items()
+        for port in switch.ports
+        if port not in config.ports
+    ]
+    if not 0 <= config.selection.fall_s < math.inf:
+        problems.append(f"selection.fall_s: {config.selection.fall_s} s is not 0 or more")
+    if not config.selection.socket.startswith(("unix:/", "mem:")):
+        problems.append(
+            f"selection.socket: {config.selection.socket!r} is no Unix socket; write unix:/run/hwd-agent/select.sock"
+        )
     if config.probe.growth < 1:
         problems.append(f"probe.growth: {config.probe.growth} is below 1: attempts would come ever faster")
     return problems

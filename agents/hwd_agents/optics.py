@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from hwd_agents.burst import Burst
 from hwd_agents.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.light import LightJudge, LightSample
 from hwd_agents.observation import Observation, Tally
@@ -18,6 +19,8 @@ from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import HwdError, ProtocolError, RefusedError
 
 SOURCE: Final = "module"
+BEHIND: Final = 1.25
+"""Read so much less often than was asked for, it is said so."""
 _log = logging.getLogger(__name__)
 
 
@@ -90,7 +93,8 @@ class OpticsWatcher:
         return self._ports[port].limits()
 
     def monitors(self, port: str) -> dict[str, Any] | None:
-        """Powers, bias and temperature as they were read last; None while nothing is seen."""
+        """Powers, bias and temperature as they were read last; None while nothing is seen. How often the port was read when it was observed last, and how
+        long a read took, are means."""
         return self._ports[port].monitors()
 
 
@@ -123,6 +127,8 @@ class _Port:
         self._pace = Pace()
         self._observed = False
         self._tally: Tally | None = None
+        self._burst = Burst()
+        self._behind = ""
         self._settled_from_s: float | None = None
         self._sampled: asyncio.Future[None] | None = None
         self.module: ModuleMemory | None = None
@@ -144,12 +150,14 @@ class _Port:
         self._observed = self._burst_begins = True
         self._settled_from_s = None
         self._tally = None  # what the first sample finds happened before
+        self._burst = Burst()
         sampled = self._sampled = asyncio.get_running_loop().create_future()
         self._pace.hurry()
         await sampled
 
     def end(self) -> None:
         self._observed = False
+        self._judge_burst()
         if self._tally is not None:
             self._tally.end(self._clock.monotonic_ns())
 
@@ -162,14 +170,30 @@ class _Port:
         """Fast while observed, until light that had gone was back for a while."""
         if not self._observed or self._refused:
             return self._sampling.light_slow_s or None
-        settled = self._settled_from_s
-        if settled is not None and asyncio.get_running_loop().time() - settled >= self._sampling.light_settled_s:
+        if self._settled():
             return self._sampling.light_slow_s or None
         fast_s = self._sampling.light_fast_s
         if self._burst_begins and self._tally is not None and not self._pace.hurried:
             self._burst_begins = False
             return self._phase.uniform(0, fast_s)
         return fast_s
+
+    def _settled(self) -> bool:
+        """Light that had gone was back for so long that it is read seldom again."""
+        settled = self._settled_from_s
+        return settled is not None and asyncio.get_running_loop().time() - settled >= self._sampling.light_settled_s
+
+    def _judge_burst(self) -> None:
+        """What was asked for is one thing; it is told what came of it."""
+        every_s, read_s, asked_s = self._burst.every_s, self._burst.read_s, self._sampling.light_fast_s
+        if every_s is None or read_s is None:
+            return
+        self._behind = (
+            f"it was read every {every_s * 1e3:.2g} ms when it was observed last, where every {asked_s * 1e3:g} ms was asked for: "
+            f"a read of it takes {read_s * 1e3:.2g} ms"
+            if every_s > BEHIND * asked_s
+            else ""
+        )
 
     def limits(self) -> str:
         module = self.module
@@ -185,7 +209,7 @@ class _Port:
         needed += [] if module.los is Los.LATCHED else [("monitor_s", timing.monitor_s)]
         missing = " and ".join(f"modules.{module.part}.{name}" for name, value in needed if value is None)
         late = f"how early light went or came is unknown: declare {missing} in the agent's file" if missing else ""
-        return "; ".join(words for words in (told, late) if words)
+        return "; ".join(words for words in (told, late, self._behind) if words)
 
     def monitors(self) -> dict[str, Any] | None:
         module = self.module
@@ -196,6 +220,8 @@ class _Port:
             "tx_power_dbm": _rounded(module.tx_power_dbm),
             "bias_ma": _rounded(module.bias_ma),
             "temperature_c": None if module.temperature_c is None else round(module.temperature_c, 1),
+            "sampled_every_s": self._burst.every_s,
+            "read_s": self._burst.read_s,
         }
 
     async def _sample(self) -> None:
@@ -242,6 +268,8 @@ class _Port:
         if self.why_not:
             _log.info("%s: light is seen again", self._name)
             self.why_not = ""
+        if self._observed and not self._settled():
+            self._burst.look(sample.before_ns, sample.after_ns)
         changes = self._judge.feed(sample)
         for change in changes:
             self._emit(

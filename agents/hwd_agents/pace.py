@@ -22,8 +22,12 @@ class Pace:
         return self._hurry
 
     async def wait(self, every_s: float | None) -> None:
-        """Return `every_s` after the return before, at once when that is over or someone hurries; None waits for someone to hurry."""
+        """Return `every_s` after the return before, at once when that is over or someone hurries; None waits for someone to hurry.
+
+        Timers fire up to a millisecond late. What a return was late by, less than `every_s`, the next one makes up for, so that 5 ms are 200 looks a second.
+        """
         loop = asyncio.get_running_loop()
+        due_s = None
         if not self._hurry:
             waiter = self._waiter = loop.create_future()
             timer = None
@@ -36,8 +40,10 @@ class Pace:
                 self._waiter = None
                 if timer is not None:
                     timer.cancel()
+        now_s = loop.time()
+        in_turn = due_s is not None and every_s is not None and not self._hurry and 0 <= now_s - due_s < every_s
+        self._last_s = due_s if in_turn else now_s
         self._hurry = False
-        self._last_s = loop.time()
 
 
 def _release(waiter: "asyncio.Future[None] | None") -> None:

@@ -12,7 +12,7 @@ from hwd_agents.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.optics import OpticsWatcher
 from hwd_drivers.kit.virtual import run_virtual
 
-from .conftest import LATENCY_NS, MS, Ear, Stage, stage, stop
+from .conftest import LATENCY_NS, MS, Ear, Stage, Told, stage, stop
 
 ROUND_TRIP_NS = 2 * LATENCY_NS
 PROMPT = ModuleTiming(los_s=0.0, monitor_s=0.0)
@@ -368,6 +368,60 @@ def test_powers_are_known_while_light_is_seen() -> None:
                 "tx_power_dbm": [0.0] * 4,
                 "bias_ma": [0.0] * 4,
                 "temperature_c": 35.0,
+                "sampled_every_s": None,
+                "read_s": None,
             }
+
+    run_virtual(main())
+
+
+def test_a_module_that_is_slower_than_asked_for_is_said_to_be_with_the_time_that_was_measured() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].light("eth0", lit=True)
+            asked = SamplingConfig(light_fast_s=LATENCY_NS / 1e9)  # and each read takes two of them
+            seen = Watched(one, sampling=asked)
+            await asyncio.sleep(2.5)
+            assert seen.optics.limits("eth0") == ""
+            await seen.optics.begin("eth0")
+            await asyncio.sleep(0.5)
+            assert seen.optics.limits("eth0") == "", "of what goes on nothing is judged"
+            seen.optics.end("eth0")
+            assert seen.optics.limits("eth0") == (
+                "it was read every 0.2 ms when it was observed last, where every 0.1 ms was asked for: a read of it takes 0.2 ms"
+            )
+            monitors = seen.optics.monitors("eth0")
+            assert monitors is not None
+            assert (monitors["sampled_every_s"], monitors["read_s"]) == (0.0002, 0.0002)
+            (dark, _) = await _flash(seen, one)
+            assert dark.sampling_ns == 2 * ROUND_TRIP_NS, "the event says what was, and not what was asked for"
+
+    run_virtual(main())
+
+
+async def _flash(seen: Watched, one: Stage) -> list[Told]:
+    """Take the light away for a moment, observed."""
+    await seen.optics.begin("eth0")
+    await asyncio.sleep(0.05)
+    one.hosts["h0"].light("eth0", lit=False)
+    await asyncio.sleep(0.05)
+    one.hosts["h0"].light("eth0", lit=True)
+    await asyncio.sleep(0.05)
+    return seen.ear.told
+
+
+def test_a_burst_is_two_hundred_looks_a_second_where_nobody_says_otherwise() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=4) as one:
+            seen = Watched(one, ports=4, sampling=SamplingConfig())
+            await asyncio.sleep(2.5)
+            for port in range(4):
+                await seen.optics.begin(f"eth{port}")
+            await asyncio.sleep(10)
+            for port in range(4):
+                assert 1999 <= seen.optics.observation(f"eth{port}").looks <= 2003
+                monitors = seen.optics.monitors(f"eth{port}")
+                assert monitors is not None
+                assert monitors["sampled_every_s"] <= 0.005
 
     run_virtual(main())

@@ -30,6 +30,20 @@ def test_a_look_that_took_too_long_is_followed_at_once_and_not_made_up_for() -> 
     run_virtual(main())
 
 
+def test_timers_that_fire_late_do_not_slow_the_pace() -> None:
+    """As those of epoll, which are up to a millisecond late: 5 ms apart, 200 looks take a second and not 1.1."""
+
+    async def main() -> None:
+        loop, pace = asyncio.get_running_loop(), Pace()
+        call_at = loop.call_at
+        loop.call_at = lambda when, *rest, **more: call_at(when + 0.0009, *rest, **more)  # type: ignore[method-assign]
+        for _ in range(201):
+            await pace.wait(0.005)
+        assert round(loop.time(), 6) == 1.0009  # as late as one timer
+
+    run_virtual(main())
+
+
 def test_who_hurries_is_not_waited_for() -> None:
     async def main() -> None:
         loop, pace = asyncio.get_running_loop(), Pace()

@@ -34,9 +34,10 @@ class _Known:
 
 
 class KernelModules:
-    """A ModuleSource on the network that `sockets` opens into. I2C is slow: give it an `offload` of its own, with one thread.
+    """A ModuleSource on the network that `sockets` opens into. I2C is slow: give it an `offload` of its own, with a
+    thread for each module. What modules share below that (one adapter, a NIC's firmware, the kernel's lock of all interfaces) shows in their stamps.
 
-    modules = KernelModules(HostSockets(), clock, ThreadOffload(1))
+    modules = KernelModules(HostSockets(), clock, ThreadOffload(2))
     reading = await modules.read_module("eth0")
     """
 

@@ -60,7 +60,7 @@ class PlayedModule:
 
 class PlayedEthtool:
     """Implements `hwd_agents.sources.sockets.Sockets`: each socket is connected to the played family. `refusals`: errno by interface; `answers`: attributes by interface and message,
-    what is not there is not supported.
+    what is not there is not supported. `at_once`: it answers several questions at a time, as drivers of several NICs do where nothing holds them up.
     """
 
     def __init__(self) -> None:
@@ -68,6 +68,8 @@ class PlayedEthtool:
         self.refusals: dict[str, int] = {}
         self.asked: list[Asked] = []
         self.answers: dict[tuple[str, int], bytes] = {}
+        self.at_once = False
+        self._answering: list[threading.Thread] = []
         self._peer = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_USERSOCK)
         self._peer.bind((0, 0))
         self._thread = threading.Thread(target=self._serve, name="played-ethtool")
@@ -81,6 +83,8 @@ class PlayedEthtool:
             with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_USERSOCK) as last:
                 last.sendto(struct.pack("=IHHII", 16, 0xFFFF, 0, 0, 0), self._peer.getsockname())
             self._thread.join()
+            for thread in self._answering:
+                thread.join()
             self._peer.close()
 
     def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
@@ -92,14 +96,22 @@ class PlayedEthtool:
     def _serve(self) -> None:
         while True:
             data, sender = self._peer.recvfrom(65536)
-            length, kind, _flags, sequence, _port = struct.unpack_from("=IHHII", data)
-            if kind == 0xFFFF:
+            if struct.unpack_from("=IH", data)[1] == 0xFFFF:
                 return
-            number, body = self._work(kind, data[16], data[:length])
-            if not number:
-                payload = bytes([1, 1, 0, 0]) + body
-                self._peer.sendto(struct.pack("=IHHII", 16 + len(payload), kind, 0, sequence, 0) + payload, sender)
-            self._peer.sendto(_error(sequence, number), sender)  # the last word: who asked may be gone after it
+            if not self.at_once:
+                self._answer(data, sender)
+                continue
+            thread = threading.Thread(target=self._answer, args=(data, sender), name="played-ethtool-answer")
+            self._answering.append(thread)
+            thread.start()
+
+    def _answer(self, data: bytes, sender: object) -> None:
+        length, kind, _flags, sequence, _port = struct.unpack_from("=IHHII", data)
+        number, body = self._work(kind, data[16], data[:length])
+        if not number:
+            payload = bytes([1, 1, 0, 0]) + body
+            self._peer.sendto(struct.pack("=IHHII", 16 + len(payload), kind, 0, sequence, 0) + payload, sender)
+        self._peer.sendto(_error(sequence, number), sender)  # the last word: who asked may be gone after it
 
     def _work(self, kind: int, command: int, data: bytes) -> tuple[int, bytes]:
         """Errno, and the attributes of the answer."""

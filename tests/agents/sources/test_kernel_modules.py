@@ -1,7 +1,9 @@
 """Modules read by ethtool netlink: of played NICs over a real netlink socket, and of interfaces of the kernel that have none."""
 
+import asyncio
 import errno
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -81,6 +83,25 @@ async def test_static_memory_is_read_once_and_monitors_each_time(
         assert reading.before_ns < reading.after_ns
     assert sum(asked.offset >= 128 for asked in ethtool.asked) == 1
     assert [(asked.offset, asked.length) for asked in ethtool.asked[-3:]] == [(0, 58)] * 3
+
+
+async def test_modules_of_several_ports_are_read_at_the_same_time(ethtool: PlayedEthtool, clock: SystemClock) -> None:
+    """Each read is held up until one of each of the others has come, too: with a thread less none of them ever ended."""
+    names = [f"eth{number}" for number in range(4)]
+    meeting, ethtool.at_once = threading.Barrier(len(names), timeout=5.0), True
+    for name in names:
+        ethtool.modules[name] = PlayedModule(pages=qsfp(serial=name).pages, on_read=lambda *_: _wait(meeting))
+    i2c = ThreadOffload(len(names))
+    try:
+        modules = KernelModules(ethtool, clock, i2c)
+        found = await asyncio.gather(*(read(modules, name) for name in names))
+    finally:
+        i2c.close()
+    assert [module.serial for module in found] == names
+
+
+def _wait(meeting: threading.Barrier) -> None:
+    meeting.wait()
 
 
 async def test_another_module_is_read_anew_after_a_failed_read_and_where_nobody_looked_for_a_while(

@@ -1,0 +1,33 @@
+"""Burst: how often a module was really read while its port was observed, and how long a read took."""
+
+from typing import Final
+
+NS_IN_S: Final = 1e9
+
+
+class Burst:
+    """Fed with the stamps around each read; tells means, in seconds to the microsecond. Of less than two reads nothing is known."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+        self._first_ns = 0
+        self._last_ns = 0
+        self._reading_ns = 0
+
+    def look(self, before_ns: int, after_ns: int) -> None:
+        """One read."""
+        if not self._looks:
+            self._first_ns = after_ns
+        self._last_ns = after_ns
+        self._looks += 1
+        self._reading_ns += after_ns - before_ns
+
+    @property
+    def every_s(self) -> float | None:
+        """From one read to the next."""
+        return round((self._last_ns - self._first_ns) / (self._looks - 1) / NS_IN_S, 6) if self._looks > 1 else None
+
+    @property
+    def read_s(self) -> float | None:
+        """What one read took."""
+        return round(self._reading_ns / self._looks / NS_IN_S, 6) if self._looks > 1 else None

@@ -1,0 +1,85 @@
+"""How often the modules of a twin host are read while its ports are observed: over its wire, by the watcher of the agent, in real time."""
+
+import asyncio
+import os
+import random
+from pathlib import Path
+from typing import Any, Final
+
+from bench.measure import Bar
+from bench.progress import Progress
+from hwd_agents.config import ModuleTiming, PortConfig, SamplingConfig
+from hwd_agents.optics import OpticsWatcher
+from hwd_agents.priority import ask_for_real_time
+from hwd_agents.sources.hostwire_server import HostWireServer
+from hwd_agents.sources.played import PlayedHost
+from hwd_agents.sources.twin import TwinSources
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.dial import TcpDialer
+
+WANTED_HZ: Final = 200.0
+LEAST_HZ: Final = 0.99 * WANTED_HZ
+PORTS: Final = (1, 8)
+HOST, PART = "h0", "QSFP28-LR4"
+
+
+async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
+    seconds = 1.0 if quick else 10.0
+    given = "a real-time process" if ask_for_real_time() else "without real-time priority"  # as an agent asks for it
+    try:
+        return [await _burst(folder, progress, ports, seconds, given) for ports in PORTS]
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+async def _burst(folder: Path, progress: Progress, ports: int, seconds: float, given: str) -> Bar:
+    progress.say(f"light: {ports} ports observed for {seconds:g} s")
+    clock, dialer, host = SystemClock(), TcpDialer(), PlayedHost(HOST)
+    names = [f"eth{number}" for number in range(ports)]
+    for name in names:
+        host.plug(name)
+    listener = await dialer.listen(lambda: HostWireServer(host, clock), f"unix:{folder / f'h{ports}.sock'}")
+    twin = TwinSources(dialer, listener.address, clock, host=HOST)
+    reached = asyncio.Event()
+    watcher = OpticsWatcher(
+        {name: PortConfig(interface=name) for name in names},
+        twin.modules,
+        clock,
+        _nothing,
+        sampling=SamplingConfig(),
+        phase=random.Random(1),
+        timings={PART: ModuleTiming(los_s=0.0, monitor_s=0.0)},
+        on_change=lambda: None,
+    )
+    tasks = [asyncio.create_task(twin.run(reached.set))]
+    try:
+        await reached.wait()
+        tasks.append(asyncio.create_task(watcher.run()))
+        await asyncio.gather(*(watcher.begin(name) for name in names))
+        await asyncio.sleep(seconds)
+        for name in names:
+            watcher.end(name)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        host.hang_up()
+        await listener.close()
+    seen = [watcher.observation(name) for name in names]
+    rates = sorted(one.looks * 1e9 / (one.upto_ns - one.from_ns) for one in seen)
+    gap_ms = max(one.longest_gap_ns for one in seen) / 1e6
+    words = "1 port" if ports == 1 else f"{ports} ports at once, the slowest of them"
+    return Bar(
+        name=f"looks at the light of {words}",
+        value=rates[0],
+        limit=LEAST_HZ,
+        unit="/s",
+        spread=f"{rates[0]:.1f}-{rates[-1]:.1f} a second, where {WANTED_HZ:g} are asked for; longest gap {gap_ms:.1f} ms; {given}",
+        n=sum(one.looks for one in seen),
+        at_least=True,
+    )
+
+
+def _nothing(kind: str, port: str | None, **rest: Any) -> None:
+    """All stays dark, so there is nothing to tell."""
+    raise AssertionError(f"{kind} of {port}: {rest}")
