@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from hwd.config.equipment import DriverSpecLike
 from hwd.config.playbook import load_playbook
@@ -24,6 +25,7 @@ def check_file(
     *,
     switch_timings: Collection[str] | None = None,
     host_timings: Collection[str] | None = None,
+    broken: Mapping[str, str] = MappingProxyType({}),
     testbed: Testbed | None = None,
 ) -> tuple[Problem, ...]:
     """All problems of a testbed, playbook, topology or scenario file; the latter three against a testbed where one is given.
@@ -34,7 +36,8 @@ def check_file(
     kinds = [key for key in (reading.root.mapping() if reading.root else {}) if key in KINDS]
     match kinds[:1]:
         case ["testbed"]:
-            return load_testbed(path, specs, switch_timings=switch_timings, host_timings=host_timings).problems
+            timings = {"switch_timings": switch_timings, "host_timings": host_timings}
+            return load_testbed(path, specs, broken=broken, **timings).problems
         case ["playbook"]:
             return load_playbook(path, testbed=testbed).problems
         case ["topology"]:

@@ -38,10 +38,11 @@ class DriverSpecLike(Protocol):
 
 @dataclass(slots=True)
 class SwitchesReader:
-    """Reads the section `switches`; `timings` are those that a switch twin can have (None: not checked)."""
+    """Reads the section `switches`; `broken`: why an installed driver cannot be used; `timings` are those that a switch twin can have (None: not checked)."""
 
     sections: Sections
     specs: Mapping[str, DriverSpecLike]
+    broken: Mapping[str, str]
     timings: Collection[str] | None
 
     def read(self, hosts: Mapping[str, Host]) -> dict[str, Switch]:
@@ -66,9 +67,8 @@ class SwitchesReader:
             self.sections.check_timing(entry.twin.timing, self.timings, (*where, "twin", "timing"))
         spec = self.specs.get(entry.driver)
         if spec is None:
-            self.sections.reading.add(
-                (*where, "driver"), f"driver {entry.driver!r} is not installed; {nearest(entry.driver, self.specs)}"
-            )
+            missing = f"driver {entry.driver!r} is not installed; {nearest(entry.driver, self.specs)}"
+            self.sections.reading.add((*where, "driver"), self.broken.get(entry.driver, missing))
             return None
         options = self._options(spec.options, f"driver {spec.name}", node, (*where, "options"))
         twin = None

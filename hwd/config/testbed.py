@@ -8,6 +8,7 @@ testbed = loaded.require()
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from hwd.config.composites import CompositesReader, check_insides
@@ -43,12 +44,13 @@ def load_testbed(
     *,
     switch_timings: Collection[str] | None = None,
     host_timings: Collection[str] | None = None,
+    broken: Mapping[str, str] = MappingProxyType({}),
 ) -> Loaded:
-    """Read a testbed file against the known drivers; names of twin timings are checked where they are given."""
+    """Read a testbed file against the known drivers; names of twin timings are checked where they are given. `broken`: why an installed driver cannot be used."""
     reading = read_tree(path)
     if reading.root is None:
         return Loaded(None, reading.in_order())
-    testbed = _Loader(reading, reading.root, specs, switch_timings, host_timings).load()
+    testbed = _Loader(reading, reading.root, specs, broken, switch_timings, host_timings).load()
     return Loaded(testbed if reading.sound else None, reading.in_order())
 
 
@@ -59,6 +61,7 @@ class _Loader:
     reading: Reading
     root: Node
     specs: Mapping[str, DriverSpecLike]
+    broken: Mapping[str, str]
     switch_timings: Collection[str] | None
     host_timings: Collection[str] | None
 
@@ -67,7 +70,7 @@ class _Loader:
         self._find_clear_secrets()
         sections = Sections(self.reading, self.root)
         hosts = HostsReader(sections, self.host_timings).read()
-        switches = SwitchesReader(sections, self.specs, self.switch_timings).read(hosts)
+        switches = SwitchesReader(sections, self.specs, self.broken, self.switch_timings).read(hosts)
         composites = CompositesReader(sections, switches).read()
         packet_switches = read_packet_switches(sections)
         passives = read_passives(sections)

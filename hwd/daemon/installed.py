@@ -26,8 +26,10 @@ def check(paths: Sequence[str | Path]) -> tuple[Problem, ...]:
 
 
 def _known() -> dict[str, Any]:
+    drivers = registry.installed()
     return {
-        "specs": registry.loadable(),
+        "specs": drivers.specs,
+        "broken": drivers.broken,
         "switch_timings": tuple(SWITCH_TIMINGS),
         "host_timings": tuple(NIC_TIMINGS),
     }

@@ -1,8 +1,7 @@
 """Settings of a twin that is served alone: its driver and model, its size, timing and seed, and the options that twins of its driver have."""
 
 import difflib
-import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -17,8 +16,6 @@ from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.timing import SWITCH_TIMINGS, SwitchTiming, find_timing
 from hwd_drivers.kit.values import Capabilities
-
-log = logging.getLogger(__name__)
 
 LIGHT_DBM: Final = (-60.0, 40.0)
 
@@ -72,7 +69,7 @@ class TwinSettings:
 
 def find_spec(model: str, *, driver: str | None = None, port: int | None = None) -> registry.DriverSpec:
     """The driver of this name, else the one that has the port as its own, else the first that is meant for the model. Raises ConfigError."""
-    specs = [registry.find(driver)] if driver else list(_installed())
+    specs = [registry.find(driver)] if driver else list(registry.installed().specs.values())
     fitting = [spec for spec in specs if model in spec.models]
     if not fitting:
         known = sorted({name for spec in specs for name in spec.models})
@@ -95,14 +92,6 @@ def describe(model: str, *, driver: str | None = None) -> tuple[registry.DriverS
         default = "" if field.is_required() or known is None else str(known)
         rows.append((name, default, field.description or ""))
     return spec, rows
-
-
-def _installed() -> Iterator[registry.DriverSpec]:
-    for name in registry.names():
-        try:
-            yield registry.find(name)
-        except ConfigError as error:
-            log.warning("%s", error)
 
 
 def _light(text: str | None) -> float | None:

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from hwd.config.shipped import shipped
 from hwd.daemon.installed import check, load
 
@@ -25,3 +27,22 @@ def test_a_timing_that_nobody_has_is_a_problem(tmp_path: Path) -> None:
     text = shipped("examples", "opus-testbed").read_text().replace("polatis-opus", "polatis-warp")
     (tmp_path / "bad.yaml").write_text(text)
     assert any("polatis-warp" in problem.text for problem in load(tmp_path / "bad.yaml").problems)
+
+
+def test_a_driver_that_is_installed_and_cannot_be_loaded_is_told_with_what_is_wrong_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hwd-acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hwd.drivers]\nacme-x1 = acme_half_done:driver\n")
+    (tmp_path / "acme_half_done.py").write_text("import os\n\ndriver = Nothing\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "testbed: t\nswitches:\n  ocs1: {driver: acme-x1, model: x1, address: 10.0.0.5}\n"
+    (tmp_path / "t.yaml").write_text(text)
+    for told in (load(tmp_path / "t.yaml").problems, check([tmp_path / "t.yaml"])):
+        (problem,) = told
+        assert problem.line == 3
+        assert "name 'Nothing' is not defined" in problem.text
+        assert f"{tmp_path / 'acme_half_done.py'}:3. Mend hwd-acme" in problem.text
+        assert "not installed" not in problem.text

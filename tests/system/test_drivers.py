@@ -31,7 +31,7 @@ def matrix_of(driver: str) -> tuple[str, str | None] | None:
     return None
 
 
-MATRICES = {driver: found for driver in registry.loadable() if (found := matrix_of(driver)) is not None}
+MATRICES = {driver: found for driver in registry.installed().specs if (found := matrix_of(driver)) is not None}
 
 
 def rack_with(driver: str) -> str:

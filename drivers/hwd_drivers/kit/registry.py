@@ -161,8 +161,44 @@ def find(name: str) -> DriverSpec:
     known = _entry_points()
     if name not in known:
         raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
-    point = known[name]
-    package = distribution_of(name) or "its package"
+    return _load(name, known[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """What all packages declare. `broken`: why a driver cannot be used, with the remedy, by its name."""
+
+    specs: Mapping[str, DriverSpec]
+    broken: Mapping[str, str]
+
+
+def installed() -> Installed:
+    """All drivers; those that cannot be loaded are logged with their reason, since nobody may need them here."""
+    specs, broken = {}, {}
+    for name, point in sorted(_entry_points().items()):
+        try:
+            specs[name] = _load(name, point)
+        except ConfigError as error:
+            broken[name] = str(error)
+            log.warning("%s", error)
+    return Installed(specs=specs, broken=broken)
+
+
+def distribution_of(name: str) -> str:
+    """The package that brings this driver, such as `hwd-drivers`. Raises ConfigError for a name that none does."""
+    known = _entry_points()
+    if name not in known:
+        raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
+    return _package(known[name])
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _load(name: str, point: EntryPoint) -> DriverSpec:
+    """Raises ConfigError for a package that cannot be used."""
+    package = _package(point) or "its package"
     about = f"driver {name!r}: entry point {point.value} of {package} "
     try:
         spec = point.load()
@@ -176,28 +212,8 @@ def find(name: str) -> DriverSpec:
     return spec
 
 
-def loadable() -> dict[str, DriverSpec]:
-    """All drivers that can be loaded, by name; the others are logged with their reason, since nobody may need them here."""
-    specs = {}
-    for name in names():
-        try:
-            specs[name] = find(name)
-        except ConfigError as error:
-            log.warning("%s", error)
-    return specs
-
-
-def distribution_of(name: str) -> str:
-    """The package that brings this driver, such as `hwd-drivers`. Raises ConfigError for a name that none does."""
-    known = _entry_points()
-    if name not in known:
-        raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
-    dist = known[name].dist
-    return "" if dist is None else dist.name
-
-
-def _entry_points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+def _package(point: EntryPoint) -> str:
+    return "" if point.dist is None else point.dist.name
 
 
 def _in_one_line(error: Exception) -> str:

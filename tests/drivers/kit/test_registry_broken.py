@@ -43,8 +43,10 @@ def test_what_its_import_raises_is_told_with_package_entry_point_file_and_line(
     assert words in text
     assert f"{module}:{line}" in text
     assert "\n" not in text
-    assert "acme-x1" not in registry.loadable()
-    assert "polatis-tl1" in registry.loadable()
+    installed = registry.installed()
+    assert installed.broken == {"acme-x1": text}
+    assert "polatis-tl1" in installed.specs
+    assert "acme-x1" not in installed.specs
 
 
 def test_what_is_no_spec_is_refused(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
