@@ -12,11 +12,13 @@ from hwd_agents.bus.protocol import Bus, Incoming, Will
 from hwd_agents.commands import Commands
 from hwd_agents.config import AgentConfig
 from hwd_agents.outbox import Outbox
+from hwd_agents.own_switches import SOCKET, OwnSwitches
 from hwd_agents.settings import Settings
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool import Spool
 from hwd_agents.watchers import Watchers
 from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.dial import Dialer, TcpDialer
 from hwd_drivers.kit.disk import Disk
 from hwd_drivers.kit.errors import HwdError, LinkError, ProtocolError
 from hwd_drivers.kit.ids import Draws, Ids
@@ -30,6 +32,10 @@ RETRY_MOST_S: Final = 10.0
 WELL_AFTER_S: Final = 1.0
 """A watcher that was started again and lives this long is well."""
 
+_Described = tuple[
+    dict[str, wire.PortNote], dict[str, Any], dict[str, Any], list[wire.HeldSetting], dict[str, wire.SwitchNote]
+]
+
 _log = logging.getLogger(__name__)
 
 
@@ -40,7 +46,7 @@ class Agent:
             settings_disk=FileDisk(other))
         await agent.run()
 
-    `disk` is the spool's, `settings_disk` keeps what the settings of the ports were before runs changed them. `bus` is called once, with the will of this boot, `on_started` when the spool is open and the watchers were started. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
+    `dialer` is for the host's own switches; left out, it is of this machine's network and serial ports. `disk` is the spool's, `settings_disk` keeps what the settings of the ports were before runs changed them. `bus` is called once, with the will of this boot, `on_started` when the spool is open and the watchers were started. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class Agent:
         disk: Disk,
         settings_disk: Disk,
         on_started: Callable[[], None] = lambda: None,
+        dialer: Dialer | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -68,8 +75,7 @@ class Agent:
         lost = wire.encode(wire.State(boot=self.boot, seq=0, state="lost"))
         self._bus = bus(Will(topic=self._topic("state"), payload=lost))
         self._greeted = False
-        self._described: tuple[dict[str, wire.PortNote], dict[str, Any], dict[str, Any], list[wire.HeldSetting]]
-        self._described = ({}, {}, {}, [])
+        self._described: _Described = ({}, {}, {}, [], {})
         self._birth_due = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._outbox = Outbox(self._spool, is_up=self._is_up, publish=self._publish_events)
@@ -84,7 +90,28 @@ class Agent:
         )
         self._nics = nics.Nics(config.ports, sources, busy=lambda: self._watchers.busy, on_change=self._birth_due.set)
         self._settings = Settings(config.ports, sources.settings, settings_disk, on_change=self._ports_changed)
-        self._commands = Commands(config, self.boot, clock, self._watchers, self._outbox, self._spool, self._settings)
+        self._own_switches = OwnSwitches(
+            config,
+            self.boot,
+            self._watchers.link,
+            self._spool,
+            dialer=dialer or TcpDialer(),
+            clock=clock,
+            draws=draws,
+            emit=self._outbox.emit,
+            spawn=self._spawn,
+            on_change=self._birth_due.set,
+        )
+        self._commands = Commands(
+            config,
+            self.boot,
+            clock,
+            self._watchers,
+            self._outbox,
+            self._spool,
+            self._settings,
+            more=self._own_switches.verbs,
+        )
 
     @property
     def garbage(self) -> int:
@@ -109,7 +136,11 @@ class Agent:
                         tasks.create_task(background, name=f"hwd:{host}/sources")
                     tasks.create_task(self._outbox.run(), name=f"hwd:{host}/outbox")
                     tasks.create_task(self._bear(), name=f"hwd:{host}/birth")
-                    for what, run in [*self._watchers.runs(), (nics.NAME, self._nics.run)]:
+                    for what, run in [
+                        *self._watchers.runs(),
+                        (nics.NAME, self._nics.run),
+                        *self._own_switches.runs(),
+                    ]:
                         tasks.create_task(self._keep(what, run), name=f"hwd:{host}/{what}")
                     self._on_started()
             finally:
@@ -283,12 +314,11 @@ class Agent:
         message = wire.State(boot=self.boot, seq=self._next("state"), state=state)
         await self._bus.publish(self._topic("state"), wire.encode(message), qos=1, retain=True)
 
-    def _describe(
-        self,
-    ) -> tuple[dict[str, wire.PortNote], dict[str, Any], dict[str, Any], list[wire.HeldSetting]]:
+    def _describe(self) -> _Described:
         """What of a birth is worth another one."""
         notes = {port: self._watchers.note(port) for port in self._config.ports}
-        return notes, self._modules(), self._nics.to_data(), list(self._settings.held)
+        switches = self._own_switches.notes()
+        return notes, self._modules(), self._nics.to_data(), list(self._settings.held), switches
 
     async def _publish_birth(self) -> None:
         self._described = self._describe()
@@ -305,6 +335,7 @@ class Agent:
             spool_next_seq=self._spool.next_seq,
             spool_lost=self._spool.lost,
             settings=self._described[3],
+            switches=self._described[4],
         )
         await self._bus.publish(self._topic("birth"), wire.encode(message), qos=1, retain=True)
 
@@ -349,6 +380,10 @@ class Agent:
                 "failures": self._spool.disk_failures,
                 "why": self._spool.disk_why,
                 "damaged_bytes": self._spool.damaged_bytes,
+            },
+            "selection": {
+                "socket": self._config.selection.socket if self._config.switches else None,
+                "why_not": self._watchers.broken.get(SOCKET, ""),
             },
             "garbage": self._garbage,
         }

@@ -6,6 +6,7 @@ import fcntl
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from hwd_agents import select_command
 from hwd_agents.agent import Agent
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.config import AgentConfig, broker_url, load_config
@@ -43,7 +45,10 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def main() -> None:
-    """Entry point of `hwd-agent`."""
+    """Entry point of `hwd-agent`, and of `hwd-agent select`."""
+    if sys.argv[1:2] == ["select"]:
+        del sys.argv[1]
+        select_command.main()
     typer.run(run)
 
 
@@ -54,6 +59,8 @@ def run(
     log: Annotated[str, typer.Option(help="debug, info, warning or error; to stderr.")] = "info",
 ) -> None:
     """Watch this host's network ports and tell the daemon over MQTT.
+
+    `hwd-agent select` sets switches of this host through the agent that runs: see its own --help.
 
     Example: hwd-agent --config /etc/hwd/agent.yaml
     """

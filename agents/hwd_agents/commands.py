@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +17,8 @@ from hwd_agents.wire import Command, Peer
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import DeadlineError, HwdError, RefusedError
 
+Verb = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""From the arguments to the data of the reply; raises RefusedError where it says no."""
 REMEMBERED: Final = 256
 """Commands whose outcome is kept: a broker may deliver at QoS 1 again, and what was done is not done twice."""
 OBSERVE_MOST_S: Final = 3600.0
@@ -62,7 +64,7 @@ class _PutBack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Commands:
-    """Does what commands say. Data of the replies:
+    """Does what commands say, and the verbs of `more`. Data of the replies:
 
     | verb | data |
     |---|---|
@@ -71,6 +73,7 @@ class Commands:
     | refresh | at_ns, ports: {port: PortNote}, states: {port: {light, firmware, carrier, rdma: bool or None}} |
     | set | before, after: the states, as `hwd_agents.sources.settings` has them |
     | put-back | back: [{port, setting, state}], left: [{port, setting, why}] |
+    | delegate, take-back | as `hwd_agents.own_switches` has them |
     """
 
     def __init__(
@@ -82,9 +85,12 @@ class Commands:
         outbox: Outbox,
         spool: Spool,
         settings: Settings,
+        *,
+        more: Mapping[str, Verb] | None = None,
     ) -> None:
         self._config = config
         self._boot = boot
+        self._more = more or {}
         self._clock = clock
         self._watchers = watchers
         self._outbox = outbox
@@ -146,8 +152,10 @@ class Commands:
                 return functools.partial(self._set, expires_at_ns=command.expires_at_ns)
             case "put-back":
                 return functools.partial(self._put_back, expires_at_ns=command.expires_at_ns)
+            case verb if verb in self._more:
+                return self._more[verb]
             case _:
-                known = "observe, settle, resend, refresh, set and put-back"
+                known = ", ".join(["observe, settle, resend, refresh, set, put-back", *self._more])
                 raise RefusedError(f"this agent does not know it; there are {known}")
 
     async def _observe(self, arguments: dict[str, Any]) -> dict[str, Any]:

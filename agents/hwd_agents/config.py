@@ -99,7 +99,8 @@ class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often is read what does not tell of itself: fast while a port is observed, else slow; a slow of 0 is never.
 
-    `counters_s`: between two readings of what ports have carried; 0 is never. Light is read fast until it was back for `light_settled_s`.
+    `counters_s`: between two readings of what ports have carried; 0 is never. `monitors_s`: least between two tellings of what a module measures of itself,
+    which it does where that moved; 0 is never. Light is read fast until it was back for `light_settled_s`.
     """
 
     light_fast_s: float = 0.005
@@ -112,6 +113,7 @@ class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     links_fast_s: float = 0.25
     links_slow_s: float = 10.0
     counters_s: float = 0.0
+    monitors_s: float = 30.0
 
 
 class SwitchConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -248,7 +250,7 @@ def _problems(config: AgentConfig) -> list[str]:
     problems += [
         f"{name}: {value} is not above 0"
         for name, value in rates.items()
-        if value < 0 or (value == 0 and "slow" not in name and name != "counters_s")
+        if value < 0 or (value == 0 and "slow" not in name and name not in ("counters_s", "monitors_s"))
     ]
     problems += [
         f"modules.{part}.{name}: {value} s is not 0 or more"

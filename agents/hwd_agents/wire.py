@@ -95,6 +95,37 @@ class SwitchNote(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
 
 
+class ClockUdp(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the agent's clock is asked by UDP; `key` makes and checks the proofs of the datagrams of this boot."""
+
+    address: str
+    port: int
+    key: str
+
+
+class WallClock(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps the wall clock of the host, which only labels are made of. `synchronised_by`: `chrony`, `ptp4l`, or null for nothing that could be asked,
+    then `why_not` says what was tried.
+
+    `reference`: what it follows. `offset_s`: how far the clock is ahead of that, right within `error_s`. `stratum`: steps from a reference clock; null by PTP.
+    """
+
+    synchronised_by: str | None
+    reference: str = ""
+    stratum: int | None = None
+    offset_s: float | None = None
+    error_s: float | None = None
+    why_not: str = ""
+
+
+class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
+    """The clocks of a host. `udp`: where the raw monotonic one can be asked; null, and `why_not_udp`, where only over the broker. `wall`: null until it was read."""
+
+    udp: ClockUdp | None
+    why_not_udp: str
+    wall: WallClock | None
+
+
 class Birth(Message, frozen=True, kw_only=True, tag="birth"):
     """Sent at every connect, and when the inventory changed: the whole of it. `spool_next_seq` is the sequence number that the next event will have.
 
@@ -125,6 +156,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | link-state | up, why_down, detail, downs, autoneg, speed_mbps, fec: of the link as its NIC tells it, null for what it does not |
     | counters | rx_bytes, tx_bytes, rx_packets, tx_packets, rx_errors, tx_errors, rx_dropped, tx_dropped, rx_pause, tx_pause (null where not counted); tcp_retransmissions of the whole host |
     | dark, light | lanes: power per lane in dBm or None; one_sided: it may have been any time before `at_ns`, and `earliest_ns` is 0 |
+    | monitors | rx_power_dbm, tx_power_dbm, bias_ma: by lane; temperature_c: what a module measures of itself, null where it does not; told where it moved |
     | firmware | up |
     | rdma | active |
     | ready | reconfiguration, peer (h1.eth0), via (udp), sent, failed |
@@ -192,12 +224,13 @@ class Command(Message, frozen=True, kw_only=True, tag="command"):
 
 
 class Reply(Message, frozen=True, kw_only=True, tag="reply"):
-    """Answer to the command `id`."""
+    """Answer to the command `id`. `at_ns`: the agent's clock when it was sent; 0 of an agent that does not say."""
 
     id: str
     outcome: Literal["done", "expired", "refused", "failed"]
     why: str = ""
     data: dict[str, Any] = {}
+    at_ns: int = 0
 
 
 class ClockRequest(Message, frozen=True, kw_only=True, tag="clock-request"):

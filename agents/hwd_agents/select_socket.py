@@ -1,0 +1,153 @@
+"""The socket where jobs of this host set its switches: JSON lines, one answer a request, in the order in which they are done.
+
+{"set": {"sel0": "in-2"}, "within_s": 1, "epoch": 7, "id": 3}          a selection: `hwd_agents.selection.Request`; answer: `Selected`
+{"show": true}                                                         answer: {"switches": {name: note and crossconnects}}
+"""
+
+import asyncio
+import logging
+import os
+import shutil
+import socket
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from typing_extensions import override
+
+from hwd_agents.config import SelectionConfig
+from hwd_agents.selection import Request, Selections
+from hwd_agents.switches import Switches
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.dial import Acceptor
+from hwd_drivers.kit.errors import ConfigError
+
+MODE: Final = 0o660
+LINE_LIMIT_BYTES: Final = 64 * 1024
+UNIX: Final = "unix:"
+
+log = logging.getLogger(__name__)
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], None]
+"""Runs something to its end, for as long as the agent lives."""
+
+
+class SelectSocket:
+    """Listens until cancelled."""
+
+    def __init__(
+        self,
+        config: SelectionConfig,
+        selections: Selections,
+        switches: Switches,
+        *,
+        acceptor: Acceptor,
+        clock: Clock,
+        spawn: Spawn,
+    ) -> None:
+        self._config = config
+        self._selections = selections
+        self._switches = switches
+        self._acceptor = acceptor
+        self._clock = clock
+        self._spawn = spawn
+        self._sessions: dict[_Session, None] = {}
+
+    async def run(self) -> None:
+        """Raises ConfigError where it cannot listen there."""
+        place = self._config.socket
+        if not place.startswith(UNIX):
+            listener = await self._acceptor.listen(self._session, place)
+            close: Callable[[], Coroutine[Any, Any, None]] = listener.close
+        else:
+            close = await self._listen(Path(place.removeprefix(UNIX)))
+        log.info("selections: at %s", place)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await close()
+            for session in [*self._sessions]:
+                session.hang_up()
+
+    async def _listen(self, path: Path) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Nobody but owner and group may connect at any time, whatever the umask: the mode is the socket's before it has a name."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_socket():
+                path.unlink()  # of an agent that died; one that lives holds the spool, and we would not be here
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            try:
+                os.fchmod(sock.fileno(), MODE)
+                sock.bind(str(path))
+                path.chmod(MODE)
+                if self._config.group is not None:
+                    shutil.chown(path, group=self._config.group)
+                server = await asyncio.get_running_loop().create_unix_server(self._session, sock=sock)
+            except BaseException:
+                sock.close()
+                raise
+        except (OSError, LookupError) as error:
+            raise ConfigError(f"selection.socket: {path}: cannot listen: {error}") from error
+
+        async def close() -> None:
+            server.close()
+            path.unlink(missing_ok=True)
+
+        return close
+
+    def _session(self) -> "_Session":
+        return _Session(self._answer, self._sessions, self._spawn)
+
+    async def _answer(self, line: bytes) -> bytes:
+        requested_ns = self._clock.monotonic_ns()
+        try:
+            data = msgspec.json.decode(line)
+            if isinstance(data, dict) and data.get("show") is True:
+                return msgspec.json.encode({"switches": self._switches.show()})
+            request = msgspec.convert(data, Request)
+        except msgspec.MsgspecError as error:
+            why = f'no request: {error}. Write {{"set": {{"sel0": "in-2"}}, "within_s": 1}}'
+            return msgspec.json.encode(self._selections.refusal(why, requested_ns=requested_ns))
+        return msgspec.json.encode(await self._selections.select(request, requested_ns=requested_ns))
+
+
+class _Session(asyncio.Protocol):
+    """One client."""
+
+    def __init__(
+        self, answer: Callable[[bytes], Coroutine[Any, Any, bytes]], sessions: "dict[_Session, None]", spawn: Spawn
+    ) -> None:
+        self._answer = answer
+        self._sessions = sessions
+        self._spawn = spawn
+        self._buffer = b""
+        self._transport: asyncio.Transport | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._sessions[self] = None
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._sessions.pop(self, None)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in filter(None, map(bytes.strip, lines)):
+            self._spawn(self._do(line), "selection")
+        if len(self._buffer) > LINE_LIMIT_BYTES:
+            self.hang_up()
+
+    def hang_up(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _do(self, line: bytes) -> None:
+        answer = await self._answer(line)
+        if self._transport is not None:
+            self._transport.write(answer + b"\n")
