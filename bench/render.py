@@ -154,7 +154,7 @@ def _filled(series: int) -> Metrics:
     """A testbed that has so many: as many big switches as that takes, two hosts for each."""
     switches = series // (ENDS + 40 + 2 * (4 * PORTS)) + 1
     hosts = 2 * switches
-    metrics = Metrics(Budget(switches=switches, ends=switches * ENDS, hosts=hosts, ports=hosts * PORTS))
+    metrics = Metrics(Budget(switches=switches, ends=switches * ENDS, hosts=hosts, ports=hosts * PORTS, lanes=0))
     for document in _documents(switches, hosts):
         metrics(document)
     return metrics

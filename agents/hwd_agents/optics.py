@@ -9,6 +9,7 @@ from typing import Any, Final
 from hwd_agents.burst import Burst
 from hwd_agents.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.light import LightJudge, LightSample
+from hwd_agents.monitors import Monitors
 from hwd_agents.observation import Observation, Tally
 from hwd_agents.outbox import Emit
 from hwd_agents.pace import Pace
@@ -25,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class OpticsWatcher:
-    """Events `dark` and `light`. Where the samples of a burst lie is drawn from `phase`: else they would stand at the same time after each command, and many
+    """Events `dark` and `light`, and `monitors` where what a module measures of itself has moved. Where the samples of a burst lie is drawn from `phase`: else they would stand at the same time after each command, and many
     reconfigurations would tell no more than one.
 
     A port that stays lit emits nothing: its Observation says that the light was never away. `timings`: by part number. `on_change`: a port has another
@@ -129,6 +130,8 @@ class _Port:
         self._tally: Tally | None = None
         self._burst = Burst()
         self._behind = ""
+        self._told: Monitors | None = None
+        self._told_s = 0.0
         self._settled_from_s: float | None = None
         self._sampled: asyncio.Future[None] | None = None
         self.module: ModuleMemory | None = None
@@ -216,10 +219,7 @@ class _Port:
         if module is None or self.why_not:
             return None
         return {
-            "rx_power_dbm": _rounded(module.rx_power_dbm),
-            "tx_power_dbm": _rounded(module.tx_power_dbm),
-            "bias_ma": _rounded(module.bias_ma),
-            "temperature_c": None if module.temperature_c is None else round(module.temperature_c, 1),
+            **Monitors.of(module, self._config.lanes).to_data(),
             "sampled_every_s": self._burst.every_s,
             "read_s": self._burst.read_s,
         }
@@ -244,6 +244,7 @@ class _Port:
         else:
             self._refused = False
             self._took(sample)
+            self._tell_monitors(Monitors.of(self.module, self._config.lanes), sample)
         says = self.why_not or f"{self.module}; {self.limits()}"
         if says != self._said:
             self._said = says
@@ -261,6 +262,7 @@ class _Port:
         if why != self.why_not:
             _log.info("%s: light is unseen: %s", self._name, why)
         self.why_not = why
+        self._told = None  # when it is back, the birth tells
         if self._tally is not None:
             self._tally.fail(why)
 
@@ -287,6 +289,19 @@ class _Port:
             lost = sum(change.kind == "dark" for change in changes)
             self._tally.look(sample.after_ns, self._judge.lit, lost=lost, latched=self._judge.latched)
 
-
-def _rounded(values: tuple[float | None, ...]) -> list[float | None]:
-    return [None if value is None else round(value, 2) for value in values]
+    def _tell_monitors(self, now: Monitors, sample: LightSample) -> None:
+        """While nothing is observed: then `dark` and `light` tell of powers, and nothing else may take their time. The first ones stand in the birth."""
+        every_s, now_s = self._sampling.monitors_s, asyncio.get_running_loop().time()
+        if self._told is None:
+            self._told, self._told_s = now, now_s
+        elif every_s and not self._observed and now_s - self._told_s >= every_s and now.moved(self._told):
+            self._told, self._told_s = now, now_s
+            self._emit(
+                "monitors",
+                self._name,
+                earliest_ns=sample.before_ns,
+                at_ns=sample.after_ns,
+                source=SOURCE,
+                origin=self._source.note.origin,
+                data=now.to_data(),
+            )

@@ -13,12 +13,13 @@ VERBS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What the number of series follows from: switches, their fibre ends, hosts and their NIC ports."""
+    """What the number of series follows from: switches, their fibre ends, hosts, their NIC ports and the lanes of these."""
 
     switches: int
     ends: int
     hosts: int
     ports: int
+    lanes: int
 
     @classmethod
     def of(cls, testbed: Testbed) -> Self:
@@ -27,4 +28,5 @@ class Budget:
             ends=sum(len(switch.capabilities.ends) for switch in testbed.switches.values()),
             hosts=len(testbed.hosts),
             ports=sum(1 for _ in testbed.ports()),
+            lanes=sum(port.module.lanes for port in testbed.ports()),
         )

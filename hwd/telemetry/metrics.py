@@ -15,6 +15,7 @@ from hwd.telemetry.budget import RUNS_SHOWN, VERBS, Budget
 from hwd.telemetry.carried import Carried
 from hwd.telemetry.exposition import Exposition, wants_openmetrics
 from hwd.telemetry.links import Links
+from hwd.telemetry.optics import Optics
 from hwd.telemetry.reading import mapping, number, rows, text, texts
 from hwd.telemetry.series import Series
 from hwd.timeline.stage import StageName
@@ -173,8 +174,9 @@ class Metrics:
             "hwd_stage_seconds", "Stages of links that were reconfigured", "stage", limit=len(StageName) * SERIES
         )
         self._carried = Carried(hosts=hosts, ports=ports)
+        self._optics = Optics(ports=ports, lanes=budget.lanes)
         own = (value for value in vars(self).values() if isinstance(value, Series | Buckets))
-        self._all = (*own, *self._carried)
+        self._all = (*own, *self._carried, *self._optics)
         self._links = Links(self._link_ready)
         self._begin()
 
@@ -274,6 +276,7 @@ class Metrics:
                 self._agent_up.set(0, host)
                 self._links.away(host)
                 self._carried.away(host)
+                self._optics.away(host)
                 for series in (self._carrier, self._carrier_changes, self._rdma, self._offset, self._error):
                     series.drop(host)
             case "host.birth":
@@ -281,7 +284,10 @@ class Metrics:
                 self._boots[host] = text(data, "boot")
                 self._lost.add(0, host)
                 self._garbage.add(0, host)
-                self._take_ports(host, mapping(data, "ports"))
+                ports = mapping(data, "ports")
+                self._take_ports(host, ports)
+                interfaces = {port: self._interfaces[host, port] for port in ports}
+                self._optics.born(host, interfaces, mapping(data, "inventory"))
             case "host.event":
                 self._events.add(1, host)
                 if text(data, "boot") != self._boots.get(host, text(data, "boot")):
@@ -323,7 +329,12 @@ class Metrics:
             case "interface" if data.get("present") is False:
                 for series in (self._carrier, self._carrier_changes, self._rdma):
                     series.drop(host, device)
+                self._optics.gone(host, device)
                 self._links.carrier(f"{host}.{port}", False)
+            case "monitors":
+                self._optics.take(host, device, data)
+            case "dark" | "light":
+                self._optics.light(host, device, data.get("lanes"))
             case "rdma" if (active := number(data, "active")) is not None:
                 self._rdma.set(active, host, device)
             case "counters":

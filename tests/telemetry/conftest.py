@@ -14,7 +14,7 @@ Tell = Callable[..., None]
 
 @pytest.fixture
 def metrics() -> Metrics:
-    return Metrics(Budget(switches=2, ends=32, hosts=2, ports=4))
+    return Metrics(Budget(switches=2, ends=32, hosts=2, ports=4, lanes=16))
 
 
 @pytest.fixture
@@ -79,7 +79,14 @@ def rack(tell: Tell, event: Tell) -> None:
     tell("switch.power", switch="ocs1", power_dbm={"1A": -1.25, "2A": None})
     sources: Json = {}
     port: Json = {"interface": "enp65s0f0", "present": True, "carrier": True, "carrier_changes": 3, "sources": sources}
-    tell("host.birth", host="h0", boot="b", version="0.1.0", ports={"eth0": port})
+    monitors: Json = {
+        "rx_power_dbm": [-2.5, None],
+        "tx_power_dbm": [1.0, 1.5],
+        "bias_ma": [40.0, None],
+        "temperature_c": 34.5,
+    }
+    inventory: Json = {"monitors": {"eth0": monitors}}
+    tell("host.birth", host="h0", boot="b", version="0.1.0", ports={"eth0": port}, inventory=inventory)
     tell("host.up", host="h0", boot="b")
     event("h0", "eth0", "rdma", active=True)
     counts: dict[str, Json] = {"bytes": 1000, "packets": 10, "pause": 2}

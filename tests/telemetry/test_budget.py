@@ -18,7 +18,7 @@ from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.values import CrossconnectState
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
-SWITCHES, SIZE, HOSTS, PORTS = 16, 192, 192, 8
+SWITCHES, SIZE, HOSTS, PORTS, LANES = 16, 192, 192, 8, 4
 VERBS, OUTCOMES = tuple(f"VERB-{number}" for number in range(3)), ("done", "denied", "lost", "timeout", "garbled")
 
 
@@ -31,6 +31,7 @@ def stated(budget: Budget) -> float:
         "fibre ends": budget.ends,
         "hosts": budget.hosts,
         "NIC ports": budget.ports,
+        "lanes": budget.lanes,
         "": 1,
     }
     assert {unit for _, unit in terms} == set(sizes)
@@ -54,7 +55,7 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
         switch = f"ocs{number}"
         yield told("switch.up", switch=switch, vendor="", model="", serial="", firmware="", down_s=0.0)
         yield told("switch.read", switch=switch, crossconnects=states, added=[], removed=[], ours=True)
-        powers: Json = {f"{port}{side}": -1.0 for port in range(size) for side in "AB"}
+        powers: dict[str, Json] = {f"{port}{side}": -1.0 for port in range(size) for side in "AB"}
         yield told("switch.power", switch=switch, power_dbm=powers)
         yield told("switch.override", switch=switch, ends=["1A"], to="force-blocked", by="")
         commanded: dict[str, Json] = {"commanded_ns": 1, "acknowledged_ns": 2, "commands": 1, "window_s": 0.01}
@@ -65,7 +66,13 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
     for number in range(hosts):
         host = f"h{number}"
         notes: Json = {f"eth{port}": {"carrier": True, "carrier_changes": 3} for port in range(ports)}
-        yield told("host.birth", host=host, boot="b", version="", ports=notes)
+        lanes: dict[str, Json] = {
+            "rx_power_dbm": [-1.0] * LANES,
+            "tx_power_dbm": [1.0] * LANES,
+            "bias_ma": [40.0] * LANES,
+        }
+        monitors: Json = {f"eth{port}": {**lanes, "temperature_c": 35.0} for port in range(ports)}
+        yield told("host.birth", host=host, boot="b", version="", ports=notes, inventory={"monitors": monitors})
         yield told("host.garbage", host=host, topic="", why="", count=1)
         aligned: dict[str, Json] = {
             "offset_ns": 1,
@@ -115,7 +122,9 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
 
 
 def test_a_big_testbed_has_all_its_series_and_stays_within_the_formula() -> None:
-    budget = Budget(switches=SWITCHES, ends=SWITCHES * SIZE * 2, hosts=HOSTS, ports=HOSTS * PORTS)
+    budget = Budget(
+        switches=SWITCHES, ends=SWITCHES * SIZE * 2, hosts=HOSTS, ports=HOSTS * PORTS, lanes=HOSTS * PORTS * LANES
+    )
     metrics = Metrics(budget)
     for document in everything(SWITCHES, SIZE, HOSTS, PORTS):
         metrics(document)
@@ -126,6 +135,7 @@ def test_a_big_testbed_has_all_its_series_and_stays_within_the_formula() -> None
     assert "hwd_series_refused_total 0.0" in text
     assert text.count("hwd_port_power_dbm{") == budget.ends
     assert text.count("hwd_nic_carrier{") == text.count("hwd_rdma_port_active{") == budget.ports
+    assert text.count("hwd_nic_rx_power_dbm{") == text.count("hwd_nic_laser_bias_amperes{") == budget.lanes
     assert text.count("hwd_link_ready{") == budget.ports // 2
     assert text.count("hwd_switch_commands_total{") == SWITCHES * (len(VERBS) + len(COMMAND_VERBS)) * len(OUTCOMES)
 
@@ -133,7 +143,7 @@ def test_a_big_testbed_has_all_its_series_and_stays_within_the_formula() -> None
 def test_of_a_testbed_file_it_counts_what_is_in_it() -> None:
     example = Path(__file__).parents[2] / "examples/opus-testbed.yaml"
     testbed = load_testbed(example, {name: registry.find(name) for name in registry.names()}).require()
-    assert Budget.of(testbed) == Budget(switches=1, ends=64, hosts=4, ports=16)
+    assert Budget.of(testbed) == Budget(switches=1, ends=64, hosts=4, ports=16, lanes=64)
 
 
 NAMES = st.text(st.characters(), max_size=12)
@@ -142,7 +152,7 @@ NAMES = st.text(st.characters(), max_size=12)
 @settings(max_examples=30)
 @given(st.lists(st.tuples(NAMES, NAMES, NAMES), min_size=20, max_size=60, unique=True))
 def test_no_names_from_outside_go_beyond_the_budget(names: list[tuple[str, str, str]]) -> None:
-    metrics = Metrics(Budget(switches=1, ends=2, hosts=1, ports=2))
+    metrics = Metrics(Budget(switches=1, ends=2, hosts=1, ports=2, lanes=8))
     for one, two, three in names:
         metrics(told("switch.up", switch=one, vendor="", model="", serial="", firmware="", down_s=0.0))
         metrics(told("switch.command", switch=one, verb=two, outcome=three, seconds=1.0, code="", text=""))

@@ -21,7 +21,7 @@ Tell = Callable[..., None]
 GOLDEN = Path(__file__).with_name("metric_names.txt")
 
 
-SMALL = Budget(switches=2, ends=32, hosts=2, ports=4)
+SMALL = Budget(switches=2, ends=32, hosts=2, ports=4, lanes=16)
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -280,7 +280,9 @@ def test_nothing_from_outside_breaks_the_rendering(data: st.DataObject) -> None:
         kind = data.draw(st.sampled_from(sorted(KINDS)))
         fields: dict[str, Any] = {field: data.draw(ANYTHING) for field in sorted(KINDS[kind])}
         if kind == "host.event":
-            fields["type"] = data.draw(st.sampled_from(["carrier", "rdma", "interface", "dark"]))
+            fields["type"] = data.draw(
+                st.sampled_from(["carrier", "rdma", "interface", "dark", "monitors", "counters"])
+            )
         metrics(Document(kind=kind, at_ns=0, wall_ns=0, data=fields))
     list(text_string_to_metric_families(bytes(metrics.render()).decode()))
 
@@ -316,3 +318,44 @@ def test_what_ports_carried_is_counted_by_direction_and_goes_with_their_agent(
     tell("host.down", host="h0", boot="b", cause="will")
     assert value(metrics, "hwd_nic_bytes_total", **of_port, direction="sent") is None
     assert value(metrics, "hwd_host_tcp_retransmissions_total", host="h0") is None
+
+
+OF_PORT = {"host": "h0", "device": "enp65s0f0"}
+
+
+def test_light_and_lasers_of_a_module_are_told_by_lane_in_base_units(metrics: Metrics, rack: None) -> None:
+    assert value(metrics, "hwd_nic_rx_power_dbm", **OF_PORT, lane="1") == -2.5
+    assert value(metrics, "hwd_nic_rx_power_dbm", **OF_PORT, lane="2") is None, "dark"
+    assert value(metrics, "hwd_nic_tx_power_dbm", **OF_PORT, lane="2") == 1.5
+    assert value(metrics, "hwd_nic_laser_bias_amperes", **OF_PORT, lane="1") == 0.04
+    assert value(metrics, "hwd_nic_laser_bias_amperes", **OF_PORT, lane="2") is None, "not measured"
+    assert value(metrics, "hwd_nic_module_temperature_celsius", **OF_PORT) == 34.5
+
+
+def test_powers_follow_what_a_module_and_its_light_tell(metrics: Metrics, rack: None, event: Tell) -> None:
+    event("h0", "eth0", "light", lanes=[-3.0, -3.5])
+    assert value(metrics, "hwd_nic_rx_power_dbm", **OF_PORT, lane="2") == -3.5
+    event("h0", "eth0", "dark", lanes=[None, None])
+    assert value(metrics, "hwd_nic_rx_power_dbm", **OF_PORT, lane="1") is None
+    event("h0", "eth0", "monitors", rx_power_dbm=[-4.0], tx_power_dbm=[2.0], bias_ma=[50.0], temperature_c=None)
+    assert value(metrics, "hwd_nic_rx_power_dbm", **OF_PORT, lane="1") == -4.0
+    assert value(metrics, "hwd_nic_tx_power_dbm", **OF_PORT, lane="2") is None, "a module of one lane is in it now"
+    assert value(metrics, "hwd_nic_laser_bias_amperes", **OF_PORT, lane="1") == 0.05
+    assert value(metrics, "hwd_nic_module_temperature_celsius", **OF_PORT) is None
+
+
+@pytest.mark.parametrize("what", ["down", "born without", "interface gone"])
+def test_what_is_not_known_any_more_has_no_series(
+    metrics: Metrics, rack: None, tell: Tell, event: Tell, what: str
+) -> None:
+    match what:
+        case "down":
+            tell("host.down", host="h0", boot="b", cause="will")
+        case "born without":
+            port: Any = {"interface": "enp65s0f0", "present": True, "carrier": True, "carrier_changes": 3}
+            inventory: Any = {"monitors": {"eth0": None}}
+            tell("host.birth", host="h0", boot="b", version="0.1.0", ports={"eth0": port}, inventory=inventory)
+        case _:
+            event("h0", "eth0", "interface", present=False)
+    assert b"hwd_nic_tx_power_dbm{" not in bytes(metrics.render())
+    assert b"hwd_nic_module_temperature_celsius{" not in bytes(metrics.render())

@@ -29,7 +29,7 @@ async def test_content_type_of_text_stands_once(desk: Any) -> None:
 
 async def test_reader_that_goes_away_in_the_middle_does_no_harm() -> None:
     """It asked for far more than the sockets between them hold."""
-    metrics = Metrics(Budget(switches=1, ends=100_000, hosts=1, ports=1))
+    metrics = Metrics(Budget(switches=1, ends=100_000, hosts=1, ports=1, lanes=4))
     powers: dict[str, Json] = {f"{end}A": -1.0 for end in range(100_000)}
     metrics(Document(kind="switch.power", at_ns=0, wall_ns=0, data={"switch": "ocs1", "power_dbm": powers}))
     app = FastAPI(openapi_url=None)

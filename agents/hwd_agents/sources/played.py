@@ -42,6 +42,7 @@ class PlayedHost(TwinHost):
         self.states: dict[tuple[str, str, str], Json] = {}
         """By interface, setting and subject; set them to what a host starts with. One that is not here is not supported."""
         self.clock_step_s = 0.0
+        self.lit_dbm = LIT_DBM
         self.modules_read = 0
         self.datagrams_sent = 0
         self._links: dict[str, LinkState] = {}
@@ -139,7 +140,7 @@ class PlayedHost(TwinHost):
             vendor="played",
             part="QSFP28-LR4",
             serial=f"{self.name}-{interface}",
-            rx_power_dbm=(LIT_DBM if lit else None,) * LANES,
+            rx_power_dbm=(self.lit_dbm if lit else None,) * LANES,
             tx_power_dbm=(0.0,) * LANES,
             rx_los=(lost,) * LANES,
         )

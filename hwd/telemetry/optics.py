@@ -1,0 +1,67 @@
+"""Optics: what the modules of NIC ports measure of themselves, in series."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from hwd.telemetry.reading import mapping, number
+from hwd.telemetry.series import Series
+
+MA_IN_A: Final = 1e3
+
+
+class Optics:
+    """Fed by births and by the events `monitors`, `dark` and `light` of agents. What is not measured, or not known, has no series; no light has no power."""
+
+    def __init__(self, *, ports: int, lanes: int) -> None:
+        lane = ("host", "device", "lane")
+        self._rx = Series(
+            "hwd_nic_rx_power_dbm",
+            "Average power that a lane of a NIC port's module receives; absent where dark",
+            *lane,
+            limit=lanes,
+        )
+        self._tx = Series("hwd_nic_tx_power_dbm", "Average power that a lane of it sends", *lane, limit=lanes)
+        self._bias = Series("hwd_nic_laser_bias_amperes", "Current through the laser of a lane", *lane, limit=lanes)
+        self._temperature = Series(
+            "hwd_nic_module_temperature_celsius", "Temperature of a NIC port's module", *lane[:2], limit=ports
+        )
+
+    def __iter__(self) -> Iterator[Series]:
+        yield from (self._rx, self._tx, self._bias, self._temperature)
+
+    def born(self, host: str, interfaces: Mapping[str, str], inventory: Mapping[str, Any]) -> None:
+        """All that is known now, by port; its interface tells the device."""
+        self.away(host)
+        monitors = mapping(inventory, "monitors")
+        for port, device in interfaces.items():
+            self.take(host, device, mapping(monitors, port))
+
+    def take(self, host: str, device: str, monitors: Mapping[str, Any]) -> None:
+        """What one module measures now."""
+        self._by_lane(self._rx, host, device, monitors.get("rx_power_dbm"))
+        self._by_lane(self._tx, host, device, monitors.get("tx_power_dbm"))
+        self._by_lane(self._bias, host, device, monitors.get("bias_ma"), unit=MA_IN_A)
+        if (temperature_c := number(monitors, "temperature_c")) is None:
+            self._temperature.drop(host, device)
+        else:
+            self._temperature.set(temperature_c, host, device)
+
+    def light(self, host: str, device: str, lanes: object) -> None:
+        """Received powers, as light went or came."""
+        self._by_lane(self._rx, host, device, lanes)
+
+    def away(self, host: str) -> None:
+        """Its agent is gone, or tells anew."""
+        for series in self:
+            series.drop(host)
+
+    def gone(self, host: str, device: str) -> None:
+        """A port is not there any more."""
+        for series in self:
+            series.drop(host, device)
+
+    def _by_lane(self, series: Series, host: str, device: str, values: object, *, unit: float = 1.0) -> None:
+        series.drop(host, device)
+        for lane, value in enumerate(values if isinstance(values, Sequence) and not isinstance(values, str) else (), 1):
+            if (read := number({"value": value}, "value")) is not None:
+                series.set(read / unit, host, device, str(lane))
