@@ -107,6 +107,7 @@ class SwitchesReader:
             options=options.model_dump(mode="json") if options else {},
             twin=twin,
             owner=entry.owner,
+            size=entry.size,
         )
 
     def _address(self, address: str | None, spec: DriverSpecLike, where: Where) -> str | None:

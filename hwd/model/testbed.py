@@ -88,13 +88,17 @@ class NicPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostTwin:
-    """A simulated host. `kernel`: its interfaces are real ones in a network namespace; else it lives in the rack's process."""
+    """A simulated host. `kernel`: its interfaces are real ones in a network namespace; else it lives in the rack's process.
+
+    `machine`: it is a virtual machine with a kernel of its own, which reaches this machine at that address; only what is optical of it is simulated, and its clock is its own.
+    """
 
     kernel: bool
     timing: str
     seed: int
     clock_offset_s: float = 0.0
     clock_drift_ppm: float = 0.0
+    machine: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +135,7 @@ class SecretRef:
 class Switch:
     """An optical switch as the testbed file states it; `capabilities` are those of its model and size.
 
-    `address` is None for a twin: the rack tells it when it is up. `owner`: the host that alone may drive it.
+    `size` as it is written there. `address` is None for a twin: the rack tells it when it is up. `owner`: the host that alone may drive it.
     """
 
     name: str
@@ -144,6 +148,7 @@ class Switch:
     options: Mapping[str, Json] = field(default_factory=dict)
     twin: SwitchTwin | None = None
     owner: str | None = None
+    size: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
