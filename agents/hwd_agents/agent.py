@@ -9,6 +9,9 @@ from typing import Any, Final, Literal, cast
 
 from hwd_agents import nics, wire
 from hwd_agents.bus.protocol import Bus, Incoming, Will
+from hwd_agents.clock import NAME as CLOCK
+from hwd_agents.clock import HostClock
+from hwd_agents.clock_port import ClockPort
 from hwd_agents.commands import Commands
 from hwd_agents.config import AgentConfig
 from hwd_agents.outbox import Outbox
@@ -60,6 +63,7 @@ class Agent:
         sources: Sources,
         disk: Disk,
         settings_disk: Disk,
+        clock_port: Callable[[str], ClockPort] | None = None,
         on_started: Callable[[], None] = lambda: None,
         dialer: Dialer | None = None,
     ) -> None:
@@ -102,6 +106,14 @@ class Agent:
             spawn=self._spawn,
             on_change=self._birth_due.set,
         )
+        self._host_clock = HostClock(
+            config.host,
+            clock,
+            port=None if clock_port is None else clock_port(ids.token(length=32)),
+            walls=sources.walls,
+            reply=lambda reply: self._bus.publish(self._topic("reply"), wire.encode(reply)),
+            on_change=self._birth_due.set,
+        )
         self._commands = Commands(
             config,
             self.boot,
@@ -139,6 +151,7 @@ class Agent:
                     for what, run in [
                         *self._watchers.runs(),
                         (nics.NAME, self._nics.run),
+                        (CLOCK, self._host_clock.run),
                         *self._own_switches.runs(),
                     ]:
                         tasks.create_task(self._keep(what, run), name=f"hwd:{host}/{what}")
@@ -146,6 +159,7 @@ class Agent:
             finally:
                 self._tasks = None
                 self._commands.close()
+                self._host_clock.close()
                 self._spool.close()
                 self._settings.close()
                 await self._say_farewell()
@@ -207,6 +221,7 @@ class Agent:
         """First words on a new connection: who we are, before what happened."""
         try:
             await self._publish_state("up")
+            await self._host_clock.face_broker()
             await self._publish_birth()
         except LinkError as error:
             _log.debug("%s: greeting: %s", self._config.host, error)
@@ -220,7 +235,7 @@ class Agent:
             await self._birth_due.wait()
             await asyncio.sleep(GATHER_S)
             self._birth_due.clear()
-            if not self._is_up() or self._describe() == self._described:
+            if not self._is_up() or (self._describe() == self._described and not self._host_clock.news):
                 continue  # the next connect brings one anyway, and nobody needs the same twice
             try:
                 await self._publish_birth()
@@ -240,22 +255,11 @@ class Agent:
         message = self._decode(incoming)
         match message:
             case wire.ClockRequest(boot=self.boot):
-                self._spawn(self._answer_clock(message, incoming.at_ns), "clock")
+                self._spawn(self._host_clock.answer(message, incoming.at_ns), "clock")
             case wire.ClockRequest() | None:
                 pass
             case _:
                 self._garbage += 1
-
-    async def _answer_clock(self, request: wire.ClockRequest, t2_ns: int) -> None:
-        seq = self._next("clock-reply")
-        topic = self._topic("reply")
-        reply = wire.ClockReply(
-            boot=self.boot, seq=seq, id=request.id, t1_ns=request.t1_ns, t2_ns=t2_ns, t3_ns=self._clock.monotonic_ns()
-        )
-        try:
-            await self._bus.publish(topic, wire.encode(reply))
-        except LinkError as error:
-            _log.debug("%s: clock reply %d: %s", self._config.host, request.id, error)
 
     def _on_ack(self, incoming: Incoming) -> None:
         message = self._decode(incoming)
@@ -283,6 +287,7 @@ class Agent:
             outcome=cast(Literal["done", "expired", "refused", "failed"], outcome.outcome),
             why=outcome.why,
             data=outcome.data,
+            at_ns=self._clock.monotonic_ns(),
         )
         # Only our own reply topic, whatever `reply_to` says: nobody may make us speak on another's.
         if command.reply_to != self._topic("reply"):
@@ -335,6 +340,7 @@ class Agent:
             spool_next_seq=self._spool.next_seq,
             spool_lost=self._spool.lost,
             settings=self._described[3],
+            clocks=self._host_clock.tell(),
             switches=self._described[4],
         )
         await self._bus.publish(self._topic("birth"), wire.encode(message), qos=1, retain=True)
@@ -385,7 +391,7 @@ class Agent:
                 "socket": self._config.selection.socket if self._config.switches else None,
                 "why_not": self._watchers.broken.get(SOCKET, ""),
             },
-            "garbage": self._garbage,
+            "garbage": self._garbage + self._host_clock.refused,
         }
 
     def _next(self, kind: str) -> int:

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,8 @@ import typer
 
 from hwd_agents import select_command
 from hwd_agents.agent import Agent
-from hwd_agents.bus.mqtt import MqttBus
+from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
+from hwd_agents.clock_port import ClockPort
 from hwd_agents.config import AgentConfig, broker_url, load_config
 from hwd_agents.notify import Notifier
 from hwd_agents.priority import ask_for_real_time
@@ -33,6 +34,8 @@ from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.sysfs import SysfsFiles
 from hwd_agents.sources.twin import TwinSources
 from hwd_agents.sources.udp import InterfaceDatagrams
+from hwd_agents.sources.verbs_port import RdmaDevices
+from hwd_agents.sources.wall import Chrony, PtpForLinux
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
 from hwd_drivers.kit.dial import TcpDialer
@@ -93,6 +96,7 @@ async def _live(config: AgentConfig, folder: Path) -> None:
         sources=open_sources(config, clock, offload, i2c),
         disk=FileDisk(folder / "events"),
         settings_disk=FileDisk(folder / "settings"),
+        clock_port=clock_port(config, clock),
         on_started=lambda: notifier.ready(f"{config.host} of testbed {config.testbed}"),
     )
     beating = asyncio.create_task(notifier.keep_alive(), name=f"hwd:{config.host}/watchdog")
@@ -113,6 +117,19 @@ async def _live(config: AgentConfig, folder: Path) -> None:
         beating.cancel()
         offload.close()
         i2c.close()
+
+
+def clock_port(config: AgentConfig, clock: Clock) -> Callable[[str], ClockPort] | None:
+    """What makes the port that the clock is asked on, given the key of a boot; None where the configuration wants none."""
+    number = config.clock_port
+    if number is None:
+        return None
+
+    def broker() -> tuple[str, int] | None:
+        url = BrokerUrl.parse(broker_url(config))
+        return None if url.transport == "unix" else (url.host, url.port)
+
+    return lambda key: ClockPort(clock, key=key, broker=broker, number=number)
 
 
 def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offload) -> Sources:
@@ -147,11 +164,13 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
         datagrams_note=lambda: datagrams_note,
         life=lambda: life,
         files=SysfsFiles(clock, root=Path(kernel.sysfs), origin=config.origin),
+        verbs=RdmaDevices(clock, sysfs=Path(kernel.sysfs)) if kernel.keeper is None else None,
         settings=settings,
         drivers=drivers,
         counters=KernelCounters(sockets, offload, snmp=SNMP if kernel.keeper is None else None),
         details=KernelLinkDetails(sockets, offload),
         phy=ToolPhys(interfaces, drivers, clock, config.sampling, tool=find_tool(), origin=config.origin),
+        walls=(Chrony(), PtpForLinux()),
         modules=KernelModules(sockets, clock, i2c, origin=config.origin),
     )
 

@@ -12,6 +12,7 @@ import yaml
 from hwd_agents.spool import LIMIT_LEAST_BYTES
 from hwd_drivers.kit.errors import ConfigError, LinkError
 
+PORT_MOST: Final = 65535
 LANES_MOST: Final = 8
 """Of one bank of a CMIS module."""
 
@@ -148,6 +149,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     `modules`: by part number, as their memory spells it.
     `realtime`: ask for real-time priority, so that a busy host does not hold stamps up; without the right to it the agent runs all the same.
+    `clock_port`: UDP port on which the daemon asks for the time, at the address that leads to the broker; 0 is a free one, null none, then it asks over the broker.
     """
 
     testbed: str
@@ -163,6 +165,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     switches: dict[str, SwitchConfig] = {}
     selection: SelectionConfig = SelectionConfig()
     realtime: bool = True
+    clock_port: int | None = 0
 
     @property
     def origin(self) -> str:
@@ -246,6 +249,8 @@ def _problems(config: AgentConfig) -> list[str]:
         problems.append("sources.kernel: keeper and namespace go together")
     if config.clock is not None and sources.twin is None:
         problems.append("clock: only the clock of a twin host can be moved")
+    if config.clock_port is not None and not 0 <= config.clock_port <= PORT_MOST:
+        problems.append(f"clock_port: {config.clock_port} is not 0 to {PORT_MOST}")
     rates = {**msgspec.to_builtins(config.probe), **msgspec.to_builtins(config.sampling)}
     problems += [
         f"{name}: {value} is not above 0"

@@ -143,6 +143,8 @@ class Birth(Message, frozen=True, kw_only=True, tag="birth"):
     spool_next_seq: int
     spool_lost: int
     settings: list[HeldSetting] = []
+    clocks: ClockNote | None = None
+    clock: str = ""
     switches: dict[str, SwitchNote] = {}
 
 
@@ -178,9 +180,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Events(Message, frozen=True, kw_only=True, tag="events"):
-    """1 to 256 events of one boot, ascending without gaps. `boot` may be an earlier one: the spool outlives the agent."""
+    """1 to 256 events of one boot, ascending without gaps. `boot` may be an earlier one: the spool outlives the agent.
+
+    `clock`: for an earlier boot, the name of its clock, as its birth had it. Where the present boot's has the same name, its alignment holds for both.
+    """
 
     events: list[Event]
+    clock: str = ""
 
 
 class Ack(Message, frozen=True, kw_only=True, tag="ack"):

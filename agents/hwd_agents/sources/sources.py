@@ -1,6 +1,6 @@
 """The sources of one host, together: what its watchers are given."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from hwd_agents.sources.link_details import LinkDetailSource
 from hwd_agents.sources.readings import FileSource, ModuleSource, PhySource
 from hwd_agents.sources.settings import SettingSource
 from hwd_agents.sources.udp import DatagramSource
+from hwd_agents.sources.verbs import VerbsSource
+from hwd_agents.sources.wall import WallSource
 from hwd_agents.wire import SourceNote
 
 
@@ -34,4 +36,6 @@ class Sources:
     drivers: DriverSource | None = None
     details: LinkDetailSource | None = None
     counters: CounterSource | None = None
+    verbs: VerbsSource | None = None
+    walls: Sequence[WallSource] = ()
     background: Callable[[Callable[[], None]], Coroutine[Any, Any, None]] | None = None
