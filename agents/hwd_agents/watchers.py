@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from hwd_agents import counters, firmware, link, link_details, optics, probe, rdma
+from hwd_agents import counters, firmware, link, link_details, optics, probe, rdma, verbs_ports
 from hwd_agents.config import AgentConfig
 from hwd_agents.counters import CounterWatcher
 from hwd_agents.firmware import FirmwareWatcher
@@ -19,6 +19,7 @@ from hwd_agents.rdma import RdmaWatcher
 from hwd_agents.sources.link import LinkReading
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool import Spool
+from hwd_agents.verbs_ports import VerbsPorts
 from hwd_agents.wire import Peer, PortNote, SourceNote
 from hwd_drivers.kit.clock import Clock
 
@@ -88,10 +89,15 @@ class Watchers:
         )
         self.firmware = None if phy is None else FirmwareWatcher(ports, phy, clock, outbox.emit, on_change=on_change)
         has_rdma = any(port.rdma is not None for port in ports.values())
+        self.verbs = (
+            None if sources.verbs is None or not has_rdma else VerbsPorts(ports, sources.verbs, on_change=on_change)
+        )
         self.rdma = (
             None
             if files is None or not has_rdma
-            else RdmaWatcher(ports, files, clock, outbox.emit, carrier=self.link.carrier, sampling=sampling)
+            else RdmaWatcher(
+                ports, files, clock, outbox.emit, carrier=self.link.carrier, sampling=sampling, verbs=self.verbs
+            )
         )
         self.probe = Probe(
             config.host,
@@ -124,6 +130,8 @@ class Watchers:
             runs.append((optics.SOURCE, self.optics.run))
         if self.firmware is not None:
             runs.append((firmware.SOURCE, self.firmware.run))
+        if self.verbs is not None:
+            runs.append((verbs_ports.SOURCE, self.verbs.run))
         if self.rdma is not None:
             runs.append((rdma.SOURCE, self.rdma.run))
         if self.counters is not None:
@@ -212,7 +220,8 @@ class Watchers:
     def _source_notes(self, port: str) -> dict[str, SourceNote]:
         none = SourceNote(sees=[], origin=self._config.origin, why_not="this host has no source of it")
         sources = self._sources
-        return {
+        notes = {} if self.verbs is None else {verbs_ports.SOURCE: self._verbs_note(port, self.verbs)}
+        return notes | {
             link.SOURCE: self._note(
                 link.SOURCE, ["carrier", "interface"], sources.link_note(), self.link.why_not(port)
             ),
@@ -252,6 +261,14 @@ class Watchers:
             probe.SOURCE: self._note(probe.SOURCE, ["ready"], sources.datagrams_note(), self.probe.why_not(port)),
         }
 
+    def _verbs_note(self, port: str, verbs: VerbsPorts) -> SourceNote:
+        return self._note(
+            verbs_ports.SOURCE,
+            ["rdma"],
+            SourceNote(sees=[], origin=self._config.origin),
+            verbs.why_not(port),
+        )
+
     def _note(self, watcher: str, sees: list[str], note: SourceNote, why_not: str, *, limits: str = "") -> SourceNote:
         why_not = note.why_not or self.broken.get(watcher, "") or why_not
         return SourceNote(
@@ -263,7 +280,7 @@ class Watchers:
 
     def _carrier_changed(self, port: str, reading: LinkReading) -> None:
         if self.rdma is not None:
-            self.rdma.carrier_changed(port)
+            self.rdma.carrier_changed(port, reading)
         if self.details is not None:
             self.details.changed(port)
         earliest_ns = reading.at_ns if reading.earliest_ns is None else reading.earliest_ns
@@ -271,6 +288,8 @@ class Watchers:
 
     def _presence_changed(self, port: str, reading: LinkReading) -> None:
         self.probe.interface_changed(port, present=reading.present)
+        if self.verbs is not None:
+            self.verbs.hurry()
         if self.details is not None:
             self.details.changed(port)
         self._on_change()

@@ -6,9 +6,13 @@ import pytest
 
 from hwd_agents.config import PortConfig, SamplingConfig
 from hwd_agents.rdma import RdmaWatcher
+from hwd_agents.sources.link import LinkReading, OperState, Origin
+from hwd_agents.sources.verbs import PortEvent
+from hwd_agents.verbs_ports import VerbsPorts
 from hwd_drivers.kit.virtual import run_virtual
 
 from .conftest import LATENCY_NS, MS, Ear, Stage, stage
+from .played_verbs import PlayedVerbs
 
 LOOK_NS = 4 * LATENCY_NS
 """Two files, one after the other."""
@@ -17,28 +21,63 @@ GID = "class/infiniband/mlx5_0/ports/1/gids/0"
 
 
 class Watched:
-    """An RDMA watcher on `h0`; the carrier is what the test says."""
+    """An RDMA watcher on `h0`; the carrier is what the test says, and so are the events of its device where there are `verbs`."""
 
-    def __init__(self, one: Stage, *, device: str | None = "mlx5_0", sampling: SamplingConfig | None = None) -> None:
+    def __init__(
+        self,
+        one: Stage,
+        *,
+        device: str | None = "mlx5_0",
+        sampling: SamplingConfig | None = None,
+        verbs: PlayedVerbs | None = None,
+    ) -> None:
         files = one.sources["h0"].files
         assert files is not None
         self.ear = Ear()
         self.carrier: bool | None = False
         self.active: list[str] = []
+        self._stage = one
+        self._changes = 0
+        ports = {"eth0": PortConfig(interface="eth0", rdma=device)}
+        self.ports = None if verbs is None else VerbsPorts(ports, verbs, on_change=lambda: None)
+        if self.ports is not None:
+            one.run(self.ports)
         self.rdma = RdmaWatcher(
-            {"eth0": PortConfig(interface="eth0", rdma=device)},
+            ports,
             files,
             one.clock,
             self.ear,
             carrier=lambda port: self.carrier,
             sampling=sampling or SamplingConfig(),
+            verbs=self.ports,
         )
         self.rdma.on_active.append(self.active.append)
         one.run(self.rdma)
 
-    def set_carrier(self, carrier: bool) -> None:
+    def set_carrier(self, carrier: bool, *, flaps: int = 0) -> None:
+        """After `flaps` more changes to and fro that nobody told one by one."""
+        self._changes += (carrier != self.carrier) + 2 * flaps
         self.carrier = carrier
-        self.rdma.carrier_changed("eth0")
+        self.rdma.carrier_changed("eth0", self._reading(carrier))
+
+    def _reading(self, carrier: bool) -> LinkReading:
+        now_ns = self._stage.now_ns()
+        return LinkReading(
+            interface="eth0",
+            ifindex=1,
+            present=True,
+            admin_up=True,
+            carrier=carrier,
+            operstate=OperState.UP if carrier else OperState.DOWN,
+            carrier_changes=self._changes,
+            carrier_ups=0,
+            carrier_downs=0,
+            mtu=1500,
+            address="",
+            origin=Origin.NOTICE,
+            at_ns=now_ns,
+            earliest_ns=now_ns,
+        )
 
 
 def test_active_is_told_within_two_looks_of_the_truth_and_those_who_wait_are_called() -> None:
@@ -197,10 +236,149 @@ def test_a_port_without_a_device_is_not_looked_at() -> None:
         async with stage("h0") as one:
             seen = Watched(one, device=None)
             await seen.rdma.begin("eth0")
-            seen.rdma.carrier_changed("eth0")
+            seen.set_carrier(True)
             seen.rdma.end("eth0")
             kept = seen.rdma.observation("eth0")
             assert (kept.seen, kept.why_not) == (False, "no RDMA device is configured for it")
             assert seen.rdma.active("eth0") is None
+
+    run_virtual(main())
+
+
+async def steady(one: Stage, verbs: PlayedVerbs | None) -> Watched:
+    """A port that is up, and observed."""
+    one.hosts["h0"].rdma("mlx5_0", active=True)
+    seen = Watched(one, verbs=verbs)
+    seen.set_carrier(True)
+    await asyncio.sleep(2.5)
+    await seen.rdma.begin("eth0")
+    seen.ear.told.clear()
+    return seen
+
+
+def test_a_flap_that_no_file_showed_is_told_by_its_events() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            verbs = PlayedVerbs(one.clock, "mlx5_0")
+            seen = await steady(one, verbs)
+            fell_ns = one.now_ns()
+            verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)  # the file says active before and after
+            seen.set_carrier(True, flaps=1)
+            await asyncio.sleep(3)
+            assert [(told.source, told.data) for told in seen.ear.told] == [
+                ("verbs", {"active": False}),
+                ("verbs", {"active": True}),
+            ]
+            down, up = seen.ear.told
+            assert down.earliest_ns <= fell_ns <= down.at_ns <= fell_ns + MS
+            assert down.at_ns <= up.earliest_ns <= up.at_ns <= fell_ns + 5 * MS
+            kept = seen.rdma.observation("eth0")
+            assert (kept.lost, kept.latched, kept.longest_gap_ns) == (1, True, 0)
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.02, 0.9])
+def test_a_flap_that_files_and_events_both_showed_is_told_once(late_s: float) -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            verbs = PlayedVerbs(one.clock, "mlx5_0")
+            seen = await steady(one, verbs)
+            one.hosts["h0"].rdma("mlx5_0", active=False)
+            seen.set_carrier(False)
+            await asyncio.sleep(0.05)
+            one.hosts["h0"].rdma("mlx5_0", active=True)
+            seen.set_carrier(True)
+            await asyncio.sleep(late_s)
+            verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
+            await asyncio.sleep(5)
+            assert [told.data for told in seen.ear.told] == [{"active": False}, {"active": True}]
+            assert seen.rdma.observation("eth0").lost == 1
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("with_verbs", [True, False])
+def test_a_flap_that_neither_showed_is_counted_as_unseen_and_not_made_up(with_verbs: bool) -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = await steady(one, PlayedVerbs(one.clock, "mlx5_0") if with_verbs else None)
+            counted_ns = one.now_ns()
+            seen.set_carrier(True, flaps=2)
+            await asyncio.sleep(3)
+            (told,) = seen.ear.told
+            assert told.data == {"active": True, "unseen": 2}
+            assert told.earliest_ns == counted_ns
+            assert seen.rdma.observation("eth0").lost == 2
+            await asyncio.sleep(5)
+            assert len(seen.ear.told) == 1
+
+    run_virtual(main())
+
+
+def test_the_second_of_two_flaps_that_lost_its_event_is_the_one_that_is_unseen() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            verbs = PlayedVerbs(one.clock, "mlx5_0")
+            seen = await steady(one, verbs)
+            for told in (True, False):
+                seen.set_carrier(True, flaps=1)
+                if told:
+                    verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(3)
+            found = [told.data for told in seen.ear.told]
+            assert found == [{"active": False}, {"active": True}, {"active": True, "unseen": 1}]
+
+    run_virtual(main())
+
+
+def test_what_was_unseen_is_in_the_observation_though_it_ends_at_once() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = await steady(one, None)
+            seen.set_carrier(True, flaps=1)
+            seen.rdma.end("eth0")
+            assert seen.rdma.observation("eth0").lost == 1
+
+    run_virtual(main())
+
+
+def test_a_device_that_is_removed_is_closed_and_opened_when_it_is_back() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            verbs = PlayedVerbs(one.clock, "mlx5_0")
+            seen = await steady(one, verbs)
+            assert seen.ports is not None
+            old = verbs.ports["mlx5_0"]
+            files = {path: one.hosts["h0"].files.pop(path) for path in (STATE, GID)}
+            verbs.missing["mlx5_0"] = "there is no RDMA device mlx5_0"
+            old.gone = "the RDMA device mlx5_0/1 failed or was removed"
+            old.happen(PortEvent.GONE)
+            await asyncio.sleep(0.1)
+            assert old.closed
+            assert seen.ports.why_not("eth0") == "there is no RDMA device mlx5_0"
+            assert seen.rdma.active("eth0") is None
+            del verbs.missing["mlx5_0"]
+            one.hosts["h0"].files |= files
+            await asyncio.sleep(3)
+            assert (seen.ports.why_not("eth0"), seen.rdma.active("eth0")) == ("", True)
+            assert verbs.ports["mlx5_0"] is not old
+
+    run_virtual(main())
+
+
+def test_a_host_without_the_library_is_watched_by_its_files() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            verbs = PlayedVerbs(one.clock, "mlx5_0")
+            verbs.missing["mlx5_0"] = "pyverbs cannot be loaded. Install python3-pyverbs"
+            seen = await steady(one, verbs)
+            assert seen.ports is not None
+            one.hosts["h0"].rdma("mlx5_0", active=False)
+            seen.set_carrier(False)
+            await asyncio.sleep(1)
+            assert [(told.source, told.data) for told in seen.ear.told] == [("sysfs", {"active": False})]
+            assert seen.ports.why_not("eth0") == "pyverbs cannot be loaded. Install python3-pyverbs"
 
     run_virtual(main())
