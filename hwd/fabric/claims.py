@@ -21,8 +21,9 @@ class Conflict:
 
 
 def all_ports(testbed: Testbed) -> frozenset[str]:
-    """Every port that can be leased: `ocs1.3`, `h0.eth0`."""
-    switches = {f"{name}.{end.port}" for name, switch in testbed.switches.items() for end in switch.capabilities.ends}
+    """Every port that can be leased: `ocs1.3`, `h0.eth0`; not those of switches that belong to hosts."""
+    ours = [switch for switch in testbed.switches.values() if switch.owner is None]
+    switches = {f"{switch.name}.{end.port}" for switch in ours for end in switch.capabilities.ends}
     return frozenset(switches) | {str(port.id) for port in testbed.ports()}
 
 

@@ -83,21 +83,28 @@ class Fabric:
         return self.routed(ways, compiled)
 
     def ways(
-        self, links: Iterable[Link], beside: Mapping[str, Iterable[Crossconnect]] | None = None
+        self,
+        links: Iterable[Link],
+        beside: Mapping[str, Iterable[Crossconnect]] | None = None,
+        *,
+        closed: Mapping[FibreEnd, str] | None = None,
     ) -> tuple[LinkWays, ...]:
         """Ways of links that shall stand at once, in their order, and beside what else is asked of composites.
+
+        `closed`: switch ends that they do not use, with the reason, beside those that the testbed file sets aside.
 
         Raises ConfigError where a link has none, RefusedError where a composite cannot have all that is asked of it.
         """
         wanted = tuple(links)
         self._check_ports(wanted)
         beside = beside or {}
-        ways = self._ordered(wanted, beside, careful=False)
+        barred = {**(closed or {}), **self._barred}
+        ways = self._ordered(wanted, beside, barred, careful=False)
         try:
             self._check_composites(ways, beside)
         except ConflictError as conflict:
             try:  # other ways may do: now each step asks
-                return self._ordered(wanted, beside, careful=True)
+                return self._ordered(wanted, beside, barred, careful=True)
             except _NoWayError:
                 raise conflict from None
         return ways
@@ -124,7 +131,12 @@ class Fabric:
             self.composites[name].check([*sorted(demands, key=Crossconnect.sort_key), *beside.get(name, ())])
 
     def _ordered(
-        self, wanted: tuple[Link, ...], beside: Mapping[str, Iterable[Crossconnect]], *, careful: bool
+        self,
+        wanted: tuple[Link, ...],
+        beside: Mapping[str, Iterable[Crossconnect]],
+        barred: Mapping[FibreEnd, str],
+        *,
+        careful: bool,
     ) -> tuple[LinkWays, ...]:
         order = list(wanted)
         for attempt in range(REORDERINGS_MAX + 1):
@@ -132,7 +144,7 @@ class Fabric:
             routed: dict[Link, LinkWays] = {}
             for link in order:
                 try:
-                    routed[link] = self._route(link, taken)
+                    routed[link] = self._route(link, taken, barred)
                 except _NoWayError:
                     if attempt == REORDERINGS_MAX or order[0] == link:
                         raise
@@ -211,7 +223,7 @@ class Fabric:
                 taken.ways |= {(ports[demand.b], ports[demand.a]), (ports[demand.a], ports[demand.b])}
         return taken
 
-    def _route(self, link: Link, taken: Taken) -> LinkWays:
+    def _route(self, link: Link, taken: Taken, barred: Mapping[FibreEnd, str]) -> LinkWays:
         a, b = (self._port(end) for end in link.ends)
         if not fits(a.module, b.module):
             raise ConfigError(
@@ -221,9 +233,9 @@ class Fabric:
         paths = []
         for source, target in ((a, b), (b, a)):
             for start, end in zip(source.ends(Side.TX), target.ends(Side.RX), strict=True):
-                path = find_path(self._hops, start, end, taken=taken, barred=self._barred)
+                path = find_path(self._hops, start, end, taken=taken, barred=barred)
                 if path is None:
-                    why = explain(self._hops, start, end, taken=taken, barred=self._barred)
+                    why = explain(self._hops, start, end, taken=taken, barred=barred)
                     raise _NoWayError(f"{link}: no way for the light of {start} to {end}: {why}")
                 taken.take(path)
                 paths.append(path)

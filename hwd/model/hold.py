@@ -13,6 +13,9 @@ class HeldFor(StrEnum):
     SETTINGS = "settings"
     """Settings of NIC ports that a run has made. The run itself, and whoever leased the ports before, goes on."""
 
+    DELEGATION = "delegation"
+    """A switch that belongs to a host, which alone sets it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:

@@ -10,6 +10,7 @@ from hwd.model.plan import ApplyMode, CrashRule, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.composites import Demanded, Led, lead, settled
+from hwd.reconfigure.given import Given, check_given, closed_ends, readings_of, standing
 from hwd.reconfigure.switch_moves import Asked, moves_of, untold
 from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.kit.values import Crossconnect, CrossconnectState, PortSide, natural_key
@@ -48,6 +49,8 @@ class Routed:
     composites: Mapping[str, frozenset[Crossconnect]] = field(default_factory=dict)
     inner: frozenset[str] = frozenset()
     composite_ports: frozenset[str] = frozenset()
+    given: Given = field(default_factory=dict)
+    """What the switches of hosts carry; what of it the links need is there."""
 
     @property
     def switches(self) -> tuple[str, ...]:
@@ -75,16 +78,19 @@ comes from)."""
 
 
 class Planner:
-    """Plans for one testbed."""
+    """Plans for one testbed. `given`: what the switches that hosts drive carry now; it is relied on, and never moved."""
 
-    def __init__(self, testbed: Testbed, fabric: Fabric, expect: Expectation) -> None:
+    def __init__(
+        self, testbed: Testbed, fabric: Fabric, expect: Expectation, given: Callable[[], Given] = dict
+    ) -> None:
+        self._given = given
         self._testbed = testbed
         self._fabric = fabric
         self._expect = expect
         self._ends = {name: frozenset(testbed.ends_of(name)) for name in testbed.askable}
 
     def route(self, request: Request) -> Routed:
-        """Raises ConfigError (no path, no such switch or port, nothing asked for), RefusedError (a host's own switch, demands that conflict)."""
+        """Raises ConfigError (no path, no such switch or port, nothing asked for), RefusedError (a host's own switch would have to move, demands that conflict)."""
         asked: dict[str, set[Crossconnect]] = {
             name: set() for name in [*request.emptied, *(one.switch for one in request.freed)]
         }
@@ -93,7 +99,8 @@ class Planner:
         beside = {name: found for name, found in asked.items() if name in self._fabric.composites}
         for name, found in beside.items():
             self._fabric.composites[name].check(sorted(found, key=Crossconnect.sort_key))
-        ways = self._fabric.ways(request.links, beside)
+        given = self._given()
+        ways = self._ways(request, beside, given)
         for one in (one for link in ways for one in link.crossconnects):
             asked.setdefault(one.switch, set()).add(one.crossconnect)
         for name, crossconnects in asked.items():
@@ -105,6 +112,10 @@ class Planner:
         if not asked:
             raise ConfigError(f"{request.what}: asks for no crossconnect")
         wanted = {name: frozenset(found) for name, found in asked.items()}
+        for name in [name for name in wanted if name in self._testbed.switches]:
+            if self._testbed.switches[name].owner is not None:
+                emptied = name in request.emptied or any(one.switch == name for one in request.freed)
+                check_given(self._testbed.switches[name], wanted.pop(name), given, emptied=emptied)
         routed = Routed(
             request=request,
             links=ways,
@@ -121,11 +132,24 @@ class Planner:
                 )
                 if name in self._fabric.composites
             ),
+            given=given,
         )
-        for name in routed.switches:
+        for name in routed.switches:  # elements of composites
             if (owner := self._testbed.switches[name].owner) is not None:
                 raise RefusedError(f"{name}: it belongs to host {owner}, which alone drives it")
         return routed
+
+    def _ways(
+        self, request: Request, beside: Mapping[str, Iterable[Crossconnect]], given: Given
+    ) -> tuple[LinkWays, ...]:
+        """By what the switches of hosts carry where that does; else what they would have to carry."""
+        closed = closed_ends(self._testbed, given)
+        try:
+            return self._fabric.ways(request.links, beside, closed=closed)
+        except ConfigError:
+            if not closed:
+                raise
+            return self._fabric.ways(request.links, beside)
 
     def plan(
         self, wanted: Routed, observed: Observed, blocked: Mapping[str, frozenset[PortSide]] | None = None
@@ -136,6 +160,7 @@ class Planner:
         not read).
         """
         request = wanted.request
+        observed = {**observed, **readings_of(wanted.given)}
         for name in wanted.switches:
             if name not in observed:
                 raise LinkError(f"{name}: cannot plan, the switch could not be read. See `hwd status`")
@@ -151,7 +176,7 @@ class Planner:
             SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect)
             for move in moves
             for crossconnect in move.keep
-        )
+        ) | standing(wanted.given)
         now, then = self._state(moves, observed, after=False), self._state(moves, observed, after=True)
         led = {
             name: settled(self._fabric.composites[name], one, observed, then, demanded[name])

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from hwd.model.lease import Lease
 from hwd.records.access import Access
+from hwd.records.delegations import DelegationTable
 from hwd.records.queue import QueueTable
 from hwd.records.reserve import Reserve
 from hwd.records.run import LONG, Run, RunOutcome
@@ -81,6 +82,7 @@ class Records:
         self._access = Access(self._store, offload)
         self.queue = QueueTable(self._access)
         self.twin_faults = TwinFaultTable(self._access)
+        self.delegations = DelegationTable(self._access)
         self._unowned_kept = unowned_kept
         self._reserve = reserve
         self._unowned_since_pruning = 0

@@ -2,10 +2,10 @@
 
 import sqlalchemy as sa
 
-VERSION = 2
+VERSION = 3
 """Goes up with every change of a table. A file of a newer version is refused, an older one is brought up by `UPGRADES`."""
 
-UPGRADES: dict[int, tuple[str, ...]] = {1: ()}
+UPGRADES: dict[int, tuple[str, ...]] = {1: (), 2: ()}
 """SQL that turns version n into n + 1. New tables need none: they are made where they are missing."""
 
 metadata = sa.MetaData()
@@ -99,3 +99,16 @@ twin_faults = sa.Table(
     sa.Column("subject", sa.Text, primary_key=True),
 )
 """What runs told twins to do wrong and did not clear yet. `subject` is the JSON of the fault that clears it."""
+
+delegations = sa.Table(
+    "delegations",
+    metadata,
+    sa.Column("switch", sa.Text, primary_key=True),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("boot", sa.Text, nullable=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("since_wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+)
+"""The last lease of each switch that its host drives."""
