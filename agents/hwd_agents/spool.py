@@ -1,18 +1,21 @@
 """The spool: events that the daemon does not hold yet, of this boot of the agent and of earlier ones, on a Disk."""
 
+import errno
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
+from hwd_agents import spool_file
 from hwd_agents.ranges import Ranges
+from hwd_agents.spool_file import AckedFrame, BatchFrame, BootFrame
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.disk import Disk, decode_frames, encode_frame
+from hwd_drivers.kit.disk import Disk
 from hwd_drivers.kit.errors import ConfigError
 
 LIMIT_LEAST_BYTES: Final = 16 * 1024
@@ -22,21 +25,16 @@ KEPT_AFTER_DROP: Final = 0.75
 RETRY_MOST: Final = 256
 """A disk that fails is tried again after 1, 2, 4 ... and at last each 256 flushes."""
 
+NEXT_STEPS: Final = {
+    errno.ENOSPC: "Free space on its file system",
+    errno.EDQUOT: "Give its user more room",
+    errno.EROFS: "Mount its file system writable again; the kernel's log says why it is not",
+    errno.EIO: "Look at its disk; the kernel's log says what is wrong with it",
+}
+
 Mark = dict[str, Any]
+_encode: Final = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
-
-
-class _Batch(msgspec.Struct, frozen=True, kw_only=True, tag="events"):
-    """Events of one boot, ascending without gaps, and the marks that became true with them."""
-
-    boot: str
-    events: list[msgspec.Raw]
-    marks: dict[str, Mark] = {}
-
-
-class _Acked(msgspec.Struct, frozen=True, kw_only=True, tag="acked"):
-    boot: str
-    upto: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +68,22 @@ class Spool:
         spool = Spool(FileDisk(path), boot=boot, clock=clock, limit_bytes=16 << 20)
         spool.add(event); spool.flush(); spool.batch(boot, after=0)
 
-    A process that dies loses nothing that was flushed; a power cut may lose what the kernel had not written yet, with the marks that say so.
+    A process that dies loses nothing that was flushed; a power cut may lose what was not synced yet (`SpoolSync`), with the marks that say so.
     Marks are small facts by name (a watcher's last carrier count) that are put down in the same frame as the events they go with, so that
-    neither is ever there without the other.
+    neither is ever there without the other. `clock_name` says which clock stamps the events of this boot: boots of the same name have the same clock.
+    `on_trouble` is called when `trouble` or `lost` has changed, `on_written` when there is something to sync.
     """
 
-    def __init__(self, disk: Disk, *, boot: str, clock: Clock, limit_bytes: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        boot: str,
+        clock: Clock,
+        limit_bytes: int,
+        clock_name: str = "",
+        on_trouble: Callable[[], None] = lambda: None,
+    ) -> None:
         if limit_bytes < LIMIT_LEAST_BYTES:
             raise ConfigError(
                 f"spool: a limit of {limit_bytes} bytes is too small. Use {LIMIT_LEAST_BYTES} bytes or more"
@@ -84,6 +92,10 @@ class Spool:
         self._boot = boot
         self._clock = clock
         self._limit_bytes = limit_bytes
+        self._on_trouble = on_trouble
+        self.on_written: Callable[[], None] = lambda: None
+        self._clocks: dict[str, str] = {}
+        self._named = False
         self._boots: dict[str, deque[_Stored]] = {}
         self._marks: dict[str, Mark] = {}
         self._live_bytes = 0
@@ -99,6 +111,7 @@ class Spool:
         self.damaged_bytes = 0
         self._read()
         self._boots[boot] = deque()
+        self._clocks[boot] = clock_name
 
     @property
     def next_seq(self) -> int:
@@ -131,11 +144,25 @@ class Spool:
         """The size of the file."""
         return self._disk.size()
 
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the file, and what to do; empty where nothing is."""
+        damage = (
+            f"{self.damaged_bytes} bytes of its file could not be read when this agent started; events of an earlier boot may be missing. Look at its disk"
+            if self.damaged_bytes
+            else ""
+        )
+        return "; ".join(each for each in (self.disk_why, damage) if each)
+
+    def clock_of(self, boot: str) -> str:
+        """The name of the clock by which the events of a boot are stamped; empty where nobody wrote it down."""
+        return self._clocks.get(boot, "")
+
     def add(self, event: Event, *, marks: Mapping[str, Mark] | None = None) -> int:
         """Take one event, for the next `flush`; its `seq` is replaced by the number returned."""
         seq = self._next_seq
         self._next_seq += 1
-        self._fresh.append(msgspec.structs.replace(event, seq=seq))
+        self._fresh.append(event if event.seq == seq else msgspec.structs.replace(event, seq=seq))
         if marks:
             self._fresh_marks.update(marks)
         return seq
@@ -168,12 +195,21 @@ class Spool:
         while held and held[0].seq <= upto:
             self._live_bytes -= len(held.popleft().raw) + 1
             gone += 1
-        if not held and boot != self._boot:
-            del self._boots[boot]
+        self._forget(boot)
         if gone:
-            self._write(_frame(_Acked(boot=boot, upto=upto)))
+            self._write(spool_file.encode(AckedFrame(boot=boot, upto=upto)))
             self.flush()
         return gone
+
+    def sync(self) -> None:
+        """Return when all that was put down would survive a power cut; may be called in another thread. Raises OSError."""
+        self._disk.sync()
+
+    def sync_failed(self, error: OSError) -> None:
+        """What is on the disk is not known: put all down anew."""
+        self._failed(error)
+        self._rewrite, self._skip = True, 0
+        self._write(b"")
 
     def close(self) -> None:
         """Put down what is left, durably, and give up the file."""
@@ -192,45 +228,63 @@ class Spool:
             chunk = self._fresh[:EVENTS_MAX]
             del self._fresh[: len(chunk)]
             marks, self._fresh_marks = self._fresh_marks, {}
-            raws = [msgspec.json.encode(event) for event in chunk]
-            frames += _frame(_Batch(boot=self._boot, events=[msgspec.Raw(raw) for raw in raws], marks=marks))
+            raws = [_encode(event) for event in chunk]
+            held = self._boots[self._boot]
+            if not self._named:
+                frames += self._name(self._boot)
+                self._named = True
+            frames += spool_file.encode(
+                BatchFrame(boot=self._boot, events=[msgspec.Raw(raw) for raw in raws], marks=marks)
+            )
             for event, raw in zip(chunk, raws, strict=True):
-                self._hold(self._boot, _Stored(seq=event.seq, kind=event.kind, raw=raw))
+                held.append(_Stored(seq=event.seq, kind=event.kind, raw=raw))
+                self._live_bytes += len(raw) + 1
             self._marks.update(marks)
         return bytes(frames)
 
-    def _read(self) -> None:
-        data = self._disk.read()
-        frames = decode_frames(data)
-        bad = 0
-        for payload in frames.payloads:
-            try:
-                self._take(msgspec.json.decode(payload, type=_Batch | _Acked))
-            except msgspec.MsgspecError:  # a whole frame of another version
-                bad += 1
-        self.damaged_bytes = len(data) - frames.good_bytes
-        if frames.torn or bad:
-            self._rewrite = True
-            _log.warning(
-                "spool: %d bytes at its end and %d frames were not readable", len(data) - frames.good_bytes, bad
-            )
+    def _name(self, boot: str) -> bytes:
+        """The frame that says by which clock the events of a boot are stamped."""
+        clock = self._clocks.get(boot)
+        return spool_file.encode(BootFrame(boot=boot, clock=clock)) if clock else b""
 
-    def _take(self, frame: _Batch | _Acked) -> None:
+    def _read(self) -> None:
+        contents = spool_file.read(self._disk.read())
+        for frame in contents.frames:
+            self._take(frame)
+        self.damaged_bytes = contents.damaged_bytes
+        self._rewrite = bool(contents.damaged_bytes or contents.torn_bytes)
+        if self.damaged_bytes:
+            _log.warning("spool: %s", self.trouble)
+        elif contents.torn_bytes:
+            _log.info("spool: the last %d bytes were never finished: its writer died", contents.torn_bytes)
+
+    def _take(self, frame: spool_file.Frame) -> None:
         match frame:
-            case _Batch(boot=boot, events=events, marks=marks):
+            case BootFrame(boot=boot, clock=clock):
+                self._clocks[boot] = clock
+            case BatchFrame(boot=boot, events=events, marks=marks):
                 self._marks.update(marks)
                 for raw in events:
                     event = msgspec.json.decode(raw, type=Event)
-                    self._hold(boot, _Stored(seq=event.seq, kind=event.kind, raw=bytes(raw)))
-            case _Acked(boot=boot, upto=upto):
+                    held = self._boots.setdefault(boot, deque())
+                    due = held[-1].seq + 1 if held else event.seq
+                    for missing in range(due, event.seq):  # so that numbers have no gap
+                        self._hold(boot, _damaged(missing, event.at_ns))
+                    if event.seq >= due:
+                        self._hold(boot, _Stored(seq=event.seq, kind=event.kind, raw=bytes(raw)))
+            case AckedFrame(boot=boot, upto=upto):
                 held = self._boots.get(boot, deque())
                 while held and held[0].seq <= upto:
                     self._live_bytes -= len(held.popleft().raw) + 1
-                if not held:
-                    self._boots.pop(boot, None)
+                self._forget(boot)
+
+    def _forget(self, boot: str) -> None:
+        """An earlier boot of which nothing is left."""
+        if boot != self._boot and not self._boots.get(boot):
+            self._boots.pop(boot, None)
 
     def _hold(self, boot: str, stored: _Stored) -> None:
-        self._boots.setdefault(boot, deque()).append(stored)
+        self._boots[boot].append(stored)
         self._live_bytes += len(stored.raw) + 1
 
     def _write(self, frames: bytes) -> None:
@@ -259,36 +313,45 @@ class Spool:
                 whole = self._compact()
             self._disk.replace(whole)
             self._rewrite = False
+            self._named = True
         else:
             self._disk.append(bytes(self._unwritten))
         self._unwritten.clear()
+        self.on_written()
 
     def _failed(self, error: OSError) -> None:
-        if not self.disk_why:
-            _log.warning("spool: cannot write: %s; events are kept in memory meanwhile", error)
+        before, self.disk_why = self.disk_why, self._words(error)
         self.disk_failures += 1
-        self.disk_why = f"cannot write: {error}"
         self._skip = min(2**self._failures_in_a_row - 1, RETRY_MOST)
         self._failures_in_a_row = min(self._failures_in_a_row + 1, 16)
-        self._rewrite = (
-            self._failures_in_a_row > 1
-        )  # a disk that is not sure of itself can be replaced, not appended to
+        # a disk that is not sure of itself can be replaced, not appended to
+        self._rewrite = self._failures_in_a_row > 1
+        if not before:
+            _log.warning("spool: %s", self.disk_why)
+        if before != self.disk_why:
+            self._on_trouble()
+
+    def _words(self, error: OSError) -> str:
+        next_step = NEXT_STEPS.get(error.errno or 0, "Look at its file system")
+        most = f"at most {self._limit_bytes >> 10} KiB of them"
+        return f"cannot write: {error.strerror or error}; events are kept in memory, {most}, and lost if this agent ends. {next_step}"
 
     def _healed(self) -> None:
-        if self.disk_why:
-            _log.info("spool: can write again, after %d failures", self.disk_failures)
-        self.disk_why = ""
         self._failures_in_a_row = 0
+        if self.disk_why:
+            self.disk_why = ""
+            _log.info("spool: can write again, after %d failures", self.disk_failures)
+            self._on_trouble()
 
     def _compact(self) -> bytes:
         """All that is live, as it would stand in a fresh file."""
+        self._clocks = {boot: clock for boot, clock in self._clocks.items() if boot in self._boots}
         data = bytearray()
         if self._marks:
-            data += _frame(_Batch(boot=self._boot, events=[], marks=self._marks))
+            data += spool_file.encode(BatchFrame(boot=self._boot, events=[], marks=self._marks))
         for boot, held in self._boots.items():
-            raws = [msgspec.Raw(stored.raw) for stored in held]
-            for start in range(0, len(raws), EVENTS_MAX):
-                data += _frame(_Batch(boot=boot, events=raws[start : start + EVENTS_MAX]))
+            data += self._name(boot)
+            data += spool_file.encode_all(boot, [msgspec.Raw(stored.raw) for stored in held])
         return bytes(data)
 
     def _drop_oldest(self) -> None:
@@ -301,26 +364,32 @@ class Spool:
                 stored = held.popleft()
                 self._live_bytes -= len(stored.raw) + 1
                 loss.add(boot, stored)
-            if not held and boot != self._boot:
-                del self._boots[boot]
+            self._forget(boot)
         if not loss.count:
             return
         self._lost += loss.count
-        at_ns = self._clock.monotonic_ns()
         why = f"the spool was full: its limit is {self._limit_bytes} bytes"
         _log.warning("spool: %d events dropped: %s", loss.count, why)
-        event = Event(
-            seq=0,
-            at_ns=at_ns,
-            earliest_ns=at_ns,
-            kind="lost",
-            port=None,
-            source="spool",
-            origin="measured",
-            data={"count": loss.count, "why": why, "ranges": [list(each) for each in loss.ranges]},
-        )
-        self.add(event)
+        ranges = [list(each) for each in loss.ranges]
+        self.add(_lost(0, self._clock.monotonic_ns(), {"count": loss.count, "why": why, "ranges": ranges}))
+        self._on_trouble()
 
 
-def _frame(frame: _Batch | _Acked) -> bytes:
-    return encode_frame(msgspec.json.encode(frame))
+def _lost(seq: int, at_ns: int, data: dict[str, Any]) -> Event:
+    """That events are gone."""
+    return Event(
+        seq=seq,
+        at_ns=at_ns,
+        earliest_ns=at_ns,
+        kind="lost",
+        port=None,
+        source="spool",
+        origin="measured",
+        data=data,
+    )
+
+
+def _damaged(seq: int, at_ns: int) -> _Stored:
+    """In the place of an event that damage took out of the file."""
+    event = _lost(seq, at_ns, {"count": 1, "why": "the file of the spool was damaged"})
+    return _Stored(seq=seq, kind="damaged", raw=_encode(event))

@@ -8,6 +8,8 @@ from typing import Any
 from hwd.bus.acks import Acks
 from hwd.bus.commands import Commands
 from hwd.bus.event import event_data
+from hwd.bus.gaps import WITHIN_S as RESEND_WITHIN_S
+from hwd.bus.gaps import Gaps
 from hwd.bus.garbage import Garbage, misplaced
 from hwd.bus.host import Host, HostView
 from hwd.bus.intake import Intake, check_events, whole
@@ -45,9 +47,8 @@ UNALIGNED_S = 10.0
 """Events of a boot that is not the present one, and whose clock nobody knows, wait so long for its birth, or for the records."""
 UNALIGNED_KEPT_S = 60.0
 """So long is known that they were let go: twice the patience of an agent that was not told."""
-UNALIGNED_BOOTS_MOST = 4
-"""A host's boots, other than the present one, whose clock nobody knows. Events of more are garbage; an agent sends them again until there is room."""
-RESEND_TRIES, RESEND_WITHIN_S, RESEND_PAUSE_S = 3, 5.0, 1.0
+UNALIGNED_BOOTS_MOST = 16
+"""A host's boots, other than the present one, whose clock was never asked. Events of more are garbage; an agent sends them again until there is room."""
 
 
 class Gateway:
@@ -91,9 +92,14 @@ class Gateway:
         self._garbage = Garbage(self._tell_garbage)
         self._commands = Commands()
         self._refresher = Refresher(lambda host, verb, data: self.command(host, verb, data, within_s=REFRESH_WITHIN_S))
+        self._gaps = Gaps(
+            lambda host, verb, data: self.command(host, verb, data, within_s=RESEND_WITHIN_S),
+            full=full,
+            lost=self._missing,
+            pass_on=self._pass_on,
+        )
         self._acks = Acks(durable=durable, send=self._acknowledge)
         self._timekeepers = {name: self._new_timekeeper(host) for name, host in self._hosts.items()}
-        self._filling: set[tuple[str, str]] = set()
         self._tasks: asyncio.TaskGroup | None = None
         self._birth_calls: list[Callable[[str], None]] = []
         for leaf, handler in (
@@ -203,7 +209,7 @@ class Gateway:
         if (message.host, message.testbed) != (host.name, self._testbed):
             raise ProtocolError(f"the birth of {message.host} of testbed {message.testbed}")
         if host.take_birth(message, self._now_s(), retained=incoming.retained):
-            self._intake(host, message.boot).begin(message.spool_oldest_seq)
+            self._intake(host, message.boot, message.clock).begin(message.spool_oldest_seq)
             self._pass_on(host, message.boot)
         self._timekeepers[host.name].wake()
         for call in self._birth_calls:
@@ -215,8 +221,7 @@ class Gateway:
         check_events(message.events)
         if message.boot == host.boot and not incoming.retained:
             host.alive(self._now_s())
-        intake = self._intake(host, message.boot)
-        intake.take(message.events)
+        self._intake(host, message.boot, message.clock).take(message.events)
         self._pass_on(host, message.boot)
 
     def _take_reply(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
@@ -236,7 +241,7 @@ class Gateway:
 
     # --- events
 
-    def _intake(self, host: Host, boot: str) -> Intake:
+    def _intake(self, host: Host, boot: str, clock: str) -> Intake:
         if boot not in host.intakes:
             strangers = [each for each in (*host.intakes, boot) if each != host.boot and each not in self._known]
             if boot in strangers and len(strangers) > UNALIGNED_BOOTS_MOST:
@@ -244,34 +249,40 @@ class Gateway:
             host.intakes[boot] = Intake(self._now_s())
             if (held := self._seen.get((host.name, boot))) is not None:
                 host.intakes[boot].begin(held + 1)
+        host.intakes[boot].clock = clock or host.intakes[boot].clock
         return host.intakes[boot]
+
+    def _alignment(self, host: Host, boot: str) -> Alignment | None:
+        if boot not in self._known and host.boot is not None and host.same_clock(boot):
+            boot = host.boot
+        return self._known.get(boot)
 
     def _pass_on(self, host: Host, boot: str) -> None:
         """Give the sink what is in order and can be put on our clock, then acknowledge it; ask again for what is missing."""
         if self._full():
             return
         intake = host.intakes[boot]
-        alignment = self._known.get(boot)
+        alignment = self._alignment(host, boot)
         if alignment is not None and (events := intake.ready()):
             host.losses.passed(boot, events[0].seq, events[-1].seq)
             for event in events:
                 self._tell_event(host, boot, event, alignment)
         if (upto := intake.owed()) is not None:
             self._acks.owe(host.name, boot, upto)
-        if intake.gap is not None and host.up and (host.name, boot) not in self._filling and self._tasks is not None:
-            self._filling.add((host.name, boot))
-            self._tasks.create_task(self._fill_gap(host, boot), name=f"hwd:{host.name}/resend")
+        if self._tasks is not None:
+            self._gaps.fill(host, boot, self._tasks)
 
     def _let_go(self, host: Host, boot: str) -> None:
         """Of a past boot: give up what nobody will ever put on our clock; forget it when all is in and acknowledged."""
         intake = host.intakes[boot]
         age_s = self._now_s() - intake.since_s
-        aligned = boot in self._known
-        if not aligned and age_s >= UNALIGNED_S and not self._full() and (gone := intake.drop()) is not None:
+        aligned = self._alignment(host, boot) is not None
+        hopeless = not aligned and not host.same_clock(boot)
+        if hopeless and age_s >= UNALIGNED_S and not self._full() and (gone := intake.drop()) is not None:
             why = "they come from a boot whose clock was never aligned"
             self._tell_lost(host, boot, host.losses.missed(boot, *gone), why)
             self._pass_on(host, boot)
-        busy = intake.held or self._acks.owes(host.name, boot) or (host.name, boot) in self._filling
+        busy = intake.held or self._acks.owes(host.name, boot) or self._gaps.filling(host, boot)
         if not busy and (aligned or age_s >= UNALIGNED_KEPT_S):
             if aligned:
                 self._seen[host.name, boot] = intake.upto
@@ -286,31 +297,8 @@ class Gateway:
         elif "unseen" in event.data:
             self._tell_lost(host, boot, whole(event.data["unseen"], at_least=0), "flaps that nobody saw one by one")
 
-    async def _fill_gap(self, host: Host, boot: str) -> None:
-        """Ask for missing events a few times; then they are lost, and the rest goes on."""
-        intake = host.intakes[boot]
-        tries, asked = 0, (0, 0)
-        try:
-            while (gap := intake.gap) is not None:
-                tries, asked = (tries + 1 if gap == asked else 1), gap
-                if tries > RESEND_TRIES:
-                    break
-                arguments = {"boot": boot, "from_seq": gap[0], "upto_seq": gap[1]}
-                try:
-                    reply = await self.command(host.name, "resend", arguments, within_s=RESEND_WITHIN_S)
-                    if reply.data.get("here") == 0:
-                        break
-                except DeadlineError as error:
-                    log.debug("%s", error)
-                except LinkError as error:  # when it comes back, it sends all again that was not acknowledged
-                    log.debug("%s", error)
-                    return
-                await asyncio.sleep(RESEND_PAUSE_S)
-        finally:
-            self._filling.discard((host.name, boot))
-        if not self._full() and (gap := intake.skip_gap()) is not None:
-            self._tell_lost(host, boot, host.losses.missed(boot, *gap), "asked for again, and they did not come")
-        self._pass_on(host, boot)
+    def _missing(self, host: Host, boot: str, first: int, last: int) -> None:
+        self._tell_lost(host, boot, host.losses.missed(boot, first, last), "asked for again, and they did not come")
 
     async def _acknowledge(self, host: str, boot: str, upto: int) -> None:
         await self._send(host, "ack", Ack(boot=boot, seq=self._hosts[host].next_seq(boot, "ack"), upto=upto))
@@ -320,8 +308,8 @@ class Gateway:
     def _new_timekeeper(self, host: Host) -> Timekeeper:
         def aligned(alignment: Alignment) -> None:
             self._known[alignment.boot] = alignment
-            if alignment.boot in host.intakes:
-                self._pass_on(host, alignment.boot)
+            for boot in list(host.intakes):
+                self._pass_on(host, boot)
             if self._tasks is not None:
                 self._refresher.ask(host, self._tasks)
 
@@ -350,6 +338,7 @@ class Gateway:
             heard_wall_ns=heard_ns,
             birth=host.birth,
             alignment=alignment,
+            lost=host.lost,
         )
 
     def _bus_up(self) -> None:
@@ -384,6 +373,7 @@ class Gateway:
                         self._let_go(host, boot)
 
     def _tell_lost(self, host: Host, boot: str, count: int, why: str) -> None:
+        host.lost += count
         if count:
             self._tell("host.lost", host=host.name, boot=boot, count=count, why=why)
 

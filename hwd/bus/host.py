@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 class HostView:
     """A host's agent as others see it. `boot` and `birth` are None until it was first heard of, `alignment` until its clock is known.
 
-    `cause`: why it is not up; `heard_wall_ns`: when something was heard of it last. The carrier of a port is None where it is not known as of now.
+    `lost`: its events that are gone, and flaps that nobody saw one by one, since the daemon started. `cause`: why it is not up; `heard_wall_ns`: when something was heard of it last. The carrier of a port is None where it is not known as of now.
     """
 
     host: str
@@ -36,6 +36,7 @@ class HostView:
     heard_wall_ns: int | None = None
     birth: Birth | None = None
     alignment: Alignment | None = None
+    lost: int = 0
 
     def __str__(self) -> str:
         return f"{self.host} {'up' if self.up else 'down'} {self.alignment or 'not aligned'}"
@@ -52,6 +53,8 @@ class HostView:
             "clock": clock,
             "ports": {} if self.birth is None else dict(ports_data(self.birth)),
             "settings": [] if self.birth is None else settings_data(self.birth),
+            "lost": self.lost,
+            "spool": None if self.birth is None else spool_data(self.birth),
         }
 
 
@@ -75,6 +78,7 @@ class Host:
         self.exchange: ClockExchange | None = None
         self.intakes: dict[str, Intake] = {}
         self.losses = Losses()
+        self.lost = 0
         self._tell = tell
         self._on_end = on_end
         self._past: set[str] = set()
@@ -92,6 +96,10 @@ class Host:
     def past(self, boot: str) -> bool:
         """Whether another lives now."""
         return self.boot is not None and boot != self.boot
+
+    def same_clock(self, boot: str) -> bool:
+        """Whether the events of `boot` are stamped by the clock of the boot that lives: a clock outlives the agents of its host."""
+        return self.birth is not None and boot in self.intakes and self.intakes[boot].clock == self.birth.clock != ""
 
     def forget(self, boot: str) -> None:
         """Its events are in, or given up."""
@@ -228,6 +236,13 @@ def settings_data(birth: Birth) -> Sequence[Json]:
     """What runs have set of its ports and not put back yet."""
     data: list[Json] = msgspec.to_builtins(birth.settings)
     return data
+
+
+def spool_data(birth: Birth) -> Mapping[str, Json]:
+    """`bytes`, `limit_bytes`, and `trouble`: what is wrong with it and what to do, empty where nothing is known to be."""
+    found = birth.inventory.get("spool")
+    data: Mapping[str, Json] = found if isinstance(found, dict) else {}
+    return {key: data.get(key) for key in ("bytes", "limit_bytes")} | {"trouble": data.get("why") or ""}
 
 
 def _content(birth: Birth) -> tuple[object, ...]:

@@ -17,10 +17,11 @@ HELD_MOST = 10_000
 
 
 class Intake:
-    """`since_s`: when it was made. Where it does not `begin` at a known event, it begins at the earliest one held when it is first read."""
+    """`since_s`: when it was made; `clock`: which clock stamps its events, where that is known. Where it does not `begin` at a known event, it begins at the earliest one held when it is first read."""
 
     def __init__(self, since_s: float) -> None:
         self.since_s = since_s
+        self.clock = ""
         self._next_seq: int | None = None
         self._held: dict[int, Event] = {}
         self._owed_upto = 0

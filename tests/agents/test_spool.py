@@ -1,6 +1,8 @@
 """What the spool took is there after any crash, in order and without gaps, or its loss is told."""
 
+import errno
 import itertools
+import os
 
 import pytest
 from hypothesis import given
@@ -202,6 +204,95 @@ def test_a_crash_at_any_byte_leaves_a_prefix_and_the_next_life_goes_on(data: st.
     third = spool(disk, "b3")
     assert numbers(third, "b1") == numbers(second, "b1")
     assert numbers(third, "b2") == [1, 2, 3]
+
+
+def test_what_stands_behind_damage_is_found_and_what_it_took_is_told_in_its_place() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    for _ in range(6):
+        fill(one, 2)  # a frame each
+    data = bytearray(disk.read())
+    third = [at for at in range(len(data)) if data.startswith(b'{"type":"events"', at)][2]
+    data[third + 40] ^= 0xFF
+    disk.replace(bytes(data))
+    second = spool(disk, "b2")
+    assert numbers(second, "b1") == list(range(1, 13))
+    events = second.batch("b1", after=0)
+    assert [each.seq for each in events if each.kind == "lost"] == [5, 6]
+    assert {each.data["count"] for each in events if each.kind == "lost"} == {1}
+    assert "could not be read" in second.trouble
+    assert "Look at its disk" in second.trouble
+    fill(second, 1)
+    again = spool(disk, "b3")
+    assert again.trouble == ""  # the file was written anew
+    assert [each.kind for each in again.batch("b1", after=0)].count("lost") == 2
+
+
+def test_an_append_that_was_never_finished_is_no_damage() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    fill(one, 2)
+    fill(one, 2)
+    disk.truncate(disk.size() - 5)
+    second = spool(disk, "b2")
+    assert (numbers(second, "b1"), second.trouble, second.damaged_bytes) == ([1, 2], "", 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, "Free space on its file system"),
+        (errno.EROFS, "Mount its file system writable again"),
+        (errno.EIO, "Look at its disk"),
+    ],
+)
+def test_a_disk_that_refuses_says_what_to_do_and_says_when_it_is_well(number: int, words: str) -> None:
+    class Refusing(MemoryDisk):
+        refuses = True
+
+        def append(self, data: bytes) -> None:
+            if self.refuses:
+                raise OSError(number, os.strerror(number), "events")
+            super().append(data)
+
+        replace = append
+
+    disk, told = Refusing(), list[str]()
+    one = Spool(
+        disk,
+        boot="b1",
+        clock=SystemClock(),
+        limit_bytes=LIMIT_BYTES,
+        on_trouble=lambda: told.append(one.trouble),
+    )
+    fill(one, 1)
+    fill(one, 1)
+    assert len(told) == 1
+    assert os.strerror(number) in told[0]
+    assert words in told[0]
+    assert "64 KiB" in told[0]
+    disk.refuses = False
+    for _ in range(8):
+        fill(one, 1)
+    assert told[1:] == [""]
+
+
+def test_a_boot_keeps_the_name_of_its_clock_as_long_as_events_of_it_are_here() -> None:
+    disk = MemoryDisk()
+
+    def life(boot: str, clock_name: str) -> Spool:
+        return Spool(disk, boot=boot, clock=SystemClock(), limit_bytes=LIMIT_BYTES, clock_name=clock_name)
+
+    fill(life("b1", "machine-1"), 3)
+    second = life("b2", "machine-2")
+    fill(second, 1)
+    assert (second.clock_of("b1"), second.clock_of("b2")) == ("machine-1", "machine-2")
+    while second.size_bytes < LIMIT_BYTES // 2:  # more than once written anew
+        fill(second, 20)
+        second.ack("b2", second.next_seq - 1)
+    fill(second, 1)
+    third = life("b3", "machine-2")
+    assert [third.clock_of(boot) for boot in third.boots] == ["machine-1", "machine-2", "machine-2"]
 
 
 @given(st.binary(max_size=400))

@@ -3,6 +3,7 @@
 import errno
 import os
 import struct
+import threading
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,7 @@ class FileDisk:
     """A real file. After a failed sync it refuses to go on until it is opened again or replaced.
 
     The kernel may drop the pages that it could not write and report the next fdatasync as good, so that only a new read tells
-    what is there.
+    what is there. `sync` may be called in another thread than all the rest.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,6 +57,7 @@ class FileDisk:
         self._size = os.fstat(self._fd).st_size
         self._has_rubbish = False
         self._unsure: OSError | None = None
+        self._swapping = threading.Lock()
 
     def append(self, data: bytes) -> None:
         self._check_sure()
@@ -72,11 +74,17 @@ class FileDisk:
 
     def sync(self) -> None:
         self._check_sure()
+        with self._swapping:
+            ours, copy = self._fd, os.dup(self._fd)
         try:
-            os.fdatasync(self._fd)
+            os.fdatasync(copy)
         except OSError as error:
-            self._unsure = error
-            raise
+            with self._swapping:
+                if self._fd == ours:  # else another file, which was synced, is in its place
+                    self._unsure = error
+                    raise
+        finally:
+            os.close(copy)
 
     def read(self) -> bytes:
         parts: list[bytes] = []
@@ -107,11 +115,12 @@ class FileDisk:
             os.close(fd)
             fresh.unlink(missing_ok=True)
             raise
-        os.close(self._fd)
-        self._fd = fd
-        self._size = len(data)
-        self._has_rubbish = False
-        self._unsure = None
+        with self._swapping:
+            old, self._fd = self._fd, fd
+            self._size = len(data)
+            self._has_rubbish = False
+            self._unsure = None
+        os.close(old)
         try:
             _sync_directory(self._path.parent)
         except OSError as error:
@@ -187,9 +196,13 @@ class Frames:
 
     payloads: tuple[bytes, ...]
     good_bytes: int
-    """Where the last good frame ends: truncate to here before the next append."""
+    """Where the frames that follow each other from the beginning end: truncate to here before the next append."""
     torn: bool
     """Something is behind the last good frame: a torn write, or damage."""
+    damaged_bytes: int = 0
+    """What cannot be read, apart from an unfinished frame at the end."""
+    end_bytes: int = 0
+    """Where that unfinished frame begins; the size of it all where there is none."""
 
 
 def encode_frame(payload: bytes) -> bytes:
@@ -199,21 +212,65 @@ def encode_frame(payload: bytes) -> bytes:
     return _HEADER.pack(len(payload), _crc(payload)) + payload
 
 
-def decode_frames(data: bytes) -> Frames:
-    """Read frames up to the first bad one. Nothing behind that is believed, since where a frame starts is not known there."""
+def decode_frames(data: bytes, *, resume: bytes = b"") -> Frames:
+    """Read frames up to the first bad one. Nothing behind that is believed, since where a frame starts is not known there.
+
+    With `resume`, what every payload of that file begins with, reading goes on behind damage at the next place where a good frame begins so.
+    """
     payloads: list[bytes] = []
-    at = 0
-    while len(data) - at >= _HEADER.size:
-        length, crc = _HEADER.unpack_from(data, at)
-        start = at + _HEADER.size
-        if length > FRAME_LIMIT_BYTES or start + length > len(data):
+    at = damaged_bytes = 0
+    good_bytes = -1
+    while True:
+        while (payload := _payload(data, at)) is not None:
+            payloads.append(payload)
+            at += _HEADER.size + len(payload)
+        if good_bytes < 0:
+            good_bytes = at
+        if not resume or (found := _next_frame(data, at + 1, resume)) is None:
             break
-        payload = data[start : start + length]
-        if _crc(payload) != crc:
-            break
-        payloads.append(payload)
-        at = start + length
-    return Frames(payloads=tuple(payloads), good_bytes=at, torn=at < len(data))
+        damaged_bytes += found - at
+        at = found
+    unfinished = _is_unfinished(data, at)
+    if not unfinished:
+        damaged_bytes += len(data) - at
+    return Frames(
+        payloads=tuple(payloads),
+        good_bytes=good_bytes,
+        torn=good_bytes < len(data),
+        damaged_bytes=damaged_bytes,
+        end_bytes=at if unfinished else len(data),
+    )
+
+
+def _payload(data: bytes, at: int) -> bytes | None:
+    """What the frame at `at` holds; None where there is no good one."""
+    if len(data) - at < _HEADER.size:
+        return None
+    length, crc = _HEADER.unpack_from(data, at)
+    start = at + _HEADER.size
+    if length > FRAME_LIMIT_BYTES or start + length > len(data):
+        return None
+    payload = data[start : start + length]
+    return payload if _crc(payload) == crc else None
+
+
+def _next_frame(data: bytes, at: int, begins: bytes) -> int | None:
+    """Where the first good frame from `at` on begins whose payload begins with `begins`."""
+    start = data.find(begins, at + _HEADER.size)
+    while start >= 0:
+        if _payload(data, start - _HEADER.size) is not None:
+            return start - _HEADER.size
+        start = data.find(begins, start + 1)
+    return None
+
+
+def _is_unfinished(data: bytes, at: int) -> bool:
+    """Whether what is left at `at` is the beginning of a frame: shorter than its header says, or than a header."""
+    left = len(data) - at
+    if left < _HEADER.size:
+        return True
+    length, _ = _HEADER.unpack_from(data, at)
+    return bool(left - _HEADER.size < length <= FRAME_LIMIT_BYTES)
 
 
 def _crc(payload: bytes) -> int:

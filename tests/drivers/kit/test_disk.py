@@ -1,5 +1,6 @@
 """What was synced is there after a crash, and what was torn is never taken for a record."""
 
+import asyncio
 import errno
 import os
 import resource
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_drivers.kit.disk import FRAME_LIMIT_BYTES, Disk, FileDisk, MemoryDisk, decode_frames, encode_frame
+from hwd_drivers.kit.offload import ThreadOffload
 
 payload_lists = st.lists(st.binary(max_size=40), max_size=6)
 
@@ -222,3 +224,42 @@ class file_size_limit:  # noqa: N801 - used as a statement
     def __exit__(self, *error: object) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, self._before)
         signal.signal(signal.SIGXFSZ, self._handler)
+
+
+@given(st.lists(st.binary(max_size=30), min_size=1, max_size=8), st.data())
+def test_reading_that_resumes_loses_only_the_frames_that_were_hurt(tails: list[bytes], data: st.DataObject) -> None:
+    payloads = [b"mark" + tail for tail in tails]
+    frames = [encode_frame(payload) for payload in payloads]
+    hurt = data.draw(st.integers(0, len(frames) - 1))
+    at = data.draw(st.integers(0, len(frames[hurt]) - 1))
+    broken = bytearray(frames[hurt])
+    broken[at] ^= data.draw(st.integers(1, 255))
+    found = decode_frames(b"".join([*frames[:hurt], bytes(broken), *frames[hurt + 1 :]]), resume=b"mark")
+    assert list(found.payloads) == payloads[:hurt] + payloads[hurt + 1 :]
+    assert found.good_bytes == sum(map(len, frames[:hurt]))
+    unfinished = sum(map(len, frames)) - found.end_bytes
+    assert found.damaged_bytes + unfinished == len(broken)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 8, 11])
+def test_a_frame_that_was_not_finished_is_no_damage(cut: int) -> None:
+    whole = encode_frame(b"mark one")
+    found = decode_frames(whole + encode_frame(b"mark two")[:cut], resume=b"mark")
+    assert (found.payloads, found.damaged_bytes, found.end_bytes) == ((b"mark one",), 0, len(whole))
+
+
+async def test_a_sync_in_another_thread_while_the_file_is_replaced_is_of_one_of_both(tmp_path: Path) -> None:
+    disk, threads = FileDisk(tmp_path / "events"), ThreadOffload(1)
+    try:
+        for number in range(50):
+            disk.append(b"x" * 1000)
+            syncing = asyncio.create_task(threads(disk.sync))
+            await asyncio.sleep(0)
+            disk.replace(b"%d" % number)
+            await syncing
+    finally:
+        threads.close()
+    disk.append(b"!")
+    disk.sync()
+    assert disk.read() == b"49!"
+    disk.close()
