@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Coroutine
 from importlib.metadata import version
 from typing import Any, Final, Literal, cast
@@ -14,17 +13,20 @@ from hwd_agents.clock import HostClock
 from hwd_agents.clock_port import ClockPort
 from hwd_agents.commands import Commands
 from hwd_agents.config import AgentConfig
+from hwd_agents.inventory import Inventory
 from hwd_agents.outbox import Outbox
-from hwd_agents.own_switches import SOCKET, OwnSwitches
+from hwd_agents.own_switches import OwnSwitches
 from hwd_agents.settings import Settings
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool import Spool
+from hwd_agents.syncer import Syncer
 from hwd_agents.watchers import Watchers
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer, TcpDialer
 from hwd_drivers.kit.disk import Disk
 from hwd_drivers.kit.errors import HwdError, LinkError, ProtocolError
 from hwd_drivers.kit.ids import Draws, Ids
+from hwd_drivers.kit.offload import InlineOffload, Offload
 
 FAREWELL_S: Final = 1.0
 """How long an agent that stops in order tries to say so."""
@@ -35,9 +37,7 @@ RETRY_MOST_S: Final = 10.0
 WELL_AFTER_S: Final = 1.0
 """A watcher that was started again and lives this long is well."""
 
-_Described = tuple[
-    dict[str, wire.PortNote], dict[str, Any], dict[str, Any], list[wire.HeldSetting], dict[str, wire.SwitchNote]
-]
+_Described = tuple[dict[str, wire.PortNote], object, list[wire.HeldSetting], dict[str, wire.SwitchNote]]
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Agent:
             settings_disk=FileDisk(other))
         await agent.run()
 
-    `dialer` is for the host's own switches; left out, it is of this machine's network and serial ports. `disk` is the spool's, `settings_disk` keeps what the settings of the ports were before runs changed them. `bus` is called once, with the will of this boot, `on_started` when the spool is open and the watchers were started. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
+    `dialer` is for the host's own switches; left out, it is of this machine's network and serial ports. `disk` is the spool's, `settings_disk` keeps what the settings of the ports were before runs changed them. `clock_name` names `clock`: whoever has the same name has the same clock. `offload` is where the spool is synced. `bus` is called once, with the will of this boot, `on_started` when the spool is open and the watchers were started. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
     """
 
     def __init__(
@@ -64,6 +64,8 @@ class Agent:
         disk: Disk,
         settings_disk: Disk,
         clock_port: Callable[[str], ClockPort] | None = None,
+        clock_name: str = "",
+        offload: Offload | None = None,
         on_started: Callable[[], None] = lambda: None,
         dialer: Dialer | None = None,
     ) -> None:
@@ -75,12 +77,21 @@ class Agent:
         self.boot = ids.uuid()
         self._seqs: dict[str, int] = {}
         self._garbage = 0
-        self._spool = Spool(disk, boot=self.boot, clock=clock, limit_bytes=config.spool.limit_bytes)
+        self._clock_name = clock_name
+        self._birth_due = asyncio.Event()
+        self._spool = Spool(
+            disk,
+            boot=self.boot,
+            clock=clock,
+            limit_bytes=config.spool.limit_bytes,
+            clock_name=clock_name,
+            on_trouble=self._birth_due.set,
+        )
+        self._syncer = Syncer(config.spool.sync, self._spool, offload or InlineOffload())
         lost = wire.encode(wire.State(boot=self.boot, seq=0, state="lost"))
         self._bus = bus(Will(topic=self._topic("state"), payload=lost))
         self._greeted = False
-        self._described: _Described = ({}, {}, {}, [], {})
-        self._birth_due = asyncio.Event()
+        self._described: _Described = ({}, None, [], {})
         self._tasks: asyncio.TaskGroup | None = None
         self._outbox = Outbox(self._spool, is_up=self._is_up, publish=self._publish_events)
         self._watchers = Watchers(
@@ -93,6 +104,7 @@ class Agent:
             on_change=self._ports_changed,
         )
         self._nics = nics.Nics(config.ports, sources, busy=lambda: self._watchers.busy, on_change=self._birth_due.set)
+        self._inventory = Inventory(config, sources, self._watchers, self._nics, self._spool)
         self._settings = Settings(config.ports, sources.settings, settings_disk, on_change=self._ports_changed)
         self._own_switches = OwnSwitches(
             config,
@@ -147,6 +159,7 @@ class Agent:
                         background = self._sources.background(self._sources_changed)
                         tasks.create_task(background, name=f"hwd:{host}/sources")
                     tasks.create_task(self._outbox.run(), name=f"hwd:{host}/outbox")
+                    tasks.create_task(self._syncer.run(), name=f"hwd:{host}/sync")
                     tasks.create_task(self._bear(), name=f"hwd:{host}/birth")
                     for what, run in [
                         *self._watchers.runs(),
@@ -312,7 +325,8 @@ class Agent:
         self._tasks.create_task(coro, name=f"hwd:{self._config.host}/{what}")
 
     async def _publish_events(self, boot: str, events: list[wire.Event]) -> None:
-        message = wire.Events(boot=boot, seq=self._next("events"), events=events)
+        clock = "" if boot == self.boot else self._spool.clock_of(boot)
+        message = wire.Events(boot=boot, seq=self._next("events"), events=events, clock=clock)
         await self._bus.publish(self._topic("event"), wire.encode(message), qos=1)
 
     async def _publish_state(self, state: Literal["up", "down"]) -> None:
@@ -323,7 +337,7 @@ class Agent:
         """What of a birth is worth another one."""
         notes = {port: self._watchers.note(port) for port in self._config.ports}
         switches = self._own_switches.notes()
-        return notes, self._modules(), self._nics.to_data(), list(self._settings.held), switches
+        return notes, self._inventory.news(), list(self._settings.held), switches
 
     async def _publish_birth(self) -> None:
         self._described = self._describe()
@@ -335,64 +349,16 @@ class Agent:
             version=version("hwd-agents"),
             at_ns=self._clock.monotonic_ns(),
             ports=self._described[0],
-            inventory=self._inventory(),
+            inventory=self._inventory.to_data(garbage=self._garbage + self._host_clock.refused),
             spool_oldest_seq=self._spool.oldest_seq,
             spool_next_seq=self._spool.next_seq,
             spool_lost=self._spool.lost,
-            settings=self._described[3],
+            settings=self._described[2],
+            clock=self._clock_name,
             clocks=self._host_clock.tell(),
-            switches=self._described[4],
+            switches=self._described[3],
         )
         await self._bus.publish(self._topic("birth"), wire.encode(message), qos=1, retain=True)
-
-    def _modules(self) -> dict[str, Any]:
-        modules = {}
-        for port in self._config.ports:
-            module = None if self._watchers.optics is None else self._watchers.optics.module(port)
-            if module is not None:
-                modules[port] = {
-                    "vendor": module.vendor,
-                    "part": module.part,
-                    "revision": module.revision,
-                    "serial": module.serial,
-                    "standard": module.standard,
-                }
-        return modules
-
-    def _links(self) -> dict[str, Any]:
-        if self._watchers.details is None:
-            return {}
-        return {port: self._watchers.details.details(port) for port in self._config.ports}
-
-    def _monitors(self) -> dict[str, Any]:
-        if self._watchers.optics is None:
-            return {}
-        return {port: self._watchers.optics.monitors(port) for port in self._config.ports}
-
-    def _inventory(self) -> dict[str, Any]:
-        system = os.uname()
-        return {
-            "kernel": f"{system.sysname} {system.release}",
-            "machine": system.machine,
-            "life": self._sources.life(),
-            "modules": self._modules(),
-            "monitors": self._monitors(),
-            "links": self._links(),
-            "nics": self._nics.to_data(),
-            "states": {port: self._watchers.states(port) for port in self._config.ports},
-            "spool": {
-                "bytes": self._spool.size_bytes,
-                "limit_bytes": self._config.spool.limit_bytes,
-                "failures": self._spool.disk_failures,
-                "why": self._spool.disk_why,
-                "damaged_bytes": self._spool.damaged_bytes,
-            },
-            "selection": {
-                "socket": self._config.selection.socket if self._config.switches else None,
-                "why_not": self._watchers.broken.get(SOCKET, ""),
-            },
-            "garbage": self._garbage + self._host_clock.refused,
-        }
 
     def _next(self, kind: str) -> int:
         self._seqs[kind] = self._seqs.get(kind, 0) + 1

@@ -84,13 +84,18 @@ async def _live(config: AgentConfig, folder: Path) -> None:
     """Run the agent until SIGTERM or SIGINT, then let it end in order."""
     system = SystemClock()
     shift = config.clock
-    clock: Clock = system if shift is None else ShiftedClock(system, offset_s=shift.offset_s, drift_ppm=shift.drift_ppm)
+    clock: Clock = system
+    clock_name = BOOT_ID.read_text().strip()
+    if shift is not None:  # it counts from the boot of the machine: a host's clock does not begin anew with its agent
+        clock = ShiftedClock(system, offset_s=shift.offset_s, drift_ppm=shift.drift_ppm, start_ns=0)
+        clock_name = f"{clock_name} {shift.offset_s:+} s {shift.drift_ppm:+} ppm"
     draws = Draws(None)
     notifier = Notifier(os.environ, pid=os.getpid())
-    offload, i2c = ThreadOffload(1), ThreadOffload(len(config.ports))
+    offload, i2c, disk_thread = ThreadOffload(1), ThreadOffload(len(config.ports)), ThreadOffload(1)
     agent = Agent(
         config,
         clock=clock,
+        clock_name=clock_name,
         ids=RandomIds(),
         draws=draws,
         bus=lambda will: MqttBus(lambda: broker_url(config), f"hwd-{config.testbed}-{config.host}", clock, draws, will),
@@ -98,6 +103,7 @@ async def _live(config: AgentConfig, folder: Path) -> None:
         disk=FileDisk(folder / "events"),
         settings_disk=FileDisk(folder / "settings"),
         clock_port=clock_port(config, clock),
+        offload=disk_thread,
         on_started=lambda: notifier.ready(f"{config.host} of testbed {config.testbed}"),
     )
     beating = asyncio.create_task(notifier.keep_alive(), name=f"hwd:{config.host}/watchdog")
@@ -118,6 +124,7 @@ async def _live(config: AgentConfig, folder: Path) -> None:
         beating.cancel()
         offload.close()
         i2c.close()
+        disk_thread.close()
 
 
 def clock_port(config: AgentConfig, clock: Clock) -> Callable[[str], ClockPort] | None:

@@ -10,6 +10,7 @@ import msgspec
 import yaml
 
 from hwd_agents.spool import LIMIT_LEAST_BYTES
+from hwd_agents.syncer import SpoolSync
 from hwd_drivers.kit.errors import ConfigError, LinkError
 
 PORT_MOST: Final = 65535
@@ -54,10 +55,14 @@ class BrokerFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class SpoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where events wait for the daemon, and how many bytes of them."""
+    """Where events wait for the daemon, how many bytes of them, and what a power cut may take.
+
+    `sync`: never, second or batch; see `SpoolSync`. Whatever it is, an agent that is killed loses nothing.
+    """
 
     directory: str = "/var/lib/hwd-agent"
     limit_bytes: int = 16 * 1024 * 1024
+    sync: SpoolSync = SpoolSync.NEVER
 
 
 class KernelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -89,11 +89,11 @@ class _Pair:
 class ShiftedClock:
     """The clock of a twin host: another zero and another rate than the machine that it runs on.
 
-    All stamps are moved alike, kernel stamps too. The rate counts from the making of this object, and all arithmetic
-    is in integers: drift is exact to a part in 10^9, and nothing is rounded away after days.
+    All stamps are moved alike, kernel stamps too. The rate of `monotonic_ns` counts from the inner `start_ns`, by default from the making of this
+    object, and all arithmetic is in integers: drift is exact to a part in 10^9, and nothing is rounded away after days.
     """
 
-    def __init__(self, inner: Clock, *, offset_s: float, drift_ppm: float) -> None:
+    def __init__(self, inner: Clock, *, offset_s: float, drift_ppm: float, start_ns: int | None = None) -> None:
         drift_ppb = round(drift_ppm * _PPB_IN_PPM)
         if drift_ppb <= -_NS_IN_S:
             raise ValueError(
@@ -103,7 +103,7 @@ class ShiftedClock:
         self._offset_ns = round(offset_s * _NS_IN_S)
         self._step_ns = 0
         self._rate_ppb = _NS_IN_S + drift_ppb
-        self._monotonic_start_ns = inner.monotonic_ns()
+        self._monotonic_start_ns = inner.monotonic_ns() if start_ns is None else start_ns
         self._wall_start_ns = inner.wall_ns()
 
     def monotonic_ns(self) -> int:
