@@ -258,7 +258,7 @@ async def test_a_server_error_has_the_units_words(world: World) -> None:
 async def test_another_client_works_with_a_cookie_a_form_and_json() -> None:
     twin = make_twin(TcpDialer(), "127.0.0.1:0", tl1="127.0.0.1:0")
     address = await twin.start()
-    async with httpx.AsyncClient(base_url=f"http://{address}/rest/") as client:
+    async with httpx.AsyncClient(base_url=f"http://{address}/rest/", verify=False) as client:
         assert (await client.get("info/?id=restversion")).status_code == 401
         first = await client.get("info/?id=softwareversion", auth=("admin", "pw"))
         assert first.json() == {"version": "6.0-3"}
@@ -311,7 +311,9 @@ async def test_both_protocols_are_open_on_the_same_state() -> None:
 
     await say(b"ACT-USER::lab:1::x;")
     assert b"COMPLD" in await say(b"ENT-CRS::1.1.1,1.1.2:2::LAB,1WAY,mine,,;")
-    async with httpx.AsyncClient(base_url=f"http://{twin.addresses['rest']}/rest/", auth=("lab", "x")) as client:
+    async with httpx.AsyncClient(
+        base_url=f"http://{twin.addresses['rest']}/rest/", auth=("lab", "x"), verify=False
+    ) as client:
         (row,) = (await client.get("crossconnects/?id=list")).json()
         assert (row["name"], row["group"], row["half1"]["as"]) == ("mine", "LAB", "UMA")
         refused = await client.post("crossconnects/?id=add", content=json.dumps({"in": "1.1.1", "out": "1.1.3"}))

@@ -384,7 +384,7 @@ async def test_another_client_works_in_xml_and_json() -> None:
     base = f"http://{address}{DATA}"
     xml = {"content-type": "application/yang-data+xml", "accept": "application/yang-data+xml"}
     pair = '<pair xmlns="http://www.polatis.com/yang/optical-switch"><ingress>{}</ingress><egress>{}</egress></pair>'
-    async with httpx.AsyncClient(auth=("admin", "root")) as client:
+    async with httpx.AsyncClient(auth=("admin", "root"), verify=False) as client:
         assert (await client.get(f"{base}cross-connects", auth=("admin", "no"))).status_code == 401
         assert (await client.get(f"{base}cross-connects")).json() == {"optical-switch:cross-connects": {}}
         assert (
