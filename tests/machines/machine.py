@@ -103,15 +103,18 @@ class Machine:
         nics: Sequence[Nic] = (),
         luggage: Mapping[str, Path] | None = None,
         memory_mb: int = MEMORY_MB,
-        qemu: Sequence[str] = (),
+        names: Mapping[str, str] | None = None,
+        through: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> "Machine":
-        """Returns at once. `luggage` is what it finds under /mnt, read-only: {path: file or folder of ours}; `qemu` are more of its arguments.
+        """Returns at once. `luggage` is what it finds under /mnt, read-only: {path: file or folder of ours}.
 
-        `folder` has its console and its monitor; its path must be short, as those of Unix sockets are.
+        `through`: the program that becomes QEMU and gives it more NICs, whose `names` are by hardware address, in this environment. `folder` has its console and its monitor; its path must be short, as those of Unix sockets are.
         """
         folder.mkdir(parents=True, exist_ok=True)
         _pack(folder / "luggage", {"guest": HERE / "guest", **(luggage or {})})
-        command = [*_command(name, image, folder, boot, nics, memory_mb), *qemu]
+        named = {**{nic.address: nic.name for nic in nics}, **(names or {})}
+        command = [*through, *_command(name, image, folder, boot, nics, memory_mb, named)]
         python = [sys.executable, "-E", "-S", "-P", str(HERE / "leash.py"), str(os.getpid())]
         with _listen(folder / "monitor") as monitor, (folder / "console.log").open("wb") as words:
             try:
@@ -122,6 +125,7 @@ class Machine:
                     stderr=words,
                     pass_fds=[monitor.fileno(), *(nic.fd for nic in nics)],
                     start_new_session=True,
+                    env=environment,
                 )
             finally:
                 for nic in nics:
@@ -220,12 +224,14 @@ def missing() -> str:
     return ""
 
 
-def _command(name: str, image: Image, folder: Path, boot: Boot, nics: Sequence[Nic], memory_mb: int) -> list[str]:
+def _command(
+    name: str, image: Image, folder: Path, boot: Boot, nics: Sequence[Nic], memory_mb: int, names: Mapping[str, str]
+) -> list[str]:
     """Emulated: the stock kernel does not start under every machine's KVM."""
     words = ["root=/dev/vda", "rw", "console=ttyS0", "quiet", "panic=-1", "mitigations=off", "net.ifnames=0"]
     words += ["init=/hwd-init"] if boot is Boot.BARE else ["systemd.show_status=no"]
     words += [f"hwd.host={name}", f"hwd.nic={MANAGEMENT_ADDRESS},mgmt"] if boot is Boot.BARE else []
-    words += [f"hwd.nic={nic.address},{nic.name}" for nic in nics]
+    words += [f"hwd.nic={address},{nic}" for address, nic in names.items()]
     forwards = "".join(f",hostfwd=tcp:127.0.0.1:0-:{port}" for port in (DOOR_PORT, SSH_PORT))
     command = ["qemu-system-x86_64", "-name", name, "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(memory_mb)]
     command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]
@@ -248,7 +254,7 @@ def _pack(disk: Path, content: Mapping[str, Path]) -> None:
         target = staged / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+            shutil.copytree(source, target, dirs_exist_ok=True)
         else:
             shutil.copy(source, target)
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
