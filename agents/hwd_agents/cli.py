@@ -35,7 +35,6 @@ from hwd_agents.sources.sysfs import SysfsFiles
 from hwd_agents.sources.twin import TwinSources
 from hwd_agents.sources.udp import InterfaceDatagrams
 from hwd_agents.sources.verbs_port import RdmaDevices
-from hwd_agents.sources.verbs_port import RdmaDevices
 from hwd_agents.sources.wall import Chrony, PtpForLinux
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
@@ -172,7 +171,6 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
         datagrams_note=lambda: datagrams_note,
         life=lambda: life,
         files=SysfsFiles(clock, root=Path(kernel.sysfs), origin=config.origin),
-        verbs=RdmaDevices(clock, sysfs=Path(kernel.sysfs)) if kernel.keeper is None else None,
         verbs=RdmaDevices(clock, sysfs=Path(kernel.sysfs)) if kernel.keeper is None else None,
         settings=settings,
         drivers=drivers,
