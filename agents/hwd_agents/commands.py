@@ -243,3 +243,13 @@ def _check_address(peer: Peer) -> None:
         raise RefusedError(f"peer_ip of {peer.port}: {error}") from error
     if not 0 < peer.peer_probe_port < 1 << 16:
         raise RefusedError(f"peer_probe_port of {peer.port}: {peer.peer_probe_port} is no UDP port")
+    if peer.peer_verbs is None:
+        return
+    try:
+        ipaddress.IPv6Address(peer.peer_verbs.gid)
+    except ValueError as error:
+        raise RefusedError(f"peer_verbs of {peer.port}: {error}") from error
+    if not 0 < peer.peer_verbs.qpn < 1 << 24 or not 0 <= peer.peer_verbs.qkey < 1 << 32:
+        raise RefusedError(
+            f"peer_verbs of {peer.port}: {peer.peer_verbs.qpn} is no number of a queue pair, of 24 bits, or {peer.peer_verbs.qkey} no Q_Key, of 32"
+        )

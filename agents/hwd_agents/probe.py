@@ -15,6 +15,8 @@ from hwd_agents.observation import Observation
 from hwd_agents.outbox import Emit
 from hwd_agents.pace import Pace
 from hwd_agents.sources.udp import Datagrams, DatagramSource
+from hwd_agents.sources.verbs import VerbsDatagrams
+from hwd_agents.verbs_ports import VerbsPorts
 from hwd_agents.wire import Peer
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import ProtocolError
@@ -22,6 +24,8 @@ from hwd_drivers.kit.errors import ProtocolError
 SOURCE: Final = "probe"
 OUTSTANDING_MOST: Final = 64
 """Attempts whose reply may still come; at the fastest pace 0.1 s of them."""
+UDP: Final = "udp"
+UD: Final = "verbs-ud"
 OPEN_AGAIN_S: Final = 1.0
 BURST_PARTS: Final = 50
 """The bucket holds one 50th of a second's packets: 20 ports may start at once."""
@@ -31,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class _Watch:
-    """One port that is observed. `outstanding`: by nonce, when an attempt was sent and when the one before it had failed at the latest."""
+    """One port that is observed. `outstanding`: by nonce, when the attempt before it had failed at the latest, and by which way it was sent."""
 
     reconfiguration: str
     peer: Peer
@@ -44,7 +48,7 @@ class _Watch:
     ready_ns: int | None = None
     succeeded: int = 0
     wrong: set[str] = field(default_factory=set)
-    outstanding: dict[int, tuple[int, int]] = field(default_factory=dict)
+    outstanding: dict[int, tuple[int, str]] = field(default_factory=dict)
     ended_ns: int | None = None
 
 
@@ -54,6 +58,8 @@ class Probe:
     An observed port with carrier asks its peer's address, ever slower, until a reply comes that names the expected port, this reconfiguration and
     ourselves as its peer, while neither end says that its RDMA port is down. A port answers only for what it was told to observe, so that neither a
     wrong patch nor a stale reconfiguration can pass. All ports together keep to a stated rate, replies to another of the same size.
+
+    Where both ends have verbs it asks by UD sends of the RDMA ports, else by UDP bound to the interface. A reply counts on the way of its request only.
     """
 
     def __init__(
@@ -69,7 +75,12 @@ class Probe:
         config: ProbeConfig,
         origin: str,
         on_port: Callable[[], None],
+        verbs: VerbsPorts | None = None,
     ) -> None:
+        self.on_offer: list[Callable[[str, probe_wire.Offer], None]] = []
+        self._verbs = verbs
+        if verbs is not None:
+            verbs.on_datagram.append(self._take_verbs)
         self._host = host
         self._ports = ports
         self._source = source
@@ -116,6 +127,13 @@ class Probe:
     def udp_port(self, port: str) -> int | None:
         """The UDP port of a NIC port; None where it has none."""
         return self._open[port].port if port in self._open else None
+
+    def say(self, port: str, peer: Peer, offer: probe_wire.Offer) -> bool:
+        """Send an offer to a peer by UDP, at the rate of all requests; False: not now."""
+        datagrams = self._open.get(port)
+        if datagrams is None or not self._requests.take():
+            return False
+        return datagrams.send(probe_wire.encode(offer), (peer.peer_ip, peer.peer_probe_port))
 
     def why_not(self, port: str) -> str:
         """Why a port cannot be probed; empty where it can."""
@@ -212,12 +230,13 @@ class Probe:
             reconfiguration=watch.reconfiguration, nonce=nonce, port=watch.peer.port, rdma=self._rdma(name)
         )
         sent_ns = self._clock.monotonic_ns()
-        if datagrams.send(probe_wire.encode(request), (watch.peer.peer_ip, watch.peer.peer_probe_port)):
-            watch.outstanding[nonce] = (sent_ns, watch.failed_ns)
+        way = self._send(watch.peer, name, probe_wire.encode(request), datagrams)
+        if way is not None:
+            watch.outstanding[nonce] = (watch.failed_ns, way)
             if len(watch.outstanding) > OUTSTANDING_MOST:
                 del watch.outstanding[next(iter(watch.outstanding))]
         else:
-            watch.refused = datagrams.last_failure
+            watch.refused = self._last_failure(name, datagrams)
         watch.sent += 1
         watch.failed_ns = sent_ns
         self._later(name, watch, watch.interval_s)
@@ -226,11 +245,49 @@ class Probe:
     def _later(self, name: str, watch: _Watch, wait_s: float) -> None:
         watch.timer = asyncio.get_running_loop().call_later(wait_s, self._attempt, name)
 
-    def _take(self, name: str, payload: bytes, address: tuple[str, int], at_ns: int) -> None:
+    def _send(self, peer: Peer, name: str, payload: bytes, datagrams: Datagrams) -> str | None:
+        """Send a request; by which way, or None where that failed.
+
+        A peer's RDMA port is reached only once its link-layer address is known: until then it is asked by UDP, which makes the kernel look it up. What comes
+        of that does not count.
+        """
+        address = (peer.peer_ip, peer.peer_probe_port)
+        pair = self._pair(name)
+        if pair is None or peer.peer_verbs is None:
+            return UDP if datagrams.send(payload, address) else None
+        if not pair.reaches(peer.peer_verbs):
+            datagrams.send(payload, address)
+            return None
+        return UD if pair.send(payload, peer.peer_verbs) else None
+
+    def _pair(self, name: str) -> VerbsDatagrams | None:
+        port = None if self._verbs is None else self._verbs.port(name)
+        return None if port is None else port.datagrams
+
+    def _last_failure(self, name: str, datagrams: Datagrams) -> str:
+        pair = self._pair(name)
+        return (pair.last_failure if pair is not None else "") or datagrams.last_failure
+
+    def _why_udp(self, name: str, peer: Peer) -> str:
+        """Why a port with an RDMA device is probed by UDP; empty where it is not, or has none."""
+        if self._verbs is None or self._ports[name].rdma is None:
+            return ""
+        here = self._verbs.why_no_datagrams(name)
+        return here or ("" if peer.peer_verbs is not None else f"{peer.peer} is not probed by verbs")
+
+    def _take_verbs(self, name: str, payload: bytes, at_ns: int) -> None:
+        self._take(name, payload, None, at_ns)
+
+    def _take(self, name: str, payload: bytes, address: tuple[str, int] | None, at_ns: int) -> None:
+        """Take a message from a UDP address, or over verbs."""
         try:
             message = probe_wire.decode(payload)
         except ProtocolError:
             self.garbage += 1
+            return
+        if isinstance(message, probe_wire.Offer):
+            for call in self.on_offer:
+                call(name, message)
             return
         watch = self._watches.get(name)
         if watch is None or watch.ended_ns is not None or message.reconfiguration != watch.reconfiguration:
@@ -240,10 +297,10 @@ class Probe:
             case probe_wire.Request():
                 self._answer(name, watch, message, address, at_ns)
             case probe_wire.Reply():
-                self._judge(name, watch, message, at_ns)
+                self._judge(name, watch, message, at_ns, way=UD if address is None else UDP)
 
     def _answer(
-        self, name: str, watch: _Watch, request: probe_wire.Request, address: tuple[str, int], at_ns: int
+        self, name: str, watch: _Watch, request: probe_wire.Request, address: tuple[str, int] | None, at_ns: int
     ) -> None:
         if request.port != watch.peer.peer:
             self._tell_wrong(name, watch, request.port, at_ns)
@@ -257,23 +314,28 @@ class Probe:
             peer=watch.peer.peer,
             rdma=self._rdma(name),
         )
-        self._open[name].send(probe_wire.encode(reply), address)
+        if address is not None:
+            self._open[name].send(probe_wire.encode(reply), address)
+        elif (pair := self._pair(name)) is not None and watch.peer.peer_verbs is not None:
+            pair.send(probe_wire.encode(reply), watch.peer.peer_verbs)
 
-    def _judge(self, name: str, watch: _Watch, reply: probe_wire.Reply, at_ns: int) -> None:
-        attempt = watch.outstanding.pop(reply.nonce, None)
-        if attempt is None or watch.ready_ns is not None:
+    def _judge(self, name: str, watch: _Watch, reply: probe_wire.Reply, at_ns: int, *, way: str) -> None:
+        attempt = watch.outstanding.get(reply.nonce)
+        if attempt is None or attempt[1] != way or watch.ready_ns is not None:
             return
+        del watch.outstanding[reply.nonce]
         if reply.port != watch.peer.peer or reply.peer != watch.peer.port:
             self._tell_wrong(name, watch, reply.port, at_ns)
             return
         here, there = self._rdma(name), reply.rdma
         if here is False or there is False:
             return  # it was sent too early: a failed attempt
-        _, failed_ns = attempt
+        failed_ns, _ = attempt
         watch.ready_ns = at_ns
         watch.succeeded += 1
         _stop(watch)
         unseen = [end for end, state in (("here", here), ("there", there)) if state is None]
+        why_udp = self._why_udp(name, watch.peer) if way == UDP else ""
         self._emit(
             "ready",
             name,
@@ -285,10 +347,11 @@ class Probe:
             data={
                 "reconfiguration": watch.reconfiguration,
                 "peer": watch.peer.peer,
-                "via": "udp" if not unseen else f"udp, rdma unseen {' and '.join(unseen)}",
+                "via": way if not unseen else f"{way}, rdma unseen {' and '.join(unseen)}",
                 "sent": watch.sent,
                 "failed": watch.sent - watch.succeeded,
-            },
+            }
+            | ({"why_udp": why_udp} if why_udp else {}),
         )
 
     def _tell_wrong(self, name: str, watch: _Watch, found: str, at_ns: int) -> None:

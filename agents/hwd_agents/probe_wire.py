@@ -30,15 +30,26 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="re
     rdma: bool | None
 
 
+class Offer(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="offer"):
+    """`port` has an RC queue pair for `peer`: its number `qpn`, and `joined`, the number of the peer's that it is joined to, or 0."""
+
+    v: int = VERSION
+    reconfiguration: str
+    port: str
+    peer: str
+    qpn: int
+    joined: int
+
+
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Request | Reply] = msgspec.json.Decoder(Request | Reply)
+_decoder: msgspec.json.Decoder[Request | Reply | Offer] = msgspec.json.Decoder(Request | Reply | Offer)
 
 
-def encode(message: Request | Reply) -> bytes:
+def encode(message: Request | Reply | Offer) -> bytes:
     return _encoder.encode(message)
 
 
-def decode(payload: bytes) -> Request | Reply:
+def decode(payload: bytes) -> Request | Reply | Offer:
     """Raises ProtocolError on anything else."""
     try:
         return _decoder.decode(payload)

@@ -110,6 +110,7 @@ class Watchers:
             config=config.probe,
             origin=config.origin,
             on_port=on_change,
+            verbs=self.verbs,
         )
         self.link.on_carrier.append(self._carrier_changed)
         self.link.on_presence.append(self._presence_changed)
@@ -205,6 +206,7 @@ class Watchers:
             carrier=reading.carrier if reading is not None and present else None,
             carrier_changes=reading.carrier_changes if reading is not None and present else None,
             probe_port=self.probe.udp_port(port),
+            verbs=None if self.verbs is None else self.verbs.address(port),
             sources=self._source_notes(port),
         )
 
@@ -262,11 +264,13 @@ class Watchers:
         }
 
     def _verbs_note(self, port: str, verbs: VerbsPorts) -> SourceNote:
+        here, why_no_datagrams = SourceNote(sees=[], origin=self._config.origin), verbs.why_no_datagrams(port)
         return self._note(
             verbs_ports.SOURCE,
-            ["rdma"],
-            SourceNote(sees=[], origin=self._config.origin),
+            ["rdma"] if why_no_datagrams else ["rdma", "ready"],
+            here,
             verbs.why_not(port),
+            limits=f"ready is probed by UDP: {why_no_datagrams}" if why_no_datagrams else "",
         )
 
     def _note(self, watcher: str, sees: list[str], note: SourceNote, why_not: str, *, limits: str = "") -> SourceNote:

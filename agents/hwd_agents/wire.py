@@ -160,8 +160,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | dark, light | lanes: power per lane in dBm or None; one_sided: it may have been any time before `at_ns`, and `earliest_ns` is 0 |
     | monitors | rx_power_dbm, tx_power_dbm, bias_ma: by lane; temperature_c: what a module measures of itself, null where it does not; told where it moved |
     | firmware | up |
-    | rdma | active |
-    | ready | reconfiguration, peer (h1.eth0), via (udp), sent, failed |
+    | rdma | active, unseen (flaps that neither the device's events nor its files showed, where there were some) |
+    | ready | reconfiguration, peer (h1.eth0), via (verbs-ud or udp), why_udp (where the port has an RDMA device), sent, failed |
     | switch | what: up, down, read, command, power or override; switch, and what the document of a switch of that kind has |
     | selection | selection, epochs, outcome, why, set, switches, ports, and when it was requested and answered: as `hwd_agents.selection` has them |
     | wrong-peer | reconfiguration, expected, found |

@@ -21,6 +21,13 @@ class GatewayAgents:
             return None
         return note.ip.partition("/")[0], note.probe_port
 
+    def verbs(self, port: NicPortId) -> Mapping[str, Json] | None:
+        view = self._gateway.hosts().get(port.host)
+        note = view.birth.ports.get(port.port) if view is not None and view.birth is not None else None
+        if note is None or note.verbs is None:
+            return None
+        return {"gid": note.verbs.gid, "qpn": note.verbs.qpn, "qkey": note.verbs.qkey}
+
     def boot(self, host: str) -> str | None:
         view = self._gateway.hosts().get(host)
         return view.boot if view is not None and view.up and view.alignment is not None else None

@@ -26,6 +26,10 @@ class Agents(Protocol):
         """IP address and probe port of a NIC port, None where its agent has not said."""
         ...
 
+    def verbs(self, port: NicPortId) -> Mapping[str, Json] | None:
+        """Where a NIC port is probed by RDMA, as `hwd_agents.wire.VerbsAddress`; None where it is not."""
+        ...
+
     def boot(self, host: str) -> str | None:
         """The boot of a host's agent that can be asked now, None where there is none."""
         ...
@@ -116,6 +120,7 @@ class Observing:
                             "peer_ip": address[0],
                             "peer_probe_port": address[1],
                             "kept": planned.kept,
+                            "peer_verbs": self._agents.verbs(peer),
                         }
                     )
         return self._agents.boot(host), peers

@@ -40,6 +40,10 @@ PEERS = st.fixed_dictionaries(
         "peer_ip": st.sampled_from(["10.0.0.9", "fe80::1%lo", "rack.example"]) | JSON,
         "peer_probe_port": st.integers(-1, 70_000) | JSON,
         "kept": st.booleans() | JSON,
+        "peer_verbs": st.fixed_dictionaries(
+            {"gid": st.just("fe80::1") | JSON, "qpn": st.integers(0, 1 << 24) | JSON, "qkey": JSON}
+        )
+        | JSON,
     }
 )
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
@@ -67,6 +71,7 @@ COMMANDS = st.sampled_from(sorted(TAKES)).flatmap(
 )
 
 PEER = {"peer": "h1.eth0", "peer_ip": ip("h1"), "peer_probe_port": 49152, "kept": False}
+VERBS = {"gid": "::ffff:10.0.1.0", "qpn": 17, "qkey": 1}
 
 
 class SlowNic:
@@ -170,6 +175,9 @@ async def asked(one: Stage) -> Asked:
         ({"reconfiguration": 7}, "reconfiguration"),
         ({"peers": [{"port": "h0.eth0", **PEER, "peer_ip": "rack.example"}]}, "peer_ip of h0.eth0: 'rack.example'"),
         ({"peers": [{"port": "h0.eth0", **PEER, "peer_probe_port": 70000}]}, "70000 is no UDP port"),
+        ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {**VERBS, "gid": "mlx5_0"}}]}, "'mlx5_0'"),
+        ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {**VERBS, "qpn": 1 << 24}}]}, "of 24 bits"),
+        ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {"gid": "fe80::1"}}]}, "qpn"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_observes_nothing(arguments: dict[str, Any], why: str) -> None:

@@ -37,6 +37,8 @@ class RdmaDevices:
     def open(self, device: str, ip: str | None, on_event: OnEvent, on_datagram: OnDatagram) -> "OpenPort":
         """Open a port. Raises LinkError."""
         name, _, number = device.partition("/")
+        if number and not number.isdecimal():
+            raise LinkError(f"{device}: no port of an RDMA device; write {name} or {name}/2")
         if not (self._sysfs / "class/infiniband" / name).exists():
             raise LinkError(f"there is no RDMA device {name}; `rdma link` names those that there are")
         if self._verbs is None:
