@@ -85,7 +85,9 @@ class Daemon:
         self._unaligned = set(hosts)
         self._aligned = asyncio.Event()
         bus = MqttBus(url, f"bench-daemon-{ids.token(length=6)}", clock, Draws(None))
-        self.gateway = Gateway(bus=bus, testbed=TESTBED, hosts=hosts, clock=clock, ids=ids, sink=self._take)
+        self.gateway = Gateway(
+            bus=bus, testbed=TESTBED, hosts=hosts, clock=clock, ids=ids, sink=self._take, clocks_by_udp=True
+        )
 
     @classmethod
     @contextlib.asynccontextmanager

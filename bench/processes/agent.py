@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hwd_agents.agent import Agent
 from hwd_agents.bus.mqtt import MqttBus
-from hwd_agents.cli import open_sources
+from hwd_agents.cli import clock_port, open_sources
 from hwd_agents.config import broker_url, load_config
 from hwd_drivers.kit.clock import ShiftedClock, SystemClock
 from hwd_drivers.kit.disk import FileDisk
@@ -34,6 +34,7 @@ async def main(path: str, offset_s: str, drift_ppm: str) -> None:
         sources=open_sources(config, clock, ThreadOffload(1), ThreadOffload(1)),
         disk=FileDisk(folder / "events"),
         settings_disk=FileDisk(folder / "settings"),
+        clock_port=clock_port(config, clock),
     )
     life = asyncio.create_task(agent.run())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, life.cancel)

@@ -2,10 +2,14 @@
 
 import asyncio
 from collections import deque
+from dataclasses import replace
+from enum import StrEnum
 
 from hwd.bus.intake import check_times
 from hwd.timeline.alignment import Aligner, Alignment, Sample
+from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import ClockReply
+from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ProtocolError
 
 SAMPLES_LEAST = 5
@@ -17,6 +21,15 @@ BURSTS_REMEMBERED = 20
 """A minute of them."""
 
 
+class Way(StrEnum):
+    """How an agent is asked for the time."""
+
+    UDP = "udp"
+    """Datagrams to its clock port, stamped by both kernels."""
+    BROKER = "broker"
+    """Messages over the broker, stamped as they are read."""
+
+
 class ClockExchange:
     """Numbers the requests, pairs the replies, and keeps the alignment."""
 
@@ -25,9 +38,14 @@ class ClockExchange:
         self.answered = asyncio.Event()
         self._aligner = Aligner(boot)
         self._asked: dict[int, int] = {}
+        self._aside: set[int] = set()
+        self._newest: tuple[int, Sample] | None = None
         self._next_id = 1
         self._samples = 0
         self._bursts = deque([_Burst()], maxlen=BURSTS_REMEMBERED)
+        self.via: Way | None = None
+        """The way of the last burst that was answered."""
+        self.why_not_udp = ""
 
     @property
     def alignment(self) -> Alignment | None:
@@ -51,35 +69,93 @@ class ClockExchange:
         """How many requests were sent."""
         return self._next_id - 1
 
+    @property
+    def last_step(self) -> ClockStep | None:
+        """The newest of them."""
+        return self._aligner.last_step
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody answered in this burst."""
+        return self._bursts[-1].width_ns is not None
+
+    def to_data(self) -> dict[str, Json]:
+        """How it is asked, and what was found beside the alignment: `steps` in this boot, and the last of them."""
+        step = self.last_step
+        return {
+            "via": None if self.via is None else str(self.via),
+            "why_not_udp": self.why_not_udp,
+            "steps": self.steps,
+            "step": None if step is None else step.to_data(),
+        }
+
     def begin_burst(self) -> None:
         """What comes from now on is measured for `quick`."""
         self._bursts.append(_Burst())
 
-    def ask(self, t1_ns: int) -> int:
-        """Return the id of a request that is sent now."""
+    def begin_way(self) -> None:
+        """From now on it is asked on another way, which is quicker or slower throughout."""
+        self._bursts.clear()
+        self._bursts.append(_Burst())
+
+    def ask(self, t1_ns: int, *, aside: bool = False) -> int:
+        """Return the id of a request that is sent now; `answered` does not wait for one `aside`."""
         for id in [id for id, asked_ns in self._asked.items() if t1_ns - asked_ns > FORGET_AFTER_NS]:
-            del self._asked[id]
+            self.give_up(id)
         id, self._next_id = self._next_id, self._next_id + 1
         self._asked[id] = t1_ns
-        self.answered.clear()
+        if aside:
+            self._aside.add(id)
+        else:
+            self.answered.clear()
         return id
+
+    def sent(self, id: int, t1_ns: int) -> None:
+        """The request had not left before `t1_ns`, which is later than was thought."""
+        if id in self._asked:
+            self._asked[id] = t1_ns
+
+    def give_up(self, id: int) -> None:
+        """No answer to it is waited for, or taken, any more."""
+        self._asked.pop(id, None)
+        self._aside.discard(id)
+        self._see()
 
     def take(self, reply: ClockReply, t4_ns: int) -> bool:
         """Take a reply; False where nobody asked, or where it came before. Raises ProtocolError for times that cannot be."""
-        t1_ns = self._asked.get(reply.id)
-        if t1_ns is None or t1_ns != reply.t1_ns:
+        return self._asked.get(reply.id) == reply.t1_ns and self.take_answer(reply.id, reply.t2_ns, reply.t3_ns, t4_ns)
+
+    def take_answer(self, id: int, t2_ns: int, t3_ns: int, t4_ns: int) -> bool:
+        """Take the times of an answer; as `take`."""
+        t1_ns = self._asked.get(id)
+        if t1_ns is None:
             return False
-        del self._asked[reply.id]
-        if not self._asked:
-            self.answered.set()
-        check_times(reply.t2_ns, reply.t3_ns)
-        sample = Sample(t1_ns=t1_ns, t2_ns=reply.t2_ns, t3_ns=reply.t3_ns, t4_ns=t4_ns)
+        self.give_up(id)
+        check_times(t2_ns, t3_ns)
+        sample = Sample(t1_ns=t1_ns, t2_ns=t2_ns, t3_ns=t3_ns, t4_ns=t4_ns)
         if not sample.possible:
-            raise ProtocolError(f"clock reply {reply.id}: time runs backwards in {sample}")
+            raise ProtocolError(f"clock reply {id}: time runs backwards in {sample}")
         self._aligner.add(sample)
+        self._newest = id, sample
         self._bursts[-1].take(sample)
         self._samples += 1
         return True
+
+    def left(self, id: int, t3_ns: int) -> None:
+        """The newest answer, if it is that one, had not left the agent before `t3_ns`. Raises ProtocolError for a time that cannot be."""
+        if self._newest is None or self._newest[0] != id or t3_ns <= self._newest[1].t3_ns:
+            return
+        check_times(t3_ns)
+        sample = replace(self._newest[1], t3_ns=t3_ns)
+        if not sample.possible:
+            raise ProtocolError(f"clock reply {id}: time runs backwards in {sample}")
+        self._newest = id, sample
+        self._aligner.add(sample)
+        self._bursts[-1].take(sample)
+
+    def _see(self) -> None:
+        if not self._asked.keys() - self._aside:
+            self.answered.set()
 
 
 class _Burst:

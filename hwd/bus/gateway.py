@@ -3,9 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from hwd.bus.acks import Acks
+from hwd.bus.clock_udp import ClockUdp
 from hwd.bus.commands import Commands
 from hwd.bus.event import event_data
 from hwd.bus.gaps import WITHIN_S as RESEND_WITHIN_S
@@ -56,7 +58,7 @@ class Gateway:
 
     `known` (by boot) and `seen` (by host and boot) are what the records hold of earlier lives of the daemon: alignments, and how far the events
     were taken. An acknowledgement goes out after the sink took the events and after `durable`, where that is given. While `full`, the sink gets no
-    events: they wait here and in the spools of the agents.
+    events: they wait here and in the spools of the agents. `clocks_by_udp`: ask for the time past the broker where an agent can be.
 
     ```
     gateway = Gateway(bus=bus, testbed="lab", hosts=("h0", "h1"), clock=clock, ids=ids, sink=sink)
@@ -79,7 +81,9 @@ class Gateway:
         seen: Mapping[tuple[str, str], int] | None = None,
         durable: Callable[[], Awaitable[None]] | None = None,
         full: Callable[[], bool] = lambda: False,
+        clocks_by_udp: bool = False,
     ) -> None:
+        self._clocks_by_udp = clocks_by_udp
         self._bus = bus
         self._testbed = testbed
         self._clock = clock
@@ -88,9 +92,9 @@ class Gateway:
         self._known = dict(known or {})
         self._seen = dict(seen or {})
         self._full = full
-        self._hosts = {name: self._new_host(name) for name in hosts}
-        self._garbage = Garbage(self._tell_garbage)
         self._commands = Commands()
+        self._hosts = {name: Host(name, self._tell, partial(self._commands.fail, name)) for name in hosts}
+        self._garbage = Garbage(self._tell_garbage)
         self._refresher = Refresher(lambda host, verb, data: self.command(host, verb, data, within_s=REFRESH_WITHIN_S))
         self._gaps = Gaps(
             lambda host, verb, data: self.command(host, verb, data, within_s=RESEND_WITHIN_S),
@@ -154,7 +158,8 @@ class Gateway:
             raise LinkError(f"{host}: cannot {verb}: {known.why_down}")
         if alignment is None:
             raise LinkError(f"{host}: cannot {verb}: its clock is not aligned yet, so no expiry can be given")
-        expires_ns, error_ns = alignment.to_agent(self._clock.monotonic_ns() + round(within_s * 1e9))
+        asked_ns = self._clock.monotonic_ns()
+        expires_ns, error_ns = alignment.to_agent(asked_ns + round(within_s * 1e9))
         id = self._ids.uuid()
         command = Command(
             boot=known.boot,
@@ -170,9 +175,12 @@ class Gateway:
             with self._commands.waiting(id, host=host, boot=known.boot) as reply:
                 async with asyncio.timeout(within_s):
                     await self._bus.publish(topic(self._testbed, host, "command"), encode(command), qos=1)
-                    return await reply
+                    answer = await reply
         except TimeoutError as error:
             raise DeadlineError(f"{host}: {verb}: its agent did not answer within {within_s} s") from error
+        if await self._timekeepers[host].check(answer, since_ns=asked_ns) and answer.outcome == "expired":
+            return await self.command(host, verb, arguments, within_s=within_s, lease=lease)  # by a clock that was set
+        return answer
 
     # --- messages of the agents
 
@@ -313,6 +321,9 @@ class Gateway:
             if self._tasks is not None:
                 self._refresher.ask(host, self._tasks)
 
+        def garbage(why: str) -> None:
+            self._garbage.note(host.name, "udp", why, self._clock.monotonic_ns())
+
         return Timekeeper(
             host,
             clock=self._clock,
@@ -320,12 +331,10 @@ class Gateway:
             send=lambda request: self._send(host.name, "clock", request),
             aligned=aligned,
             tell=self._tell,
+            udp=ClockUdp(clock=self._clock, ids=self._ids, garbage=garbage) if self._clocks_by_udp else None,
         )
 
     # --- the rest
-
-    def _new_host(self, name: str) -> Host:
-        return Host(name, self._tell, lambda cause: self._commands.fail(name, cause))
 
     def _view(self, host: Host) -> HostView:
         alignment = None if host.boot is None else self._known.get(host.boot)
@@ -338,6 +347,7 @@ class Gateway:
             heard_wall_ns=heard_ns,
             birth=host.birth,
             alignment=alignment,
+            asked={} if host.exchange is None else host.exchange.to_data(),
             lost=host.lost,
         )
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 class HostView:
     """A host's agent as others see it. `boot` and `birth` are None until it was first heard of, `alignment` until its clock is known.
 
-    `lost`: its events that are gone, and flaps that nobody saw one by one, since the daemon started. `cause`: why it is not up; `heard_wall_ns`: when something was heard of it last. The carrier of a port is None where it is not known as of now.
+    `lost`: its events that are gone, and flaps that nobody saw one by one, since the daemon started. `asked`: `ClockExchange.to_data`. `cause`: why it is not up; `heard_wall_ns`: when something was heard of it last. The carrier of a port is None where it is not known as of now.
     """
 
     host: str
@@ -36,13 +36,13 @@ class HostView:
     heard_wall_ns: int | None = None
     birth: Birth | None = None
     alignment: Alignment | None = None
+    asked: Mapping[str, Json] = field(default_factory=dict)
     lost: int = 0
 
     def __str__(self) -> str:
         return f"{self.host} {'up' if self.up else 'down'} {self.alignment or 'not aligned'}"
 
     def to_data(self) -> dict[str, Json]:
-        clock = None if self.alignment is None else self.alignment.to_data()
         return {
             "host": self.host,
             "up": self.up,
@@ -50,7 +50,8 @@ class HostView:
             "heard_wall_ns": self.heard_wall_ns,
             "boot": self.boot,
             "version": None if self.birth is None else self.birth.version,
-            "clock": clock,
+            "clock": None if self.alignment is None else {**self.alignment.to_data(), **self.asked},
+            "wall_clock": None if self.birth is None else wall_data(self.birth),
             "ports": {} if self.birth is None else dict(ports_data(self.birth)),
             "settings": [] if self.birth is None else settings_data(self.birth),
             "lost": self.lost,
@@ -224,6 +225,7 @@ class Host:
                 ports={port: {**note, "rdma": self._rdma.get(port)} for port, note in ports_data(birth).items()},
                 inventory=birth.inventory,
                 settings=settings_data(birth),
+                wall_clock=wall_data(birth),
             )
 
 
@@ -245,9 +247,17 @@ def spool_data(birth: Birth) -> Mapping[str, Json]:
     return {key: data.get(key) for key in ("bytes", "limit_bytes")} | {"trouble": data.get("why") or ""}
 
 
+def wall_data(birth: Birth) -> dict[str, Json] | None:
+    """What keeps the wall clock of the host; None where its agent does not say. Nothing is put in order by it."""
+    if birth.clocks is None or birth.clocks.wall is None:
+        return None
+    data: dict[str, Json] = msgspec.to_builtins(birth.clocks.wall)
+    return data
+
+
 def _content(birth: Birth) -> tuple[object, ...]:
     """What of a birth is news when it differs; an agent sends it at every connect."""
-    return birth.boot, birth.version, birth.ports, birth.inventory, birth.settings
+    return birth.boot, birth.version, birth.ports, birth.inventory, birth.settings, wall_data(birth)
 
 
 def _without_carrier(birth: Birth) -> Birth:

@@ -9,8 +9,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from hwd.bus.delegations import Delegations
 from hwd.bus.gateway import Gateway
+from hwd.bus.host_switches import HostSwitches
 from hwd.bus.runtopics import RunTopics
+from hwd.bus.selections import Selections
 from hwd.bus.settings import HostSettings
 from hwd.config.playbook import ApplyStep, Playbook
 from hwd.daemon.agents import GatewayAgents
@@ -133,13 +136,36 @@ class Daemon:
             sink=self._sink,
             known={boot: Alignment.from_data(data) for (_, boot), data in (await self._records.alignments()).items()},
             seen=await self._records.seen(),
+            clocks_by_udp=not self._virtual_time,
             durable=self._recorder.flush,
             full=lambda: self._recorder.full,
         )
         self._leases = Leases(store=self._records, clock=self._clock, ids=self._ids, sink=self._sink)
         await self._leases.load()
+        origins = {name: _origin(switch) for name, switch in self.testbed.switches.items()}
+        host_switches = HostSwitches(self.testbed, clock=self._clock, sink=self._sink)
+        self._delegations = Delegations(
+            self._gateway,
+            self.testbed,
+            store=self._records.delegations,
+            clock=self._clock,
+            sink=self._sink,
+            on_told=host_switches.told,
+        )
+        await self._delegations.load(self._leases)
+        self._selections = Selections(
+            self.testbed,
+            self._fabric,
+            self._delegations,
+            observed=lambda: {**self.reconfigurer.observed, **host_switches.given()},
+            origins=origins,
+            clock=self._clock,
+            sink=self._sink,
+        )
+        for one in (host_switches, self._delegations, self._selections):
+            self._sink.add(one, *one.TAKES)
         self.reconfigurer = Reconfigurer(
-            planner=Planner(self.testbed, self._fabric, self._history.expect),
+            planner=Planner(self.testbed, self._fabric, self._history.expect, host_switches.given),
             switches=self._supervisors,
             agents=GatewayAgents(self._gateway),
             journal=self._journal,
@@ -147,7 +173,7 @@ class Daemon:
             clock=self._clock,
             ids=self._ids,
             sink=self._sink,
-            switch_origins={name: _origin(switch) for name, switch in self.testbed.switches.items()},
+            switch_origins=origins,
         )
         self._sink.add(self.reconfigurer, *Reconfigurer.TAKES)
         self._sink.add(self._recover_when_up, "reconfiguration.ended", "switch.up")
@@ -201,6 +227,7 @@ class Daemon:
             reconfigurer=self.reconfigurer,
             leases=self._leases,
             settings=self._settings,
+            delegations=self._delegations,
             records=self._records,
             recorder=self._recorder,
             gateway=self._gateway,
@@ -227,6 +254,8 @@ class Daemon:
                 group.create_task(self._recover_journal(), name="hwd:journal/recover")
                 group.create_task(self._settings.run(), name="hwd:hosts/settings")
                 group.create_task(self._faults.run(), name="hwd:runs/faults")
+                group.create_task(self._delegations.run(), name="hwd:hosts/leases")
+                group.create_task(self._selections.run(), name="hwd:hosts/selections")
                 group.create_task(self._topics.run(), name="hwd:bus/runs")
                 group.create_task(self._runs.run(), name="hwd:runs/queue")
                 group.create_task(self._watch_lag(), name="hwd:loop/lag")

@@ -36,6 +36,7 @@ KINDS: Mapping[str, frozenset[str]] = {
         "host.lost": "host boot count why",  # events that the spool could not hold, or flaps that nobody saw
         "host.garbage": "host topic why count",  # count: since the last of these; topic and why are of the last
         "clock.aligned": "host boot offset_ns drift_ppm error_ns round_trip_ns agent_ns samples",
+        "clock.stepped": "host boot by_ns error_ns earliest_ns latest_ns",  # a host's clock was set, or stood still, between two times
         # leases
         "lease.taken": "lease holder ports expires_wall_ns",
         "lease.renewed": "lease holder ports expires_wall_ns",

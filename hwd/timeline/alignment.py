@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hwd.timeline.clock_step import ClockStep
+
 DRIFT_MOST_PPM = 200.0
 """Quartz of computers is specified within 100 ppm; more between two hosts is a fault, and taken for steps."""
 _SLOPE_MOST = DRIFT_MOST_PPM * 1e-6 / (1 - DRIFT_MOST_PPM * 1e-6)
@@ -122,6 +124,7 @@ class Aligner:
     def __init__(self, boot: str, *, window_ns: int = WINDOW_NS) -> None:
         self.boot = boot
         self.steps = 0
+        self.last_step: ClockStep | None = None
         self._window_ns = window_ns
         self._slots: deque[_Slot] = deque()
         self._origin: Sample | None = None
@@ -139,11 +142,14 @@ class Aligner:
             return False
         polygon = self._clip(self._polygon, self._facts(sample, 0.0))
         if not polygon:  # by wander, or by a step
+            before = self.alignment()
+            assert before is not None
             polygon = self._clip(self._rebuild(sample), self._facts(sample, 0.0))
-        if not polygon:
-            self.steps += 1
-            self._begin(sample)
-            return True
+            if not polygon:
+                self.steps += 1
+                self.last_step = self._step(before, sample)
+                self._begin(sample)
+                return True
         self._polygon = polygon
         self._keep(sample)
         return False
@@ -176,6 +182,17 @@ class Aligner:
         """The offset that all lines are counted from, to keep floats exact."""
         assert self._origin is not None
         return self._origin.t2_ns - self._origin.t1_ns
+
+    def _step(self, before: Alignment, sample: Sample) -> ClockStep:
+        """What lies between the sample that agreed last and this one, which does not."""
+        expected_ns, error_ns = before.to_agent((sample.t1_ns + sample.t4_ns) // 2)
+        found_ns = (sample.t2_ns + sample.t3_ns) // 2
+        return ClockStep(
+            by_ns=found_ns - expected_ns,
+            error_ns=error_ns + sample.round_trip_ns // 2 + 1,
+            earliest_ns=self._slots[-1].newest.t1_ns,
+            latest_ns=sample.t4_ns,
+        )
 
     def _begin(self, sample: Sample) -> None:
         self._origin = sample
