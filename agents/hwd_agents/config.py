@@ -80,7 +80,9 @@ class TwinConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class SourcesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Kernel only: a real host. Twin only: a process twin. Both: a kernel twin, whose links and datagrams are the kernel's."""
+    """Kernel only: a real host. Twin only: a process twin. Both: a kernel twin, whose links and datagrams are the kernel's: those of a keeper's namespace, or,
+    without one, of the virtual machine that the agent is in, whose RDMA, counters and clock are its own too.
+    """
 
     kernel: KernelConfig | None = None
     twin: TwinConfig | None = None
@@ -125,7 +127,8 @@ class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class SwitchConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An optical switch that this host alone drives. `driver`, `model`, `size`, `address` and `options` as in the testbed file.
 
-    `ports`: those of this host whose light goes through it: a selection waits for their carrier. `password_file`: the password is its first line.
+    `ports`: those of this host whose light goes through it: a selection waits for their carrier. `password_file`: the password is its first line; `password` is for twins,
+    which take any.
     """
 
     driver: str
@@ -136,6 +139,7 @@ class SwitchConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     options: dict[str, Any] = {}
     user: str | None = None
     password_file: str | None = None
+    password: str | None = None
 
 
 class SelectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

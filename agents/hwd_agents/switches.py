@@ -79,7 +79,7 @@ class Switches:
         identity = supervisor.identity
         return SwitchNote(
             driver=config.driver,
-            model=config.model,
+            model=config.model if identity is None else identity.model,
             ports=config.ports,
             up=supervisor.device is not None,
             cause="" if supervisor.device is not None else supervisor.cause or "",
@@ -125,7 +125,7 @@ class Switches:
             clock=self._clock,
             sink=self._tell,
             user=config.user,
-            password=None if config.password_file is None else _password(name, config.password_file),
+            password=config.password if config.password_file is None else _password(name, config.password_file),
             options=options,
             capabilities=spec.capabilities(config.model, config.size),
         )

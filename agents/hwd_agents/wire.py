@@ -80,7 +80,7 @@ class HeldSetting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A switch that the host drives, as its agent finds it. `epoch`: of the lease under which it may be set now, None where it may not; `why_not` says why."""
+    """A switch that the host drives, as its agent finds it. `model`: what it says that it is, else what the agent's file says. `epoch`: of the lease under which it may be set now, None where it may not; `why_not` says why."""
 
     driver: str
     model: str
@@ -158,6 +158,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | link-state | up, why_down, detail, downs, autoneg, speed_mbps, fec: of the link as its NIC tells it, null for what it does not |
     | counters | rx_bytes, tx_bytes, rx_packets, tx_packets, rx_errors, tx_errors, rx_dropped, tx_dropped, rx_pause, tx_pause (null where not counted); tcp_retransmissions of the whole host |
     | dark, light | lanes: power per lane in dBm or None; one_sided: it may have been any time before `at_ns`, and `earliest_ns` is 0 |
+    | put-back | run, setting, state: nobody held it any more, so the agent put it back by itself |
     | monitors | rx_power_dbm, tx_power_dbm, bias_ma: by lane; temperature_c: what a module measures of itself, null where it does not; told where it moved |
     | firmware | up |
     | rdma | active, unseen (flaps that neither the device's events nor its files showed, where there were some) |
@@ -215,7 +216,8 @@ class Command(Message, frozen=True, kw_only=True, tag="command"):
     | settle | reconfiguration: stop observing it |
     | resend | boot, from_seq, upto_seq: send these events again |
     | refresh | nothing: read everything now, report what differs |
-    | set | run, port, setting, value: change a setting of a port, for this run |
+    | set | run, port, setting, value, for_s: change a setting of a port, for this run; all that the run has set is put back by the agent itself after `for_s`, unless it is held again |
+    | hold | run, for_s: what this run has set holds for so long from now on |
     | put-back | run: make all as it was before this run changed it |
     | delegate | grants: {switch: epoch} of the host's own switches that it may set from now on; the reply tells of all of them |
     | take-back | switch, epoch, why: it may not set it any more, until it is granted again |

@@ -1,6 +1,9 @@
 """An event of an agent as the data of its document: on the daemon's clock."""
 
+import msgspec
+
 from hwd.timeline.alignment import Alignment
+from hwd_agents.selection import Selected
 from hwd_agents.wire import Event
 from hwd_drivers.kit.documents import Json
 
@@ -14,7 +17,7 @@ def event_data(host: str, boot: str, event: Event, alignment: Alignment) -> dict
     one_sided = event.data.get("one_sided") is True  # from the start of the host's clock: no middle means anything
     if event.earliest_ns != event.at_ns:
         earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
-    return {
+    data: dict[str, Json] = {
         "host": host,
         "boot": boot,
         "seq": event.seq,
@@ -28,4 +31,28 @@ def event_data(host: str, boot: str, event: Event, alignment: Alignment) -> dict
         "source": event.source,
         "sampling_ns": event.sampling_ns,
         "data": event.data,
+    }
+    if event.kind == "selection":
+        data["stamps"] = stamps_of(event, alignment)
+    return data
+
+
+def stamps_of(event: Event, alignment: Alignment) -> dict[str, Json]:
+    """When what of a selection happened: {requested_ns, answered_ns, error_ns, switches: {switch: {commanded_ns, acknowledged_ns}}}; empty where it makes no sense."""
+    try:
+        done = msgspec.convert(event.data, Selected)
+    except msgspec.ValidationError:
+        return {}
+
+    def ours(at_ns: int | None) -> int | None:
+        return None if at_ns is None else alignment.to_daemon(at_ns)[0]
+
+    return {
+        "requested_ns": ours(done.requested_ns),
+        "answered_ns": ours(done.answered_ns),
+        "error_ns": alignment.to_daemon(done.requested_ns)[1],
+        "switches": {
+            name: {"commanded_ns": ours(one.commanded_ns), "acknowledged_ns": ours(one.acknowledged_ns)}
+            for name, one in done.switches.items()
+        },
     }

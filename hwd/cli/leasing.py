@@ -84,14 +84,34 @@ def release(lease: LeaseId, url: Url = None, json: Json = False) -> None:
 
 @_lease.command(epilog="Example: hwd lease kick k3v9")
 def kick(lease: LeaseId, url: Url = None, json: Json = False) -> None:
-    """Take a lease away from its holder; or a hold, as `hwd status` names it, from the settings of a run that cannot be put back."""
+    """Take a lease away from its holder, also a host's own switch, which nobody sets then until `hwd lease grant`; or a hold, as `hwd status` names it, from the settings of a run that cannot be put back."""
     from hwd.client import Client
 
     output = Output(json=json)
     with Client.find(url) as hwd:
         kicked = hwd.kick_lease(lease)
     output.say(f"lease {kicked['lease']} taken away from {kicked['holder']}")
+    if why := kicked.get("why"):
+        output.note(str(why))
     output.data(kicked)
+
+
+@_lease.command(epilog="Example: hwd lease grant sel0")
+def grant(
+    switch: Annotated[
+        str, typer.Argument(metavar="SWITCH", help="A host's own switch, that was taken back with `kick`.")
+    ],
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Let a host set its own switch again."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        granted = hwd.grant_lease(switch, by=me())
+    output.say(f"{granted['holder']} may set {granted['lease']} again, epoch {granted['epoch']}")
+    output.data(granted)
 
 
 def show_leases(output: Output, leases: Sequence[Mapping[str, object]]) -> None:
@@ -104,6 +124,6 @@ def show_leases(output: Output, leases: Sequence[Mapping[str, object]]) -> None:
         assert isinstance(ports, list)
         named = ", ".join(ports[:SHOWN]) + (f" and {len(ports) - SHOWN} more" if len(ports) > SHOWN else "")
         left_s = lease["left_s"]
-        assert isinstance(left_s, int | float)
-        rows.append((lease["lease"], lease["holder"], seconds(left_s), named))
+        left = seconds(left_s) if isinstance(left_s, int | float) else f"{lease['state']}, epoch {lease['epoch']}"
+        rows.append((lease["lease"], lease["holder"], left, named))
     output.table(("lease", "holder", "left", "ports"), rows)

@@ -152,9 +152,14 @@ def _stage(stage: dict[str, Any] | None) -> str:
 def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
     """A switch in the table of `hwd status`."""
     if switch["up"] is None:
-        return switch["switch"], f"owned by {switch['owner']}", "", ""
+        return switch["switch"], "unknown", f"{_owned(switch)}; {switch['cause']}", ""
     if not switch["up"]:
-        return switch["switch"], "down", switch["cause"], ""
+        return (
+            switch["switch"],
+            "down",
+            f"{_owned(switch)}; {switch['cause']}" if switch["owner"] else switch["cause"],
+            "",
+        )
     states: dict[str, int] = {}
     for crossconnect in switch["crossconnects"] or ():
         states[crossconnect["state"]] = states.get(crossconnect["state"], 0) + 1
@@ -164,7 +169,21 @@ def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
     )
     if dark := switch["blocked"]:
         counted += f"; {', '.join(dark[:SHOWN_ENDS])}{f' and {len(dark) - SHOWN_ENDS} more' if len(dark) > SHOWN_ENDS else ''} held dark"
-    return switch["switch"], "up", f"{switch['vendor']} {switch['model']} {switch['serial']}", counted
+    what = f"{switch['vendor']} {switch['model']} {switch['serial']}"
+    if switch["owner"]:
+        what, counted = (
+            f"{_owned(switch)}; {what}",
+            ", ".join(one["id"] for one in switch["crossconnects"] or ()) or "none",
+        )
+    return switch["switch"], "up", what, counted
+
+
+def _owned(switch: dict[str, Any]) -> str:
+    """`host h0, epoch 7`: who sets it."""
+    lease = switch.get("lease")
+    if lease is None:
+        return f"host {switch['owner']}, no lease yet"
+    return f"host {switch['owner']}, epoch {lease['epoch']}{', taken back' if lease['state'] == 'taken-back' else ''}"
 
 
 def composite_row(composite: dict[str, Any]) -> tuple[object, ...]:

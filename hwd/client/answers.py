@@ -32,7 +32,7 @@ class SwitchStatus(Answer):
 
     @property
     def up(self) -> bool | None:
-        """None where a host drives it."""
+        """None where a host drives it and nobody can tell."""
         return self["up"]  # type: ignore[no-any-return]
 
     @property
@@ -47,7 +47,7 @@ class SwitchStatus(Answer):
 
     @override
     def __str__(self) -> str:
-        state = f"down: {self['cause']}" if self.up is False else "up" if self.up else f"owned by {self['owner']}"
+        state = f"down: {self['cause']}" if self.up is False else "up" if self.up else f"unknown: {self['cause']}"
         dark = f", {', '.join(self.blocked)} held dark" if self.blocked else ""
         return f"{self.name} {state}, {len(self.crossconnects)} crossconnects{dark}"
 
@@ -119,10 +119,13 @@ class HeldLease(Answer):
 
     @property
     def left_s(self) -> float:
-        return float(self["left_s"])
+        """Infinite where it lasts until it is taken back: that of a switch which belongs to a host."""
+        return float("inf") if self["left_s"] is None else float(self["left_s"])
 
     @override
     def __str__(self) -> str:
+        if self.get("kind") == "delegated":
+            return f"lease {self.id} of {self.holder}, epoch {self['epoch']}, {self['state']}"
         return f"lease {self.id} of {self.holder} on {len(self.ports)} ports, {self.left_s:.0f} s left"
 
 

@@ -241,6 +241,11 @@ def kick_lease(lease: str) -> Call[HeldLease]:
     return Call(method="POST", path=f"/api/v1/leases/{_part(lease)}/kick", read=HeldLease)
 
 
+def grant_lease(switch: str, *, by: str = "a Python client") -> Call[HeldLease]:
+    """Let a host set its own switch again, whose delegated lease was taken back (`kick_lease`). Raises RefusedError where it was not."""
+    return Call(method="POST", path=f"/api/v1/leases/{_part(switch)}/grant", body={"by": by}, read=HeldLease)
+
+
 # --- overrides
 
 

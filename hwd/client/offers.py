@@ -38,6 +38,7 @@ class Offers:
     renew_lease = Offered(calls.renew_lease)
     release_lease = Offered(calls.release_lease)
     kick_lease = Offered(calls.kick_lease)
+    grant_lease = Offered(calls.grant_lease)
 
     block = Offered(calls.block)
     unblock = Offered(calls.unblock)

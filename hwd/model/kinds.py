@@ -28,11 +28,14 @@ KINDS: Mapping[str, frozenset[str]] = {
         "switch.power": "switch power_dbm",  # {end: dBm or None where dark}
         "switch.overrun": "switch reconfiguration lost window_s",  # lost: crossconnects that another client made between our read and our write, and that our write took
         "switch.override": "switch ends to by",  # to: force-blocked, normal; by: who asked us, or that we did not ask for it
+        "switch.unknown": "switch cause",  # of a switch that a host drives: nobody can tell how it stands now
+        "switch.refused": "switch host why",  # a host claims a switch that is not its own
         # hosts and their agents
         "host.birth": "host boot version ports",  # ports: {name: {interface, present, carrier, rdma, sources: {name: {sees, origin}}}}
         "host.up": "host boot",
         "host.down": "host boot cause",
         "host.event": "host boot seq type port earliest_ns best_ns latest_ns agent_ns origin source data",
+        "host.selection": "host boot selection outcome why seconds requested_ns answered_ns error_ns switches ports",  # a host has set its own switches; switches: {switch: {epoch, epoch_in_force, before, now, commanded_ns, acknowledged_ns, ...}}
         "host.lost": "host boot count why",  # events that the spool could not hold, or flaps that nobody saw
         "host.garbage": "host topic why count",  # count: since the last of these; topic and why are of the last
         "clock.aligned": "host boot offset_ns drift_ppm error_ns round_trip_ns agent_ns samples",
@@ -41,7 +44,9 @@ KINDS: Mapping[str, frozenset[str]] = {
         "lease.taken": "lease holder ports expires_wall_ns",
         "lease.renewed": "lease holder ports expires_wall_ns",
         "lease.released": "lease holder ports why",  # why: released, expired, kicked
-        # reconfigurations
+        "lease.delegated": "lease kind switch host holder epoch boot",  # kind: delegated; the host alone sets the switch, under this epoch
+        "lease.taken-back": "lease kind switch host holder epoch boot why by",
+        # reconfigurations; with source: local, host and epochs where a host has set its own switches
         "plan.made": "plan what hash",  # plan: the whole plan as JSON
         "reconfiguration.started": "reconfiguration run hash what sweep settings links moves",  # links: [{link, kept, crossconnects}]; moves: [{switch, remove, add}]
         "reconfiguration.commanded": "reconfiguration switch commanded_ns acknowledged_ns commands window_s",  # window_s: from the end of our last read to the first byte

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from hwd.model.instant import Origin
 from hwd.model.plan import ApplyMode, Plan, SwitchMoves
+from hwd.model.state import Observed
 from hwd.reconfigure import switching
 from hwd.reconfigure.driving import Driving
 from hwd.reconfigure.host_settings import HostSettings
@@ -85,6 +86,11 @@ class Reconfigurer:
     @property
     def under_way(self) -> tuple[Reconfiguration, ...]:
         return tuple(self._under_way.values())
+
+    @property
+    def observed(self) -> Observed:
+        """What each switch that the daemon drives reported last."""
+        return self._switches.latest()
 
     @property
     def left_open(self) -> tuple[LeftOpen, ...]:

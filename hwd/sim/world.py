@@ -26,7 +26,7 @@ from hwd.twin.rack import TwinRack
 from hwd.web.service import Service
 from hwd_agents.agent import Agent
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
-from hwd_agents.config import AgentConfig, SourcesConfig, TwinConfig
+from hwd_agents.config import AgentConfig, SelectionConfig, SourcesConfig, TwinConfig
 from hwd_agents.sources.twin import TwinSources
 from hwd_drivers.kit.clock import ShiftedClock
 from hwd_drivers.kit.dial import MemoryDialer
@@ -126,6 +126,7 @@ class World:
                 sources=sources.sources(),
                 disk=self._spools[host],
                 settings_disk=self._settings[host],
+                dialer=self._dialer(name),
             )
         self._start(name, agent.run())
 
@@ -223,8 +224,18 @@ class World:
 
     def _config(self, host: str) -> AgentConfig:
         return agent_config(
-            self.testbed, host, broker="memory", sources=SourcesConfig(twin=TwinConfig(address=self._addresses[host]))
+            self.testbed,
+            host,
+            broker="memory",
+            sources=SourcesConfig(twin=TwinConfig(address=self._addresses[host])),
+            addresses=self._addresses,
+            selection=SelectionConfig(socket=select_address(host)),
         )
+
+
+def select_address(host: str) -> str:
+    """Where the jobs of a host set its own switches."""
+    return f"mem:select-{host}"
 
 
 def agent_node(host: str) -> str:

@@ -29,6 +29,8 @@ RECONFIGURATION_STATES = (
     *("planned", "journaled", "driving", "read-back", "driven"),
     *("waiting", "awaiting-confirm", "confirming", "rolling-back"),
 )
+SELECTION_OUTCOMES = ("up", "not-up", "failed")
+"""As `hwd_agents.selection.Selected` has them; one that is refused touches nothing, and is not told."""
 RUN_OUTCOMES = tuple(state for state in RunState if state.ended)
 RUN_STATES = tuple(state for state in RunState if not state.ended)
 """Closed sets: a counter of one of them begins at 0, else its first increase would be none to Prometheus."""
@@ -130,6 +132,13 @@ class Metrics:
             "Events that an agent could not hold or see",
             "host",
             limit=hosts,
+            counter=True,
+        )
+        self._selections = Series(
+            "hwd_selections_total",
+            "Settings of own switches that jobs of a host asked for",
+            *("host", "outcome"),
+            limit=hosts * len(SELECTION_OUTCOMES),
             counter=True,
         )
         self._offset = Series("hwd_clock_offset_seconds", "Clock of a host minus ours", "host", limit=hosts)
@@ -240,6 +249,10 @@ class Metrics:
                 self._power.drop(switch)
                 self._blocked.drop(switch)
                 self._blocked_ends.pop(switch, None)
+            case "switch.unknown":
+                for series in (self._switch_up, self._crossconnects, self._power, self._blocked):
+                    series.drop(switch)
+                self._blocked_ends.pop(switch, None)
             case "switch.overrun":
                 self._overruns.add(1, switch)
             case "switch.override":
@@ -293,6 +306,8 @@ class Metrics:
                 if text(data, "boot") != self._boots.get(host, text(data, "boot")):
                     return  # of an earlier boot, whose spool is read to its end: its states are over
                 self._take_event(host, text(data, "port"), text(data, "type"), mapping(data, "data"))
+            case "host.selection" if text(data, "outcome") in SELECTION_OUTCOMES:
+                self._selections.add(1, host, text(data, "outcome"))
             case "host.lost":
                 self._lost.add(max(0.0, number(data, "count") or 0.0), host)
             case "host.garbage":
@@ -396,7 +411,7 @@ class Metrics:
             self._progress.set(min(max((step - 1) / steps, 0.0), 1.0), run, text(data, "playbook"))
 
     def _take_lease(self, kind: str, lease: str) -> None:
-        if kind == "lease.released":
+        if kind in ("lease.released", "lease.taken-back"):
             self._leases.pop(lease, None)
         else:
             self._leases[lease] = None

@@ -13,7 +13,7 @@ from hwd.timeline.stage import stages
 from hwd.timeline.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 
 DAEMON = "daemon"
-"""Source of the instants that the daemon stamps itself: when it sent, when the answer was whole."""
+"""Source of the instants that the daemon stamps itself: when it sent, when the answer was whole. Where a host drove its own switch, the data names it."""
 
 
 def build_timeline(
@@ -94,21 +94,29 @@ def _command(switch: str, parts: list[Mapping[str, Any]], origins: Mapping[str, 
     sent_ns = [part["commanded_ns"] for part in parts if part["commanded_ns"] is not None]
     answered_ns = [part["acknowledged_ns"] for part in parts]
     origin = origins.get(switch, Origin.MEASURED)
+    source, error_ns = parts[0].get("source", DAEMON), max(part.get("error_ns", 0) for part in parts)
     if not sent_ns:
         commanded = Instant.unknown(InstantName.COMMANDED, f"nothing was sent to {switch}")
     else:
-        commanded = _stamp(InstantName.COMMANDED, min(sent_ns), Origin.MEASURED)
+        commanded = _stamp(InstantName.COMMANDED, min(sent_ns), Origin.MEASURED, source, error_ns)
     if any(at_ns is None for at_ns in answered_ns):
         acknowledged = Instant.unknown(InstantName.ACKNOWLEDGED, f"{switch} did not answer")
     else:
-        acknowledged = _stamp(InstantName.ACKNOWLEDGED, max(answered_ns), origin)
+        acknowledged = _stamp(InstantName.ACKNOWLEDGED, max(answered_ns), origin, source, error_ns)
     count = sum(part["commands"] for part in parts)
     return SwitchCommand(switch=switch, commands=count, commanded=commanded, acknowledged=acknowledged)
 
 
-def _stamp(name: InstantName, at_ns: int, origin: Origin) -> Instant:
+def _stamp(name: InstantName, at_ns: int, origin: Origin, source: str, error_ns: int) -> Instant:
+    """Whoever drives the switch stamps it; a host's clock is known to an error."""
     return Instant(
-        name=name, knowledge=Knowledge.SEEN, earliest_ns=at_ns, latest_ns=at_ns, source=DAEMON, origin=origin
+        name=name,
+        knowledge=Knowledge.SEEN,
+        earliest_ns=at_ns - error_ns,
+        latest_ns=at_ns + error_ns,
+        best_ns=at_ns,
+        source=source,
+        origin=origin,
     )
 
 

@@ -1,9 +1,24 @@
 """The configuration of a twin host's agent, made from the testbed."""
 
+from collections.abc import Mapping
+
+from hwd.fabric.behind import ports_behind
 from hwd.model.testbed import Testbed
-from hwd_agents.config import AgentConfig, BrokerFrom, ClockConfig, ModuleTiming, PortConfig, SourcesConfig, SpoolConfig
+from hwd_agents.config import (
+    AgentConfig,
+    BrokerFrom,
+    ClockConfig,
+    ModuleTiming,
+    PortConfig,
+    SelectionConfig,
+    SourcesConfig,
+    SpoolConfig,
+    SwitchConfig,
+)
 from hwd_drivers.kit.errors import BugError
 
+TWIN_LOGIN = "twin"
+"""A twin takes any."""
 PROMPT = ModuleTiming(los_s=0.0, monitor_s=0.0)
 """What a twin's module shows is never old."""
 
@@ -16,8 +31,12 @@ def agent_config(
     sources: SourcesConfig,
     spool: SpoolConfig | None = None,
     shift_clock: bool = True,
+    addresses: Mapping[str, str] | None = None,
+    selection: SelectionConfig | None = None,
 ) -> AgentConfig:
-    """`shift_clock` false: whoever makes the agent gives it a clock that is moved already."""
+    """`addresses`: where the rack's twins are; the switches that the host owns are driven there. `selection`: where its jobs ask for them.
+
+    `shift_clock` false: the clock of whoever makes the agent is moved already, or not to be moved."""
     twin = testbed.hosts[host].twin
     if twin is None:
         raise BugError(f"{host}: is no twin; its agent is configured where it runs")
@@ -37,8 +56,31 @@ def agent_config(
             for port in testbed.hosts[host].ports
         },
         modules={port.module.type[:16]: PROMPT for port in testbed.hosts[host].ports},
+        switches=_switches(testbed, host, addresses or {}),
+        selection=selection or SelectionConfig(),
         sources=sources,
         spool=spool or SpoolConfig(),
         clock=shifted if shift_clock else None,
         realtime=False,  # broker and daemon share its processors: kept waiting, they answer late, and the clocks seem off by that
     )
+
+
+def _switches(testbed: Testbed, host: str, addresses: Mapping[str, str]) -> dict[str, SwitchConfig]:
+    """Those that the host owns, at the addresses of their twins; a real one is where the testbed file says."""
+    found = {}
+    for name, ports in ports_behind(testbed, host).items():
+        switch = testbed.switches[name]
+        address = switch.address if switch.twin is None else addresses.get(name)
+        if address is None:
+            raise BugError(f"{name}: {host} cannot be told where its switch is; the rack gave no address")
+        found[name] = SwitchConfig(
+            driver=switch.driver,
+            model=switch.model,
+            size=switch.size,
+            address=address,
+            options=dict(switch.options),
+            ports=list(ports),
+            user=TWIN_LOGIN if switch.twin is not None else switch.login_user,
+            password=TWIN_LOGIN if switch.twin is not None else None,
+        )
+    return found

@@ -260,8 +260,13 @@ def _leases(service: Service) -> APIRouter:
 
     @router.post("/leases/{id}/kick")
     async def kick(id: str) -> Data:
-        """Take it away from its holder."""
+        """Take it away from its holder. Of a delegated one, whose id is its switch: the host may not set the switch until it is granted again."""
         return await service.release_lease(id, kick=True)
+
+    @router.post("/leases/{id}/grant")
+    async def grant(id: str, body: ByBody) -> Data:
+        """Give a switch whose delegated lease was taken back to its host again, under the next epoch."""
+        return await service.grant_lease(id, by=body.by)
 
     return router
 

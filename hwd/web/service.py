@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+from hwd.bus.delegations import Delegations
 from hwd.bus.gateway import Gateway
 from hwd.bus.host import HostView
 from hwd.bus.settings import HostSettings
@@ -11,6 +12,7 @@ from hwd.config.claims import harmed
 from hwd.config.ends import parse_ends
 from hwd.config.wanted import Wanted
 from hwd.fabric.claims import all_ports
+from hwd.model.delegation import Delegation
 from hwd.model.fault import parse_fault
 from hwd.model.lease import Lease
 from hwd.model.run import RunState
@@ -28,7 +30,7 @@ from hwd.web.hub import Hub
 from hwd.web.linkboard import Linkboard
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.errors import ConfigError, UnknownError
+from hwd_drivers.kit.errors import ConfigError, RefusedError, UnknownError
 from hwd_drivers.kit.values import PortOverride
 
 
@@ -46,6 +48,7 @@ class Service:
         reconfigurer: Reconfigurer,
         leases: Leases,
         settings: HostSettings,
+        delegations: Delegations,
         records: Records,
         recorder: RecordingSink,
         gateway: Gateway,
@@ -64,6 +67,7 @@ class Service:
         self._reconfigurer = reconfigurer
         self._leases = leases
         self._settings = settings
+        self._delegations = delegations
         self._records = records
         self._recorder = recorder
         self._gateway = gateway
@@ -106,7 +110,7 @@ class Service:
         why += [
             f"switch {switch['switch']} is down: {switch['cause']}"
             for switch in self.switches()
-            if switch["up"] is False
+            if switch["up"] is False and switch["owner"] is None
         ]
         if self._recorder.failure is not None:
             why.append(str(self._recorder.failure))
@@ -114,15 +118,23 @@ class Service:
 
     def switches(self) -> list[dict[str, Json]]:
         """[{switch, owner, up, cause, vendor, model, serial, firmware, crossconnects: [{id, state}], power_dbm: {end: dBm or None}, blocked: [end],
-        overruns: [{wall_ns, reconfiguration, lost, window_s}]}]"""
-        return self._switches()
+        overruns: [{wall_ns, reconfiguration, lost, window_s}], lease: {host, epoch, state, why} of the host that drives it, or None}]"""
+        return [
+            {
+                **one,
+                "lease": None if (lease := self._delegations.get(str(one["switch"]))) is None else _delegated(lease),
+            }
+            for one in self._switches()
+        ]
 
     def hosts(self) -> list[dict[str, Json]]:
         """[{host, up, cause, heard_wall_ns, boot, version, clock: {offset_s, error_s} or None, ports: {...}}]"""
         return [self._host(name) for name in self.testbed.hosts]
 
     def leases(self) -> list[dict[str, Json]]:
-        return [self._lease(lease) for lease in self._leases.all()]
+        """Of ports, and of whole switches that are delegated to their hosts (`kind`: claim, delegated); the latter last until they are taken back."""
+        delegated = [self._delegation(one) for one in self._delegations.all()]
+        return [*(self._lease(lease) for lease in self._leases.all()), *delegated]
 
     def held(self) -> list[dict[str, Json]]:
         """Settings of runs that are over and that are not put back yet: [{hold, run, ports, why}]; `kick` of the hold frees the ports."""
@@ -189,10 +201,22 @@ class Service:
     async def renew_lease(self, id: str, *, for_s: float) -> dict[str, Json]:
         return self._lease(await self._leases.renew(id, for_s=for_s))
 
-    async def release_lease(self, id: str, *, kick: bool = False) -> dict[str, Json]:
+    async def grant_lease(self, id: str, *, by: str) -> dict[str, Json]:
+        """Give a switch that was taken back to its host again, under the next epoch."""
+        return self._delegation(await self._delegations.grant(id, by=by))
+
+    async def release_lease(self, id: str, *, kick: bool = False, by: str = "an operator") -> dict[str, Json]:
         if kick and (hold := self._settings.kick(id)) is not None:
             ports = list[Json](sorted(hold.ports))
             return {"lease": id, "holder": f"settings of run {hold.run}", "ports": ports, "left_s": 0.0}
+        if (delegation := self._delegations.get(id)) is not None:
+            if not kick:
+                raise RefusedError(
+                    f"lease {id}: it is host {delegation.host}'s; take it back with `hwd lease kick {id}`"
+                )
+            kicked = await self._delegations.kick(id, by=by)
+            if kicked is not None:
+                return {**self._delegation(kicked.delegation), "told": not kicked.why, "why": kicked.why}
         lease = self._leases.get(id)
         await self._leases.release(id, why="kicked" if kick else "released")
         return self._lease(lease)
@@ -275,9 +299,21 @@ class Service:
     def _lease(self, lease: Lease) -> dict[str, Json]:
         return {
             "lease": lease.id,
+            "kind": "claim",
             "holder": lease.holder,
             "ports": list[Json](sorted(lease.ports)),
             "left_s": (lease.expires_wall_ns - self._clock.wall_ns()) / 1e9,
+        }
+
+    def _delegation(self, lease: Delegation) -> dict[str, Json]:
+        ends = self.testbed.ends_of(lease.switch)
+        return {
+            "lease": lease.switch,
+            "kind": "delegated",
+            "holder": f"host {lease.host}",
+            "ports": list[Json](dict.fromkeys(f"{lease.switch}.{end.port}" for end in ends)),
+            "left_s": None,
+            **_delegated(lease),
         }
 
     def _state(self, run: Run) -> str:
@@ -293,6 +329,10 @@ class Service:
                     f"run {id}: is in the queue, and nothing is recorded of it. See `hwd queue`"
                 ) from None
             raise
+
+
+def _delegated(lease: Delegation) -> dict[str, Json]:
+    return {"host": lease.host, "epoch": lease.epoch, "state": lease.state, "why": lease.why}
 
 
 def document_data(document: Document) -> dict[str, Json]:

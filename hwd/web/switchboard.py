@@ -12,9 +12,17 @@ OVERRUNS_KEPT = 8
 
 
 class Switchboard:
-    """A `Sink`. A switch that is down keeps what it last reported; `up` says that it may be old, and is None where a host drives the switch."""
+    """A `Sink`. A switch that is down keeps what it last reported; `up` says that it may be old. Of one that a host drives, `up` is None while nobody can tell."""
 
-    TAKES: ClassVar = ("switch.up", "switch.down", "switch.read", "switch.power", "switch.override", "switch.overrun")
+    TAKES: ClassVar = (
+        "switch.up",
+        "switch.down",
+        "switch.unknown",
+        "switch.read",
+        "switch.power",
+        "switch.override",
+        "switch.overrun",
+    )
 
     def __init__(self, switches: Mapping[str, Switch]) -> None:
         self._switches: dict[str, dict[str, Json]] = {
@@ -22,7 +30,9 @@ class Switchboard:
                 "switch": name,
                 "owner": switch.owner,
                 "up": False if switch.owner is None else None,
-                "cause": "no session yet" if switch.owner is None else f"driven by host {switch.owner}",
+                "cause": "no session yet"
+                if switch.owner is None
+                else f"nothing was heard of it from host {switch.owner}",
                 "vendor": None,
                 "model": None,
                 "serial": None,
@@ -46,6 +56,14 @@ class Switchboard:
                 switch |= {"up": True, "cause": "", "blocked": []}
             case "switch.down":
                 switch |= {"up": False, "cause": document.data["cause"]}
+            case "switch.unknown":
+                switch |= {
+                    "up": None,
+                    "cause": document.data["cause"],
+                    "crossconnects": [],
+                    "power_dbm": {},
+                    "blocked": [],
+                }
             case "switch.read":
                 switch["crossconnects"] = document.data["crossconnects"]
             case "switch.override":
