@@ -28,7 +28,7 @@ from hwd.twin.processes import AgentProcess
 from hwd.twin.rack import TwinRack
 from hwd.twin.scenario import play
 from hwd.twin.truth import TruthFile
-from hwd_agents.config import BrokerFrom, KernelConfig, SourcesConfig, SpoolConfig, TwinConfig
+from hwd_agents.config import BrokerFrom, KernelConfig, SelectionConfig, SourcesConfig, SpoolConfig, TwinConfig
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.documents import Json
@@ -197,6 +197,8 @@ class _Rack:
             broker=BrokerFrom(path=str(mqtt_from)),
             sources=SourcesConfig(kernel=kernel, twin=TwinConfig(address=self.place.addresses[host])),
             spool=SpoolConfig(directory=str(self._run_dir / "spool" / host)),
+            addresses=self.place.addresses,
+            selection=SelectionConfig(socket=f"unix:{_select_socket(self._run_dir, host)}"),
         )
         path = self._run_dir / f"agent-{host}.yaml"
         path.write_text(yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False))
@@ -238,13 +240,18 @@ async def _open_keeper(testbed: Testbed, run_dir: Path, stack: AsyncExitStack) -
 
 
 def _check_paths(testbed: Testbed, run_dir: Path) -> None:
-    paths = [run_dir / CONTROL, *(_socket(run_dir, name) for name in testbed.hosts)]
+    paths = [run_dir / CONTROL, *(_select_socket(run_dir, name) for name in testbed.hosts)]
     longest = max(paths, key=lambda path: len(os.fsencode(path)))
     if (length := len(os.fsencode(longest))) > SOCKET_PATH_LIMIT_BYTES:
         raise ConfigError(
             f"{longest}: cannot be a Unix socket: {length} bytes, over the {SOCKET_PATH_LIMIT_BYTES} of Linux. "
             "Name a shorter run directory with HWD_RUN_DIR"
         )
+
+
+def _select_socket(run_dir: Path, host: str) -> Path:
+    """Where the jobs of a host set its own switches."""
+    return run_dir / f"{host}.select.sock"
 
 
 def _socket(run_dir: Path, name: str) -> Path:
