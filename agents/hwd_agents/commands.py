@@ -178,6 +178,7 @@ class Commands:
 
     async def _settle(self, arguments: dict[str, Any]) -> dict[str, Any]:
         asked = msgspec.convert(arguments, _Settle)
+        await self._watchers.recovered(self._observed.get(asked.reconfiguration, ()))
         ports = self._observed.get(asked.reconfiguration, ())
         self._end(asked.reconfiguration)
         self._observed.pop(asked.reconfiguration, None)

@@ -14,6 +14,9 @@ from hwd_agents.syncer import SpoolSync
 from hwd_drivers.kit.errors import ConfigError, LinkError
 
 PORT_MOST: Final = 65535
+ACK_TIMEOUT_MOST: Final = 31
+RETRIES_MOST: Final = 7
+"""The fields of a queue pair have 5 and 3 bits (IBA 1.7, 9.7.6.1.3 and 9.9.2.4.1)."""
 LANES_MOST: Final = 8
 """Of one bank of a CMIS module."""
 
@@ -104,6 +107,16 @@ class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     packets_per_s: float = 1000.0
 
 
+class RcConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Recovery of RC queue pairs: a packet without ACK is sent again after 4.096 us * 2^`ack_timeout`, `retries` times at most (7, as Opus has it; soft-RoCE takes 7 as
+    for ever). `measure` false: no queue pair is made.
+    """
+
+    ack_timeout: int = 14
+    retries: int = 7
+    measure: bool = True
+
+
 class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often is read what does not tell of itself: fast while a port is observed, else slow; a slow of 0 is never.
 
@@ -169,6 +182,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     spool: SpoolConfig = SpoolConfig()
     clock: ClockConfig | None = None
     probe: ProbeConfig = ProbeConfig()
+    rc: RcConfig = RcConfig()
     sampling: SamplingConfig = SamplingConfig()
     modules: dict[str, ModuleTiming] = {}
     switches: dict[str, SwitchConfig] = {}
@@ -284,6 +298,10 @@ def _problems(config: AgentConfig) -> list[str]:
         problems.append(
             f"selection.socket: {config.selection.socket!r} is no Unix socket; write unix:/run/hwd-agent/select.sock"
         )
+    if not 1 <= config.rc.ack_timeout <= ACK_TIMEOUT_MOST:
+        problems.append(f"rc.ack_timeout: {config.rc.ack_timeout} is not 1 to {ACK_TIMEOUT_MOST}; 0 would wait for ever")
+    if not 0 <= config.rc.retries <= RETRIES_MOST:
+        problems.append(f"rc.retries: {config.rc.retries} is not 0 to {RETRIES_MOST}")
     if config.probe.growth < 1:
         problems.append(f"probe.growth: {config.probe.growth} is below 1: attempts would come ever faster")
     return problems

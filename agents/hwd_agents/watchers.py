@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from hwd_agents import counters, firmware, link, link_details, optics, probe, rdma, verbs_ports
+from hwd_agents import counters, firmware, link, link_details, optics, probe, rc, rdma, verbs_ports
 from hwd_agents.config import AgentConfig
 from hwd_agents.counters import CounterWatcher
 from hwd_agents.firmware import FirmwareWatcher
@@ -15,6 +15,7 @@ from hwd_agents.observation import Observation
 from hwd_agents.optics import OpticsWatcher
 from hwd_agents.outbox import Outbox
 from hwd_agents.probe import Probe
+from hwd_agents.rc import RcRecovery
 from hwd_agents.rdma import RdmaWatcher
 from hwd_agents.sources.link import LinkReading
 from hwd_agents.sources.sources import Sources
@@ -25,6 +26,8 @@ from hwd_drivers.kit.clock import Clock
 
 BASELINE_S: Final = 0.5
 """How long the first look at the ports of an observation may take; reading a module over I2C takes 30 ms."""
+RECOVERY_S: Final = 0.7
+"""The daemon waits 1 s for an answer. What comes later is told by its event, and is not in the timeline."""
 
 
 class Watchers:
@@ -112,6 +115,22 @@ class Watchers:
             on_port=on_change,
             verbs=self.verbs,
         )
+        self.rc = (
+            None
+            if self.verbs is None or not config.rc.measure
+            else RcRecovery(
+                ports,
+                self.verbs,
+                clock,
+                outbox.emit,
+                carrier=self.link.carrier,
+                say=self.probe.say,
+                config=config.rc,
+                origin=config.origin,
+            )
+        )
+        if self.rc is not None:
+            self.probe.on_offer.append(self.rc.take)
         self.link.on_carrier.append(self._carrier_changed)
         self.link.on_presence.append(self._presence_changed)
         if self.rdma is not None:
@@ -138,6 +157,8 @@ class Watchers:
         if self.counters is not None:
             runs.append((counters.SOURCE, self.counters.run))
         runs.append((probe.SOURCE, self.probe.run))
+        if self.rc is not None:
+            runs.append((rc.NAME, self.rc.run))
         return runs
 
     def hurry(self) -> None:
@@ -163,6 +184,8 @@ class Watchers:
         tasks = [asyncio.ensure_future(look) for look in looks]
         for peer in peers:
             self.probe.begin(reconfiguration, peer)
+            if self.rc is not None:
+                self.rc.begin(reconfiguration, peer)
         if tasks:
             try:
                 await asyncio.wait(tasks, timeout=BASELINE_S)
@@ -171,12 +194,17 @@ class Watchers:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def recovered(self, ports: tuple[str, ...]) -> None:
+        """Until what was sent in the dark over RC has got through on these ports, at most `RECOVERY_S`."""
+        if self.rc is not None:
+            await self.rc.wait(ports, RECOVERY_S)
+
     def end(self, port: str) -> None:
         """Observe a port no more."""
         self._observed.discard(port)
         self.link.end(port)
         self.probe.end(port)
-        for watcher in (self.optics, self.firmware, self.rdma):
+        for watcher in (self.optics, self.firmware, self.rdma, self.rc):
             if watcher is not None:
                 watcher.end(port)
 
@@ -289,6 +317,8 @@ class Watchers:
             self.details.changed(port)
         earliest_ns = reading.at_ns if reading.earliest_ns is None else reading.earliest_ns
         self.probe.carrier_changed(port, carrier=reading.carrier, earliest_ns=earliest_ns)
+        if self.rc is not None:
+            self.rc.carrier_changed(port, carrier=reading.carrier, earliest_ns=earliest_ns)
 
     def _presence_changed(self, port: str, reading: LinkReading) -> None:
         self.probe.interface_changed(port, present=reading.present)
