@@ -16,6 +16,8 @@ from hwd_agents.config import AgentConfig
 from hwd_agents.inventory import Inventory
 from hwd_agents.outbox import Outbox
 from hwd_agents.own_switches import OwnSwitches
+from hwd_agents.setting_limits import SOURCE as LIMITS
+from hwd_agents.setting_limits import SettingLimits
 from hwd_agents.settings import Settings
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool import Spool
@@ -105,7 +107,16 @@ class Agent:
         )
         self._nics = nics.Nics(config.ports, sources, busy=lambda: self._watchers.busy, on_change=self._birth_due.set)
         self._inventory = Inventory(config, sources, self._watchers, self._nics, self._spool)
-        self._settings = Settings(config.ports, sources.settings, settings_disk, on_change=self._ports_changed)
+        self._settings = Settings(
+            config.ports,
+            sources.settings,
+            settings_disk,
+            clock=clock,
+            life=sources.life,
+            on_change=self._ports_changed,
+            way=sources.way,
+        )
+        self._limits = SettingLimits(self._settings, clock, self._outbox.emit, origin=config.origin)
         self._own_switches = OwnSwitches(
             config,
             self.boot,
@@ -164,6 +175,7 @@ class Agent:
                     for what, run in [
                         *self._watchers.runs(),
                         (nics.NAME, self._nics.run),
+                        (LIMITS, self._limits.run),
                         (CLOCK, self._host_clock.run),
                         *self._own_switches.runs(),
                     ]:

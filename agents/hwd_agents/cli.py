@@ -16,11 +16,13 @@ import typer
 
 from hwd_agents import select_command
 from hwd_agents.agent import Agent
+from hwd_agents.broker_addresses import broker_addresses
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.clock_port import ClockPort
 from hwd_agents.config import AgentConfig, broker_url, load_config
 from hwd_agents.notify import Notifier
 from hwd_agents.priority import ask_for_real_time
+from hwd_agents.sources.broker_way import BrokerWay
 from hwd_agents.sources.counters import SNMP, KernelCounters
 from hwd_agents.sources.drivers import KernelDrivers
 from hwd_agents.sources.firmware import ToolPhys, find_tool
@@ -173,6 +175,7 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
         files=SysfsFiles(clock, root=Path(kernel.sysfs), origin=config.origin),
         verbs=RdmaDevices(clock, sysfs=Path(kernel.sysfs)) if kernel.keeper is None else None,
         settings=settings,
+        way=BrokerWay(sockets, offload, lambda: broker_addresses(config)) if kernel.keeper is None else None,
         drivers=drivers,
         counters=KernelCounters(sockets, offload, snmp=SNMP if kernel.keeper is None else None),
         details=KernelLinkDetails(sockets, offload),

@@ -57,6 +57,12 @@ class _Set(msgspec.Struct, frozen=True, kw_only=True):
     port: str
     setting: str
     value: Any
+    for_s: float | None = None
+
+
+class _Hold(msgspec.Struct, frozen=True, kw_only=True):
+    run: str
+    for_s: float
 
 
 class _PutBack(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +78,7 @@ class Commands:
     | resend | here: how many of them are still in the spool; oldest_seq: the oldest of this boot |
     | refresh | at_ns, ports: {port: PortNote}, states: {port: {light, firmware, carrier, rdma: bool or None}} |
     | set | before, after: the states, as `hwd_agents.sources.settings` has them |
+    | hold | held: how many of its settings stand; back: as of put-back, those that were put back before, since nobody held them |
     | put-back | back: [{port, setting, state}], left: [{port, setting, why}] |
     | delegate, take-back | as `hwd_agents.own_switches` has them |
     """
@@ -150,12 +157,14 @@ class Commands:
                 return self._refresh
             case "set":
                 return functools.partial(self._set, expires_at_ns=command.expires_at_ns)
+            case "hold":
+                return self._hold
             case "put-back":
                 return functools.partial(self._put_back, expires_at_ns=command.expires_at_ns)
             case verb if verb in self._more:
                 return self._more[verb]
             case _:
-                known = ", ".join(["observe, settle, resend, refresh, set, put-back", *self._more])
+                known = ", ".join(["observe, settle, resend, refresh, set, hold, put-back", *self._more])
                 raise RefusedError(f"this agent does not know it; there are {known}")
 
     async def _observe(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -201,7 +210,13 @@ class Commands:
     async def _set(self, arguments: dict[str, Any], *, expires_at_ns: int) -> dict[str, Any]:
         asked = msgspec.convert(arguments, _Set)
         in_time = functools.partial(self._check_expiry, expires_at_ns)
-        return await self._settings.set(asked.run, self._port(asked.port), asked.setting, asked.value, in_time=in_time)
+        return await self._settings.set(
+            asked.run, self._port(asked.port), asked.setting, asked.value, for_s=asked.for_s, in_time=in_time
+        )
+
+    async def _hold(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        asked = msgspec.convert(arguments, _Hold)
+        return await self._settings.hold(asked.run, asked.for_s)
 
     async def _put_back(self, arguments: dict[str, Any], *, expires_at_ns: int) -> dict[str, Any]:
         in_time = functools.partial(self._check_expiry, expires_at_ns)

@@ -1,7 +1,7 @@
 """What was before: the settings that runs have changed and not put back yet, on a disk of their own, in frames."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -9,8 +9,24 @@ from hwd_agents.wire import HeldSetting
 from hwd_drivers.kit.disk import Disk, decode_frames, encode_frame
 
 _log = logging.getLogger(__name__)
+
+
+class KeptSetting(HeldSetting, frozen=True, kw_only=True):
+    """One that is set. `until_ns`: it is put back without being asked when the host's monotonic clock is there; None: never. `life`: that of the host's kernel
+    (its boot) in which it was set, which the clock belongs to; empty where it was not known.
+    """
+
+    until_ns: int | None = None
+    life: str = ""
+
+    @property
+    def told(self) -> HeldSetting:
+        """As a birth has it."""
+        return HeldSetting(run=self.run, port=self.port, setting=self.setting, value=self.value, before=self.before)
+
+
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[HeldSetting] = msgspec.json.Decoder(HeldSetting)
+_decoder: msgspec.json.Decoder[KeptSetting] = msgspec.json.Decoder(KeptSetting)
 
 
 class SettingJournal:
@@ -27,7 +43,7 @@ class SettingJournal:
         if self.damaged_bytes:
             _log.warning("settings: %d bytes at the end of the journal cannot be read", self.damaged_bytes)
             disk.truncate(found.good_bytes)
-        self._held: list[HeldSetting] = []
+        self._held: list[KeptSetting] = []
         self._strange: list[bytes] = []
         for number, payload in enumerate(found.payloads):
             try:
@@ -38,19 +54,28 @@ class SettingJournal:
                 _log.warning("settings: frame %d of the journal makes no sense: %s", number, error)
 
     @property
-    def held(self) -> tuple[HeldSetting, ...]:
+    def held(self) -> tuple[KeptSetting, ...]:
         return tuple(self._held)
 
-    def add(self, held: HeldSetting) -> None:
+    def add(self, held: KeptSetting) -> None:
         """Durable when it returns. Raises OSError where the disk cannot: then nothing may be changed."""
         self._write([*self._held, held])
 
-    def remove(self, gone: Iterable[HeldSetting]) -> None:
+    def remove(self, gone: Iterable[KeptSetting]) -> None:
         """They are as they were. Raises OSError where the disk cannot, and still holds them: putting back twice does no harm."""
         names = list(gone)
         self._write([held for held in self._held if held not in names])
 
-    def _write(self, held: list[HeldSetting]) -> None:
+    def hold(self, run: str, until_ns: int | None) -> Sequence[KeptSetting]:
+        """All that a run has set holds until then; returns it. Raises OSError where the disk cannot: then it holds until when it did."""
+        renewed = [
+            msgspec.structs.replace(held, until_ns=until_ns) if held.run == run else held for held in self._held
+        ]
+        if renewed != self._held:
+            self._write(renewed)
+        return [held for held in self._held if held.run == run]
+
+    def _write(self, held: list[KeptSetting]) -> None:
         payloads = [*self._strange, *map(_encoder.encode, held)]
         self._disk.replace(b"".join(map(encode_frame, payloads)))
         self._held = held

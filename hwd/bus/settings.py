@@ -20,6 +20,10 @@ from hwd_drivers.kit.errors import DeadlineError, FailedError, HwdError, Protoco
 
 WITHIN_S: Final = 20.0
 """A NIC's firmware may take seconds to be set; reading and setting one port of a twin takes a millisecond."""
+HOLD_S: Final = 300.0
+"""So long an agent lets stand what a run has set when it hears nothing of us: longer than a daemon that is started anew, or a broker, is away."""
+RENEW_S: Final = 60.0
+"""Some of them may get lost."""
 AGAIN_S: Final = 5.0
 """What could not be put back is tried again so often, and at each birth of its agent."""
 
@@ -58,11 +62,20 @@ class _PutBack(msgspec.Struct, frozen=True):
     left: list[_Left]
 
 
+class _Held(msgspec.Struct, frozen=True):
+    """What an agent answers to `hold`."""
+
+    held: int
+    back: list[_Back]
+
+
 class HostSettings:
     """`hwd.playbook.effects.HostActions`. `under_way` names the runs that are not over: what others have set is put back by itself, while `run` runs.
 
     From the first `set` until all is put back the ports are held in `holds`, so that nobody else has them in between. What is put back is on ports that
     nobody else has at that time; else it waits. Each setting that is put back is told as `run.host` with the action `put-back`.
+
+    What a run has set is held at its agents while it is under way, and `run` runs; an agent that hears nothing for `hold_s` puts it back by itself.
 
     ```
     settings = HostSettings(gateway, testbed, holds=leases, under_way=lambda: runner.ids, clock=clock, sink=sink)
@@ -82,12 +95,15 @@ class HostSettings:
         clock: Clock,
         sink: Sink,
         on_let_go: Callable[[], None] = lambda: None,
+        hold_s: float = HOLD_S,
     ) -> None:
         self._gateway = gateway
         self._testbed = testbed
         self._under_way = under_way
         self._clock = clock
         self._sink = sink
+        self._hold_s = hold_s
+        self._renewed_ns: dict[tuple[str, str], int] = {}
         self._complained: dict[tuple[str, str], str] = {}
         self._born = asyncio.Event()
         self._holds = SettingHolds(holds, why=self._why, on_let_go=on_let_go)
@@ -119,6 +135,7 @@ class HostSettings:
         """Put back what belongs to no run that is under way, at each birth of an agent and now and then; until cancelled."""
         while True:
             self._born.clear()
+            await asyncio.gather(*(self._renew(host, run) for host, run in self._held_too_long()))
             for host, run in self._orphans():
                 with contextlib.suppress(HwdError):  # it was told; tried again below
                     await self._put_back_at(host, run)
@@ -141,9 +158,10 @@ class HostSettings:
         host = action.port.host
         if self._is_there(host):  # else nothing is sent, and nothing is to be put back
             self._holds.begin(host, run, str(action.port))
-        arguments: dict[str, Any] = {"run": run, **action.to_data()}
+        arguments: dict[str, Any] = {"run": run, **action.to_data(), "for_s": self._hold_s}
         reply = await self._gateway.command(host, "set", arguments, within_s=WITHIN_S)
         changed = _read(host, str(action), reply, _Changed)
+        self._renewed_ns[host, run] = self._clock.monotonic_ns()
         return {"before": changed.before, "after": changed.after}
 
     async def put_back(self, run: str) -> None:
@@ -178,6 +196,42 @@ class HostSettings:
             raise
         if self._complained.pop((host, run), None) is not None:
             log.info("%s: what run %s set is put back", host, run)
+
+    def _held_too_long(self) -> list[tuple[str, str]]:
+        """(host, run) of runs under way that an agent has to hear of again, where it can be asked."""
+        alive, now_ns = set(self._under_way()), self._clock.monotonic_ns()
+        for key in [key for key in self._renewed_ns if key not in self._holds.keys]:
+            del self._renewed_ns[key]
+        every_ns = round(min(RENEW_S, self._hold_s / 5) * 1e9)
+        return [
+            (host, run)
+            for host, run in self._holds.keys
+            if run in alive and self._is_there(host) and now_ns - self._renewed_ns.get((host, run), 0) >= every_ns
+        ]
+
+    async def _renew(self, host: str, run: str) -> None:
+        """Let what a run under way has set stand for longer. What its agent has put back by itself meanwhile is told, once."""
+        self._renewed_ns[host, run] = self._clock.monotonic_ns()
+        try:
+            reply = await self._gateway.command(host, "hold", {"run": run, "for_s": self._hold_s}, within_s=AGAIN_S)
+            answer = _read(host, f"hold what run {run} set", reply, _Held)
+        except RefusedError as error:
+            log.debug("%s", error)  # an agent of before knows no limit: what was set stands until it is put back
+            return
+        except HwdError as error:
+            log.info("%s: what run %s set is not held for longer yet: %s", host, run, error)
+            del self._renewed_ns[host, run]
+            return
+        for back in answer.back:
+            self._tell(run, host, back, 0.0)
+        if answer.back:
+            names = ", ".join(f"{host}.{back.port} {back.setting}" for back in answer.back)
+            words = (
+                f"{host}: its agent has put back {names} of this run by itself: it had not heard of us for {self._hold_s:g} s. What was measured after that "
+                "was measured without it"
+            )
+            log.warning("run %s: %s", run, words)
+            self._emit("run.note", run=run, text=words)
 
     def _orphans(self) -> list[tuple[str, str]]:
         """(host, run) of runs that are over, where the host's agent can be asked."""

@@ -117,7 +117,7 @@ class Asked:
             on_change=lambda: None,
         )
         self.nic = SlowNic(one.sources["h0"].settings)
-        settings = Settings(config.ports, self.nic, MemoryDisk(), on_change=lambda: None)
+        settings = Settings(config.ports, self.nic, MemoryDisk(), clock=one.clock, life=str, on_change=lambda: None)
         self.commands = Commands(config, "b1", one.clock, self.watchers, self.outbox, self.spool, settings)
         one.run(self.outbox)
         for watcher in (self.watchers.link, self.watchers.optics, self.watchers.firmware, self.watchers.probe):
@@ -356,5 +356,20 @@ def test_value_of_a_wrong_shape_is_refused_and_nothing_is_held(setting: str, val
             assert outcome.why.startswith(f"set: {setting}: no such value: ")
             assert (await agent.do("put-back", run="r1")).data == {"back": [], "left": []}
             agent.commands.close()
+
+    run_virtual(main())
+
+
+def test_what_a_run_has_set_is_held_and_says_how_much_that_is() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            host = await asked(one)
+            one.hosts["h0"].states["eth0", "mtu", ""] = 1500
+            done = await host.do("set", run="r1", port="h0.eth0", setting="mtu", value=4200, for_s=60.0)
+            assert (done.outcome, done.data) == ("done", {"before": 1500, "after": 4200})
+            assert (await host.do("hold", run="r1", for_s=60.0)).data == {"held": 1, "back": []}
+            assert (await host.do("hold", run="r2", for_s=60.0)).data == {"held": 0, "back": []}
+            refused = await host.do("hold", run="r1", for_s=0.0)
+            assert (refused.outcome, refused.why) == ("refused", "hold: for_s 0.0 is not above 0 and up to 604800 s")
 
     run_virtual(main())

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from hwd_agents.config import PortConfig
-from hwd_agents.setting_journal import SettingJournal
+from hwd_agents.setting_journal import KeptSetting, SettingJournal
 from hwd_agents.settings import Settings
 from hwd_agents.sources.settings import Setting, holds, parse_setting, restored, subject
-from hwd_agents.wire import HeldSetting
+from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.disk import FileDisk, MemoryDisk, decode_frames, encode_frame
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import FailedError, LinkError, RefusedError
@@ -31,11 +31,19 @@ class Kept:
         self.host = one.hosts["h0"]
         self.changes = 0
         self.changed = asyncio.Event()
+        self.life = "boot 1"
         self.settings = self.live()
 
     def live(self) -> Settings:
         """Another life of the agent."""
-        self.settings = Settings(PORTS, self.stage.sources["h0"].settings, self.disk, on_change=self._changed)
+        self.settings = Settings(
+            PORTS,
+            self.stage.sources["h0"].settings,
+            self.disk,
+            clock=self.stage.clock,
+            life=lambda: self.life,
+            on_change=self._changed,
+        )
         return self.settings
 
     def states(self) -> dict[tuple[str, str], Json]:
@@ -203,7 +211,7 @@ def test_rack_that_is_away_is_said() -> None:
 
 def test_host_without_a_way_to_set_anything_refuses() -> None:
     async def main() -> None:
-        settings = Settings(PORTS, None, MemoryDisk(), on_change=lambda: None)
+        settings = Settings(PORTS, None, MemoryDisk(), clock=SystemClock(), life=str, on_change=lambda: None)
         with pytest.raises(RefusedError, match="mtu: this host has no way to set it"):
             await settings.set("r1", "eth0", "mtu", 4200)
 
@@ -216,7 +224,8 @@ def test_torn_end_of_the_journal_is_cut_off(tmp_path: Any) -> None:
     async def main() -> None:
         async with stage("h0", ports=2) as one:
             one.hosts["h0"].states["eth0", "mtu", ""] = 1500
-            settings = Settings(PORTS, one.sources["h0"].settings, FileDisk(path), on_change=lambda: None)
+            source = one.sources["h0"].settings
+            settings = Settings(PORTS, source, FileDisk(path), clock=one.clock, life=str, on_change=lambda: None)
             await settings.set("r1", "eth0", "mtu", 4200)
             settings.close()
 
@@ -230,17 +239,123 @@ def test_torn_end_of_the_journal_is_cut_off(tmp_path: Any) -> None:
     assert path.read_bytes() == whole
 
 
+def test_journal_of_an_agent_that_knew_no_limit_is_read_and_never_due() -> None:
+    disk = MemoryDisk()
+    disk.append(encode_frame(b'{"run":"r0","port":"eth0","setting":"mtu","value":4200,"before":1500}'))
+    (held,) = SettingJournal(disk).held
+    assert (held.run, held.before, held.until_ns, held.life) == ("r0", 1500, None, "")
+
+
 def test_frame_that_makes_no_sense_to_this_agent_stays_for_the_one_that_wrote_it() -> None:
     disk = MemoryDisk()
     strange = [b'{"run":"r0","port":7}', b"\xff"]
     disk.append(b"".join(map(encode_frame, strange)))
     journal = SettingJournal(disk)
     assert (journal.held, journal.damaged_bytes) == ((), sum(map(len, strange)))
-    held = HeldSetting(run="r1", port="eth0", setting="mtu", value=4200, before=1500)
+    held = KeptSetting(run="r1", port="eth0", setting="mtu", value=4200, before=1500)
     journal.add(held)
     assert SettingJournal(disk).held == (held,)
     journal.remove([held])
     assert decode_frames(disk.read()).payloads == tuple(strange)
+
+
+def test_what_nobody_holds_any_more_is_due_and_what_is_held_again_is_not() -> None:
+    async def body(kept: Kept) -> None:
+        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
+        await kept.settings.set("r2", "eth1", "mtu", 9000, for_s=100)
+        await asyncio.sleep(59)
+        assert await kept.settings.put_back_due() == {}
+        assert await kept.settings.hold("r1", 60) == {"held": 1, "back": []}
+        await asyncio.sleep(42)
+        mtu = {"port": "eth1", "setting": "mtu", "state": 1500}
+        assert await kept.settings.put_back_due() == {"r2": {"back": [mtu], "left": []}}
+        assert (kept.states()["eth0", "mtu"], kept.states()["eth1", "mtu"]) == (4200, 1500)
+        assert await kept.settings.hold("r2", 60) == {"held": 0, "back": [mtu]}, "whoever comes back is told"
+        assert await kept.settings.hold("r2", 60) == {"held": 0, "back": []}, "once"
+
+    play(body)
+
+
+def test_limit_is_that_of_a_run_and_not_of_each_of_its_settings() -> None:
+    async def body(kept: Kept) -> None:
+        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
+        await asyncio.sleep(50)
+        await kept.settings.set("r1", "eth1", "mtu", 4200, for_s=60)
+        await asyncio.sleep(50)
+        assert await kept.settings.put_back_due() == {}
+        await asyncio.sleep(11)
+        assert len((await kept.settings.put_back_due())["r1"]["back"]) == 2
+
+    play(body)
+
+
+def test_limit_outlives_the_agent() -> None:
+    async def body(kept: Kept) -> None:
+        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
+        await asyncio.sleep(30)
+        await kept.settings.hold("r1", 60)
+        kept.disk.crash()
+        kept.live()
+        await asyncio.sleep(59)
+        assert await kept.settings.put_back_due() == {}
+        await asyncio.sleep(2)
+        assert list(await kept.settings.put_back_due()) == ["r1"]
+        assert kept.states()["eth0", "mtu"] == 1500
+        kept.disk.crash()
+        assert kept.live().held == ()
+
+    play(body)
+
+
+def test_host_that_was_started_anew_has_lost_its_kernels_settings_and_gets_those_of_its_firmware_back() -> None:
+    async def body(kept: Kept) -> None:
+        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
+        await kept.settings.set("r1", "eth1", "autoneg", False, for_s=60)
+        kept.disk.crash()
+        kept.life = "boot 2"
+        kept.host.states["eth0", "mtu", ""] = 9000  # as somebody wrote into the host's files meanwhile
+        kept.live()
+        told = await kept.settings.put_back_due()
+        assert told == {"r1": {"back": [{"port": "eth1", "setting": "autoneg", "state": AUTONEG}], "left": []}}
+        assert (kept.states()["eth0", "mtu"], kept.states()["eth1", "autoneg"]) == (9000, AUTONEG)
+        assert (kept.settings.held, kept.disk.size()) == ((), 0)
+
+    play(body)
+
+
+def test_what_cannot_be_put_back_when_it_is_due_stays_held() -> None:
+    async def body(kept: Kept) -> None:
+        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
+        kept.host.unplug("eth0")
+        await asyncio.sleep(61)
+        assert [one["port"] for one in (await kept.settings.put_back_due())["r1"]["left"]] == ["eth0"]
+        kept.host.plug("eth0", ifindex=200)
+        assert [one["port"] for one in (await kept.settings.put_back_due())["r1"]["back"]] == ["eth0"]
+
+    play(body)
+
+
+@pytest.mark.parametrize("for_s", [0.0, -1.0, 8 * 86400.0, float("nan")])
+def test_hold_that_is_none_is_refused(for_s: float) -> None:
+    async def body(kept: Kept) -> None:
+        with pytest.raises(RefusedError, match=r"for_s .* is not above 0 and up to 604800 s"):
+            await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=for_s)
+        with pytest.raises(RefusedError, match="for_s"):
+            await kept.settings.hold("r1", for_s)
+        assert kept.settings.held == ()
+
+    play(body)
+
+
+def test_full_disk_says_that_nothing_is_held_for_longer() -> None:
+    async def body(kept: Kept) -> None:
+        await kept.settings.set("r1", "eth0", "mtu", 4200)
+        kept.disk.capacity_bytes = kept.disk.size()  # a frame without a limit is shorter than one with it
+        with pytest.raises(FailedError, match="run r1: cannot hold what it set: the disk: No space left"):
+            await kept.settings.hold("r1", 60)
+        assert [held.run for held in kept.settings.held] == ["r1"]
+
+    play(body)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwd.bus.gateway import Gateway
-from hwd.bus.settings import HostSettings
+from hwd.bus.settings import AGAIN_S, HOLD_S, RENEW_S, HostSettings
 from hwd.model.action import Action
 from hwd.model.kinds import check
 from hwd.model.testbed import NicPortId, Setting, Testbed
@@ -195,12 +195,107 @@ def test_run_sets_and_puts_back() -> None:
         assert [lab.mtu(host) for host in HOSTS] == [4200, 4200], "it is under way"
         await lab.settings.put_back("r1")
         assert [lab.mtu(host) for host in HOSTS] == [1500, 1500]
-        assert lab.put_back() == [("h0.eth0", 1500), ("h1.eth0", 1500)]
+        assert sorted(lab.put_back()) == [("h0.eth0", 1500), ("h1.eth0", 1500)]
         told = [one.data["seconds"] for one in lab.documents if one.kind == "run.host"]
         assert all(isinstance(seconds, float) and 0 < seconds < 20 for seconds in told)
         await lab.until(lambda: not lab.held("h0") and not lab.held("h1"))
 
     play(body)
+
+
+def test_what_a_run_under_way_has_set_stands_however_long_it_takes() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        await asyncio.sleep(2.5 * HOLD_S)
+        assert (lab.mtu("h0"), lab.put_back()) == (4200, [])
+
+    play(body)
+
+
+def test_agent_puts_back_by_itself_what_a_dead_daemon_does_not_hold_any_more() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        await asyncio.sleep(100)
+        lab.kill("daemon")
+        await asyncio.sleep(HOLD_S - RENEW_S - AGAIN_S - 1)
+        assert lab.mtu("h0") == 4200, "a daemon that is started anew meanwhile still finds it"
+        await asyncio.sleep(RENEW_S + AGAIN_S + 2)
+        assert lab.mtu("h0") == 1500
+        lab.under_way.clear()
+        lab.documents.clear()
+        lab.start_daemon()
+        await lab.until_aligned()
+        await lab.until(lambda: [one for one in lab.documents if one.kind == "host.event"])
+        (told,) = [one.data for one in lab.documents if one.kind == "host.event"]
+        assert (told["type"], told["data"]) == ("put-back", {"run": "r1", "setting": "mtu", "state": 1500})
+        assert (lab.held("h0"), lab.held_ports()) == ([], [])
+
+    play(body)
+
+
+def test_agent_that_was_started_anew_meanwhile_puts_back_all_the_same() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        lab.kill("daemon")
+        lab.kill("h0")
+        await asyncio.sleep(HOLD_S / 2)
+        lab.start_agent("h0")
+        await asyncio.sleep(HOLD_S / 2 - 1)
+        assert lab.mtu("h0") == 4200
+        await asyncio.sleep(2)
+        assert lab.mtu("h0") == 1500
+
+    play(body)
+
+
+def test_run_whose_host_was_cut_off_for_too_long_is_told_that_its_setting_is_gone() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        lab.broker.stop()
+        await asyncio.sleep(HOLD_S + 10)
+        lab.broker.start()
+        await lab.until(lambda: [one for one in lab.documents if one.kind == "run.note"])
+        (note,) = [one.data for one in lab.documents if one.kind == "run.note"]
+        assert note["run"] == "r1"
+        assert str(note["text"]).startswith("h0: its agent has put back h0.eth0 mtu of this run by itself")
+        assert (lab.mtu("h0"), lab.put_back()) == (1500, [("h0.eth0", 1500)])
+        await lab.settings.put_back("r1")
+        assert lab.held_ports() == []
+
+    play(body)
+
+
+def test_agent_that_knows_no_limit_is_not_complained_of(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        Older(lab)
+        await asyncio.sleep(1.5 * HOLD_S)
+        assert not lab.lives["daemon"].done()
+
+    play(body)
+    assert [record.message for record in caplog.records if "not held" in record.message] == []
+
+
+class Older:
+    """Refuses `hold` for h0 before its agent does anything, as an agent of before does."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._bus = MemoryBus(lab.broker, "older", lab.clock)
+        self._bus.subscribe("hwd/1/lab/h0/command", self._take)
+        lab.lives["older"] = asyncio.create_task(self._bus.run())
+
+    def _take(self, incoming: Incoming) -> None:
+        command = decode(incoming.payload)
+        if isinstance(command, Command) and command.verb == "hold":
+            why = "hold: this agent does not know it; there are observe, settle, resend, refresh, set and put-back"
+            reply = Reply(boot=command.boot, seq=0, id=command.id, outcome="refused", why=why)
+            self._lab.broker.take(command.reply_to, encode(reply), 0, False)
 
 
 def test_what_the_testbed_does_not_allow_is_not_asked_for() -> None:

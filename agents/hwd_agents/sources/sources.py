@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hwd_agents.sources.broker_way import Way
 from hwd_agents.sources.counters import CounterSource
 from hwd_agents.sources.drivers import DriverSource
 from hwd_agents.sources.link import LinkSource
@@ -34,6 +35,7 @@ class Sources:
     files: FileSource | None = None
     phy: PhySource | None = None
     settings: SettingSource | None = None
+    way: Way | None = None
     drivers: DriverSource | None = None
     details: LinkDetailSource | None = None
     counters: CounterSource | None = None

@@ -18,6 +18,7 @@ from hwd_agents.settings import Settings
 from hwd_agents.sources.kernel_settings import KernelSettings
 from hwd_agents.sources.netlink_ask import KernelRefusal
 from hwd_agents.sources.settings import Setting, holds, restored
+from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.disk import MemoryDisk
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import LinkError, RefusedError
@@ -146,7 +147,14 @@ async def test_neighbour_that_the_kernel_had_learned_is_one_that_it_asks_for_aga
 ) -> None:
     mac = "02:00:00:00:00:07"
     ip("neighbour", "add", "10.0.0.7", "lladdr", mac, "dev", "eth0", "nud", "reachable")
-    held = Settings({"eth0": PortConfig(interface="eth0")}, settings, MemoryDisk(), on_change=lambda: None)
+    held = Settings(
+        {"eth0": PortConfig(interface="eth0")},
+        settings,
+        MemoryDisk(),
+        clock=SystemClock(),
+        life=str,
+        on_change=lambda: None,
+    )
     await held.set("r1", "eth0", "neighbour", {"ip": "10.0.0.7", "mac": mac})
     (neighbour,) = ip("neighbour", "show", "10.0.0.7", "dev", "eth0")
     assert neighbour["state"] == ["PERMANENT"]
