@@ -104,6 +104,7 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
     history = History(testbed)
     reconfigurer = Reconfigurer(
         planner=Planner(testbed, Fabric(testbed), history.expect),
+        offload=offload,
         switches={"ocs1": supervisor},
         agents=SilentAgents(),
         journal=Journal(disk, sync=sync),

@@ -166,6 +166,7 @@ class Daemon:
             self._sink.add(one, *one.TAKES)
         self.reconfigurer = Reconfigurer(
             planner=Planner(self.testbed, self._fabric, self._history.expect, host_switches.given),
+            offload=self._offload,
             switches=self._supervisors,
             agents=GatewayAgents(self._gateway),
             journal=self._journal,

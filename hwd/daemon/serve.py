@@ -39,8 +39,8 @@ from hwd_drivers.kit.offload import ThreadOffload
 
 HTTP_PORT = 8642
 """Taken where no address is asked for and it is free, so that bookmarks and Prometheus find the daemon again."""
-THREADS = 3
-"""One that writes records and one that reads them, SQLite has one writer; and one for a playbook or a topology that is read."""
+THREADS = 4
+"""One that writes records and one that reads them, SQLite has one writer; one for a playbook or a topology that is read; and one that searches ways through composites."""
 
 log = logging.getLogger(__name__)
 

@@ -89,6 +89,11 @@ class Planner:
         self._expect = expect
         self._ends = {name: frozenset(testbed.ends_of(name)) for name in testbed.askable}
 
+    @property
+    def has_composites(self) -> bool:
+        """Whether ways may have to be searched through elements, which takes seconds for a large composite."""
+        return bool(self._fabric.composites)
+
     def route(self, request: Request) -> Routed:
         """Raises ConfigError (no path, no such switch or port, nothing asked for), RefusedError (a host's own switch would have to move, demands that conflict)."""
         asked: dict[str, set[Crossconnect]] = {

@@ -22,6 +22,7 @@ from hwd.reconfigure.observing import Agents, Observing
 from hwd.reconfigure.overriding import Overriding
 from hwd.reconfigure.overrun import teller, unknown_overrun
 from hwd.reconfigure.planner import Planner, Request, Routed, relied_ports, touched_ports
+from hwd.reconfigure.planning import Planning
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.recovery import LeftOpen, Recovery
 from hwd.reconfigure.switches import Switches, same_fault
@@ -33,6 +34,7 @@ from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import FailedError, HwdError, NotReadyError, RefusedError
 from hwd_drivers.kit.ids import Ids
+from hwd_drivers.kit.offload import Offload
 from hwd_drivers.kit.values import CrossconnectReading
 
 ROLL_BACK_WITHIN_S = 3.5
@@ -52,6 +54,7 @@ class Reconfigurer:
         self,
         *,
         planner: Planner,
+        offload: Offload,
         switches: Mapping[str, SwitchDriver],
         agents: Agents,
         journal: Journal,
@@ -61,7 +64,7 @@ class Reconfigurer:
         sink: Sink,
         switch_origins: Mapping[str, Origin],
     ) -> None:
-        self._planner = planner
+        self._planning = Planning(planner, offload)
         self._switches = Switches(switches, clock)
         self._recovery = Recovery(journal=journal, switches=self._switches, leases=leases, clock=clock, tell=self._tell)
         self._observing = Observing(agents)
@@ -127,9 +130,9 @@ class Reconfigurer:
 
     async def plan(self, request: Request) -> Plan:
         """Read the switches and plan; emits `plan.made`."""
-        routed = self._planner.route(request)
+        routed = await self._planning.route(request)
         look = await self._switches.read(routed.switches)
-        plan = self._planner.plan(routed, look.observed, self._switches.blocked(routed.switches))
+        plan = await self._planning.plan(routed, look.observed, self._switches.blocked(routed.switches))
         self._leases.check(touched_ports(plan), lease=plan.lease)
         self._tell("plan.made", plan=plan.to_data(), what=plan.what, hash=plan.hash)
         return plan
@@ -151,7 +154,7 @@ class Reconfigurer:
         Raises RefusedError (lease, under way elsewhere, `expect_hash` differs), LinkError, ConfigError before anything moved; FailedError or LinkError
         after the switches were rolled back.
         """
-        routed = self._planner.route(request)
+        routed = await self._planning.route(request)
         id = id or self._ids.token(length=8)
         self._check_not_left_open(routed.switches)
         whole = request.mode is ApplyMode.OVERWRITE or bool(request.emptied)
@@ -295,7 +298,7 @@ class Reconfigurer:
         """Plan, and take the ports that the plan touches."""
         theirs = self._turns.ports_of_others(id)  # whoever comes later waits for our turn to be over
         look = await self._switches.read(routed.switches)
-        plan = self._planner.plan(routed, look.observed, self._switches.blocked(routed.switches))
+        plan = await self._planning.plan(routed, look.observed, self._switches.blocked(routed.switches))
         if expect_hash not in (None, plan.hash):
             raise RefusedError(
                 f"plan {expect_hash}: the switches differ from what it was made for; the plan now is {plan.hash}. Look at it and apply that"
