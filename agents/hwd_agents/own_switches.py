@@ -56,7 +56,8 @@ class OwnSwitches:
     ) -> None:
         def set_mark(name: str, value: dict[str, Any]) -> None:
             spool.mark(name, value)
-            spool.flush()  # before the daemon hears that it is so
+            spool.flush()
+            spool.sync()  # before the daemon hears that it is so
 
         origin = "measured" if config.sources.twin is None else "twin"
         self._on_change = on_change

@@ -52,8 +52,7 @@ class _Local:
 class Selections:
     """A `Sink`. At once: `host.selection`. Once the other ends were heard: `reconfiguration.started`, `.commanded`, `.ended` and `timeline`.
 
-    `observed`: what all switches reported last, those of hosts too. `told`: documents of selections that the records hold without a timeline, from a
-    life of the daemon that ended in between, with the events of their time: `resume` makes them up.
+    `observed`: what all switches reported last, those of hosts too.
     """
 
     TAKES: ClassVar = ("host.event",)

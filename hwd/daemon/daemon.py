@@ -162,6 +162,7 @@ class Daemon:
             clock=self._clock,
             sink=self._sink,
         )
+        self._selections.resume(*(await self._records.unfinished_selections.read()))
         for one in (host_switches, self._delegations, self._selections):
             self._sink.add(one, *one.TAKES)
         self.reconfigurer = Reconfigurer(

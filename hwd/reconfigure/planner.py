@@ -104,7 +104,7 @@ class Planner:
         beside = {name: found for name, found in asked.items() if name in self._fabric.composites}
         for name, found in beside.items():
             self._fabric.composites[name].check(sorted(found, key=Crossconnect.sort_key))
-        given = self._given()
+        given, switches = self._given(), self._testbed.switches
         ways = self._ways(request, beside, given)
         for one in (one for link in ways for one in link.crossconnects):
             asked.setdefault(one.switch, set()).add(one.crossconnect)
@@ -117,10 +117,9 @@ class Planner:
         if not asked:
             raise ConfigError(f"{request.what}: asks for no crossconnect")
         wanted = {name: frozenset(found) for name, found in asked.items()}
-        for name in [name for name in wanted if name in self._testbed.switches]:
-            if self._testbed.switches[name].owner is not None:
-                emptied = name in request.emptied or any(one.switch == name for one in request.freed)
-                check_given(self._testbed.switches[name], wanted.pop(name), given, emptied=emptied)
+        of_hosts = {name for name in wanted if (switch := switches.get(name)) is not None and switch.owner is not None}
+        emptied = of_hosts.intersection([*request.emptied, *(one.switch for one in request.freed)])
+        check_given(self._testbed, {name: wanted.pop(name) for name in of_hosts}, given, emptied=emptied)
         routed = Routed(
             request=request,
             links=ways,

@@ -18,6 +18,7 @@ from hwd.records.run import LONG, Run, RunOutcome
 from hwd.records.schema import alignments, documents, leases, queue, runs, seen
 from hwd.records.store import Store, insert_rows
 from hwd.records.twinfaults import TwinFaultTable
+from hwd.records.unfinished import UnfinishedSelections
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import BugError, ConfigError, FailedError, UnknownError
 from hwd_drivers.kit.offload import Offload
@@ -83,6 +84,7 @@ class Records:
         self.queue = QueueTable(self._access)
         self.twin_faults = TwinFaultTable(self._access)
         self.delegations = DelegationTable(self._access)
+        self.unfinished_selections = UnfinishedSelections(self._access)
         self._unowned_kept = unowned_kept
         self._reserve = reserve
         self._unowned_since_pruning = 0

@@ -175,7 +175,7 @@ def test_a_switch_of_a_host_is_refused(tmp_path: Path) -> None:
     text = EXAMPLE.read_text().replace("size: 8x8", "size: 8x8, owner: h0")
     path = tmp_path / "owned.yaml"
     path.write_text(text)
-    with pytest.raises(RefusedError, match="belongs to host h0"):
+    with pytest.raises(RefusedError, match="ocs1 belongs to host h0, and what it carries is not known now"):
         make("1A-2B", testbed=load(path).require())
 
 

@@ -1,0 +1,47 @@
+"""Selections of hosts that the records were told of and hold no timeline of: the daemon ended in between."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from hwd.records.access import Access
+from hwd.records.schema import documents
+
+SELECTIONS_LOOKED_AT: Final = 200
+"""The newest: a timeline is made two seconds after its selection, and no host makes more in that time."""
+EVENTS_LOOKED_AT: Final = 4000
+
+Told = Mapping[str, Any]
+"""Data of a `host.event`."""
+
+
+class UnfinishedSelections:
+    """Read at a start of the daemon."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._store = access.store
+
+    async def read(self) -> tuple[Sequence[Told], Sequence[Told]]:
+        """The events of those selections, and what hosts told lately of their ports, each in the order in which they came."""
+        return await self._access.read(self._read)
+
+    # --- blocking, in the offload
+
+    def _read(self) -> tuple[Sequence[Told], Sequence[Told]]:
+        told = {data["selection"] for data in self._newest("host.selection", SELECTIONS_LOOKED_AT)}
+        missing = told - {data["reconfiguration"] for data in self._newest("timeline", 2 * SELECTIONS_LOOKED_AT)}
+        if not missing:
+            return (), ()
+        events = self._newest("host.event", EVENTS_LOOKED_AT)
+        unfinished = [
+            data for data in events if data["type"] == "selection" and data["data"].get("selection") in missing
+        ]
+        return unfinished, [data for data in events if data["port"] is not None]
+
+    def _newest(self, kind: str, limit: int) -> list[Told]:
+        query = sa.select(documents.c.data).where(documents.c.kind == kind).order_by(documents.c.id.desc()).limit(limit)
+        with self._store.transaction(f"read the newest {kind}") as connection:
+            return [json.loads(text) for text in connection.scalars(query)][::-1]

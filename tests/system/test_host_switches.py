@@ -1,0 +1,428 @@
+"""Hosts that set their own switches, in virtual time: jobs, agents, daemon, and the light between."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from hwd.daemon.installed import load
+from hwd.model.link import Link
+from hwd.reconfigure.planner import Request
+from hwd.records.records import Records
+from hwd.sim.world import DAEMON, World, agent_node, select_address
+from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.kit.virtual import run_virtual
+
+TESTBED = """
+testbed: acos
+switches:
+  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 7}}
+  tx0: {driver: osw, model: osw, size: 1x4, owner: h0, twin: {timing: lowradix-8ms, seed: 1}}
+  rx0: {driver: osw, model: osw, size: 1x4, owner: h0, twin: {timing: lowradix-8ms, seed: 2}}
+  tx1: {driver: osw, model: osw, size: 1x4, owner: h1, twin: {timing: lowradix-8ms, seed: 3}}
+  rx1: {driver: osw, model: osw, size: 1x4, owner: h1, twin: {timing: lowradix-8ms, seed: 4}}
+hosts:
+  h0:
+    twin: {timing: ideal, seed: 1, clock: {offset_s: 5, drift_ppm: 50}}
+    nics:
+      eth0: {rdma: mlx5_0, ip: 10.1.0.1/32, module: 100g-lr4}
+  h1:
+    twin: {timing: ideal, seed: 2, clock: {offset_s: -3, drift_ppm: -40}}
+    nics:
+      eth0: {rdma: mlx5_0, ip: 10.1.1.1/32, module: 100g-lr4}
+fibres:
+  - h0.eth0.tx -> tx0.in
+  - rx0.in -> h0.eth0.rx
+  - h1.eth0.tx -> tx1.in
+  - rx1.in -> h1.eth0.rx
+  - tx0.1 -> rx1.1
+  - tx1.1 -> rx0.1
+  - tx0.2 -> rx1.2
+  - tx1.2 -> rx0.2
+  - tx0.3 -> ocs1.1A
+  - ocs1.1B -> rx0.3
+  - tx1.3 -> ocs1.2A
+  - ocs1.2B -> rx1.3
+"""
+"""Two topologies by direct fibres (outputs 1 and 2), and one through a switch of the daemon (3)."""
+SETTLE_S = 0.008
+
+
+class Job(asyncio.Protocol):
+    """A training job of a host: asks over the socket, and waits."""
+
+    def __init__(self) -> None:
+        self._answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._transport: asyncio.Transport | None = None
+        self._buffer = b""
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            self._answers.put_nowait(json.loads(line))
+
+    def say(self, request: object) -> None:
+        assert self._transport is not None
+        self._transport.write(request if isinstance(request, bytes) else json.dumps(request).encode() + b"\n")
+
+    async def heard(self) -> dict[str, Any]:
+        return await self._answers.get()
+
+    async def ask(self, request: object) -> dict[str, Any]:
+        self.say(request)
+        return await self.heard()
+
+
+class Scene:
+    """A world, and jobs on its hosts."""
+
+    def __init__(self, world: World, records_url: str) -> None:
+        self.world = world
+        self._records_url = records_url
+
+    async def job(self, host: str) -> Job:
+        _, job = await self.world.net.connect(Job, select_address(host))
+        return job
+
+    async def select(self, host: str, output: int, **more: Any) -> dict[str, Any]:
+        job = await self.job(host)
+        number = host[1:]
+        wanted = {f"tx{number}": f"in-{output}", f"rx{number}": f"in-{output}"}
+        return await job.ask({"set": wanted, "within_s": 1, **more})
+
+    async def both(self, output: int) -> list[dict[str, Any]]:
+        return list(await asyncio.gather(self.select("h0", output), self.select("h1", output)))
+
+    async def leased(self, epoch: int = 1) -> None:
+        """Until every switch of a host is granted, at least so often."""
+        while True:
+            service = await self.world.settled()
+            leases: list[Any] = [one["lease"] for one in service.switches() if one["owner"]]
+            if all(lease and lease["epoch"] >= epoch for lease in leases):
+                return
+
+    def stands(self, switch: str) -> list[str]:
+        readings = self.world.rack.switches[switch].mirror.readings(self.world.clock.monotonic_ns())
+        return [str(one.crossconnect) for one in readings]
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [dict(one.data) for one in self.world.documents if one.kind == kind]
+
+    def status(self, switch: str) -> dict[str, Any]:
+        assert self.world.daemon is not None
+        (found,) = [one for one in self.world.daemon.service.switches() if one["switch"] == switch]
+        return found
+
+    async def recorded(self, *kinds: str) -> list[dict[str, Any]]:
+        records = Records(self._records_url, InlineOffload())
+        await records.open()
+        try:
+            return [dict(one.document.data) for one in await records.documents(kinds=kinds)]
+        finally:
+            records.close()
+
+
+@asynccontextmanager
+async def scene(tmp_path: Path, text: str = TESTBED) -> AsyncIterator[Scene]:
+    path = tmp_path / "testbed.yaml"
+    path.write_text(text)
+    testbed = load(path).require()
+    url = f"sqlite:///{tmp_path}/records.db"
+    async with World(testbed, text, seed=1, records_url=url) as world:
+        one = Scene(world, url)
+        await one.leased()
+        yield one
+
+
+def play(tmp_path: Path, act: Callable[[Scene], Awaitable[None]], text: str = TESTBED) -> None:
+    async def main() -> None:
+        async with scene(tmp_path, text) as one:
+            await act(one)
+
+    run_virtual(main())
+
+
+def test_no_host_is_answered_before_both_have_switched(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        loop = asyncio.get_running_loop()
+        first = asyncio.create_task(one.select("h0", 2))
+        await asyncio.sleep(0.3)
+        assert one.stands("tx0") == one.stands("rx0") == ["in-2"]
+        assert not first.done()
+        began_s = loop.time()
+        second = await one.select("h1", 2)
+        answer = await first
+        took_s = loop.time() - began_s
+        for host, done in (("h0", answer), ("h1", second)):
+            assert done["outcome"] == "up", done
+            port = done["ports"]["eth0"]
+            switches = done["switches"]
+            assert all(one["now"] == ["in-2"] for one in switches.values()), host
+            assert max(one["commanded_ns"] for one in switches.values()) < port["at_ns"] <= done["answered_ns"]
+            assert port["earliest_ns"] <= port["at_ns"]
+            assert port["fell_ns"] is not None or host == "h1"
+        assert SETTLE_S <= took_s + 1e-6 < 3 * SETTLE_S
+
+    play(tmp_path, act)
+
+
+def test_a_neighbour_that_stays_away_is_said_and_the_switch_stays_set(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        answer = await one.select("h0", 2, within_s=0.5)
+        assert answer["outcome"] == "not-up"
+        assert "eth0: no carrier" in answer["why"]
+        assert "tx0 is set to in-2" in answer["why"]
+        assert one.stands("tx0") == ["in-2"]
+        assert (answer["answered_ns"] - answer["requested_ns"]) / 1e9 == pytest.approx(0.5, abs=0.03)
+        again = await one.select("h0", 1)
+        assert again["outcome"] == "up"
+
+    play(tmp_path, act)
+
+
+def test_what_stands_already_is_answered_at_once_and_sends_nothing(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        answer = await one.select("h0", 1)
+        assert answer["outcome"] == "up"
+        assert answer["ports"]["eth0"]["kept"] is True
+        assert {each["commanded_ns"] for each in answer["switches"].values()} == {None}
+        assert answer["answered_ns"] - answer["requested_ns"] < 1_000_000
+
+    play(tmp_path, act)
+
+
+def test_a_later_request_waits_for_its_turn_and_a_late_one_never_fires(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        first, second, third = await one.job("h0"), await one.job("h0"), await one.job("h0")
+        first.say({"set": {"tx0": "in-2"}, "within_s": 0.4})  # no carrier comes: h1 stays
+        second.say({"set": {"tx0": "in-4"}, "within_s": 0.2, "id": "late"})
+        third.say({"set": {"tx0": "in-1"}, "within_s": 1})
+        late = await second.heard()
+        assert (late["outcome"], late["id"]) == ("refused", "late")
+        assert "its turn did not come in time" in late["why"]
+        assert (await first.heard())["outcome"] == "not-up"
+        assert (await third.heard())["outcome"] == "up"
+        await asyncio.sleep(3)
+        sets = [each["what"] for each in one.told("reconfiguration.started")]
+        assert sets == ["h0 set tx0:in-2", "h0 set tx0:in-1"]
+        unread = await first.ask(
+            {"set": {"tx0": "in-3"}, "within_s": 1, "by_s": asyncio.get_running_loop().time() - 0.1}
+        )
+        assert unread["outcome"] == "refused"
+        assert one.stands("tx0") == ["in-1"]
+
+    play(tmp_path, act)
+
+
+def test_the_daemon_records_it_with_a_timeline_and_bounds(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        before_ns = one.world.clock.monotonic_ns()
+        await one.both(2)
+        await asyncio.sleep(3)
+        started = {each["host"]: each for each in one.told("reconfiguration.started")}
+        assert {host: each["source"] for host, each in started.items()} == {"h0": "local", "h1": "local"}
+        assert started["h0"]["what"] == "h0 set tx0:in-2 rx0:in-2"
+        assert [link["link"] for link in started["h0"]["links"]] == ["h0.eth0<->h1.eth0"]
+        ended = one.told("reconfiguration.ended")
+        assert {(each["host"], each["outcome"]) for each in ended} == {("h0", "confirmed"), ("h1", "confirmed")}
+        for timeline in one.told("timeline"):
+            instants = {each["name"]: each for each in timeline["links"][0]["instants"]}
+            for name in ("commanded", "acknowledged", "carrier"):
+                assert instants[name]["knowledge"] == "seen", (name, instants[name])
+                assert instants[name]["earliest_ns"] < instants[name]["latest_ns"]
+            commanded = instants["commanded"]
+            assert before_ns < commanded["latest_ns"]
+            assert commanded["earliest_ns"] <= before_ns + 5_000_000
+            assert commanded["source"].startswith(f"tx{timeline['host'][1:]}") or "host" in commanded["source"]
+            stages = {each["name"]: each["seconds"] for each in timeline["links"][0]["stages"]}
+            assert stages["control"] == pytest.approx(SETTLE_S, abs=0.002)
+        kept = await one.recorded("timeline", "host.selection")
+        assert len(kept) == 4
+        row = one.status("tx0")
+        assert (row["up"], row["lease"]["epoch"], row["crossconnects"]) == (
+            True,
+            1,
+            [{"id": "in-2", "state": "unstated"}],
+        )
+
+    play(tmp_path, act)
+
+
+def test_a_new_life_of_an_agent_has_a_new_epoch_and_the_old_one_is_refused(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        assert (await one.select("h0", 1, epoch=1))["outcome"] == "up"
+        one.world.kill(agent_node("h0"))
+        await asyncio.sleep(1)
+        row = one.status("tx0")
+        assert row["up"] is None
+        assert "host h0 is away" in row["cause"]
+        assert row["crossconnects"] == []
+        one.world.start_agent("h0")
+        await asyncio.sleep(3)
+        assert (one.status("tx0")["up"], one.status("tx0")["lease"]["epoch"]) == (True, 2)
+        old = await one.select("h0", 1, epoch=1)
+        assert (old["outcome"], old["switches"]) == ("refused", {})
+        assert "epoch 1 is not in force, epoch 2 is" in old["why"]
+        assert (await one.select("h0", 1, epoch={"tx0": 2, "rx0": 2}))["outcome"] == "up"
+
+    play(tmp_path, act)
+
+
+def test_without_a_daemon_a_new_agent_sets_nothing_and_says_why(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        one.world.kill(DAEMON)
+        assert (await one.select("h0", 1))["outcome"] == "up"
+        one.world.kill(agent_node("h0"))
+        one.world.start_agent("h0")
+        await asyncio.sleep(1)
+        answer = await one.select("h0", 2)
+        assert answer["outcome"] == "refused"
+        assert "epoch 1 ended with the agent before this one" in answer["why"]
+        assert one.stands("tx0") == ["in-1"]
+
+    play(tmp_path, act)
+
+
+def test_what_is_taken_back_is_set_by_nobody_until_it_is_granted_again(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        service = await one.world.settled()
+        kicked = await service.release_lease("tx0", kick=True, by="ada")
+        assert (kicked["state"], kicked["told"]) == ("taken-back", True)
+        refused = await one.select("h0", 2)
+        assert refused["outcome"] == "refused"
+        assert "ada has taken it back" in refused["why"]
+        assert "hwd lease grant tx0" in refused["why"]
+        assert one.stands("rx0") == ["in-1"], "half of a request was done"
+        one.world.kill(agent_node("h0"))
+        one.world.kill(DAEMON)
+        one.world.start_daemon()
+        one.world.start_agent("h0")
+        await asyncio.sleep(3)
+        service = await one.world.settled()
+        assert (await one.select("h0", 2))["outcome"] == "refused"
+        granted = await service.grant_lease("tx0", by="ada")
+        assert granted["epoch"] == 2
+        assert [each["outcome"] for each in await one.both(2)] == ["up", "up"]
+        with pytest.raises(RefusedError, match="lease tx0: it was not taken back: it is in force"):
+            await service.grant_lease("tx0", by="ada")
+        with pytest.raises(RefusedError, match="it is host h0's"):
+            await service.release_lease("tx0")
+
+    play(tmp_path, act)
+
+
+def test_an_agent_that_was_away_when_its_lease_was_taken_is_told_when_it_is_back(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        service = await one.world.settled()
+        one.world.kill(agent_node("h0"))
+        await asyncio.sleep(0.5)
+        kicked = await service.release_lease("tx0", kick=True, by="ada")
+        assert kicked["told"] is False
+        assert "Until its agent hears of it, host h0 may still set it" in str(kicked["why"])
+        one.world.start_agent("h0")
+        await asyncio.sleep(3)
+        assert "ada has taken it back" in (await one.select("h0", 2))["why"]
+
+    play(tmp_path, act)
+
+
+def test_selections_go_on_while_daemon_and_broker_are_away_and_all_of_them_are_recorded(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        done = []
+        for number, output in enumerate([2, 1, 2, 1, 2, 1]):
+            if number == 1:
+                one.world.kill(DAEMON)
+            if number == 4:
+                one.world.start_daemon()
+                await asyncio.sleep(0.4)
+            done += await one.both(output)
+        assert {each["outcome"] for each in done} == {"up"}
+        await one.leased()
+        await asyncio.sleep(6)
+        names = sorted(each["selection"] for each in done)
+        told = await one.recorded("host.selection")
+        assert sorted(each["selection"] for each in told) == names
+        timelines = await one.recorded("timeline")
+        assert sorted(each["reconfiguration"] for each in timelines) == names
+        for timeline in timelines:
+            assert [link["link"] for link in timeline["links"]] == ["h0.eth0<->h1.eth0"]
+            carrier = next(each for each in timeline["links"][0]["instants"] if each["name"] == "carrier")
+            assert carrier["knowledge"] == "seen", timeline
+        assert one.status("tx0")["crossconnects"] == [{"id": "in-1", "state": "unstated"}]
+
+    play(tmp_path, act)
+
+
+def test_a_daemon_that_died_between_telling_and_timeline_makes_it_up(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        (answer, _) = await one.both(2)
+        await asyncio.sleep(0.5)
+        one.world.kill(DAEMON)
+        assert [each["selection"] for each in await one.recorded("host.selection")].count(answer["selection"]) == 1
+        assert await one.recorded("timeline") == []
+        one.world.start_daemon()
+        await one.world.settled()
+        await asyncio.sleep(4)
+        assert answer["selection"] in [each["reconfiguration"] for each in await one.recorded("timeline")]
+        assert len(await one.recorded("timeline")) == 2
+
+    play(tmp_path, act)
+
+
+def test_a_plan_relies_on_a_hosts_switch_and_never_moves_it(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        service = await one.world.settled()
+        link = Request(what="the link", links=(Link.parse("h0.eth0<->h1.eth0"),))
+        plan = await service.plan(link)
+        assert plan["empty"] is True, "it stands by what the hosts have set"
+        await one.select("h0", 3, within_s=0.1)
+        with pytest.raises(RefusedError, match=r"First on h0: hwd-agent select rx0:in-1 tx0:in-1$"):
+            await service.plan(link)
+        lease = await service.take_lease(holder="ada", ports=["all"], for_s=60)
+        assert lease["ports"] == sorted(["h0.eth0", "h1.eth0", *(f"ocs1.{port}" for port in range(1, 9))])
+        with pytest.raises(ConfigError, match=r"no such port: tx0\.in"):
+            await service.take_lease(holder="ada", ports=["tx0.in"], for_s=60)
+        one.world.kill(agent_node("h0"))
+        await asyncio.sleep(1)
+        with pytest.raises(RefusedError, match="what it carries is not known now"):
+            await service.plan(link)
+
+    play(tmp_path, act)
+
+
+def test_nonsense_on_the_socket_is_answered_in_words(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        job = await one.job("h0")
+        for said, words in (
+            (b"not json\n", "no request"),
+            ({"set": {"tx0": "in-2"}, "withn_s": 1}, "withn_s"),
+            ({"set": {}}, "names no switch"),
+            ({"set": {"tx1": "in-2"}}, "this host drives no such switch; it has tx0, rx0"),
+            ({"set": {"tx0": "in-9"}}, "it has no 9; its ends go from in to 4"),
+            ({"set": {"tx0": "1-2"}}, "no element of it joins 1 with 2"),
+            ({"set": {"tx0": "in"}}, "write it as 1A-2B"),
+            ({"set": {"tx0": "in-2"}, "within_s": 0}, "is not above 0"),
+        ):
+            answer = await job.ask(said)
+            assert answer["outcome"] == "refused", said
+            assert words in answer["why"], answer["why"]
+        shown = (await job.ask({"show": True}))["switches"]
+        assert shown["tx0"]["crossconnects"] == [{"id": "in-1", "state": "unstated"}]
+        assert (shown["tx0"]["epoch"], shown["tx0"]["ports"]) == (1, ["eth0"])
+        job.say(b"x" * 70_000)
+        dark = await (await one.job("h0")).ask({"set": {"tx0": "dark"}})
+        assert (dark["outcome"], dark["ports"], one.stands("tx0")) == ("up", {}, [])
+
+    play(tmp_path, act)
