@@ -21,6 +21,9 @@ OFFER_FIRST_S: Final = 0.02
 OFFER_MOST_S: Final = 1.0
 OFFERS_MOST: Final = 30
 """After each return of the carrier; a peer that measures no recovery answers none."""
+LOOK_S: Final = 0.002
+LOOK_PARTS: Final = 50
+"""Looks get rarer with the time since the carrier came: its error stays within 2 %, or 2 ms."""
 KEPT_MOST: Final = 64
 """Queue pairs of a host that are kept for later reconfigurations; the one longest unused goes first."""
 
@@ -42,17 +45,19 @@ class _Pair:
 
 @dataclass(slots=True, kw_only=True)
 class _Watch:
-    """One port in one reconfiguration. `posted_ns`: when the send in the dark was posted; `failed_ns`: when it had failed."""
+    """One port in one reconfiguration. `posted_ns`: when the send in the dark was posted; `failed_ns`: when it had failed; `open_ns`: until when it was surely
+    not complete."""
 
     reconfiguration: str
     peer: Peer
-    carrier_ns: int = 0
+    open_ns: int = 0
     ended: bool = False
     posted_ns: int | None = None
     failed_ns: int | None = None
     done: bool = False
     offers: int = 0
     timer: asyncio.TimerHandle | None = None
+    look: asyncio.TimerHandle | None = None
 
 
 class RcRecovery:
@@ -124,9 +129,10 @@ class RcRecovery:
             return
         _stop(watch)
         if carrier:
-            watch.carrier_ns = earliest_ns
+            watch.open_ns = earliest_ns  # no ACK comes without carrier
             watch.offers = 0
             self._offer(port)
+            self._look(port, asyncio.get_running_loop().time())
         elif not watch.ended:
             self._post(port)
         self._changed.set()
@@ -172,6 +178,21 @@ class RcRecovery:
             return
         watch.posted_ns = posted_ns
 
+    def _look(self, name: str, since_s: float) -> None:
+        """Bound the completion from below: it tells of itself, yet not of how long that took."""
+        watch = self._watches[name]
+        watch.look = None
+        port = self._verbs.port(name)
+        if port is None or watch.posted_ns is None or watch.failed_ns is not None or watch.done:
+            return
+        now_ns = self._clock.monotonic_ns()
+        port.drain()
+        if watch.failed_ns is None and not watch.done:
+            watch.open_ns = max(watch.open_ns, now_ns)
+            loop = asyncio.get_running_loop()
+            wait_s = max(LOOK_S, (loop.time() - since_s) / LOOK_PARTS)
+            watch.look = loop.call_later(wait_s, self._look, name, since_s)
+
     def _sent(self, name: str, watch: _Watch, pair: _Pair, why: str, at_ns: int) -> None:
         if why:
             if self._pairs.get((name, watch.peer.peer)) is pair:
@@ -187,7 +208,7 @@ class RcRecovery:
                 self._offer(name)
             return
         watch.done = True
-        self._tell(name, watch, "completed", max(watch.posted_ns or 0, watch.carrier_ns), at_ns)
+        self._tell(name, watch, "completed", max(watch.posted_ns or 0, watch.open_ns), at_ns)
         self._changed.set()
 
     def _fail(self, name: str, watch: _Watch, why: str, at_ns: int) -> None:
@@ -243,7 +264,7 @@ class RcRecovery:
         if pair.works and watch.failed_ns is not None and not watch.done:
             watch.done = True
             at_ns = self._clock.monotonic_ns()
-            self._tell(name, watch, "re-made", max(watch.failed_ns, watch.carrier_ns), at_ns)
+            self._tell(name, watch, "re-made", max(watch.failed_ns, watch.open_ns), at_ns)
             self._changed.set()
 
     def _pair(self, name: str, peer: str) -> _Pair | None:
@@ -301,6 +322,7 @@ class RcRecovery:
 
 
 def _stop(watch: _Watch) -> None:
-    if watch.timer is not None:
-        watch.timer.cancel()
-        watch.timer = None
+    for timer in (watch.timer, watch.look):
+        if timer is not None:
+            timer.cancel()
+    watch.timer = watch.look = None

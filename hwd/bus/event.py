@@ -9,11 +9,14 @@ from hwd_drivers.kit.documents import Json
 
 POLLED = frozenset({"light", "dark", "rdma"})
 """Events found by looking: they lie anywhere between two looks. All others are notices, which come just after what they tell."""
+TOLD_BY = "verbs"
+"""The source of `rdma` whose device tells of itself, so that it is looked at just after."""
 
 
 def event_data(host: str, boot: str, event: Event, alignment: Alignment) -> dict[str, Json]:
     """All of `host.event`."""
     latest_ns, latest_error_ns = earliest_ns, earliest_error_ns = alignment.to_daemon(event.at_ns)
+    is_polled = event.kind in POLLED and event.source != TOLD_BY
     one_sided = event.data.get("one_sided") is True  # from the start of the host's clock: no middle means anything
     if event.earliest_ns != event.at_ns:
         earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
@@ -25,7 +28,7 @@ def event_data(host: str, boot: str, event: Event, alignment: Alignment) -> dict
         "port": event.port,
         "earliest_ns": earliest_ns - earliest_error_ns,
         "latest_ns": latest_ns + latest_error_ns,
-        "best_ns": (earliest_ns + latest_ns) // 2 if event.kind in POLLED and not one_sided else latest_ns,
+        "best_ns": (earliest_ns + latest_ns) // 2 if is_polled and not one_sided else latest_ns,
         "agent_ns": event.at_ns,
         "origin": event.origin,
         "source": event.source,

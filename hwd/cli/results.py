@@ -51,6 +51,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     """One run: how it ended, its steps, and how long each stage took."""
     from hwd.report.cut import compared_with, split_by
     from hwd.report.drawings import pairs_rows
+    from hwd.report.recovery import recovery_rows, recovery_text
     from hwd.report.stages import stage_table
     from hwd.report.text import pairs_text, stage_text
 
@@ -80,6 +81,9 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     if by_pairs and (len(by_pairs) > 1 or not rows):
         output.say()
         output.say(pairs_text(by_pairs).rstrip())
+    if recoveries := recovery_rows(loaded.timelines):
+        output.say()
+        output.say(recovery_text(recoveries).rstrip())
     for timeline in loaded.timelines:
         for breach in timeline.breaches:
             output.say(f"order broken in {timeline.reconfiguration}: {breach}")
@@ -89,6 +93,8 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
         )
     for overrun in loaded.guard.overruns:
         output.say(overrun)
+    for step in loaded.clock_steps:
+        output.say(step)
     if loaded.events_lost:
         output.say(f"{plural(loaded.events_lost, 'event')} of agents were lost")
     output.data(
@@ -101,6 +107,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
             "timelines": [timeline.to_data() for timeline in loaded.timelines],
             "events_lost": loaded.events_lost,
             "overruns": loaded.guard.overruns,
+            "clock_steps": [*loaded.clock_steps],
         }
     )
 

@@ -139,8 +139,17 @@ def show_timeline(output: Output, timeline: dict[str, Any]) -> None:
         rows.append((f"  {link['link']}{' (stayed)' if link['kept'] else ''}", *figures))
     if rows:
         output.table(("  link", *SHOWN_STAGES), rows)
+    for end in timeline["ends"]:
+        if "rc" in end:
+            output.say(f"  {end['end']}: {_recovery(end['rc'])}")
     for breach in timeline["breaches"]:
         output.say(f"  order broken: {breach}")
+
+
+def _recovery(rc: dict[str, Any]) -> str:
+    after = "" if rc["after_carrier_s"] is None else f" {seconds(rc['after_carrier_s'])} after its carrier"
+    why = f" ({rc['why']})" if rc["why"] else ""
+    return f"rc {rc['outcome']}{after}, ACK timeout {seconds(rc['ack_timeout_s'])}, {rc['retries']} retries{why}"
 
 
 def _stage(stage: dict[str, Any] | None) -> str:

@@ -33,7 +33,14 @@ def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -
     for name in END_INSTANTS:
         candidates = [instant for instant in observations if instant.name is name]
         chosen.append(min(candidates, key=_rank) if candidates else _unseen(name, port, changes))
-    return EndTimeline(link=link, end=port.id, instants=tuple(chosen), observations=tuple(observations))
+    carrier = chosen[END_INSTANTS.index(InstantName.CARRIER)]
+    return EndTimeline(
+        link=link,
+        end=port.id,
+        instants=tuple(chosen),
+        observations=tuple(observations),
+        rc=None if port.rc is None else port.rc.beside(carrier),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.testbed import NicPortId
+from hwd.timeline.recovery import RcRecovery
 
 STATES: Mapping[str, tuple[InstantName, str]] = {
     "carrier": (InstantName.CARRIER, "carrier"),
@@ -69,6 +70,7 @@ class PortObserved:
     settled: bool = False
     lost: int = 0
     wrong_peer: str = ""
+    rc: RcRecovery | None = None
 
 
 class Observed:
@@ -86,6 +88,7 @@ class Observed:
         self._changes: dict[NicPortId, list[Change]] = {}
         self._lost: dict[str, int] = {}
         self._wrong_peer: dict[NicPortId, str] = {}
+        self._recoveries: dict[NicPortId, RcRecovery] = {}
         self._sampled = sampled
         for event in sorted(events, key=lambda event: (event["latest_ns"], event["host"], event["seq"])):
             self._read(event)
@@ -99,6 +102,7 @@ class Observed:
             settled=sampled is not None,
             lost=self._lost.get(id.host, 0),
             wrong_peer=self._wrong_peer.get(id, ""),
+            rc=self._recoveries.get(id),
         )
 
     def _read(self, event: Mapping[str, Any]) -> None:
@@ -122,8 +126,18 @@ class Observed:
                 self._add(port, event, InstantName.CARRIER, up=False, remark="the interface went away")
             case "ready" if data.get("reconfiguration") == self._reconfiguration:
                 self._add(port, event, InstantName.READY, up=True, remark=f"via {data['via']}" if "via" in data else "")
+            case "rc-recovery" if data.get("reconfiguration") == self._reconfiguration:
+                self._recover(port, event)
             case "wrong-peer" if data.get("reconfiguration") == self._reconfiguration:
                 self._wrong_peer[port] = f"the peer is {data.get('found')}, and should be {data.get('expected')}"
+
+    def _recover(self, port: NicPortId, event: Mapping[str, Any]) -> None:
+        try:
+            recovery = RcRecovery.from_event(event)
+        except (KeyError, TypeError, ValueError) as error:
+            self._refuse(event, repr(error))
+            return
+        self._recoveries[port] = recovery.better(self._recoveries.get(port))
 
     def _add(self, port: NicPortId, event: Mapping[str, Any], name: InstantName, up: bool, remark: str = "") -> None:
         try:

@@ -8,6 +8,7 @@ from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.link import Link
 from hwd.model.testbed import NicPortId
 from hwd.timeline.document import instant_data, read_instant, read_stage, stage_data
+from hwd.timeline.recovery import RcRecovery
 from hwd.timeline.stage import Stage, StageName, limits
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import BugError
@@ -37,12 +38,14 @@ class SwitchCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTimeline:
-    """One end of a link: the chosen instants in the order of END_INSTANTS, and every observation they were chosen from."""
+    """One end of a link: the chosen instants in the order of END_INSTANTS, and every observation they were chosen from. `rc`: the recovery of its reliable
+    connection, where one was kept."""
 
     link: Link
     end: NicPortId
     instants: tuple[Instant, ...]
     observations: tuple[Instant, ...]
+    rc: RcRecovery | None = None
 
     def instant(self, name: InstantName) -> Instant:
         return _named(self.instants, name)
@@ -117,15 +120,7 @@ class Timeline:
                 }
                 for command in self.commands
             ],
-            "ends": [
-                {
-                    "link": str(end.link),
-                    "end": str(end.end),
-                    "instants": [instant_data(instant) for instant in end.instants],
-                    "observations": [instant_data(instant) for instant in end.observations],
-                }
-                for end in self.ends
-            ],
+            "ends": [_end_data(end) for end in self.ends],
             "links": [
                 {
                     "link": str(link.link),
@@ -162,6 +157,7 @@ class Timeline:
                     end=NicPortId.parse(end["end"]),
                     instants=tuple(map(read_instant, end["instants"])),
                     observations=tuple(map(read_instant, end["observations"])),
+                    rc=RcRecovery.from_data(end["rc"]) if "rc" in end else None,
                 )
                 for end in data["ends"]
             ),
@@ -180,6 +176,16 @@ class Timeline:
             sweep=data.get("sweep", {}),
             settings=data.get("settings", {}),
         )
+
+
+def _end_data(end: EndTimeline) -> dict[str, Json]:
+    data: dict[str, Json] = {
+        "link": str(end.link),
+        "end": str(end.end),
+        "instants": [instant_data(instant) for instant in end.instants],
+        "observations": [instant_data(instant) for instant in end.observations],
+    }
+    return data if end.rc is None else {**data, "rc": end.rc.to_data()}
 
 
 def _named(instants: Sequence[Instant], name: InstantName) -> Instant:

@@ -109,7 +109,7 @@ class VerbsPort(Protocol):
         ...
 
     def drain(self) -> None:
-        """Tell now what events have come."""
+        """Tell now what events and completions have come."""
         ...
 
     def why_gone(self) -> str:

@@ -117,8 +117,9 @@ class OpenPort:
         return pair
 
     def drain(self) -> None:
-        """Tell the events that have come."""
+        """Tell the events and the completions that have come."""
         self._take_events()
+        self._take_completions()
 
     def why_gone(self) -> str:
         """Why it is of no use any more.

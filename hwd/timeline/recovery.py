@@ -1,0 +1,94 @@
+"""Recovery of a reliable connection over a link: a figure beside the stages, never part of `ready`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Self
+
+from hwd.model.instant import Instant, Knowledge, Origin
+from hwd_drivers.kit.documents import Json
+
+_NS_IN_S = 1e9
+
+
+class RcOutcome(StrEnum):
+    """What became of the send that was posted on an RC queue pair while the link was dark; the best first."""
+
+    COMPLETED = "completed"
+    """It got through."""
+    RE_MADE = "re-made"
+    """Its retries were over; the queue pair was made anew after that."""
+    FAILED = "failed"
+    """Its retries were over, and no other queue pair was made in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RcRecovery:
+    """One end's, between two times on the daemon's clock, and most likely at `best_ns`.
+
+    `after_s`: since the send was posted. `after_carrier_s`, `error_s`: since the carrier of that end came, and how far that can be from the truth; None
+    where it failed, or the carrier was not seen. `ack_timeout_s`, `retries`: what the queue pair was set to, without which the figure says little.
+    """
+
+    outcome: RcOutcome
+    earliest_ns: int
+    latest_ns: int
+    best_ns: int
+    after_s: float
+    ack_timeout_s: float
+    retries: int
+    origin: Origin
+    why: str = ""
+    after_carrier_s: float | None = None
+    error_s: float | None = None
+
+    @classmethod
+    def from_event(cls, event: Mapping[str, Any]) -> Self:
+        """Of a `host.event`. Raises KeyError, TypeError or ValueError on one that is none."""
+        data = event["data"]
+        return cls(
+            outcome=RcOutcome(data["outcome"]),
+            earliest_ns=event["earliest_ns"],
+            latest_ns=event["latest_ns"],
+            best_ns=event["best_ns"],
+            after_s=float(data["after_s"]),
+            ack_timeout_s=float(data["ack_timeout_s"]),
+            retries=int(data["retries"]),
+            origin=Origin(event["origin"]),
+            why=str(data.get("why", "")),
+        )
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Raises KeyError or ValueError on what `to_data` did not make."""
+        return cls(**{**data, "outcome": RcOutcome(data["outcome"]), "origin": Origin(data["origin"])})
+
+    def to_data(self) -> dict[str, Json]:
+        return {
+            "outcome": str(self.outcome),
+            "earliest_ns": self.earliest_ns,
+            "latest_ns": self.latest_ns,
+            "best_ns": self.best_ns,
+            "after_s": self.after_s,
+            "ack_timeout_s": self.ack_timeout_s,
+            "retries": self.retries,
+            "origin": str(self.origin),
+            "why": self.why,
+            "after_carrier_s": self.after_carrier_s,
+            "error_s": self.error_s,
+        }
+
+    def better(self, other: Self | None) -> Self:
+        """The one to keep of two of one end; a failure's reason is kept with what came after it."""
+        if other is None:
+            return self
+        order = list(RcOutcome)
+        best, rest = sorted((self, other), key=lambda one: (order.index(one.outcome), one.latest_ns))
+        return replace(best, why=best.why or rest.why) if best.outcome is RcOutcome.RE_MADE else best
+
+    def beside(self, carrier: Instant) -> Self:
+        """With the time since the carrier came."""
+        if self.outcome is RcOutcome.FAILED or carrier.knowledge is not Knowledge.SEEN:
+            return self
+        error_ns = max(self.best_ns - self.earliest_ns, self.latest_ns - self.best_ns) + carrier.error_ns
+        return replace(self, after_carrier_s=(self.best_ns - carrier.at_ns) / _NS_IN_S, error_s=error_ns / _NS_IN_S)
