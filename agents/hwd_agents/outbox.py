@@ -42,7 +42,10 @@ class Emit(Protocol):
 
 
 class Outbox:
-    """`emit` puts an event into the spool and wakes a worker, which flushes the spool and publishes: one turn of the loop in between."""
+    """`emit` puts an event into the spool and wakes a worker, which publishes: one turn of the loop in between.
+
+    The first event of a turn is put down at once, and all others of that turn together at its end: one alone waits for nothing, a burst costs two appends.
+    """
 
     def __init__(
         self, spool: Spool, *, is_up: Callable[[], bool], publish: Callable[[str, list[Event]], Awaitable[None]]
@@ -72,7 +75,7 @@ class Outbox:
     ) -> None:
         """Take an event: on the disk and on its way within a turn of the loop."""
         event = Event(
-            seq=0,
+            seq=self._spool.next_seq,
             at_ns=at_ns,
             earliest_ns=min(earliest_ns, at_ns),
             kind=kind,
@@ -83,6 +86,8 @@ class Outbox:
             data=dict(data),
         )
         self._spool.add(event, marks=marks)
+        if not self._woken:
+            self._spool.flush()
         self._wake()
 
     def mark(self, name: str, value: Mark) -> None:

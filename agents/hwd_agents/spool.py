@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -37,8 +37,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored:
+class _Stored(NamedTuple):
     seq: int
     kind: str
     raw: bytes
@@ -229,15 +228,13 @@ class Spool:
             del self._fresh[: len(chunk)]
             marks, self._fresh_marks = self._fresh_marks, {}
             raws = [_encode(event) for event in chunk]
-            held = self._boots[self._boot]
             if not self._named:
                 frames += self._name(self._boot)
                 self._named = True
-            frames += spool_file.encode(
-                BatchFrame(boot=self._boot, events=[msgspec.Raw(raw) for raw in raws], marks=marks)
-            )
+            frames += spool_file.encode_batch(self._boot, raws, marks)
+            held = self._boots[self._boot]
             for event, raw in zip(chunk, raws, strict=True):
-                held.append(_Stored(seq=event.seq, kind=event.kind, raw=raw))
+                held.append(_Stored(event.seq, event.kind, raw))
                 self._live_bytes += len(raw) + 1
             self._marks.update(marks)
         return bytes(frames)
@@ -348,10 +345,10 @@ class Spool:
         self._clocks = {boot: clock for boot, clock in self._clocks.items() if boot in self._boots}
         data = bytearray()
         if self._marks:
-            data += spool_file.encode(BatchFrame(boot=self._boot, events=[], marks=self._marks))
+            data += spool_file.encode_batch(self._boot, [], self._marks)
         for boot, held in self._boots.items():
             data += self._name(boot)
-            data += spool_file.encode_all(boot, [msgspec.Raw(stored.raw) for stored in held])
+            data += spool_file.encode_all(boot, [stored.raw for stored in held])
         return bytes(data)
 
     def _drop_oldest(self) -> None:

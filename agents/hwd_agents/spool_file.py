@@ -1,5 +1,6 @@
 """What stands in the spool's file: frames, and how they are read again after a crash or from a damaged disk."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -56,11 +57,20 @@ def encode(frame: Frame) -> bytes:
     return encode_frame(_encoder.encode(frame))
 
 
-def encode_all(boot: str, raws: list[msgspec.Raw]) -> bytes:
+def encode_batch(boot: str, raws: Sequence[bytes], marks: Mapping[str, dict[str, Any]]) -> bytes:
+    """The BatchFrame of events that are encoded already: joined, as this is on the way of each event."""
+    payload = b'{"type":"events","boot":%s,"events":[%s],"marks":%s}' % (
+        _encoder.encode(boot),
+        b",".join(raws),
+        _encoder.encode(marks),
+    )
+    return encode_frame(payload)
+
+
+def encode_all(boot: str, raws: Sequence[bytes]) -> bytes:
     """As many frames as these events need."""
     return b"".join(
-        encode(BatchFrame(boot=boot, events=raws[start : start + EVENTS_MAX]))
-        for start in range(0, len(raws), EVENTS_MAX)
+        encode_batch(boot, raws[start : start + EVENTS_MAX], {}) for start in range(0, len(raws), EVENTS_MAX)
     )
 
 

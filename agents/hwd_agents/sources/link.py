@@ -1,9 +1,10 @@
 """What a host's kernel says of one network interface, and where a link watcher reads it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+import msgspec
 
 
 class Origin(StrEnum):
@@ -36,8 +37,7 @@ class OperState(StrEnum):
     """Passes packets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkReading:
+class LinkReading(msgspec.Struct, frozen=True, kw_only=True):
     """One interface at one time. Absent (`present` false) keeps the last known figures.
 
     The state that it tells began at or after `earliest_ns` and not after `at_ns`; None: no earlier state is known, it may have

@@ -7,14 +7,17 @@ import logging
 import socket
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import LinkError
 
 from . import netlink
 from .link import LinkReading, OperState, Origin
+from .netlink_layout import Layouts
 from .sockets import Sockets
 
 DELIVERY_NS: Final = 4_500_000
@@ -27,6 +30,17 @@ seen), except for an interface whose IFLA_LINK is another index."""
 
 _OF_THE_MOMENT: Final = frozenset({errno.ENOBUFS, errno.EBUSY, errno.EAGAIN})  # our buffer is full, or a dump goes on
 _OPERSTATES: Final = tuple(OperState)
+_WANTED: Final = (
+    netlink.IFLA_ADDRESS,
+    netlink.IFLA_IFNAME,
+    netlink.IFLA_MTU,
+    netlink.IFLA_LINK,
+    netlink.IFLA_OPERSTATE,
+    netlink.IFLA_CARRIER_CHANGES,
+    netlink.IFLA_CARRIER_UP_COUNT,
+    netlink.IFLA_CARRIER_DOWN_COUNT,
+)
+_NUMBER: Final = struct.Struct("=I")
 _RECEIVE_BYTES: Final = 65536
 _DATAGRAMS_A_TURN: Final = 64
 _LINK_REQUEST: Final = netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + netlink.encode_u32(
@@ -62,6 +76,7 @@ class RtnetlinkLinks:
         self._socket: socket.socket | None = None
         self._on_reading: Callable[[LinkReading], None] | None = None
         self._sequences = itertools.count(1)
+        self._attributes = Layouts(start=netlink.INTERFACE.size, wanted=_WANTED)
         self._dump: _Dump | None = None
         self._dumping = asyncio.Lock()
         self._recovery: asyncio.Task[None] | None = None
@@ -197,7 +212,7 @@ class RtnetlinkLinks:
         if message.type == netlink.RTM_DELLINK:
             self._gone(ifindex, Origin.NOTICE, at_ns, at_ns - DELIVERY_NS)
             return
-        found = netlink.attributes(message.payload, netlink.INTERFACE.size)
+        found = self._attributes.read(message.payload, ifindex)
         interface = found[netlink.IFLA_IFNAME].rstrip(b"\0").decode()
         carrier = bool(flags & netlink.IFF_LOWER_UP)
         before = self._known.get(ifindex)
@@ -251,7 +266,7 @@ class RtnetlinkLinks:
         held_ns = self._held_ns.pop(ifindex, earliest_ns)
         if before is None:
             return
-        gone = replace(
+        gone = msgspec.structs.replace(
             before,
             present=False,
             admin_up=False,
@@ -283,5 +298,5 @@ def _number(found: dict[int, bytes], kind: int) -> int:
     value = found.get(kind)
     if value is None:
         return 0
-    (number,) = struct.unpack("=I", value)
+    (number,) = _NUMBER.unpack(value)
     return int(number)

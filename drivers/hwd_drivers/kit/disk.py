@@ -13,7 +13,6 @@ FRAME_LIMIT_BYTES = 16 * 1024 * 1024
 """The longest payload of a frame. A damaged length would else ask for up to 4 GiB; the longest plan is below 1 MiB."""
 
 _HEADER = struct.Struct("<II")
-_LENGTH = struct.Struct("<I")
 
 
 class Disk(Protocol):
@@ -274,15 +273,13 @@ def _is_unfinished(data: bytes, at: int) -> bool:
 
 
 def _crc(payload: bytes) -> int:
-    return zlib.crc32(payload, zlib.crc32(_LENGTH.pack(len(payload))))
+    return zlib.crc32(payload, zlib.crc32(len(payload).to_bytes(4, "little")))
 
 
 def _write_all(fd: int, data: bytes, at: int) -> None:
-    rest = memoryview(data)
-    while rest:
-        written = os.pwrite(fd, rest, at)  # writes less than asked for when the disk gets full
-        rest = rest[written:]
-        at += written
+    written = os.pwrite(fd, data, at)
+    while written < len(data):  # so it is when the disk gets full
+        written += os.pwrite(fd, memoryview(data)[written:], at + written)
 
 
 def _sync_directory(path: Path) -> None:
