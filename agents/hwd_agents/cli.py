@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ from hwd_agents.clock_port import ClockPort
 from hwd_agents.config import AgentConfig, broker_url, load_config
 from hwd_agents.notify import Notifier
 from hwd_agents.priority import ask_for_real_time
+from hwd_agents.put_back import put_back_all
 from hwd_agents.sources.broker_way import BrokerWay
 from hwd_agents.sources.counters import SNMP, KernelCounters
 from hwd_agents.sources.drivers import KernelDrivers
@@ -50,10 +52,13 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def main() -> None:
-    """Entry point of `hwd-agent`, and of `hwd-agent select`."""
+    """Entry point of `hwd-agent`, of `hwd-agent select` and of `hwd-agent put-back`."""
     if sys.argv[1:2] == ["select"]:
         del sys.argv[1]
         select_command.main()
+    if sys.argv[1:2] == ["put-back"]:
+        del sys.argv[1]
+        typer.run(put_back)
     typer.run(run)
 
 
@@ -76,6 +81,29 @@ def run(
             if loaded.realtime:
                 ask_for_real_time()
             asyncio.run(_live(loaded, folder))
+    except HwdError as error:
+        typer.echo(f"hwd-agent: {error.title}: {error}", err=True)
+        raise typer.Exit(error.exit_status) from error
+
+
+def put_back(config: Annotated[Path, typer.Option(help="The YAML file of the agent.")]) -> None:
+    """Put back what runs have set of this host's ports, while no agent runs here; say what that was.
+
+    Example: hwd-agent put-back --config /etc/hwd/agent.yaml
+    """
+
+    async def put(loaded: AgentConfig, folder: Path) -> list[str]:
+        clock, offload = SystemClock(), ThreadOffload(1)
+        try:
+            return await put_back_all(loaded, folder, open_sources(loaded, clock, offload, offload), clock)
+        finally:
+            offload.close()
+
+    try:
+        loaded = load_config(config)
+        with _spool_folder(loaded) as folder:
+            for words in asyncio.run(put(loaded, folder)):
+                typer.echo(words)
     except HwdError as error:
         typer.echo(f"hwd-agent: {error.title}: {error}", err=True)
         raise typer.Exit(error.exit_status) from error
@@ -145,7 +173,12 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
     """The sources that the configuration names. Nothing is opened before the agent runs. `i2c` reads modules, which takes
     milliseconds each: with a thread for each port no module waits for another, unless its driver or the kernel lets it."""
     kernel, twin = config.sources.kernel, config.sources.twin
-    twins = None if twin is None else TwinSources(TcpDialer(), twin.address, clock, host=config.host)
+    is_machine = kernel is not None and kernel.keeper is None
+    twins = (
+        None
+        if twin is None
+        else TwinSources(TcpDialer(), twin.address, clock, host=config.host, same_clock=not is_machine)
+    )
     if kernel is None:
         if twins is None:
             raise ConfigError("sources: name kernel, twin or both")
@@ -157,7 +190,7 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
     datagrams_note = SourceNote(sees=["ready"], origin=config.origin)
     links, datagrams = RtnetlinkLinks(sockets, clock), InterfaceDatagrams(sockets, clock)
     settings, drivers = KernelSettings(sockets, offload), KernelDrivers(sockets, offload)
-    if twins is not None:
+    if twins is not None and not is_machine:
         return twins.sources(
             link=(links, link_note),
             datagrams=(datagrams, datagrams_note),
@@ -166,7 +199,7 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
         )
     life = BOOT_ID.read_text().strip()
     interfaces = [port.interface for port in config.ports.values()]
-    return Sources(
+    real = Sources(
         link=links,
         link_note=lambda: link_note,
         datagrams=datagrams,
@@ -183,6 +216,10 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
         walls=(Chrony(), PtpForLinux()),
         modules=KernelModules(sockets, clock, i2c, origin=config.origin),
     )
+    if twins is None:
+        return real
+    settings_of_both = SettingsBySource(twins.settings, SETTINGS_OF_FIRMWARE, settings)
+    return replace(real, modules=twins.modules, phy=twins.phys, settings=settings_of_both, background=twins.run)
 
 
 @contextlib.contextmanager

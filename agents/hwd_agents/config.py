@@ -299,7 +299,9 @@ def _problems(config: AgentConfig) -> list[str]:
             f"selection.socket: {config.selection.socket!r} is no Unix socket; write unix:/run/hwd-agent/select.sock"
         )
     if not 1 <= config.rc.ack_timeout <= ACK_TIMEOUT_MOST:
-        problems.append(f"rc.ack_timeout: {config.rc.ack_timeout} is not 1 to {ACK_TIMEOUT_MOST}; 0 would wait for ever")
+        problems.append(
+            f"rc.ack_timeout: {config.rc.ack_timeout} is not 1 to {ACK_TIMEOUT_MOST}; 0 would wait for ever"
+        )
     if not 0 <= config.rc.retries <= RETRIES_MOST:
         problems.append(f"rc.retries: {config.rc.retries} is not 0 to {RETRIES_MOST}")
     if config.probe.growth < 1:

@@ -177,6 +177,39 @@ def down(testbed: TestbedFile, json: Json = False) -> None:
     output.data({"testbed": name, "pid": rack.pid})
 
 
+@_twin.command(
+    epilog="Example: hwd twin machine testbed.yaml h0 -- qemu-system-x86_64 -m 512 -drive file=h0.img",
+    context_settings={"ignore_unknown_options": True},
+)
+def machine(
+    testbed: TestbedFile,
+    host: Annotated[str, typer.Argument(metavar="HOST", help="A host with twin: {machine: ...}.")],
+    command: Annotated[list[str], typer.Argument(metavar="QEMU...", help="How it is started, but for its data NICs.")],
+    nic: Annotated[
+        str, typer.Option("--nic", metavar="MODEL", help="Of its data NICs, as QEMU calls them.")
+    ] = "virtio-net-pci",
+) -> None:
+    """Become QEMU with a virtual machine that is a host of the twin rack: its data NICs are plugged into the optical switches, and its agent finds its
+    configuration at /sys/firmware/qemu_fw_cfg/by_name/opt/hwd/agent.yaml/raw. Rack and daemon must be up."""
+    import os
+
+    from hwd.config.places import daemon_of, rack_of, run_dir
+    from hwd.daemon.installed import load
+    from hwd.twin.joining import join
+    from hwd_drivers.kit.errors import ConfigError
+
+    loaded = load(testbed).require()
+    name = loaded.name
+    joining = join(loaded, host, rack=rack_of(name), daemon=daemon_of(name), run_dir=run_dir(name), nic=nic)
+    output = Output(json=False)
+    for port, address in joining.nics.items():
+        output.note(f"{host}.{port} has the hardware address {address}")
+    try:
+        os.execvp(command[0], [*command, *joining.arguments])
+    except OSError as error:
+        raise ConfigError(f"{command[0]}: cannot start it: {error.strerror}") from error
+
+
 @_twin.command("serve", epilog="Example: hwd twin serve polatis-6000 --listen 127.0.0.1:3082 --set size=32x32")
 def serve_one(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model of any driver, such as polatis-6000.")],

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hwd.config.modules import LOS_DEASSERT_UNDER_RX_MIN_DB, LOS_HYSTERESIS_DB, MODULE_TYPES
 from hwd.config.problem import Where, nearest
-from hwd.config.schema import PORT_NAME, HostEntry, ModuleEntry, NicEntry, SshEntry
+from hwd.config.schema import PORT_NAME, ClockEntry, HostEntry, HostTwinEntry, ModuleEntry, NicEntry, SshEntry
 from hwd.config.sections import Sections
 from hwd.config.tree import Node
 from hwd.config.validate import matches, validate
@@ -44,8 +44,10 @@ class HostsReader:
             if entry.twin:
                 self.sections.check_timing(entry.twin.timing, self.timings, (*where, "twin", "timing"))
                 clock = entry.twin.clock
+                self._check_machine(entry.twin, (*where, "twin"))
                 twin = HostTwin(
                     kernel=entry.twin.kernel,
+                    machine=entry.twin.machine,
                     timing=entry.twin.timing,
                     seed=entry.twin.seed,
                     clock_offset_s=clock.offset_s,
@@ -55,6 +57,22 @@ class HostsReader:
             ssh = None if entry.ssh is None else self._ssh(entry.ssh, (*where, "ssh"))
             hosts[name] = Host(name=name, ports=ports, ssh=ssh, twin=twin, groups=groups, region=entry.region)
         return hosts
+
+    def _check_machine(self, entry: HostTwinEntry, where: Where) -> None:
+        if entry.machine is None:
+            return
+        try:
+            ipaddress.ip_address(entry.machine)
+        except ValueError:
+            words = f"{entry.machine!r} is no IP address; write where the machine reaches this one, as 10.0.2.2 of QEMU's user network"
+            self.sections.reading.add((*where, "machine"), words)
+        if entry.kernel:
+            words = (
+                "a host is a virtual machine with a kernel of its own (machine) or in the kernel of this one, not both"
+            )
+            self.sections.reading.add((*where, "kernel"), words)
+        if entry.clock != ClockEntry():
+            self.sections.reading.add((*where, "clock"), "a virtual machine has a clock of its own: it cannot be moved")
 
     def _ssh(self, entry: SshEntry, where: Where) -> SshPlace | None:
         try:

@@ -37,7 +37,8 @@ class DaemonPlace:
 class RackPlace:
     """What a twin rack that is up says of itself. `addresses`: where each twin listens, by the name of its switch or host.
 
-    `hosts`: of each host twin whether it is in the `kernel`, the path of the `keeper` of its namespace, and the pid of its `agent`, None where it has none.
+    `hosts`: of each host twin whether it is in the `kernel`, the path of the `keeper` of its namespace, the pid of its `agent`, None where it has none, and,
+    where it is a virtual `machine`, where its monitor is looked for and what its NICs are plugged into.
     `protocols`: of each switch twin all that it answers, and where. `control`: the socket of `hwd.twin.control`. `truth`: the file of what really happened, and when.
     """
 
@@ -100,6 +101,12 @@ def data_dir(testbed: str, environment: Mapping[str, str] = os.environ) -> Path:
     """The default data directory of a testbed's daemon; not made here."""
     state = environment.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "hwd" / testbed
+
+
+def cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where files are kept that can be had again; not made here."""
+    cache = environment.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "hwd"
 
 
 def records_path(data: Path) -> Path:

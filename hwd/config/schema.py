@@ -81,7 +81,10 @@ class ClockEntry(Entry):
 
 
 class HostTwinEntry(Entry):
+    """`machine`: the IP address at which a virtual machine, which is this host, reaches the machine of the rack."""
+
     kernel: bool = False
+    machine: Text | None = None
     timing: Text = "ideal"
     seed: Whole = 0
     clock: ClockEntry = ClockEntry()

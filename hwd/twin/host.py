@@ -84,7 +84,9 @@ class HostTwin:
             for index, port in enumerate(host.ports)
         }
         self._by_id = {port.port.id: port for port in self._ports.values()}
-        self._files = {path: text for port in self._ports.values() for path, text in _files(port)}
+        is_machine = host.twin is not None and host.twin.machine is not None
+        ports = () if is_machine else self._ports.values()  # the RDMA devices of a machine are its own
+        self._files = {path: text for port in ports for path, text in _files(port)}
         self._wires: list[HostWireServer] = []
         drawn = Origin.FITTED if any(nic.timing.fitted_to for nic in nics.values()) else Origin.TWIN
         notes = {

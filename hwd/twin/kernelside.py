@@ -1,11 +1,18 @@
-"""The kernel side of a rack: NIC ports of kernel hosts as interfaces, light as redirects, static neighbours everywhere."""
+"""The kernel side of a rack: NIC ports as interfaces or, of virtual machines, as taps; light as redirects; static neighbours."""
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Interface
+from pathlib import Path
+from typing import Final
 
 from hwd.model.testbed import Host, NicPort, NicPortId, Testbed
 from hwd.twin.kernel import Crossbar, HostNetwork, Keeper, Light, Plug
+from hwd.twin.monitor import MachineMonitor
 from hwd_drivers.kit.clock import Clock
+
+NIC_PREFIX: Final = "hwd-"
+"""The NIC of port `eth0` is `hwd-eth0` to QEMU."""
 
 
 def kernel_hosts(testbed: Testbed) -> tuple[Host, ...]:
@@ -13,15 +20,24 @@ def kernel_hosts(testbed: Testbed) -> tuple[Host, ...]:
     return tuple(host for host in testbed.hosts.values() if host.twin is not None and host.twin.kernel)
 
 
+def machine_hosts(testbed: Testbed) -> tuple[Host, ...]:
+    """The hosts that are virtual machines."""
+    return tuple(host for host in testbed.hosts.values() if host.twin is not None and host.twin.machine is not None)
+
+
 class KernelNetwork:
     """`hwd.twin.rack.KernelSide` on a keeper that was started with the kernel hosts of the testbed.
 
     Every port knows the hardware address of every other one: no ARP, which would cost a second after each dark time. A socket that is bound to a port sends to
-    any address through it; others follow a route that leads to where a port's light comes from.
+    any address through it; others follow a route that leads to where a port's light comes from. Neighbours and routes of virtual machines are their own.
+
+    `monitors`: by virtual machine, the socket of its monitor; `run` stays in touch with them.
     """
 
-    def __init__(self, testbed: Testbed, keeper: Keeper, clock: Clock) -> None:
-        self._ports = {port.id: port for host in kernel_hosts(testbed) for port in host.ports}
+    def __init__(self, testbed: Testbed, keeper: Keeper, clock: Clock, *, monitors: Mapping[str, Path]) -> None:
+        machines = machine_hosts(testbed)
+        self._ports = {port.id: port for host in (*kernel_hosts(testbed), *machines) for port in host.ports}
+        self._monitors = {host.name: MachineMonitor(host.name, monitors[host.name], clock) for host in machines}
         self._crossbar = Crossbar(keeper, clock)
         self._networks: dict[str, HostNetwork] = {}
         self._plugs: dict[NicPortId, Plug] = {}
@@ -31,10 +47,14 @@ class KernelNetwork:
                 self._networks[host.name].prepare()
             for port in self._ports.values():
                 self._plug(port)
+                if (monitor := self._monitors.get(port.id.host)) is not None:
+                    monitor.set(f"{NIC_PREFIX}{port.id.port}", up=False, told=lambda before_ns, after_ns: None)
             addresses = {
                 _ip(port): self._plugs[port.id].address for port in self._ports.values() if port.ip is not None
             }
             for port in self._ports.values():
+                if port.id.host in self._monitors:
+                    continue
                 others = {ip: address for ip, address in addresses.items() if ip not in self._own(port.id.host)}
                 self._networks[port.id.host].know(self._plugs[port.id], others)
         except BaseException:
@@ -47,12 +67,26 @@ class KernelNetwork:
             [Light(from_port=str(sender), to_ports=tuple(map(str, ids))) for sender, ids in receivers.items()]
         )
         for host in dict.fromkeys(id.host for ids in receivers.values() for id in ids):
-            self._networks[host].route(self._routes(host, receivers))
+            if host in self._networks:
+                self._networks[host].route(self._routes(host, receivers))
 
-    def carrier(self, port: NicPortId, up: bool) -> tuple[int, int]:
-        """Set the carrier of a port; returns the stamps before and after."""
+    def carrier(self, port: NicPortId, up: bool, told: Callable[[int, int], None]) -> None:
+        """Set the carrier of a port; `told` gets the stamps before and after, of a virtual machine when it has answered."""
+        if (monitor := self._monitors.get(port.host)) is not None:
+            monitor.set(f"{NIC_PREFIX}{port.port}", up=up, told=told)
+            return
         bracket = self._crossbar.carrier(str(port), up)
-        return bracket.before_ns, bracket.after_ns
+        told(bracket.before_ns, bracket.after_ns)
+
+    async def run(self) -> None:
+        """Stay in touch with the virtual machines until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for host, monitor in self._monitors.items():
+                group.create_task(monitor.run(), name=f"hwd:{host}/monitor")
+
+    def taps(self, host: str) -> dict[str, Plug]:
+        """By port name, what each NIC of a virtual machine is plugged into."""
+        return {id.port: plug for id, plug in self._plugs.items() if id.host == host}
 
     def close(self) -> None:
         """Give the sockets back; what they made goes with the keeper."""
@@ -62,6 +96,9 @@ class KernelNetwork:
         self._networks.clear()
 
     def _plug(self, port: NicPort) -> None:
+        if port.id.host in self._monitors:
+            self._plugs[port.id] = self._crossbar.plug_tap(str(port.id), host=port.id.host, interface=port.interface)
+            return
         plug = self._crossbar.plug(str(port.id), host=port.id.host, interface=port.interface)
         self._plugs[port.id] = plug
         if port.ip is not None:

@@ -44,16 +44,16 @@ class KernelSide(Protocol):
         """From now on the light of these senders goes to these receivers; others stay as they are. Names ports of kernel hosts only."""
         ...
 
-    def carrier(self, port: NicPortId, up: bool) -> tuple[int, int]:
-        """Set the carrier of a port; returns the stamps before and after."""
+    def carrier(self, port: NicPortId, up: bool, told: Callable[[int, int], None]) -> None:
+        """Set the carrier of a port; `told` gets the stamps before and after, at once or when it is known."""
         ...
 
 
 class TwinRack:
     """All twins of one testbed. Its real devices are left alone, and dark.
 
-    The draws of each twin come from its own seed in the testbed. With a `kernel`, hosts that the testbed wants there have their links and packets in it; packets
-    do not pass between such a host and one in this process. `truth` is told what really happened, and when.
+    The draws of each twin come from its own seed in the testbed. With a `kernel`, hosts that the testbed wants there, and virtual machines, have their links and
+    packets in it; packets do not pass between such a host and one in this process. `truth` is told what really happened, and when.
     """
 
     def __init__(
@@ -279,11 +279,16 @@ class TwinRack:
 
     def _changed(self, change: NicChange, before_ns: int, after_ns: int) -> None:
         """Make a change visible, and tell the truth of it: what is pushed has its drawn time, what is read is there from now on."""
+
+        def told(before_ns: int, after_ns: int) -> None:
+            self._truth(Truth(port=change.port, what=change.what, up=change.up, before_ns=before_ns, after_ns=after_ns))
+
         if change.what is What.CARRIER and self._kernel is not None and self._is_kernel(change.port.host):
-            before_ns, after_ns = self._kernel.carrier(change.port, change.up)
+            self._kernel.carrier(change.port, change.up, told)
         elif change.what in (What.CARRIER, What.PHY):
-            before_ns = after_ns = change.at_ns
-        self._truth(Truth(port=change.port, what=change.what, up=change.up, before_ns=before_ns, after_ns=after_ns))
+            told(change.at_ns, change.at_ns)
+        elif change.what is not What.RDMA or not self._is_machine(change.port.host):  # the RDMA of a machine is its own
+            told(before_ns, after_ns)
         stamp_ns = self._clock.wall_ns() - (self._clock.monotonic_ns() - change.at_ns)
         self.hosts[change.port.host].changed(change, stamp_ns=stamp_ns)
 
@@ -324,6 +329,10 @@ class TwinRack:
         twins = [switch.twin for switch in self.testbed.switches.values() if switch.twin is not None]
         return Origin.FITTED if any(find_timing(twin.timing).fitted_to for twin in twins) else Origin.TWIN
 
+    def _is_machine(self, host: str) -> bool:
+        twin = self.testbed.hosts[host].twin if host in self.testbed.hosts else None
+        return twin is not None and twin.machine is not None
+
     def _is_kernel(self, host: str) -> bool:
         twin = self.testbed.hosts[host].twin if host in self.testbed.hosts else None
-        return self._kernel is not None and twin is not None and twin.kernel
+        return self._kernel is not None and twin is not None and (twin.kernel or twin.machine is not None)

@@ -23,7 +23,7 @@ from hwd.twin.agents import agent_config
 from hwd.twin.control import CONTROL, ControlSession
 from hwd.twin.faults import RackFaults
 from hwd.twin.kernel import Keeper, NamespacesUnavailableError
-from hwd.twin.kernelside import KernelNetwork, kernel_hosts
+from hwd.twin.kernelside import KernelNetwork, kernel_hosts, machine_hosts
 from hwd.twin.processes import AgentProcess
 from hwd.twin.rack import TwinRack
 from hwd.twin.scenario import play
@@ -75,6 +75,7 @@ class _Rack:
         run_dir: Path,
         *,
         keeper: Keeper | None,
+        kernel: KernelNetwork | None,
         place: RackPlace,
         announce: Callable[[RackPlace], None],
         agents: dict[str, AgentProcess],
@@ -87,6 +88,7 @@ class _Rack:
         self._write = announce
         self._run_dir = run_dir
         self._keeper = keeper
+        self._kernel = kernel
 
     @classmethod
     async def open(
@@ -100,20 +102,26 @@ class _Rack:
     ) -> "_Rack":
         """Open keeper, twins and control socket; `stack` closes them, last first."""
         clock, dialer = SystemClock(), TcpDialer()
+        if process_hosts and (machines := machine_hosts(testbed)):
+            raise RefusedError(
+                f"{machines[0].name}: is a virtual machine: leave --process-hosts away, or make it a twin of another kind"
+            )
         keeper = None if process_hosts else await _open_keeper(testbed, run_dir, stack)
         if keeper is None:
             testbed = without_kernel(testbed)
         kernel = None
         if keeper is not None:
-            kernel = KernelNetwork(testbed, keeper, clock)
+            monitors = {host.name: run_dir / f"{host.name}.monitor" for host in machine_hosts(testbed)}
+            kernel = KernelNetwork(testbed, keeper, clock, monitors=monitors)
             stack.callback(kernel.close)
+        local = {host.name for host in testbed.hosts.values() if host not in machine_hosts(testbed)}
         truths = stack.enter_context(TruthFile(run_dir / "truth.jsonl"))
         rack = TwinRack(
             testbed,
             dialer=dialer,
             clock=clock,
             ids=RandomIds(),
-            places=lambda name: f"unix:{_socket(run_dir, name)}" if name in testbed.hosts else "127.0.0.1:0",
+            places=lambda name: f"unix:{_socket(run_dir, name)}" if name in local else "127.0.0.1:0",
             truth=truths,
             kernel=kernel,
         )
@@ -133,8 +141,9 @@ class _Rack:
             hosts={
                 name: {
                     "kernel": name in kept,
-                    "keeper": path if name in kept else None,
+                    "keeper": path if name in kept or name not in local else None,
                     "agent": None,
+                    "machine": None if name in local or kernel is None else _machine(run_dir, name, kernel),
                 }
                 for name in rack.hosts
             },
@@ -142,13 +151,26 @@ class _Rack:
             truth=str(run_dir / "truth.jsonl"),
             protocols={name: dict(twin.addresses) for name, twin in rack.switches.items()},
         )
-        return cls(testbed, run_dir, keeper=keeper, place=place, announce=announce, agents=agents, faults=faults)
+        return cls(
+            testbed,
+            run_dir,
+            keeper=keeper,
+            kernel=kernel,
+            place=place,
+            announce=announce,
+            agents=agents,
+            faults=faults,
+        )
 
     async def live(self, mqtt_from: Path, *, with_agents: bool, scenario: Scenario | None) -> None:
         """Run agents until cancelled; raises LinkError when the keeper dies, whose namespaces die with it."""
         tasks: list[asyncio.Task[None]] = []
         async with asyncio.TaskGroup() as group:
-            for host in self.place.hosts if with_agents else ():
+            if self._kernel is not None:
+                tasks.append(group.create_task(self._kernel.run(), name="hwd:machines"))
+            for host, entry in self.place.hosts.items() if with_agents else ():
+                if entry["machine"]:
+                    continue  # its agent runs inside
                 agent = self._agents[host] = AgentProcess(
                     host,
                     config=self._write_config(host, mqtt_from),
@@ -205,6 +227,13 @@ class _Rack:
         return path
 
 
+def _machine(run_dir: Path, host: str, kernel: KernelNetwork) -> Json:
+    """What a virtual machine is started with: where its monitor is looked for, and the tap of each NIC, with the NIC's hardware address."""
+    plugs = kernel.taps(host)
+    taps: dict[str, Json] = {port: {"tap": plug.tap, "address": plug.address} for port, plug in plugs.items()}
+    return {"monitor": str(run_dir / f"{host}.monitor"), "nics": taps}
+
+
 def _kill(agents: Mapping[str, AgentProcess], host: str) -> None:
     if (agent := agents.get(host)) is None:
         raise RefusedError(f"{host}: this rack was started without agents")
@@ -227,13 +256,17 @@ def without_kernel(testbed: Testbed) -> Testbed:
 
 async def _open_keeper(testbed: Testbed, run_dir: Path, stack: AsyncExitStack) -> Keeper | None:
     """A keeper of the namespaces that the testbed wants; None where it wants none, or this machine gives none."""
-    hosts = kernel_hosts(testbed)
-    if not hosts:
+    hosts, machines = kernel_hosts(testbed), machine_hosts(testbed)
+    if not hosts and not machines:
         return None
     keeper = await stack.enter_async_context(Keeper())
     try:
         await keeper.start([host.name for host in hosts], run_dir)
     except NamespacesUnavailableError as error:
+        if machines:
+            raise RefusedError(
+                f"{machines[0].name}: a virtual machine cannot be joined to this rack: {error}"
+            ) from error
         log.warning("twin rack %s: its %d kernel hosts run as process hosts: %s", testbed.name, len(hosts), error)
         return None
     return keeper
@@ -241,6 +274,7 @@ async def _open_keeper(testbed: Testbed, run_dir: Path, stack: AsyncExitStack) -
 
 def _check_paths(testbed: Testbed, run_dir: Path) -> None:
     paths = [run_dir / CONTROL, *(_select_socket(run_dir, name) for name in testbed.hosts)]
+    paths += [run_dir / f"{host.name}.monitor" for host in machine_hosts(testbed)]
     longest = max(paths, key=lambda path: len(os.fsencode(path)))
     if (length := len(os.fsencode(longest))) > SOCKET_PATH_LIMIT_BYTES:
         raise ConfigError(

@@ -67,7 +67,7 @@ def open_world(tmp_path: Path, open_switch: OpenSwitch) -> OpenWorld:
         truths: list[Truth] = []
         async with Keeper() as keeper:
             await keeper.start(list(testbed.hosts), tmp_path / "run")
-            kernel = KernelNetwork(testbed, keeper, clock)
+            kernel = KernelNetwork(testbed, keeper, clock, monitors={})
             places = {name: f"unix:{tmp_path}/{name}" for name in testbed.hosts}
             rack = TwinRack(
                 testbed,

@@ -126,7 +126,7 @@ async def test_rack_says_where_it_is_and_cleans_up(serve: Serve) -> None:
     said = await rack.until(lambda said: True)
     assert said["pid"] == rack.process.pid
     assert list(said["addresses"]) == ["ocs1", "h0", "h1", "h2", "h3"]
-    assert said["hosts"]["h0"] == {"kernel": False, "keeper": None, "agent": None}
+    assert said["hosts"]["h0"] == {"kernel": False, "keeper": None, "agent": None, "machine": None}
     assert rack.run_dir.stat().st_mode & 0o777 == 0o700
     assert is_held(rack.run_dir / "rack.json")
     status, took_s = await rack.end()

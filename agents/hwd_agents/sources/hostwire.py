@@ -2,7 +2,8 @@
 
 Each frame is a 32-bit big-endian length and one JSON object. The agent says Hello; the twin answers Welcome, every link and every PHY, and SnapshotEnd;
 from then on it tells changes by itself, and both ask and answer in any order. `stamp_ns` is the twin's machine's CLOCK_REALTIME at the change, just as a
-kernel receive stamp is: the agent turns it into its host's time with its own clock, so that one clock moves every stamp of a twin host.
+kernel receive stamp is: the agent turns it into its host's time with its own clock, so that one clock moves every stamp of a twin host. To an agent on
+another machine these stamps say nothing; it knows what it knew when it asked last, for answers and what is told come in order.
 """
 
 import struct
@@ -137,12 +138,13 @@ class LinkTold(_Frame, frozen=True, kw_only=True, tag="link"):
 
 
 class PhyTold(_Frame, frozen=True, kw_only=True, tag="phy"):
-    """The NIC's own PHY came up or went down, or (`snapshot`) is as it is."""
+    """The NIC's own PHY came up or went down, or (`snapshot`) is as it is. `age_ns`: how long after that this is told, for whoever is on another machine."""
 
     interface: str
     up: bool
     snapshot: bool
     stamp_ns: int
+    age_ns: int = 0
 
 
 class SnapshotEnd(_Frame, frozen=True, kw_only=True, tag="snapshot-end"):

@@ -137,7 +137,9 @@ class HostWireServer(asyncio.Protocol):
 
     def tell_phy(self, interface: str, up: bool, *, stamp_ns: int | None = None) -> None:
         """The PHY of `interface` came up or went down."""
-        self._send(PhyTold(interface=interface, up=up, snapshot=False, stamp_ns=self._stamp(stamp_ns)))
+        at_ns = self._stamp(stamp_ns)
+        age_ns = max(0, self._clock.wall_ns() - at_ns)
+        self._send(PhyTold(interface=interface, up=up, snapshot=False, stamp_ns=at_ns, age_ns=age_ns))
 
     def tell_clock_step(self, clock_step_s: float) -> None:
         """The host's clock is off by so much from now on, all steps together."""

@@ -75,11 +75,11 @@ class PlayedHost(TwinHost):
         self._lit[interface] = lit
         self._lost[interface] |= not lit
 
-    def phy(self, interface: str, *, up: bool) -> None:
-        """Let the firmware bring its PHY up or down."""
+    def phy(self, interface: str, *, up: bool, stamp_ns: int | None = None) -> None:
+        """Let the firmware bring its PHY up or down, `stamp_ns` (CLOCK_REALTIME) where that was before now."""
         self._phys[interface] = up
         for wire in self._wires:
-            wire.tell_phy(interface, up)
+            wire.tell_phy(interface, up, stamp_ns=stamp_ns)
 
     def carrier(self, interface: str, *, up: bool, flaps: int = 0, told: bool = True) -> None:
         """Set the carrier, after `flaps` more changes to and fro that are only counted; `told` false: the kernel says nothing of it."""

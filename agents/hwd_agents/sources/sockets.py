@@ -63,6 +63,8 @@ class Verb(StrEnum):
     """A descriptor of the namespace itself, to move interfaces into it."""
     SETTING = "setting"
     """Write `value` to /proc/sys/`name` from inside the namespace."""
+    TAP = "tap"
+    """A descriptor of the tap device `name`, made with the index `value` where it is not there yet; it lives as long as the keeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,8 @@ class KeeperRequest:
                 return "get the namespace"
             case Verb.SETTING:
                 return f"set {self.name} to {self.value}"
+            case Verb.TAP:
+                return f"get the tap device {self.name}"
 
 
 def encode_request(request: KeeperRequest) -> bytes:

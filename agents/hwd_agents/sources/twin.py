@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from hwd_agents.sources import hostwire
+from hwd_agents.sources.distant_phys import DistantPhys
 from hwd_agents.sources.drivers import DriverSource
 from hwd_agents.sources.hostwire_client import HostWireClient, Told
 from hwd_agents.sources.link import LinkReading, LinkSource, OperState, Origin
@@ -36,10 +37,19 @@ class TwinSources:
         agent = Agent(..., sources=twin.sources())
 
     On a kernel twin, `sources(link=..., datagrams=...)` takes those two from the kernel. While the rack is away every read raises LinkError, and
-    each note says why.
+    each note says why. `same_clock`: the twin is on this machine, and its stamps are worth something here.
     """
 
-    def __init__(self, dialer: Dialer, address: str, clock: Clock, *, host: str, deadline_s: float = 2.0) -> None:
+    def __init__(
+        self,
+        dialer: Dialer,
+        address: str,
+        clock: Clock,
+        *,
+        host: str,
+        deadline_s: float = 2.0,
+        same_clock: bool = True,
+    ) -> None:
         self._dialer = dialer
         self._address = address
         self._host = host
@@ -54,7 +64,7 @@ class TwinSources:
         self.datagrams = TwinDatagrams(self, clock)
         self.modules = TwinModules(self, clock)
         self.files = TwinFiles(self, clock)
-        self.phys = TwinPhys(clock)
+        self.phys: TwinPhys | DistantPhys = TwinPhys(clock) if same_clock else DistantPhys(self._ask_for_phys, clock)
         self.settings = TwinSettings(self)
         self._note_all({})
 
@@ -109,7 +119,14 @@ class TwinSources:
         """Ask the twin. Raises LinkError when it is away or says no, DeadlineError when it does not answer."""
         if self._wire is None:
             raise LinkError(self._why_not)
-        return await self._wire.ask(make, expected, deadline_s=self._deadline_s)
+        asked_ns = self._clock.monotonic_ns()
+        answer = await self._wire.ask(make, expected, deadline_s=self._deadline_s)
+        if isinstance(self.phys, DistantPhys):
+            self.phys.answered(asked_ns)
+        return answer
+
+    async def _ask_for_phys(self) -> None:
+        await self.ask(lambda number: hostwire.Refresh(id=number), hostwire.SnapshotEnd)
 
     def tell(self, frame: hostwire.FromAgent) -> bool:
         """Tell the twin; False when it is away."""

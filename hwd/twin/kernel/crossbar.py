@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.errors import ConfigError, RefusedError
 
 from . import messages
 from .keeper import SWITCH, Keeper
@@ -32,7 +32,10 @@ class Bracket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plug:
-    """A NIC port with a fibre in it. A port that is plugged anew gets new indexes."""
+    """A NIC port with a fibre in it. A port that is plugged anew gets new indexes.
+
+    `tap`: the tap device that is the fibre end where the NIC is that of a virtual machine; its `ifindex` there is 0, which nobody here knows.
+    """
 
     port: str
     host: str
@@ -40,6 +43,7 @@ class Plug:
     ifindex: int
     fibre_ifindex: int
     address: str
+    tap: str = ""
 
     def __str__(self) -> str:
         return f"{self.port} is {self.interface} (#{self.ifindex}, {self.address}) of {self.host}"
@@ -124,6 +128,34 @@ class Crossbar:
         self._plugs[port] = plug
         self._route.do([messages.add_clsact(plug.fibre_ifindex, says=f"prepare the fibre of {port}")])
         self._host_route(host).do([messages.set_up(plug.ifindex, up=True, says=f"switch on {interface} of {host}")])
+        return plug
+
+    def plug_tap(self, port: str, *, host: str, interface: str) -> Plug:
+        """Make a tap device for the NIC port of a virtual machine, up and dark; its carrier is not ours to set, and its packets are of any length."""
+        if port in self._plugs:
+            raise ConfigError(f"{port}: cannot plug: there is a fibre already. Unplug it first")
+        self._count += 1
+        plug = Plug(
+            port=port,
+            host=host,
+            interface=interface,
+            ifindex=0,
+            fibre_ifindex=FIBRE_INDEX + self._count,
+            address=derived_address(port),
+            tap=f"fibre{self._count}",
+        )
+        try:
+            os.close(self._keeper.tap(SWITCH, plug.tap, plug.fibre_ifindex))
+        except OSError as error:
+            raise RefusedError(f"{port}: cannot make a tap device for its machine: {error.strerror}") from error
+        self._plugs[port] = plug
+        says = f"prepare the fibre of {port}"
+        self._route.do(
+            [
+                messages.add_clsact(plug.fibre_ifindex, says=says),
+                messages.set_up(plug.fibre_ifindex, up=True, says=says),
+            ]
+        )
         return plug
 
     def unplug(self, port: str) -> None:

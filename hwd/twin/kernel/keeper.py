@@ -114,6 +114,10 @@ class Keeper:
         """A descriptor of the namespace itself; the caller closes it."""
         return ask_for_descriptor(self._path, KeeperRequest(verb=Verb.NAMESPACE, ns=ns))
 
+    def tap(self, ns: str, name: str, ifindex: int) -> int:
+        """A descriptor of a tap device, made where it is not there yet; the caller closes it, and the device stays. Raises OSError, ENOENT where there is no tun."""
+        return ask_for_descriptor(self._path, KeeperRequest(verb=Verb.TAP, ns=ns, name=name, value=str(ifindex)))
+
     def setting(self, ns: str, name: str, value: str) -> None:
         """Set `name` (`net/ipv4/ip_forward`) of one network. Raises OSError, EROFS where /proc/sys cannot be written."""
         ask(self._path, KeeperRequest(verb=Verb.SETTING, ns=ns, name=name, value=value))

@@ -9,10 +9,12 @@ closed, and nothing that it made outlives it but what others hold of it. It impo
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import selectors
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,8 +32,13 @@ from hwd_agents.sources.sockets import (
 CLONE_NEWUSER: Final = 0x10000000
 CLONE_NEWNET: Final = 0x40000000
 PR_SET_PDEATHSIG: Final = 1
+TUNSETIFF: Final = 0x400454CA  # linux/if_tun.h
+TUNSETIFINDEX: Final = 0x400454DA
+IFF_TAP: Final = 0x0002
+IFF_NO_PI: Final = 0x1000
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_taps: dict[tuple[str, str], int] = {}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -140,6 +147,28 @@ def _do(connection: socket.socket, request: KeeperRequest, namespaces: Mapping[s
         case Verb.SETTING:
             _set(request.name, request.value)
             send_answer(connection)
+        case Verb.TAP:
+            key = request.ns, request.name
+            if key not in _taps:
+                _taps[key] = _make_tap(request.name, int(request.value))
+            send_answer(connection, descriptor=_taps[key])
+
+
+def _make_tap(name: str, ifindex: int) -> int:
+    """A tap device of the namespace that we are in, gone with its last descriptor."""
+    try:
+        tap = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"/dev/net/tun: {error.strerror}. Load the module tun, or let this user open it"
+        ) from error
+    try:
+        fcntl.ioctl(tap, TUNSETIFINDEX, struct.pack("I", ifindex))
+        fcntl.ioctl(tap, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP | IFF_NO_PI))
+    except OSError:
+        os.close(tap)
+        raise
+    return tap
 
 
 def _set(name: str, value: str) -> None:

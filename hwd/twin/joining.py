@@ -1,0 +1,117 @@
+"""What a virtual machine of a rack is started with: taps, its monitor and its agent's configuration, as arguments of QEMU."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+import yaml
+
+from hwd.config.places import DaemonPlace, RackPlace
+from hwd.model.testbed import Testbed
+from hwd.twin.agents import agent_config
+from hwd.twin.kernel import SWITCH
+from hwd.twin.kernelside import NIC_PREFIX
+from hwd_agents.bus.mqtt import BrokerUrl
+from hwd_agents.config import KernelConfig, SourcesConfig, TwinConfig
+from hwd_agents.sources.sockets import KeeperRequest, Verb, ask_for_descriptor
+from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
+
+CONFIG_NAME: Final = "opt/hwd/agent.yaml"
+"""Under it the machine finds its agent's configuration: /sys/firmware/qemu_fw_cfg/by_name/<this>/raw."""
+LOOPBACK: Final = ("127.", "localhost", "::1", "0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """`arguments` are for QEMU, which must get the `descriptors` (of taps) under their numbers. `nics`: by port, the hardware address."""
+
+    arguments: tuple[str, ...]
+    descriptors: tuple[int, ...]
+    nics: Mapping[str, str]
+
+
+def join(
+    testbed: Testbed, host: str, *, rack: RackPlace | None, daemon: DaemonPlace | None, run_dir: Path, nic: str
+) -> Joining:
+    """Take the taps of a virtual machine, whose NICs are of the kind `nic`, and write its agent's configuration. Raises ConfigError, LinkError, RefusedError."""
+    if host not in testbed.hosts:
+        raise ConfigError(f"{host}: testbed {testbed.name} has no such host. It has {', '.join(testbed.hosts)}")
+    twin = testbed.hosts[host].twin
+    if twin is None or twin.machine is None:
+        raise RefusedError(
+            f"{host}: is no virtual machine in testbed {testbed.name}. Write twin: {{machine: ADDRESS}} there"
+        )
+    if rack is None:
+        raise LinkError(f"testbed {testbed.name}: no twin rack of it is up. Start it with hwd twin up")
+    if daemon is None:
+        raise LinkError(
+            f"testbed {testbed.name}: no daemon of it is ready: the agent of {host} must be told its broker. Start it with hwd serve"
+        )
+    entry: Mapping[str, Any] = rack.hosts[host]
+    if not entry.get("machine"):
+        raise RefusedError(f"{host}: is no virtual machine to the rack that is up (pid {rack.pid}). Start that anew")
+    config = run_dir / f"agent-{host}.yaml"
+    config.write_text(_agent(testbed, host, twin.machine, rack.addresses[host], daemon.mqtt))
+    config.chmod(0o600)  # the broker's password may be in it
+    arguments = [
+        "-chardev",
+        f"socket,id=hwd,path={entry['machine']['monitor']},server=on,wait=off",
+        "-mon",
+        "chardev=hwd,mode=control",
+    ]
+    arguments += ["-fw_cfg", f"name={CONFIG_NAME},file={config}"]
+    descriptors: list[int] = []
+    for port, plug in entry["machine"]["nics"].items():
+        descriptor = _tap(Path(entry["keeper"]), plug["tap"], host)
+        descriptors.append(descriptor)
+        arguments += ["-netdev", f"tap,id={NIC_PREFIX}{port}-tap,fd={descriptor}"]
+        arguments += ["-device", f"{nic},id={NIC_PREFIX}{port},netdev={NIC_PREFIX}{port}-tap,mac={plug['address']}"]
+    nics = {port: str(plug["address"]) for port, plug in entry["machine"]["nics"].items()}
+    return Joining(arguments=tuple(arguments), descriptors=tuple(descriptors), nics=nics)
+
+
+def _agent(testbed: Testbed, host: str, here: str, twin: str, broker: str) -> str:
+    """As YAML; `here` is this machine as that one reaches it."""
+    config = agent_config(
+        testbed,
+        host,
+        broker=_seen_from(here, broker),
+        sources=SourcesConfig(
+            kernel=KernelConfig(), twin=TwinConfig(address=f"{_bracketed(here)}:{twin.rpartition(':')[2]}")
+        ),
+        shift_clock=False,
+    )
+    return yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False)
+
+
+def _seen_from(here: str, url: str) -> str:
+    """A broker that listens on this machine's loopback, as the machine reaches it; another as it is."""
+    broker = BrokerUrl.parse(url)
+    if broker.transport == "unix":
+        raise RefusedError(f"broker {broker}: a virtual machine cannot reach a Unix socket. Take mqtt://host:port")
+    if not broker.host.startswith(LOOPBACK):
+        return url
+    user = (
+        ""
+        if broker.user is None
+        else quote(broker.user, safe="") + (f":{quote(broker.password, safe='')}" if broker.password else "") + "@"
+    )
+    return f"{'mqtts' if broker.tls else 'mqtt'}://{user}{_bracketed(here)}:{broker.port}"
+
+
+def _bracketed(ip: str) -> str:
+    return f"[{ip}]" if ":" in ip else ip
+
+
+def _tap(keeper: Path, name: str, host: str) -> int:
+    """Open in programs that this one becomes."""
+    try:
+        descriptor = ask_for_descriptor(keeper, KeeperRequest(verb=Verb.TAP, ns=SWITCH, name=name, value="0"))
+    except OSError as error:
+        raise LinkError(f"{host}: cannot get its tap device {name}: {error.strerror or error}") from error
+    os.set_inheritable(descriptor, True)
+    return descriptor

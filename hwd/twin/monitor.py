@@ -1,0 +1,104 @@
+"""The monitor of a virtual machine (QMP of QEMU): what it says of the cables of its NICs.
+
+Whether a NIC has carrier is told to the machine's own driver, as a real event; a tap device cannot tell it.
+"""
+
+import asyncio
+import itertools
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.errors import LinkError, ProtocolError
+
+AGAIN_AFTER_S: Final = 0.2
+"""Between two tries to reach a machine that is not there: started, it takes seconds until its kernel looks at a cable."""
+
+log = logging.getLogger(__name__)
+
+
+class MachineMonitor:
+    """Keeps the cables of one machine as they were set last, also when the machine is started anew.
+
+    monitor = MachineMonitor("h0", run_dir / "h0.monitor", clock)
+    task = asyncio.create_task(monitor.run())
+    monitor.set("hwd-eth0", up=True, told=lambda before_ns, after_ns: ...)
+    """
+
+    def __init__(self, host: str, path: Path, clock: Clock) -> None:
+        self._host = host
+        self._path = path
+        self._clock = clock
+        self._cables: dict[str, bool] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, Callable[[], None]] = {}
+
+    def set(self, nic: str, *, up: bool, told: Callable[[int, int], None]) -> None:
+        """Plug the cable of a NIC in, or pull it; `told` gets the stamps between which that was. At once, while there is no machine who could see it."""
+        self._cables[nic] = up
+        before_ns = self._clock.monotonic_ns()
+        if self._writer is None:
+            told(before_ns, before_ns)
+        else:
+            self._ask("set_link", {"name": nic, "up": up}, lambda: told(before_ns, self._clock.monotonic_ns()))
+
+    async def run(self) -> None:
+        """Stay in touch until cancelled."""
+        away = False
+        while True:
+            try:
+                reader, writer = await asyncio.open_unix_connection(self._path)
+            except OSError:
+                await asyncio.sleep(AGAIN_AFTER_S)
+                continue
+            try:
+                await self._live(reader, writer)
+            except (OSError, LinkError, ProtocolError) as error:
+                log.log(logging.DEBUG if away else logging.INFO, "%s: its machine is gone: %s", self._host, error)
+                away = True
+            finally:
+                self._writer = None
+                waiting, self._waiting = self._waiting, {}
+                writer.transport.abort()
+                for done in waiting.values():
+                    done()
+
+    async def _live(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, to its end, which it raises."""
+        if "QMP" not in await _said(reader):
+            raise ProtocolError(f"{self._path}: it does not greet as QEMU's monitor does")
+        self._writer = writer
+        self._ask("qmp_capabilities", {}, lambda: log.info("%s: its machine is there", self._host))
+        for nic, up in self._cables.items():
+            self._ask("set_link", {"name": nic, "up": up}, lambda: None)
+        while True:
+            said = await _said(reader)
+            done = self._waiting.pop(said.get("id", 0), None)
+            if "error" in said:
+                log.warning("%s: its machine refuses: %s", self._host, said["error"].get("desc"))
+            if done is not None:
+                done()
+
+    def _ask(self, command: str, arguments: dict[str, object], done: Callable[[], None]) -> None:
+        assert self._writer is not None
+        number = next(self._numbers)
+        self._waiting[number] = done
+        self._writer.write(json.dumps({"execute": command, "arguments": arguments, "id": number}).encode() + b"\n")
+
+
+async def _said(reader: asyncio.StreamReader) -> dict[str, Any]:
+    """Its next word. Raises LinkError at the end, ProtocolError for what is no word of it."""
+    try:
+        line = await reader.readline()
+        if not line:
+            raise LinkError("it hung up")
+        said = json.loads(line)
+    except ValueError as error:
+        raise ProtocolError(f"its monitor says what is not JSON: {error}") from error
+    if not isinstance(said, dict):
+        raise ProtocolError(f"its monitor says {said!r}")
+    return said
