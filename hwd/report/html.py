@@ -14,6 +14,7 @@ from hwd.report.drawings import distributions, links, pairs, pairs_papers, pairs
 from hwd.report.load import RunReport
 from hwd.report.pairs_html import pairs_html
 from hwd.report.quantity import bound, duration, interval
+from hwd.report.recovery import recovery_html, recovery_rows
 from hwd.report.stages import ORIGIN_WORDS, StageRow, stage_table
 from hwd.report.svg import svg
 from hwd.report.waterfall import typical, waterfall
@@ -44,6 +45,7 @@ def html(
         *_waterfalls(reports),
         *_stages(rows),
         *_figure("Distributions", distributions(reports, split, compare_with)),
+        *recovery_html(recovery_rows([timeline for report in reports for timeline in report.timelines])),
         *_pairs(reports, compare_with),
         *_links(reports),
         *(part for number, one in enumerate(comparisons) for part in comparison_html(one, key=f"c{number}")),

@@ -1,6 +1,6 @@
 """Recovery of reliable connections, as a figure of its own beside the table of stages."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -39,23 +39,38 @@ def recovery_rows(timelines: Iterable[Timeline]) -> tuple[RecoveryRow, ...]:
 
 def recovery_text(rows: Sequence[RecoveryRow]) -> str:
     """Lines without colour."""
-    cells = [
-        (
-            duration(row.ack_timeout_s),
-            str(row.retries),
-            str(sum(row.counts.values())),
-            *(str(row.counts.get(outcome, 0)) for outcome in RcOutcome),
-            duration(row.median_s),
-            duration(row.max_s),
-            bound(row.error_s),
-            str(row.origin),
-        )
-        for row in rows
-    ]
+    cells = [_cells(row) for row in rows]
     widths = [max(len(line[column]) for line in (_HEADINGS, *cells)) for column in range(len(_HEADINGS))]
     lines = [_HEADINGS, tuple("-" * width for width in widths), *cells]
     padded = ("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
     return "rc recovery: carrier to the first send of the dark that got through\n" + "\n".join(padded) + "\n"
+
+
+def recovery_html(rows: Sequence[RecoveryRow]) -> Iterator[str]:
+    """A part of a page; nothing where there is nothing."""
+    if not rows:
+        return
+    yield '<h2>RC recovery</h2><div class="scroll"><table><caption>From the carrier of an end to the first send on a reliable connection that was posted in the dark and got through, or to its queue pair made anew. It is apart from ready, and means little without the ACK timeout.</caption><thead><tr>'
+    yield "".join(f'<th scope="col" class="num">{heading}</th>' for heading in _HEADINGS)
+    yield "</tr></thead><tbody>"
+    for row in rows:
+        *figures, origin = _cells(row)
+        cells = "".join(f'<td class="num">{figure}</td>' for figure in figures)
+        yield f'<tr>{cells}<td><span class="mark {origin}">{origin}</span></td></tr>'
+    yield "</tbody></table></div>"
+
+
+def _cells(row: RecoveryRow) -> tuple[str, ...]:
+    return (
+        duration(row.ack_timeout_s),
+        str(row.retries),
+        str(sum(row.counts.values())),
+        *(str(row.counts.get(outcome, 0)) for outcome in RcOutcome),
+        duration(row.median_s),
+        duration(row.max_s),
+        bound(row.error_s),
+        str(row.origin),
+    )
 
 
 def _row(ack_timeout_s: float, retries: int, origin: Origin, found: Sequence[RcRecovery]) -> RecoveryRow:
