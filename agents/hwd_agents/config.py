@@ -17,8 +17,8 @@ PORT_MOST: Final = 65535
 ACK_TIMEOUT_MOST: Final = 31
 RETRIES_MOST: Final = 7
 """The fields of a queue pair have 5 and 3 bits (IBA 1.7, 9.7.6.1.3 and 9.9.2.4.1)."""
-LANES_MOST: Final = 8
-"""Of one bank of a CMIS module."""
+LANES_MOST: Final = 32
+"""Of a CMIS module with four banks."""
 
 
 class PortConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

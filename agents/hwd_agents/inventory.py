@@ -62,6 +62,7 @@ class Inventory:
                 "revision": module.revision,
                 "serial": module.serial,
                 "standard": module.standard,
+                "thresholds": None if module.thresholds is None else module.thresholds.to_data(),
             }
             for port, module in found.items()
             if module is not None

@@ -130,7 +130,7 @@ class Birth(Message, frozen=True, kw_only=True, tag="birth"):
     """Sent at every connect, and when the inventory changed: the whole of it. `spool_next_seq` is the sequence number that the next event will have.
 
     `settings` are those that are still as a run has set them, in the order in which they were changed. In the `inventory`, by port: `modules` {vendor, part,
-    revision, serial, standard}, `monitors` {rx_power_dbm, tx_power_dbm, bias_ma, each by lane, temperature_c, and of the last time that the port was observed sampled_every_s and read_s} of when it was sent, `links` as the event `link-state`, `nics` {driver {name, version, firmware, bus}, autoneg, speed_mbps, fec}; what is not known is null.
+    revision, serial, standard, thresholds {temperature_c, bias_ma, tx_power_dbm, rx_power_dbm, each low_alarm, low_warning, high_warning, high_alarm}}, `monitors` {rx_power_dbm, tx_power_dbm, bias_ma, each by lane, temperature_c, and of the last time that the port was observed sampled_every_s and read_s} of when it was sent, `links` as the event `link-state`, `nics` {driver {name, version, firmware, bus}, autoneg, speed_mbps, fec}; what is not known is null.
     """
 
     host: str

@@ -161,7 +161,7 @@ class Ethtool:
             encode_u32(_A_EEPROM_OFFSET, span.offset)
             + encode_u32(_A_EEPROM_LENGTH, span.length)
             + encode_attribute(_A_EEPROM_PAGE, bytes([span.page]))
-            + encode_attribute(_A_EEPROM_BANK, bytes([0]))
+            + encode_attribute(_A_EEPROM_BANK, bytes([span.bank]))
             + encode_attribute(_A_EEPROM_ADDRESS, bytes([span.address]))
         )
         says = f"read {span} of the module"

@@ -1,5 +1,6 @@
 """Memory of the modules of real NICs, by ethtool netlink: what does not change is read once, the monitors each time."""
 
+import logging
 import socket
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 from hwd_agents.sources.readings import ModuleReading
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import HwdError, LinkError
+from hwd_drivers.kit.errors import HwdError, LinkError, ProtocolError, RefusedError
 from hwd_drivers.kit.offload import Offload
 
 from .ethtool import Ethtool
@@ -21,6 +22,8 @@ UNWATCHED_NS: Final = 2_000_000_000
 """A module takes up to 2 s from power to its first answer (SFF-8636 and SFF-8472: t_init): in less it cannot have been exchanged without a failed read."""
 STATIC_EVERY_NS: Final = 60_000_000_000
 """Read it again all the same: a driver may answer from its own copy while the module is out."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,16 +83,26 @@ class KernelModules:
         known = self._known.get(interface)
         if known is not None and now_ns - known.read_ns < UNWATCHED_NS and now_ns - known.static_ns < STATIC_EVERY_NS:
             return known
-        identity = identity_of(ethtool.module(interface, HEAD))
+        head = ethtool.module(interface, HEAD)
+        identity = identity_of(head)
         found = ethtool.module(interface, identity)
-        layout = layout_of(found)
+        layout = layout_of(head, found)
         memory = bytearray(layout.size)
+        _put(memory, HEAD, head)
         _put(memory, identity, found)
         for span in layout.static:
             if span != identity:
-                _put(memory, span, ethtool.module(interface, span))
+                self._read_static(ethtool, interface, span, memory)
         known = self._known[interface] = _Known(layout=layout, memory=memory, static_ns=now_ns, read_ns=now_ns)
         return known
+
+    def _read_static(self, ethtool: Ethtool, interface: str, span: Span, memory: bytearray) -> None:
+        try:
+            _put(memory, span, ethtool.module(interface, span))
+        except (RefusedError, LinkError, ProtocolError) as error:
+            if not span.optional:
+                raise
+            _log.debug("%s: read without %s: %s", interface, span, error)
 
 
 def _put(memory: bytearray, span: Span, found: bytes) -> None:

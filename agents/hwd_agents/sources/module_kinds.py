@@ -16,9 +16,10 @@ HEAD = Span(offset=0, length=3, place=0)
 class _Kind:
     words: str
     parse: Callable[[bytes], ModuleMemory]
-    identity: Span
-    """What must be known for `layout`."""
-    layout: Callable[[bytes], Layout]
+    identity: Callable[[bytes], Span]
+    """What must be known for `layout`, by the head."""
+    layout: Callable[[bytes, bytes], Layout]
+    """By the head and the identity."""
 
 
 def parse_module(memory: bytes) -> ModuleMemory:
@@ -28,12 +29,12 @@ def parse_module(memory: bytes) -> ModuleMemory:
 
 def identity_of(head: bytes) -> Span:
     """What of this module must be read to know its layout. Raises ProtocolError where no standard is known for it."""
-    return _kind(head).identity
+    return _kind(head).identity(head)
 
 
-def layout_of(identity: bytes) -> Layout:
+def layout_of(head: bytes, identity: bytes) -> Layout:
     """What to read of the module whose `identity_of` was read. Raises ProtocolError where no standard is known for it."""
-    return _kind(identity).layout(identity)
+    return _kind(head).layout(head, identity)
 
 
 def _kind(memory: bytes) -> _Kind:
@@ -48,26 +49,37 @@ def _kind(memory: bytes) -> _Kind:
     return kind
 
 
-def _sff8472(identity: bytes) -> Layout:
+def _sff8472(_head: bytes, identity: bytes) -> Layout:
     readable = sff8472.has_diagnostics(identity) and not sff8472.is_copper(identity)
     return sff8472.LAYOUT if readable else sff8472.LAYOUT_WITHOUT_A2H
 
 
-def _cmis(head: bytes) -> Layout:
-    return cmis.LAYOUT_FLAT if cmis.is_flat(head) else cmis.LAYOUT
+def _cmis_identity(head: bytes) -> Span:
+    return HEAD if cmis.is_flat(head) else cmis.IDENTITY
+
+
+def _cmis(head: bytes, identity: bytes) -> Layout:
+    return cmis.LAYOUT_FLAT if cmis.is_flat(head) else cmis.layout_of(identity)
 
 
 _KINDS: Mapping[int, _Kind] = {
     **{
-        number: _Kind(words=words, parse=sff8472.parse_memory, identity=sff8472.LAYOUT.static[0], layout=_sff8472)
+        number: _Kind(
+            words=words, parse=sff8472.parse_memory, identity=lambda _head: sff8472.LAYOUT.static[0], layout=_sff8472
+        )
         for number, words in sff8472.IDENTIFIERS.items()
     },
     **{
-        number: _Kind(words=words, parse=sff8636.parse_memory, identity=HEAD, layout=lambda _head: sff8636.LAYOUT)
+        number: _Kind(
+            words=words,
+            parse=sff8636.parse_memory,
+            identity=lambda _head: HEAD,
+            layout=lambda _head, _identity: sff8636.LAYOUT,
+        )
         for number, words in sff8636.IDENTIFIERS.items()
     },
     **{
-        number: _Kind(words=words, parse=cmis.parse_memory, identity=HEAD, layout=_cmis)
+        number: _Kind(words=words, parse=cmis.parse_memory, identity=_cmis_identity, layout=_cmis)
         for number, words in cmis.IDENTIFIERS.items()
     },
 }

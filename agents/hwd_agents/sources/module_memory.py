@@ -3,9 +3,12 @@
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hwd_drivers.kit.errors import ProtocolError
+
+if TYPE_CHECKING:  # it is made of the steps that stand here
+    from .thresholds import Thresholds
 
 HALF_PAGE_BYTES: Final = 128
 """Memory is read in halves of a page: 0 to 127, and 128 to 255 of the page that is selected."""
@@ -37,16 +40,22 @@ class Los(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Bytes that one read brings: from `offset` (0 to 255) of a page of the memory at `address`, to `place` of the whole that a parser takes."""
+    """Bytes that one read brings: from `offset` (0 to 255) of a page of the memory at `address`, to `place` of the whole that a parser takes.
+
+    `bank`: of the page, where it has some. `optional`: a module, or its driver, may not have it; then those bytes stay zero.
+    """
 
     offset: int
     length: int
     place: int
     page: int = 0
+    bank: int = 0
     address: int = A0H
+    optional: bool = False
 
     def __str__(self) -> str:
-        which = f"{2 * self.address:02X}h, page {self.page:02X}h"
+        bank = f" bank {self.bank}" if self.bank else ""
+        which = f"{2 * self.address:02X}h, page {self.page:02X}h{bank}"
         return f"bytes {self.offset}-{self.offset + self.length - 1} of {which}"
 
 
@@ -67,7 +76,7 @@ class Layout:
 class ModuleMemory:
     """What the memory of a module says. Powers and bias are per lane; a power is None where there is no light that can be told, a bias where it is not measured.
 
-    `rx_los`: for each lane, whether its light is lost, or was at any time since the read before: `los` says which of the two. `rx_measured`: whether the
+    `thresholds`: beyond which the module itself warns; None where they were not read, or it has none. `rx_los`: for each lane, whether its light is lost, or was at any time since the read before: `los` says which of the two. `rx_measured`: whether the
     module has received powers at all.
     """
 
@@ -84,6 +93,7 @@ class ModuleMemory:
     rx_power_dbm: tuple[float | None, ...]
     tx_power_dbm: tuple[float | None, ...]
     bias_ma: tuple[float | None, ...]
+    thresholds: "Thresholds | None" = None
 
     def __str__(self) -> str:
         return f"{self.vendor} {self.part} serial {self.serial} ({self.standard})"

@@ -24,8 +24,10 @@ from .module_memory import (
     check_size,
     check_sum,
     power_dbm,
+    power_steps,
     text,
 )
+from .thresholds import Thresholds
 
 IDENTIFIERS: Final = {0x03: "SFP, SFP+ or SFP28", 0x0B: "DWDM SFP"}
 """SFF-8024 table 4-1, those whose memory has this layout."""
@@ -51,12 +53,15 @@ _BASE_SUM: Final = 63
 _SERIAL: Final = slice(68, 84)
 _DIAGNOSTICS: Final = 92
 _HAS_DIAGNOSTICS: Final = 0x40
+_INTERNALLY: Final = 0x20
 _EXTERNALLY: Final = 0x10
+_AVERAGE: Final = 0x08
 _CHANGES_ADDRESS: Final = 0x04
 _OPTIONS: Final = 93
 _HAS_LOS: Final = 0x10
 _EXTENDED_SUM: Final = 95
 
+_THRESHOLDS: Final = {"temperature": A2, "bias": A2 + 16, "tx_power": A2 + 24, "rx_power": A2 + 32}  # table 9-5
 _RX_CONSTANTS: Final = A2 + 56  # of degree 4 down to 0
 _LINES: Final = {"bias": A2 + 76, "tx": A2 + 80, "temperature": A2 + 84}  # slope and offset
 _CALIBRATION_SUM: Final = A2 + 95
@@ -129,7 +134,39 @@ def parse_memory(memory: bytes) -> ModuleMemory:
         rx_power_dbm=(power_dbm(calibration.rx_power(rx_power)),),
         tx_power_dbm=(power_dbm(calibration.tx_power(tx_power)),),
         bias_ma=(calibration.bias(bias) * BIAS_STEP_MA,),
+        thresholds=None if memory[_DIAGNOSTICS] & _EXTERNALLY else Thresholds.of(memory, **_THRESHOLDS),
     )
+
+
+def build_memory(
+    *,
+    vendor: str,
+    part: str,
+    serial: str,
+    rx_power_dbm: float | None,
+    tx_power_dbm: float | None,
+    lost: bool,
+    bias_ma: float = 0.0,
+    revision: str = "A0",
+    identifier: int = 0x03,
+    temperature_c: float = 35.0,
+) -> bytes:
+    """The memory of an internally calibrated module, as a twin shows it: with the state of its loss of signal, and without thresholds."""
+    memory = bytearray(LAYOUT.size)
+    memory[0], memory[1], memory[2] = identifier, 0x04, 0x07  # two-wire interface, LC
+    for place, words in ((_VENDOR, vendor), (_PART, part), (_REVISION, revision), (_SERIAL, serial)):
+        width = place.stop - place.start
+        memory[place] = words.encode("ascii", "replace")[:width].ljust(width)
+    memory[_DIAGNOSTICS] = _HAS_DIAGNOSTICS | _INTERNALLY | _AVERAGE
+    memory[_OPTIONS] = _HAS_LOS
+    memory[_BASE_SUM] = sum(memory[:_BASE_SUM]) & 0xFF
+    memory[_EXTENDED_SUM] = sum(memory[_BASE_SUM + 1 : _EXTENDED_SUM]) & 0xFF
+    memory[_CALIBRATION_SUM] = sum(memory[A2:_CALIBRATION_SUM]) & 0xFF
+    struct.pack_into(">h", memory, _TEMPERATURE, round(temperature_c * TEMPERATURE_STEPS))
+    values = (round(bias_ma / BIAS_STEP_MA), power_steps(tx_power_dbm), power_steps(rx_power_dbm))
+    struct.pack_into(">HHH", memory, _BIAS, *values)
+    memory[_STATUS] = _LOS if lost else 0
+    return bytes(memory)
 
 
 _INTERNAL: Final = _Calibration(temperature=float, bias=float, tx_power=float, rx_power=float)
@@ -174,4 +211,5 @@ def _dark(identity: dict[str, str]) -> ModuleMemory:
         rx_power_dbm=(None,),
         tx_power_dbm=(None,),
         bias_ma=(None,),
+        thresholds=None,
     )

@@ -68,8 +68,12 @@ def cmis_pages(
     lane_monitors: int = 0x07,
     los: int = 0b0000_0100,
     rx: tuple[int, ...] = (5_000, 6_310, 0, 1, 5_000, 5_000, 5_000, 5_000),
+    pages: int = 0x00,
+    thresholds: bool = True,
 ) -> Pages:
-    """A QSFP-DD 400G FR4: the lower memory is that of page -1; upper pages hold 128 bytes each, byte 128 first. `lane_monitors` 0x07: bias times 1, Tx, Rx."""
+    """A QSFP-DD 400G FR4: the lower memory is that of page -1; upper pages hold 128 bytes each, byte 128 first. `lane_monitors` 0x07: bias times 1, Tx, Rx;
+    `pages` 0x01: two banks.
+    """
     lower, page_00h, page_01h, page_11h = (bytearray(128) for _ in range(4))
     put(lower, 0, bytes([identifier, 0x50, 0x80 if flat else 0x00, 0b0110]))
     put(lower, 14, struct.pack(">h", -3 * 256))
@@ -82,15 +86,30 @@ def cmis_pages(
     put(page_00h, 182 - 128, b"241001  ")
     page_00h[212 - 128] = technology
     summed(page_00h, 0, 222 - 128)
+    page_01h[142 - 128] = pages
     put(page_01h, 157 - 128, bytes([0x0F, rx_flags, 0x03, lane_monitors]))
     summed(page_01h, 130 - 128, 255 - 128)
     page_11h[147 - 128] = los
     put(page_11h, 154 - 128, struct.pack(">8H", *range(10_000, 18_000, 1000)))
     put(page_11h, 170 - 128, struct.pack(">8H", *[30_000] * 8))
     put(page_11h, 186 - 128, struct.pack(">8H", *rx))
-    return {-1: lower, 0x00: page_00h, 0x01: page_01h, 0x11: page_11h}
+    return {-1: lower, 0x00: page_00h, 0x01: page_01h, 0x02: cmis_thresholds(thresholds), 0x11: page_11h}
 
 
-def cmis(pages: Pages) -> bytes:
-    """As the parser takes them: page 11h to its last power."""
-    return bytes(pages[-1] + pages[0x00] + pages[0x01] + pages[0x11][: 202 - 128])
+def cmis_thresholds(there: bool) -> bytearray:
+    """Page 02h: high alarm, low alarm, high warning, low warning of each. 75 to -5 degrees, 3.5 to -7 dBm sent, 100 to 20 mA, 5 to -10 dBm received."""
+    page = bytearray(128)
+    if there:
+        put(page, 128 - 128, struct.pack(">4h", 75 * 256, -5 * 256, 70 * 256, 0))
+        put(page, 136 - 128, struct.pack(">4H", 36_300, 29_700, 34_650, 31_350))
+        put(page, 176 - 128, struct.pack(">4H", 22_387, 1_995, 17_783, 2_512))
+        put(page, 184 - 128, struct.pack(">4H", 50_000, 10_000, 45_000, 12_500))
+        put(page, 192 - 128, struct.pack(">4H", 31_623, 1_000, 25_119, 1_259))
+    summed(page, 0, 127)
+    return page
+
+
+def cmis(pages: Pages, *, more: tuple[bytearray, ...] = ()) -> bytes:
+    """As the parser takes them: of page 11h, and of the same page of `more` banks, from the flags of loss to the last power."""
+    banks = b"".join(bytes(page[147 - 128 : 202 - 128]) for page in (pages[0x11], *more))
+    return bytes(pages[-1] + pages[0x00] + pages[0x01] + pages[0x02]) + banks

@@ -48,13 +48,15 @@ class Asked:
     page: int
     offset: int
     length: int
+    bank: int = 0
 
 
 @dataclass(kw_only=True)
 class PlayedModule:
-    """Memory by (I2C address, page), 256 bytes each, the lower half that of page 0. `on_read(address, page, offset, length)` comes after each read: it clears flags."""
+    """Memory by (I2C address, page), 256 bytes each, the lower half that of page 0; `banked` by (page, bank) from bank 1 on. `on_read(address, page, offset, length)` comes after each read: it clears flags."""
 
     pages: dict[tuple[int, int], bytearray] = field(default_factory=dict)
+    banked: dict[tuple[int, int], bytearray] = field(default_factory=dict)
     on_read: Callable[[int, int, int, int], None] = lambda *_: None
 
 
@@ -131,6 +133,7 @@ class PlayedEthtool:
             page=message.get_attr("PAGE"),
             offset=message.get_attr("OFFSET"),
             length=message.get_attr("LENGTH"),
+            bank=message.get_attr("BANK"),
         )
         self.asked.append(asked)
         number, found = self._read(asked)
@@ -143,8 +146,11 @@ class PlayedEthtool:
         if end > 256 or asked.offset < 128 < end:
             return errno.EINVAL, b""
         module = self.modules.get(asked.interface)
-        page = None if module is None else module.pages.get((asked.address, asked.page))
-        if module is None or page is None:
+        if module is None:
+            return errno.EIO, b""
+        bank = asked.bank
+        page = module.banked.get((asked.page, bank)) if bank else module.pages.get((asked.address, asked.page))
+        if page is None:
             return errno.EIO, b""
         found = bytes(page[asked.offset : end])
         module.on_read(asked.address, asked.page, asked.offset, asked.length)

@@ -21,7 +21,7 @@ from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
 from hwd_drivers.kit.errors import LinkError, ProtocolError, RefusedError
 from hwd_drivers.kit.offload import ThreadOffload
 
-from .modules import cmis_pages, sfp_a0h, sfp_a2h
+from .modules import Pages, cmis_pages, sfp_a0h, sfp_a2h
 from .played_ethtool import PlayedEthtool, PlayedModule, pages_of
 
 
@@ -137,7 +137,10 @@ async def test_a_module_of_another_kind_is_told_and_then_read(
     await read(modules)
     pages = cmis_pages()
     ethtool.modules["eth0"] = PlayedModule(
-        pages={(0x50, page): (pages[-1] if page == 0 else bytearray(128)) + pages[page] for page in (0x00, 0x01, 0x11)}
+        pages={
+            (0x50, page): (pages[-1] if page == 0 else bytearray(128)) + pages[page]
+            for page in (0x00, 0x01, 0x02, 0x11)
+        }
     )
     with pytest.raises(LinkError, match="another module was plugged in"):
         await modules.read_module("eth0")
@@ -160,6 +163,38 @@ async def test_an_sfp_is_read_at_both_addresses_and_a_copper_one_at_the_first_on
     ethtool.modules["eth1"] = PlayedModule(pages={(0x50, 0): sfp_a0h(diagnostics=0, cable=0x04)})
     assert (await read(modules, "eth1")).copper
     assert {asked.address for asked in ethtool.asked if asked.interface == "eth1"} == {0x50}
+
+
+def qsfp_dd(pages: Pages, *more: bytearray) -> PlayedModule:
+    """A CMIS module, its page 11h in as many banks more as are given."""
+    lower = {page: (pages[-1] if page == 0 else bytearray(128)) for page in pages}
+    return PlayedModule(
+        pages={(0x50, page): lower[page] + pages[page] for page in pages if page >= 0},
+        banked={(0x11, bank): bytearray(128) + page for bank, page in enumerate(more, 1)},
+    )
+
+
+async def test_a_module_of_sixteen_lanes_is_read_in_both_its_banks_and_its_thresholds_once(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    ethtool.modules["eth0"] = qsfp_dd(cmis_pages(pages=0x01), cmis_pages(los=0b1000_0000)[0x11])
+    modules = KernelModules(ethtool, clock, i2c)
+    module = [await read(modules) for _ in range(3)][-1]
+    assert [lane for lane, lost in enumerate(module.rx_los, 1) if lost] == [3, 16]
+    assert module.thresholds is not None
+    assert module.thresholds.rx_power_dbm.low_alarm == pytest.approx(-10.0)
+    assert [(asked.page, asked.bank) for asked in ethtool.asked if asked.page == 0x11] == [(0x11, 0), (0x11, 1)] * 3
+    assert sum(asked.page == 0x02 for asked in ethtool.asked) == 1
+
+
+async def test_a_module_that_gives_no_page_02h_is_read_without_thresholds(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    pages = cmis_pages()
+    del pages[0x02]
+    ethtool.modules["eth0"] = qsfp_dd(pages)
+    module = await read(KernelModules(ethtool, clock, i2c))
+    assert (module.thresholds, module.rx_los[2], module.part) == (None, True, "QDD-400G-FR4")
 
 
 async def test_a_flat_cmis_cable_is_read_without_the_pages_that_it_does_not_have(

@@ -2,16 +2,17 @@
 
 import contextlib
 import math
+import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_agents.sources.module_memory import Los
-from hwd_agents.sources.sff8472 import LAYOUT, parse_memory
+from hwd_agents.sources.sff8472 import LAYOUT, build_memory, parse_memory
 from hwd_drivers.kit.errors import ProtocolError
 
-from .modules import sfp, sfp_a0h, sfp_a2h, summed
+from .modules import put, sfp, sfp_a0h, sfp_a2h, summed
 
 
 def test_values_of_an_internally_calibrated_module_stand_as_they_are() -> None:
@@ -113,3 +114,44 @@ def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
     with contextlib.suppress(ProtocolError):
         assert len(parse_memory(raw).rx_los) == 1
     assert LAYOUT.size == 256
+
+
+def test_thresholds_are_those_of_a2h() -> None:
+    a2h = sfp_a2h()
+    put(a2h, 0, struct.pack(">4h", 80 * 256, -10 * 256, 75 * 256, -5 * 256))
+    put(a2h, 16, struct.pack(">4H", 40_000, 5_000, 35_000, 7_500))
+    put(a2h, 24, struct.pack(">4H", 15_849, 1_259, 12_589, 1_585))
+    put(a2h, 32, struct.pack(">4H", 15_849, 251, 12_589, 398))
+    summed(a2h, 0, 95)
+    found = parse_memory(sfp(sfp_a0h(), a2h)).thresholds
+    assert found is not None
+    assert found.to_data() == {
+        "temperature_c": {"low_alarm": -10.0, "low_warning": -5.0, "high_warning": 75.0, "high_alarm": 80.0},
+        "bias_ma": {"low_alarm": 10.0, "low_warning": 15.0, "high_warning": 70.0, "high_alarm": 80.0},
+        "tx_power_dbm": {"low_alarm": -9.0, "low_warning": -8.0, "high_warning": 1.0, "high_alarm": 2.0},
+        "rx_power_dbm": {"low_alarm": -16.0, "low_warning": -14.0, "high_warning": 1.0, "high_alarm": 2.0},
+    }
+    assert parse_memory(sfp(sfp_a0h(), sfp_a2h())).thresholds is None, "all zero: it has none"
+    raw = parse_memory(sfp(sfp_a0h(diagnostics=0x58), a2h))
+    assert raw.thresholds is None, "those of an externally calibrated module are raw numbers, too"
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_what_a_twin_shows_is_what_is_read(lost: bool) -> None:
+    module = parse_memory(
+        build_memory(
+            vendor="hwd twin",
+            part="25g-lr",
+            serial="h0.eth0",
+            rx_power_dbm=None if lost else -3.0,
+            tx_power_dbm=0.5,
+            lost=lost,
+            bias_ma=38.0,
+            temperature_c=-2.5,
+        )
+    )
+    assert (module.vendor, module.part, module.serial, module.los) == ("hwd twin", "25g-lr", "h0.eth0", Los.STATE)
+    assert module.rx_los == (lost,)
+    assert module.rx_power_dbm[0] == (None if lost else pytest.approx(-3.0, abs=0.001))
+    assert module.tx_power_dbm[0] == pytest.approx(0.5, abs=0.001)
+    assert (module.bias_ma, module.temperature_c) == ((38.0,), -2.5)
