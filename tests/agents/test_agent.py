@@ -312,7 +312,7 @@ def test_late_and_foreign_commands_do_nothing() -> None:
             assert foreign.outcome == "expired"
             unknown = await one.ask("h0", "reboot")
             assert unknown.outcome == "refused"
-            assert "observe, settle, resend, refresh, set, put-back, delegate, take-back" in unknown.why
+            assert "observe, settle, resend, refresh, set, hold, put-back, delegate, take-back" in unknown.why
             wrong = await one.ask("h0", "observe", reconfiguration="r", for_s=1, peers=[{"port": "h0.eth0"}])
             assert wrong.outcome == "refused"
             assert "peer" in wrong.why

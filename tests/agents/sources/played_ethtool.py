@@ -107,7 +107,7 @@ class PlayedEthtool:
             self._answering.append(thread)
             thread.start()
 
-    def _answer(self, data: bytes, sender: object) -> None:
+    def _answer(self, data: bytes, sender: tuple[int, int]) -> None:
         length, kind, _flags, sequence, _port = struct.unpack_from("=IHHII", data)
         number, body = self._work(kind, data[16], data[:length])
         if not number:
