@@ -1,0 +1,203 @@
+"""Broker, daemon and agents are killed at random while the light moves: no spooled event is lost, and every flap that nobody saw is counted.
+
+Half a minute of it is part of `make test-all`. Ten minutes: `HWD_CHAOS_S=600 make test-slow TESTS=tests/system/test_chaos.py PYTEST_ARGS=--log-cli-level=info`.
+What a seed draws is drawn again with `HWD_CHAOS_SEED`; what the processes make of it is theirs.
+"""
+
+import asyncio
+import functools
+import logging
+import os
+import signal
+import socket
+import struct
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+import pytest
+
+from hwd_agents.sources.sockets import NamespaceSockets
+from hwd_drivers.kit.disk import decode_frames
+from hwd_drivers.kit.ids import Draws, RandomIds
+
+from .conftest import CROSSED, STRAIGHT, Lab, Mosquitto
+
+LASTS_S = float(os.environ.get("HWD_CHAOS_S", "30"))
+SEED = int(os.environ.get("HWD_CHAOS_SEED", "0")) or int(RandomIds().uuid()[:8], 16)
+SETTLES_WITHIN_S = 120.0
+HOSTS = ("h0", "h1")
+GETLINK, NEWLINK, DONE = 18, 16, 3
+CARRIER_CHANGES, IFNAME = 35, 3
+
+log = logging.getLogger(__name__)
+
+Spooled = dict[tuple[str, str, int], dict[str, Any]]
+"""By host, boot and number."""
+
+
+class Chaos:
+    """All that is done to one lab, each at its own random times."""
+
+    def __init__(self, lab: Lab, broker: Mosquitto) -> None:
+        self._lab = lab
+        self._broker = broker
+        self._draws = Draws(SEED)
+        self.spooled: Spooled = {}
+        self.killed = {"broker": 0, "daemon": 0, "agent": 0}
+        self.moved = 0
+        self._http = ""
+
+    async def rage(self) -> None:
+        """For `LASTS_S`; then everything is up again."""
+        place = self._lab.said("daemon")
+        assert place is not None
+        self._http = place["http"].removeprefix("http://")
+        until_s = asyncio.get_running_loop().time() + LASTS_S
+        works: dict[str, Work] = {"light": self._move_light, "broker": self._kill_broker, "daemon": self._kill_daemon}
+        works |= {host: functools.partial(self._kill_agent, host) for host in HOSTS}
+        async with asyncio.TaskGroup() as tasks:
+            for name, work in works.items():
+                tasks.create_task(self._again(work, self._draws.stream(name).uniform, until_s))
+
+    async def _again(self, work: "Work", draw: "Draw", until_s: float) -> None:
+        while asyncio.get_running_loop().time() < until_s:
+            await work(draw)
+
+    async def _move_light(self, draw: "Draw") -> None:
+        await self._lab.patch((STRAIGHT, CROSSED)[self.moved % 2])
+        self.moved += 1
+        await asyncio.sleep(draw(0.02, 1.0))
+
+    async def _kill_broker(self, draw: "Draw") -> None:
+        await asyncio.sleep(draw(1.0, 12.0))
+        await self._broker.kill()
+        self.killed["broker"] += 1
+        await asyncio.sleep(draw(0.0, 6.0))
+        await self._broker.start()
+
+    async def _kill_daemon(self, draw: "Draw") -> None:
+        await asyncio.sleep(draw(1.0, 15.0))
+        daemon = next(program for program in reversed(self._lab.programs) if program.log.stem == "daemon")
+        await daemon.end(signal.SIGKILL)
+        self.killed["daemon"] += 1
+        await asyncio.sleep(draw(0.0, 5.0))
+        await self._lab.serve(mqtt=self._broker.url, http=self._http)
+
+    async def _kill_agent(self, host: str, draw: "Draw") -> None:
+        await asyncio.sleep(draw(0.0, 8.0))
+        pid = self._lab.rack["hosts"][host]["agent"]
+        if pid is None:  # it is dead as yet, and comes back a second after its end
+            return
+        os.kill(pid, signal.SIGKILL)
+        self.killed["agent"] += 1
+
+        async def dead() -> bool | None:
+            return self._lab.rack["hosts"][host]["agent"] != pid or None
+
+        await self._lab.found("the agent is dead", dead)
+        self.note(host)
+
+    def note(self, host: str) -> None:
+        """Remember all that the spool of a host holds; the end of a file that is written just now may be cut."""
+        data = (self._lab.folder / "run" / "lab" / "spool" / host / "events").read_bytes()
+        for payload in decode_frames(data).payloads:
+            frame = msgspec.json.decode(payload)
+            for event in frame.get("events", ()):
+                self.spooled[host, frame["boot"], event["seq"]] = event
+
+
+Draw = Callable[[float, float], float]
+Work = Callable[[Draw], Coroutine[Any, Any, None]]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LASTS_S + SETTLES_WITHIN_S + 120)
+async def test_no_spooled_event_is_lost_and_every_unseen_flap_counted(lab: Lab, mosquitto: Mosquitto) -> None:
+    await lab.up(mqtt=mosquitto.url)
+    before = {host: kernel_carrier_changes(lab, host) for host in HOSTS}
+    chaos = Chaos(lab, mosquitto)
+    try:
+        await chaos.rage()
+        await lab.settled()
+        await lab.nothing_lost(unseen=True)
+        truth = lab.carrier_changes()
+        for host in HOSTS:
+            chaos.note(host)
+        now = {host: kernel_carrier_changes(lab, host) for host in HOSTS}
+        kernel = {
+            f"{host}.{port}": changes - before[host][port] for host in HOSTS for port, changes in now[host].items()
+        }
+        assert {port: truth[port] for port in kernel} == kernel, "the kernel counted as many as the rack made"
+        events = await lab.documents("host.event")
+        unlike = missing(chaos.spooled, events)
+        assert not unlike, f"{len(unlike)} of {len(chaos.spooled)} spooled events: {unlike[:5]}"
+        unseen = sum(event["data"].get("unseen", 0) for event in events)
+        lost = await lab.documents("host.lost")
+        assert sum(each["count"] for each in lost) == unseen, lost
+        log.info(
+            "seed %d, %g s: killed %s; %d moves of light, %d carrier changes, %d of them unseen and counted; all of %d spooled events recorded once",
+            SEED,
+            LASTS_S,
+            chaos.killed,
+            chaos.moved,
+            sum(truth.values()),
+            unseen,
+            len(chaos.spooled),
+        )
+        assert all(chaos.killed.values()), chaos.killed
+    except BaseException as error:
+        error.add_note(f"again: HWD_CHAOS_SEED={SEED} HWD_CHAOS_S={LASTS_S:g}; killed so far: {chaos.killed}")
+        raise
+
+
+def missing(spooled: Spooled, events: list[dict[str, Any]]) -> list[str]:
+    """What of the spools is not recorded as it was spooled, exactly once."""
+    recorded: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for event in events:
+        recorded.setdefault((event["host"], event["boot"], event["seq"]), []).append(event)
+    unlike = [f"{key} {len(found)} times" for key, found in recorded.items() if len(found) > 1]
+    for key, event in spooled.items():
+        found = recorded.get(key)
+        if not found:
+            unlike.append(f"{key} {event['kind']} is not recorded")
+        elif (found[0]["type"], found[0]["port"], found[0]["agent_ns"], found[0]["data"]) != (
+            event["kind"],
+            event["port"],
+            event["at_ns"],
+            event["data"],
+        ):
+            unlike.append(f"{key} is {found[0]}, was {event}")
+    return unlike
+
+
+def kernel_carrier_changes(lab: Lab, host: str) -> dict[str, int]:
+    """By interface: what the kernel counted, by a socket of our own in the namespace of the host."""
+    links = NamespaceSockets(lab.rack["hosts"][host]["keeper"], host).open(
+        socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE
+    )
+    found: dict[str, int] = {}
+    with links:
+        links.setblocking(True)
+        links.settimeout(5.0)
+        links.send(struct.pack("=IHHIIBxHiII", 32, GETLINK, 0x301, 1, 0, 0, 0, 0, 0, 0))
+        while True:
+            data, at = links.recv(1 << 16), 0
+            while at < len(data):
+                length, kind = struct.unpack_from("=IH", data, at)
+                if kind == DONE:
+                    return {name: changes for name, changes in found.items() if name.startswith("eth")}
+                if kind == NEWLINK:
+                    told = _attributes(data[at + 32 : at + length])
+                    name = told[IFNAME].rstrip(b"\0").decode()
+                    (found[name],) = struct.unpack("=I", told[CARRIER_CHANGES])
+                at += (length + 3) & ~3
+
+
+def _attributes(data: bytes) -> dict[int, bytes]:
+    found, at = {}, 0
+    while at + 4 <= len(data):
+        length, kind = struct.unpack_from("=HH", data, at)
+        found[kind & 0x3FFF] = data[at + 4 : at + length]
+        at += (length + 3) & ~3
+    return found
