@@ -9,6 +9,7 @@ from typing import Any
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.model.testbed import NicPortId
+from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.timeline import Timeline
 from hwd_drivers.kit.documents import Json
 
@@ -74,6 +75,8 @@ class Reconfiguration:
     events: list[Mapping[str, Json]] = field(default_factory=list)
     sampled: dict[str, Mapping[str, Json]] = field(default_factory=dict)
     """What the agents say that they sampled, by NIC port."""
+    clock_steps: list[tuple[str, ClockStep]] = field(default_factory=list)
+    """Of the clocks of its hosts, while it was under way."""
     told: dict[str, tuple[str | None, list[Json]]] = field(default_factory=dict)
     """Which boot of a host's agent watches, and for which peers."""
     observed_late: set[str] = field(default_factory=set)

@@ -29,6 +29,7 @@ from hwd.reconfigure.switches import Switches, same_fault
 from hwd.reconfigure.switching import SwitchDriver
 from hwd.reconfigure.turns import Turns
 from hwd.timeline.build import build_timeline
+from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.timeline import Timeline
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
@@ -48,7 +49,7 @@ log = logging.getLogger(__name__)
 class Reconfigurer:
     """Owns every write to the switches of one testbed. Also a `Sink`: it listens to what the agents report."""
 
-    TAKES: ClassVar = ("run.host", "host.event", "host.up", "host.birth", "clock.aligned")
+    TAKES: ClassVar = ("run.host", "host.event", "host.up", "host.birth", "clock.aligned", "clock.stepped")
 
     def __init__(
         self,
@@ -279,6 +280,11 @@ class Reconfigurer:
                 for reconfiguration in self._under_way.values():
                     if data["latest_ns"] >= reconfiguration.started_ns - GRACE_NS:
                         reconfiguration.see(data)
+            case "clock.stepped":
+                step = ClockStep.from_data(data)
+                for reconfiguration in self._under_way.values():
+                    if data["host"] in reconfiguration.hosts and step.latest_ns >= reconfiguration.started_ns:
+                        reconfiguration.clock_steps.append((data["host"], step))
             case "host.up" | "host.birth" | "clock.aligned":
                 for reconfiguration in self._under_way.values():
                     reconfiguration.agents_changed.set()
@@ -409,6 +415,7 @@ class Reconfigurer:
             sampled=reconfiguration.sampled,
             switch_origins=self._switch_origins,
             actions=self._host_settings.actions,
+            clock_steps=reconfiguration.clock_steps,
             dwells_s={
                 link: (reconfiguration.started_ns - self._moved_ns[link]) / 1e9
                 for link in moved

@@ -224,6 +224,7 @@ def _trouble(reports: Sequence[RunReport]) -> Iterator[str]:
     for report in reports:
         found += report.steps_failed
         found += report.guard.overruns
+        found += report.clock_steps
         found += [
             f"{ending.reconfiguration} {ending.outcome}: {ending.why}"
             for ending in report.endings

@@ -10,6 +10,7 @@ from hwd.report.guard import Guard
 from hwd.report.lab import Lab
 from hwd.report.reconfigured import Reassembly, Reconfigured
 from hwd.timeline import Timeline
+from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.kit.documents import Document
 
 _KINDS = (
@@ -19,6 +20,7 @@ _KINDS = (
     "reconfiguration.ended",
     "switch.overrun",
     "host.lost",
+    "clock.stepped",
     "run.step",
 )
 _BROKEN_OFF_KINDS = ("host.event",)
@@ -43,7 +45,7 @@ class RunReport:
     """One run with its timelines in the order of their ends. `lab`: what its twins draw from.
 
     `commands`: what each switch did in each reconfiguration. `events_lost`: what agents said that they could not hold or see. `steps_failed`: texts
-    of steps that failed. `guard`: the windows between read and write, and what they cost others.
+    of steps that failed. `guard`: the windows between read and write, and what they cost others. `clock_steps`: texts, of hosts whose clock was stepped meanwhile.
     """
 
     run: Run
@@ -54,6 +56,7 @@ class RunReport:
     steps_failed: tuple[str, ...]
     commands: tuple[Commanded, ...] = ()
     guard: Guard = field(default_factory=Guard)
+    clock_steps: tuple[str, ...] = ()
 
 
 async def load(records: Records, ids: Iterable[str]) -> tuple[RunReport, ...]:
@@ -91,12 +94,18 @@ class _Gathering:
         self._events_lost = 0
         self._steps_failed: list[str] = []
         self._guard = Guard()
+        self._clock_steps: list[str] = []
 
     def take(self, document: Document) -> None:
         data: Mapping[str, Any] = document.data
         match document.kind:
             case "host.lost":
                 self._events_lost += data["count"]
+            case "clock.stepped":
+                into_s = (document.wall_ns - self._run.started_wall_ns) / 1e9
+                self._clock_steps.append(
+                    f"{data['host']}: {ClockStep.from_data(data)}, found {into_s:.3f} s into the run"
+                )
             case "reconfiguration.commanded" if isinstance(window_s := data.get("window_s"), float):
                 self._guard.windows_s.append(window_s)
             case "switch.overrun":
@@ -121,6 +130,7 @@ class _Gathering:
             steps_failed=tuple(self._steps_failed),
             commands=tuple(self._commands),
             guard=self._guard,
+            clock_steps=tuple(self._clock_steps),
         )
 
     def _add(self, one: Reconfigured) -> None:

@@ -8,6 +8,7 @@ from hwd.model.instant import Origin
 from hwd.records import Run
 from hwd.report.lab import plain
 from hwd.timeline import Timeline, build_timeline
+from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.timing import SWITCH_TIMINGS
 
@@ -43,6 +44,7 @@ class _Open:
     started: Mapping[str, Any] | None = None
     commanded: list[Mapping[str, Any]] = field(default_factory=list)
     events: list[Mapping[str, Any]] = field(default_factory=list)
+    clock_steps: list[tuple[str, ClockStep]] = field(default_factory=list)
     states: list[tuple[int, str]] = field(default_factory=list)
     timeline: Mapping[str, Any] | None = None
 
@@ -67,6 +69,10 @@ class Reassembly:
         if document.kind == "host.event":
             for waiting in self._open.values():
                 waiting.events.append(data)
+            return None
+        if document.kind == "clock.stepped":
+            for waiting in self._open.values():
+                waiting.clock_steps.append((data["host"], ClockStep.from_data(data)))
             return None
         id = data.get("reconfiguration")
         if not isinstance(id, str) or not document.kind.startswith(("reconfiguration.", "timeline")):
@@ -119,6 +125,7 @@ class Reassembly:
             commanded=one.commanded,
             events=one.events,
             sampled={},
+            clock_steps=one.clock_steps,
             switch_origins=_switch_origins(self._run),
         )
 

@@ -13,6 +13,7 @@ from hwd.model.run import RunState
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import RUNS_SHOWN, VERBS, Budget
 from hwd.telemetry.carried import Carried
+from hwd.telemetry.clocks import Clocks
 from hwd.telemetry.exposition import Exposition, wants_openmetrics
 from hwd.telemetry.links import Links
 from hwd.telemetry.optics import Optics
@@ -141,8 +142,6 @@ class Metrics:
             limit=hosts * len(SELECTION_OUTCOMES),
             counter=True,
         )
-        self._offset = Series("hwd_clock_offset_seconds", "Clock of a host minus ours", "host", limit=hosts)
-        self._error = Series("hwd_clock_error_seconds", "Bound of the error of that offset", "host", limit=hosts)
         self._bus = Series("hwd_bus_connected", "1 while there is a broker", limit=1)
         self._garbage = Series(
             "hwd_bus_garbage_total", "Messages that nobody could use", "host", limit=hosts, counter=True
@@ -183,9 +182,10 @@ class Metrics:
             "hwd_stage_seconds", "Stages of links that were reconfigured", "stage", limit=len(StageName) * SERIES
         )
         self._carried = Carried(hosts=hosts, ports=ports)
+        self._clocks = Clocks(hosts=hosts)
         self._optics = Optics(ports=ports, lanes=budget.lanes)
         own = (value for value in vars(self).values() if isinstance(value, Series | Buckets))
-        self._all = (*own, *self._carried, *self._optics)
+        self._all = (*own, *self._clocks, *self._carried, *self._optics)
         self._links = Links(self._link_ready)
         self._begin()
 
@@ -289,14 +289,16 @@ class Metrics:
                 self._agent_up.set(0, host)
                 self._links.away(host)
                 self._carried.away(host)
+                self._clocks.away(host)
                 self._optics.away(host)
-                for series in (self._carrier, self._carrier_changes, self._rdma, self._offset, self._error):
+                for series in (self._carrier, self._carrier_changes, self._rdma):
                     series.drop(host)
             case "host.birth":
                 self._agent_up.set(1, host)
                 self._boots[host] = text(data, "boot")
                 self._lost.add(0, host)
                 self._garbage.add(0, host)
+                self._clocks.born(host, data)
                 ports = mapping(data, "ports")
                 self._take_ports(host, ports)
                 interfaces = {port: self._interfaces[host, port] for port in ports}
@@ -313,9 +315,9 @@ class Metrics:
             case "host.garbage":
                 self._garbage.add(number(data, "count") or 1.0, host)
             case "clock.aligned":
-                for series, key in ((self._offset, "offset_ns"), (self._error, "error_ns")):
-                    if (value_ns := number(data, key)) is not None:
-                        series.set(value_ns / _NS_IN_S, host)
+                self._clocks.aligned(host, data)
+            case "clock.stepped":
+                self._clocks.stepped(host)
 
     def _take_ports(self, host: str, ports: Mapping[str, Any]) -> None:
         for series in (self._carrier, self._carrier_changes, self._rdma):

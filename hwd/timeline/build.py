@@ -5,6 +5,7 @@ from typing import Any
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.link import Link, SwitchCrossconnect
+from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.end import end_timeline, falls_after_ready, falls_of_kept
 from hwd.timeline.host_action import HostAction
 from hwd.timeline.observation import Observed
@@ -25,12 +26,14 @@ def build_timeline(
     switch_origins: Mapping[str, Origin],
     actions: Sequence[HostAction] = (),
     dwells_s: Mapping[str, float] | None = None,
+    clock_steps: Sequence[tuple[str, ClockStep]] = (),
 ) -> Timeline:
     """Take `reconfiguration.started`, `reconfiguration.commanded` and `host.event` data, and what the agents say that they sampled.
 
     Each link of `started` names its `switches`, or its `crossconnects` (`ocs1:1A-2B`): only a switch that had to add something for it counts; a
     link that says neither waits for every switch that moved. `sampled`: see `Observed`. `switch_origins` says what the answer of each switch is
     worth, since a twin's is drawn; a switch that is not there is hardware. `actions`: what was done to NIC ports meanwhile. `dwells_s` by link text.
+    `clock_steps`: by host; each is a breach, beside those of the order that it makes, and widens no bound to hide them.
     """
     observed = Observed(started["reconfiguration"], events, sampled)
     commands = _commands(commanded, switch_origins)
@@ -72,7 +75,11 @@ def build_timeline(
         commands=commands,
         ends=tuple(ends),
         links=tuple(links),
-        breaches=(*observed.unreadable, *broken),
+        breaches=(
+            *observed.unreadable,
+            *(step.text(host, zero_ns=since_ns) for host, step in clock_steps),
+            *broken,
+        ),
         explained=tuple(explained),
         sweep=dict(started.get("sweep", {})),
         settings={port: dict(values) for port, values in started.get("settings", {}).items()},

@@ -86,7 +86,8 @@ def rack(tell: Tell, event: Tell) -> None:
         "temperature_c": 34.5,
     }
     inventory: Json = {"monitors": {"eth0": monitors}}
-    tell("host.birth", host="h0", boot="b", version="0.1.0", ports={"eth0": port}, inventory=inventory)
+    wall: Json = {"synchronised_by": "chrony", "reference": "10.0.0.1", "offset_s": 1e-5, "error_s": 2e-4}
+    tell("host.birth", host="h0", boot="b", version="0.1.0", ports={"eth0": port}, inventory=inventory, wall_clock=wall)
     tell("host.up", host="h0", boot="b")
     event("h0", "eth0", "rdma", active=True)
     counts: dict[str, Json] = {"bytes": 1000, "packets": 10, "pause": 2}
@@ -104,7 +105,9 @@ def rack(tell: Tell, event: Tell) -> None:
         round_trip_ns=1,
         agent_ns=1,
         samples=9,
+        via="udp",
     )
+    tell("clock.stepped", host="h0", boot="b", by_ns=10**9, error_ns=9, earliest_ns=1, latest_ns=2)
     tell("lease.taken", lease="l1", holder="ada", ports=["ocs1.1"], expires_wall_ns=1)
     tell("reconfiguration.ended", reconfiguration="r1", run=None, outcome="confirmed", why="", seconds=6.3)
     stages: Json = [

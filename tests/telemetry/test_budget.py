@@ -19,6 +19,7 @@ from hwd_drivers.kit.values import CrossconnectState
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 SWITCHES, SIZE, HOSTS, PORTS, LANES = 16, 192, 192, 8, 4
+WALL: Json = {"synchronised_by": "chrony", "error_s": 0.001}
 VERBS, OUTCOMES = tuple(f"VERB-{number}" for number in range(3)), ("done", "denied", "lost", "timeout", "garbled")
 
 
@@ -72,7 +73,15 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
             "bias_ma": [40.0] * LANES,
         }
         monitors: Json = {f"eth{port}": {**lanes, "temperature_c": 35.0} for port in range(ports)}
-        yield told("host.birth", host=host, boot="b", version="", ports=notes, inventory={"monitors": monitors})
+        yield told(
+            "host.birth",
+            host=host,
+            boot="b",
+            version="",
+            ports=notes,
+            inventory={"monitors": monitors},
+            wall_clock=WALL,
+        )
         yield told("host.garbage", host=host, topic="", why="", count=1)
         aligned: dict[str, Json] = {
             "offset_ns": 1,
@@ -81,6 +90,7 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
             "round_trip_ns": 1,
             "agent_ns": 1,
             "samples": 9,
+            "via": "udp",
         }
         yield told("clock.aligned", host=host, boot="b", **aligned)
         stamps: dict[str, Json] = dict.fromkeys(("seq", "earliest_ns", "best_ns", "latest_ns", "agent_ns"), 0)

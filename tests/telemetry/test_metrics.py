@@ -64,6 +64,11 @@ def test_rack_at_work_is_told_in_base_units(metrics: Metrics, rack: None) -> Non
     assert value(metrics, "hwd_bus_garbage_total", host="h0") == 3
     assert value(metrics, "hwd_clock_offset_seconds", host="h0") == 5
     assert value(metrics, "hwd_clock_error_seconds", host="h0") == 20e-6
+    assert value(metrics, "hwd_clock_drift_ratio", host="h0") == pytest.approx(50e-6)
+    assert value(metrics, "hwd_clock_steps_total", host="h0") == 1
+    assert value(metrics, "hwd_clock_udp", host="h0") == 1
+    assert value(metrics, "hwd_wall_clock_synchronised", host="h0") == 1
+    assert value(metrics, "hwd_wall_clock_error_seconds", host="h0") == 2e-4
     assert value(metrics, "hwd_stage_seconds_sum", stage="firmware") == 6.0
     assert value(metrics, "hwd_link_ready", link="h0.eth0<->h1.eth0") == 1
     assert value(metrics, "hwd_leases") == 1
