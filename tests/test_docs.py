@@ -51,7 +51,8 @@ def test_every_timing_is_there(page: str) -> None:
 def test_every_module_type_is_there_with_its_powers() -> None:
     listed = rows("reference/testbed-file.md")
     for name, module in MODULE_TYPES.items():
-        _, lanes, parallel, tx, rx, _ = (cell.strip(" |") for cell in listed[name].split(" | "))
+        _, lanes, parallel, tx, rx, memory, _ = (cell.strip(" |") for cell in listed[name].split(" | "))
+        assert memory.lower() == module.standard
         assert (int(lanes), parallel == "yes") == (module.lanes, module.parallel)
         assert [float(power) for power in tx.split(" to ")] == [module.tx_min_dbm, module.tx_max_dbm]
         assert [float(power) for power in rx.split(" to ")] == [module.rx_min_dbm, module.rx_max_dbm]

@@ -5,6 +5,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from hwd.config.module_standard import ModuleMemories
 from hwd.config.modules import LOS_DEASSERT_UNDER_RX_MIN_DB, LOS_HYSTERESIS_DB, MODULE_TYPES
 from hwd.config.problem import Where, nearest
 from hwd.config.schema import PORT_NAME, ClockEntry, HostEntry, HostTwinEntry, ModuleEntry, NicEntry, SshEntry
@@ -26,6 +27,10 @@ class HostsReader:
     sections: Sections
     timings: Collection[str] | None
     addresses: dict[str, NicPortId] = field(default_factory=dict)
+    memories: ModuleMemories = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memories = ModuleMemories(self.sections)
 
     def read(self) -> dict[str, Host]:
         hosts = {}
@@ -169,4 +174,15 @@ class HostsReader:
             if low > high:
                 self.sections.reading.add(where, f"{text} ({low:.2f} over {high:.2f} dBm)")
                 return None
-        return Module(type=entry.type, los_assert_dbm=raised, los_deassert_dbm=deassert, **values)
+        if (memory := self.memories.read(entry, values["lanes"], where)) is None:
+            return None
+        return Module(
+            type=entry.type,
+            los_assert_dbm=raised,
+            los_deassert_dbm=deassert,
+            standard=memory,
+            part=entry.part,
+            los_s=entry.los_s,
+            monitor_s=entry.monitor_s,
+            **values,
+        )

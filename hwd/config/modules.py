@@ -7,13 +7,15 @@ sheets of 100GBASE-LR4 modules state that LOS is cleared at -13 dBm at the lates
 
 from dataclasses import dataclass
 
+from hwd.model.testbed import ModuleStandard
+
 LOS_DEASSERT_UNDER_RX_MIN_DB = 2.4
 LOS_HYSTERESIS_DB = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleType:
-    """What a standard says of one kind of module; `source` is where. Powers per lane, average."""
+    """What a standard says of one kind of module; `source` is where. Powers per lane, average. `standard` is that of the memory of the usual form factor."""
 
     lanes: int
     parallel: bool
@@ -22,9 +24,18 @@ class ModuleType:
     rx_min_dbm: float
     rx_max_dbm: float
     source: str
+    standard: ModuleStandard = ModuleStandard.SFF_8636
 
 
 MODULE_TYPES: dict[str, ModuleType] = {
+    "10g-lr": ModuleType(
+        lanes=1, parallel=False, tx_min_dbm=-8.2, tx_max_dbm=0.5, rx_min_dbm=-14.4, rx_max_dbm=0.5,
+        source="IEEE 802.3 clause 52, tables 52-12 and 52-13 (10GBASE-LR, 10 km)", standard=ModuleStandard.SFF_8472,
+    ),
+    "25g-lr": ModuleType(
+        lanes=1, parallel=False, tx_min_dbm=-7.0, tx_max_dbm=2.0, rx_min_dbm=-13.3, rx_max_dbm=2.0,
+        source="IEEE 802.3cc clause 114 (25GBASE-LR, 10 km)", standard=ModuleStandard.SFF_8472,
+    ),
     "100g-lr4": ModuleType(
         lanes=4, parallel=False, tx_min_dbm=-4.3, tx_max_dbm=4.5, rx_min_dbm=-10.6, rx_max_dbm=4.5,
         source="IEEE 802.3 clause 88, tables 88-7 and 88-8 (100GBASE-LR4, 10 km)",
@@ -47,11 +58,15 @@ MODULE_TYPES: dict[str, ModuleType] = {
     ),
     "400g-dr4": ModuleType(
         lanes=4, parallel=True, tx_min_dbm=-2.9, tx_max_dbm=4.0, rx_min_dbm=-5.9, rx_max_dbm=4.0,
-        source="IEEE 802.3 clause 124 (400GBASE-DR4, 500 m)",
+        source="IEEE 802.3 clause 124 (400GBASE-DR4, 500 m)", standard=ModuleStandard.CMIS,
     ),
     "400g-fr4": ModuleType(
         lanes=4, parallel=False, tx_min_dbm=-3.2, tx_max_dbm=3.5, rx_min_dbm=-7.2, rx_max_dbm=3.5,
-        source="IEEE 802.3cu clause 151 (400GBASE-FR4, 2 km)",
+        source="IEEE 802.3cu clause 151 (400GBASE-FR4, 2 km)", standard=ModuleStandard.CMIS,
+    ),
+    "800g-dr8": ModuleType(
+        lanes=8, parallel=True, tx_min_dbm=-2.9, tx_max_dbm=4.0, rx_min_dbm=-5.9, rx_max_dbm=4.0,
+        source="IEEE 802.3df clause 124 (800GBASE-DR8, 500 m)", standard=ModuleStandard.CMIS,
     ),
 }  # fmt: skip
 """By the name that a testbed file writes under `module: {type: ...}`."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from hwd.model.testbed import PassiveKind, PortState, Setting
+from hwd.model.testbed import ModuleStandard, PassiveKind, PortState, Setting
 
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 """Fits an MQTT topic, a host name, a file name and our own texts (no dot, colon, slash, blank)."""
@@ -17,6 +17,7 @@ Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Dbm = Annotated[float, Field(strict=True, ge=-60, le=40, allow_inf_nan=False)]
 Db = Annotated[float, Field(strict=True, ge=0, le=60, allow_inf_nan=False)]
 Metres = Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=False)]
+Late = Annotated[float, Field(strict=True, ge=0, le=60, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 Label = Annotated[
     str,
@@ -95,7 +96,7 @@ class GpuEntry(Entry):
 
 
 class ModuleEntry(Entry):
-    """A type of the table, or a name of one's own with all values."""
+    """A type of the table, or a name of one's own with all values. `part` is as its memory has it; `los_s` and `monitor_s` tell how late that is."""
 
     type: Text
     lanes: Annotated[int, Field(strict=True, ge=1, le=16)] | None = None
@@ -106,6 +107,10 @@ class ModuleEntry(Entry):
     rx_max_dbm: Dbm | None = None
     los_assert_dbm: Dbm | None = None
     los_deassert_dbm: Dbm | None = None
+    memory: ModuleStandard | None = None
+    part: Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,14}[!-~])?$")] | None = None
+    los_s: Late | None = None
+    monitor_s: Late | None = None
 
 
 class NicEntry(Entry):

@@ -32,12 +32,24 @@ class NicPortId:
         return natural_key(self.host), natural_key(self.port)
 
 
+class ModuleStandard(StrEnum):
+    """How the memory of a pluggable is laid out."""
+
+    SFF_8472 = "sff-8472"
+    """SFP, SFP+, SFP28: one lane; its loss of signal is a state."""
+    SFF_8636 = "sff-8636"
+    """QSFP+, QSFP28: up to four lanes; its loss of signal is latched."""
+    CMIS = "cmis"
+    """QSFP-DD, OSFP: eight lanes a bank; its loss of signal is latched."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
     """A pluggable. Powers are per lane, average, in dBm; a loss budget is `tx_min_dbm - rx_min_dbm`.
 
     `lanes`: optical channels each way. `parallel`: each lane has a fibre of its own (lanes 1..n); else all share one fibre (lane 0).
-    `los_assert_dbm` and `los_deassert_dbm`: where loss of signal is raised and cleared on one lane.
+    `los_assert_dbm` and `los_deassert_dbm`: where loss of signal is raised and cleared on one lane. `part`: its number, as its memory has it; `los_s` and
+    `monitor_s`: how old at most its sign of loss and its received power may be when they are read (`hwd_agents.config.ModuleTiming`); None: not known.
     """
 
     type: str
@@ -49,6 +61,10 @@ class Module:
     rx_max_dbm: float
     los_assert_dbm: float
     los_deassert_dbm: float
+    standard: ModuleStandard = ModuleStandard.SFF_8636
+    part: str | None = None
+    los_s: float | None = None
+    monitor_s: float | None = None
 
     @property
     def fibre_lanes(self) -> tuple[int, ...]:

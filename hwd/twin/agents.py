@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
+from hwd.config.module_timings import declared_timings
 from hwd.fabric.behind import ports_behind
-from hwd.model.testbed import Testbed
+from hwd.model.testbed import Host, Testbed
+from hwd.twin.module import part_of
 from hwd_agents.config import (
     AgentConfig,
     BrokerFrom,
@@ -55,7 +57,7 @@ def agent_config(
             )
             for port in testbed.hosts[host].ports
         },
-        modules={port.module.type[:16]: PROMPT for port in testbed.hosts[host].ports},
+        modules=prompt_unless_declared(testbed.hosts[host]),
         switches=_switches(testbed, host, addresses or {}),
         selection=selection or SelectionConfig(),
         sources=sources,
@@ -63,6 +65,12 @@ def agent_config(
         clock=shifted if shift_clock else None,
         realtime=False,  # broker and daemon share its processors: kept waiting, they answer late, and the clocks seem off by that
     )
+
+
+def prompt_unless_declared(host: Host) -> dict[str, ModuleTiming]:
+    """Of a twin host, by part."""
+    prompt = {part_of(port.module): PROMPT for port in host.ports}
+    return {**prompt, **declared_timings(host)}
 
 
 def _switches(testbed: Testbed, host: str, addresses: Mapping[str, str]) -> dict[str, SwitchConfig]:

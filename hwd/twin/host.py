@@ -6,12 +6,12 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Interface, ip_interface
 
 from hwd.model.instant import Origin
 from hwd.model.testbed import Host, NicPort, NicPortId
+from hwd.twin.module import module_memory
 from hwd.twin.nic import Nic, NicChange, What
 from hwd_agents.sources.hostwire import LinkState
 from hwd_agents.sources.hostwire_server import HostWireServer
 from hwd_agents.sources.link import OperState
 from hwd_agents.sources.settings import Setting
-from hwd_agents.sources.sff8636 import build_memory
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
@@ -84,7 +84,7 @@ class HostTwin:
             for index, port in enumerate(host.ports)
         }
         self._by_id = {port.port.id: port for port in self._ports.values()}
-        is_machine = host.twin is not None and host.twin.machine is not None
+        is_machine = not links_here and host.twin is not None and host.twin.machine is not None
         ports = () if is_machine else self._ports.values()  # the RDMA devices of a machine are its own
         self._files = {path: text for port in ports for path, text in _files(port)}
         self._wires: list[HostWireServer] = []
@@ -152,14 +152,7 @@ class HostTwin:
         port = self._find(interface)
         if port.unplugged:
             raise LinkError(f"{port.port.id}: there is no module in it")
-        return build_memory(
-            vendor="hwd twin",
-            part=port.nic.module.type[:16],
-            serial=str(port.port.id)[:16],
-            rx_power_dbm=port.nic.lanes_dbm,
-            tx_power_dbm=port.tx_dbm,
-            rx_los=port.nic.take_latched_los(),
-        )
+        return module_memory(port.nic, port.tx_dbm, serial=str(port.port.id))
 
     def file(self, path: str) -> str | None:
         return self._files[path]() if path in self._files else None

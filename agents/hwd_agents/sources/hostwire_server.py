@@ -71,7 +71,7 @@ class TwinHost(Protocol):
         ...
 
     def module(self, interface: str) -> bytes:
-        """256 bytes of SFF-8636, latched flags cleared by the call. Raises HwdError where there is no module."""
+        """Its memory, as the parser of its standard takes it, latched flags cleared by the call. Raises HwdError where there is no module."""
         ...
 
     def file(self, path: str) -> str | None:

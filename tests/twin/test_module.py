@@ -1,0 +1,128 @@
+"""Modules of each standard in a rack, read by the agent's own watcher over the wire of their host."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from hwd.model.testbed import NicPortId, Testbed
+from hwd.twin.agents import prompt_unless_declared
+from hwd.twin.nic import What
+from hwd.twin.rack import TwinRack
+from hwd.twin.truth import Truth
+from hwd_agents.config import PortConfig, SamplingConfig
+from hwd_agents.optics import OpticsWatcher
+from hwd_agents.sources.module_memory import Los
+from hwd_agents.sources.twin import TwinSources
+from hwd_drivers.kit.abilities import Device
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.dial import Dialer, MemoryDialer
+from hwd_drivers.kit.ids import SeededIds
+from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.values import Exchange
+from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+
+MakeTestbed = Callable[..., Testbed]
+OpenSwitch = Callable[[Testbed, str, Dialer, Clock], Awaitable[Device]]
+Change = Callable[..., Awaitable[Exchange]]
+
+HOSTS = """  h8:
+    twin: {{timing: ideal}}
+    nics: {{eth0: {{module: {module}}}}}
+  h9:
+    twin: {{timing: ideal}}
+    nics: {{eth0: {{module: {module}}}}}"""
+
+
+class Told:
+    """Events of a watcher, as bounds."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, int, int]] = []
+
+    def __call__(self, kind: str, port: str | None, *, earliest_ns: int, at_ns: int, **rest: object) -> None:
+        self.events.append((kind, earliest_ns, at_ns))
+
+
+@pytest.mark.parametrize(
+    ("module", "standard", "los", "lanes"),
+    [
+        ("25g-lr", "SFF-8472", Los.STATE, 1),
+        ("100g-lr4", "SFF-8636", Los.LATCHED, 4),
+        ("400g-fr4", "CMIS", Los.LATCHED, 4),
+        ("{type: 100g-fr1, memory: cmis, part: QSFP112-FR1}", "CMIS", Los.LATCHED, 1),
+        (
+            "{type: ours, lanes: 16, parallel: false, tx_min_dbm: -3, tx_max_dbm: 3, rx_min_dbm: -9, rx_max_dbm: 3}",
+            "CMIS",
+            Los.LATCHED,
+            16,
+        ),
+    ],
+    ids=["sfp", "qsfp", "qsfp-dd", "one lane of cmis", "two banks"],
+)
+def test_light_of_a_module_of_each_standard_comes_and_goes_within_the_bounds_that_are_told(
+    make_testbed: MakeTestbed, open_switch: OpenSwitch, change: Change, module: str, standard: str, los: Los, lanes: int
+) -> None:
+    testbed = make_testbed(hosts=HOSTS.format(module=module), extra="  - h8.eth0 <-> ocs1.9\n  - h9.eth0 <-> ocs1.10")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        clock, dialer = VirtualClock(loop, wall_start_ns=10**18), MemoryDialer(MemoryNet())
+        truths: list[Truth] = []
+        rack = TwinRack(
+            testbed,
+            dialer=dialer,
+            clock=clock,
+            ids=SeededIds(1),
+            places=lambda name: f"mem:{name}",
+            truth=truths.append,
+        )
+        addresses = await rack.start()
+        switch = await open_switch(testbed, addresses["ocs1"], dialer, clock)
+        source, told = TwinSources(dialer, addresses["h9"], clock, host="h9"), Told()
+        watcher = OpticsWatcher(
+            {"eth0": PortConfig(interface="eth0", lanes=lanes)},
+            source.modules,
+            clock,
+            told,
+            sampling=SamplingConfig(),
+            phase=random.Random(1),
+            timings=prompt_unless_declared(testbed.hosts["h9"]),
+            on_change=lambda: None,
+        )
+        tasks = [asyncio.create_task(source.run(lambda: None)), asyncio.create_task(watcher.run())]
+        try:
+            await asyncio.sleep(2.5)
+            read = watcher.module("eth0")
+            assert read is not None
+            assert (read.standard, read.los, watcher.why_not("eth0"), watcher.lit("eth0")) == (standard, los, "", False)
+            assert len(read.rx_power_dbm) >= lanes
+            await watcher.begin("eth0")
+            await asyncio.sleep(0.1)
+            await change(switch, ["9A-10B", "10A-9B"])
+            await asyncio.sleep(0.5)
+            monitors = watcher.monitors("eth0")
+            assert monitors is not None
+            assert len(monitors["rx_power_dbm"]) == lanes
+            assert all(-9 < power_dbm < 3 for power_dbm in monitors["rx_power_dbm"])
+            assert all(20 < bias_ma < 120 for bias_ma in monitors["bias_ma"])
+            await change(switch, [], ["9A-10B", "10A-9B"])
+            await asyncio.sleep(0.5)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await switch.close()
+            await rack.close()
+        light, dark = told.events
+        assert (light[0], dark[0]) == ("light", "dark")
+        port = NicPortId(host="h9", port="eth0")
+        for kind, earliest_ns, at_ns in told.events:
+            up = kind == "light"
+            (truth,) = [one for one in truths if (one.port, one.what, one.up) == (port, What.LIGHT, up)]
+            assert earliest_ns <= truth.before_ns <= truth.after_ns <= at_ns
+            assert at_ns - earliest_ns <= (2 if los is Los.LATCHED and up else 1) * 5_000_000 + 1_000_000
+
+    run_virtual(main())
