@@ -16,6 +16,7 @@ MODULES = {
     "overriding": ("block", "unblock"),
     "faults": ("fault",),
     "drivers": ("driver",),
+    "agents": ("agent",),
 }
 """To import all of them takes longer than most commands do."""
 

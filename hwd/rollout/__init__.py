@@ -1,0 +1,1 @@
+"""Agents on hosts over SSH: deployed, upgraded, examined, removed."""

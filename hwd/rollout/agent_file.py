@@ -1,0 +1,60 @@
+"""The agent file of one host, made from the testbed."""
+
+from typing import Any, Final
+
+import yaml
+
+from hwd.model.testbed import Host, Switch, Testbed
+from hwd.rollout.layout import Layout
+from hwd_agents.config import make_config
+from hwd_drivers.kit.errors import ConfigError
+
+HEAD: Final = (
+    "# Made by `hwd agent` from the testbed {testbed}: what is changed here is gone with the next `hwd agent deploy`.\n"
+)
+
+
+def make_agent_file(testbed: Testbed, host: Host, *, broker: str, layout: Layout) -> bytes:
+    """Raises ConfigError where the testbed does not say what an agent needs."""
+    if not host.ports:
+        raise ConfigError(f"{host.name}: has no NIC ports in testbed {testbed.name}: there is nothing to watch")
+    ports: dict[str, Any] = {}
+    for port in host.ports:
+        ports[port.id.port] = entry = {"interface": port.interface, "lanes": port.module.lanes}
+        entry |= {"dark_dbm": round(port.module.los_assert_dbm, 2)}
+        entry |= {key: value for key, value in (("ip", port.ip), ("rdma", port.rdma)) if value is not None}
+    data: dict[str, Any] = {"testbed": testbed.name, "host": host.name, "broker": broker, "ports": ports}
+    if owned := owned_switches(testbed, host):
+        data["switches"] = {switch.name: _switch(testbed, host, switch) for switch in owned}
+    if layout.prefix:
+        data["spool"] = {"directory": layout.state}
+    make_config(data, where=f"agent file of {host.name}")
+    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    return (HEAD.format(testbed=testbed.name) + text).encode()
+
+
+def owned_switches(testbed: Testbed, host: Host) -> tuple[Switch, ...]:
+    """Switches that this host alone drives."""
+    return tuple(switch for switch in testbed.switches.values() if switch.owner == host.name)
+
+
+def _switch(testbed: Testbed, host: Host, switch: Switch) -> dict[str, Any]:
+    if switch.address is None:
+        raise ConfigError(f"{switch.name}: is owned by {host.name} and has no address: write where its lines are")
+    joined = [strand.ends for strand in testbed.strands if switch.name in {end.owner for end in strand.ends}]
+    ours = {end.port for ends in joined for end in ends if end.owner == host.name}
+    data: dict[str, Any] = {"driver": switch.driver, "model": switch.model, "address": switch.address}
+    data["ports"] = [port.id.port for port in host.ports if port.id.port in ours]
+    if switch.size is not None:
+        data["size"] = switch.size
+    if switch.options:
+        data["options"] = dict(switch.options)
+    if switch.login_user is not None:
+        data["user"] = switch.login_user
+    if (secret := switch.login_password) is not None:
+        if secret.kind != "file":
+            raise ConfigError(
+                f"{switch.name}: its password is in {secret} of this machine, and {host.name} drives it. Put it in a file there, and write password: {{file: PATH}}"
+            )
+        data["password_file"] = secret.name
+    return data

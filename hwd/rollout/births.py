@@ -1,0 +1,117 @@
+"""Births: what agents say of themselves at the broker, whether a daemon runs or not."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import msgspec
+
+from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
+from hwd_agents.bus.protocol import Incoming
+from hwd_agents.wire import Birth, State, decode, encode, topic
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
+from hwd_drivers.kit.ids import Draws, RandomIds
+
+CONNECT_S: Final = 10.0
+RETAINED_S: Final = 0.5
+"""A broker sends what it has kept right after it has taken a subscription."""
+
+
+class Births:
+    """`birth` and `up` by host; births that cannot be read are in `unreadable`, with why."""
+
+    def __init__(self, testbed: str, bus: MqttBus, address: str) -> None:
+        self._testbed = testbed
+        self._bus = bus
+        self._address = address
+        self._news = asyncio.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.birth: dict[str, Birth] = {}
+        self.state: dict[str, State] = {}
+        self.unreadable: dict[str, str] = {}
+        bus.subscribe(topic(testbed, "+", "birth"), self._take)
+        bus.subscribe(topic(testbed, "+", "state"), self._take)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, testbed: str, url: str) -> AsyncGenerator["Births"]:
+        """Connected, with all that the broker has kept. Raises LinkError where there is no broker."""
+        address = str(BrokerUrl.parse(url))
+        bus = MqttBus(url, f"hwd-agent-{RandomIds().token(length=8)}", SystemClock(), Draws(None))
+        births = cls(testbed, bus, address)
+        up = asyncio.Event()
+        bus.on_up(up.set)
+        running = asyncio.create_task(bus.run(), name="hwd:rollout/bus")
+        try:
+            try:
+                async with asyncio.timeout(CONNECT_S):
+                    await up.wait()
+            except TimeoutError:
+                raise LinkError(
+                    f"broker {address}: cannot be reached from here within {CONNECT_S:g} s. Is it up, and are its address and password right?"
+                ) from None
+            await asyncio.sleep(RETAINED_S)
+            yield births
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+
+    def is_up(self, host: str) -> bool:
+        """Whether the agent of the last birth lives."""
+        birth, state = self.birth.get(host), self.state.get(host)
+        return birth is not None and state is not None and state.boot == birth.boot and state.state == "up"
+
+    def boot(self, host: str) -> str | None:
+        birth = self.birth.get(host)
+        return None if birth is None else birth.boot
+
+    async def born(self, host: str, *, after: str | None, within_s: float) -> Birth:
+        """The birth of a life of the host's agent that is not `after`. Raises DeadlineError where none comes."""
+
+        def there() -> bool:
+            return self.is_up(host) and self.boot(host) != after
+
+        try:
+            async with asyncio.timeout(within_s), self._news:
+                await self._news.wait_for(there)
+        except TimeoutError:
+            why = f" What came cannot be read: {self.unreadable[host]}." if host in self.unreadable else ""
+            raise DeadlineError(
+                f"{host}: its agent was started, and no birth of it came to {self._address} within {within_s:g} s.{why} See what keeps it: hwd agent doctor {host}"
+            ) from None
+        return self.birth[host]
+
+    async def forget(self, host: str) -> None:
+        """Say that nothing of the host's ports is set any more, then take away what the broker has kept of it."""
+        birth = self.birth.get(host)
+        if birth is not None and birth.settings:
+            last = msgspec.structs.replace(birth, seq=birth.seq + 1, settings=[])
+            await self._bus.publish(topic(self._testbed, host, "birth"), encode(last), qos=1, retain=True)
+        for leaf in ("birth", "state"):
+            await self._bus.publish(topic(self._testbed, host, leaf), b"", qos=1, retain=True)
+
+    def _take(self, incoming: Incoming) -> None:
+        host = incoming.topic.split("/")[3]
+        if not incoming.payload:
+            return
+        try:
+            message = decode(incoming.payload)
+        except ProtocolError as error:
+            self.unreadable[host] = str(error)
+            return
+        match message:
+            case Birth():
+                self.birth[host] = message
+            case State():
+                self.state[host] = message
+            case _:
+                return
+        task = asyncio.create_task(self._tell(), name=f"hwd:rollout/{host}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tell(self) -> None:
+        async with self._news:
+            self._news.notify_all()

@@ -1,0 +1,206 @@
+"""Rollout: agents to hosts, one host after another, until the first that does not come out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from hwd.model.testbed import Host, Testbed
+from hwd.rollout.agent_file import make_agent_file, owned_switches
+from hwd.rollout.births import Births
+from hwd.rollout.broker import Brokers
+from hwd.rollout.layout import Layout
+from hwd.rollout.onhost import NEEDED_BYTES, UNIT
+from hwd.rollout.remote import RemoteHost, Say
+from hwd.rollout.steps import HostReport, Progress, Result
+from hwd.rollout.unit import make_unit
+from hwd.rollout.wheels import Bundle, Target, make_bundle
+from hwd_agents.bus.mqtt import BrokerUrl
+from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
+from hwd_drivers.kit.offload import Offload
+
+BIRTH_WITHIN_S: Final = 30.0
+OWNER_EXTRAS: Final = ("gpio", "http", "serial", "ssh")
+"""What drivers of switches may need, where the host drives some."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Rollout:
+    """`upgrade`: hosts that have an agent get this version; else those that have none, or this one already. `home`: of the user, for `.ssh`.
+
+    reports = await Rollout(testbed=testbed, brokers=brokers, layout=Layout(), offload=offload, cache=cache, progress=say).run([host, ...])
+    """
+
+    testbed: Testbed
+    brokers: Brokers
+    layout: Layout
+    offload: Offload
+    cache: Path
+    progress: Progress
+    upgrade: bool = False
+    birth_within_s: float = BIRTH_WITHIN_S
+    home: Path | None = None
+    _bundles: dict[tuple[Target, tuple[str, ...]], Bundle] = field(default_factory=dict)
+
+    async def run(self, hosts: Sequence[Host]) -> tuple[tuple[HostReport, ...], HwdError | None]:
+        """A report for each host, and the error that stopped it."""
+        reports: list[HostReport] = []
+        error: HwdError | None = None
+        if not self.layout.unit:
+            reports, error = await self._roll(hosts, None)
+        else:
+            async with Births.open(self.testbed.name, self.brokers.from_here) as births:
+                reports, error = await self._roll(hosts, births)
+        untouched = hosts[len(reports) :]
+        reports += [HostReport(host=host.name, result=Result.UNTOUCHED) for host in untouched]
+        return tuple(reports), error
+
+    async def _roll(self, hosts: Sequence[Host], births: Births | None) -> tuple[list[HostReport], HwdError | None]:
+        reports: list[HostReport] = []
+        for host in hosts:
+            try:
+                reports.append(await self._host(host, births))
+            except _RolledBackError as error:
+                reports.append(
+                    HostReport(host=host.name, result=Result.ROLLED_BACK, version=error.version, why=str(error))
+                )
+                return reports, error
+            except HwdError as error:
+                reports.append(HostReport(host=host.name, result=Result.FAILED, why=str(error)))
+                return reports, error
+        return reports, None
+
+    async def _host(self, host: Host, births: Births | None) -> HostReport:
+        def say(words: str) -> None:
+            self.progress(host.name, words)
+
+        say(f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
+        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote:
+            facts = await remote.look()
+            say(f"{facts['system']}, Python {facts['python']}, {facts['machine']}")
+            broker = self.brokers.for_host(host.name, facts, towards=remote.local_address)
+            await self._check(host, remote, facts, broker)
+            bundle = await self._bundle(host, facts, say)
+            self._check_version(host, facts, bundle)
+            contents: dict[str, bytes | Path] = {
+                "agent.yaml": make_agent_file(self.testbed, host, broker=broker, layout=self.layout),
+                UNIT: make_unit(self.layout, tools=facts["tools"], switches=bool(owned_switches(self.testbed, host))),
+            }
+            there = (facts["environments"].get(bundle.id) or None) is not None
+            if not there:
+                contents |= {wheel.name: wheel for wheel in bundle.wheels}
+                say(f"copying hwd-agent {bundle.id}")
+            async with remote.staging(contents) as staging:
+                if not there:
+                    made = await remote.do(
+                        "install", staging=staging, id=bundle.id, spec=bundle.spec, version=bundle.version
+                    )
+                    there = not made["made"]
+                return await self._start(host, remote, births, staging, bundle, facts, say)
+
+    async def _start(
+        self,
+        host: Host,
+        remote: RemoteHost,
+        births: Births | None,
+        staging: str,
+        bundle: Bundle,
+        facts: Mapping[str, Any],
+        say: Say,
+    ) -> HostReport:
+        was = None if births is None else births.boot(host.name)
+        try:
+            done = await remote.do("switch", staging=staging, id=bundle.id)
+            changed = tuple(done["changed"])
+            if births is not None:
+                say("waiting for its birth")
+                anew = done["started"]
+                birth = await births.born(host.name, after=was if anew else None, within_s=self.birth_within_s)
+                say(f"born: version {birth.version}, boot {birth.boot}, {len(birth.ports)} ports")
+        except (FailedError, LinkError) as error:
+            if not self.upgrade or facts["current"] is None:
+                raise
+            await self._back(host, remote, births, error, say)
+        await remote.do("settle")
+        if not changed and not done["started"]:
+            return HostReport(host=host.name, result=Result.ALREADY, version=bundle.version)
+        return HostReport(host=host.name, result=Result.DONE, version=bundle.version, changed=changed or ("started",))
+
+    async def _back(self, host: Host, remote: RemoteHost, births: Births | None, error: HwdError, say: Say) -> NoReturn:
+        """Always raises: what was tried did not come out."""
+        say(f"{error}. Going back to what was before")
+        was = None if births is None else births.boot(host.name)
+        try:
+            done = await remote.do("back")
+            if births is not None:
+                await births.born(host.name, after=was, within_s=self.birth_within_s)
+        except HwdError as worse:
+            raise FailedError(
+                f"{host.name}: the upgrade did not come out ({error}), and neither did the way back: {worse}"
+            ) from error
+        raise _RolledBackError(
+            f"{host.name}: the upgrade did not come out, and {done['current']} runs again: {error}",
+            str(done["current"]),
+        ) from error
+
+    async def _check(self, host: Host, remote: RemoteHost, facts: Mapping[str, Any], url: str) -> None:
+        """What would keep the agent from running, before anything is touched."""
+        name = host.name
+        if facts["implementation"] != "cpython":
+            raise ConfigError(
+                f"{name}: its Python is {facts['implementation']}; the agent's wheels are for CPython. Install that there"
+            )
+        if not facts["venv"]:
+            raise ConfigError(
+                f"{name}: its Python has no module venv. Install it there (Debian: apt install libpython3-stdlib)"
+            )
+        if facts["read_only"]:
+            raise ConfigError(f"{name}: {facts['near']} is read-only. Name a place that is not with --prefix DIR")
+        if facts["free_bytes"] < NEEDED_BYTES:
+            free, needed = facts["free_bytes"] // 1_000_000, NEEDED_BYTES // 1_000_000
+            raise FailedError(
+                f"{name}: {facts['near']} has {free} MB free, and {needed} MB are needed. Free some, or name another place with --prefix DIR"
+            )
+        if self.layout.unit and not facts["systemd"]:
+            raise ConfigError(
+                f"{name}: systemd does not run there. Use --prefix DIR --no-start, and start DIR/opt/hwd-agent/current/bin/hwd-agent as you start services there"
+            )
+        missing = [port.interface for port in host.ports if port.interface not in facts["interfaces"]]
+        if missing:
+            self.progress(name, f"has no interface {', '.join(missing)} now; its agent will wait for it")
+        broker = BrokerUrl.parse(url)
+        if broker.transport == "tcp" and self.layout.unit:
+            again = await remote.look((broker.host, broker.port))
+            if again["broker"]:
+                raise LinkError(
+                    f"{name}: it cannot reach the broker at {broker}: {again['broker']}. Does it listen on that address, and does no firewall stand between?"
+                )
+
+    async def _bundle(self, host: Host, facts: Mapping[str, Any], say: Say) -> Bundle:
+        extras = OWNER_EXTRAS if owned_switches(self.testbed, host) else ()
+        target = Target.of(facts)
+        if (target, extras) not in self._bundles:
+
+            def make() -> Bundle:
+                return make_bundle(target, extras=extras, cache=self.cache, say=say)
+
+            self._bundles[target, extras] = await self.offload(make)
+        return self._bundles[target, extras]
+
+    def _check_version(self, host: Host, facts: Mapping[str, Any], bundle: Bundle) -> None:
+        current = facts["current"]
+        if self.upgrade and current is None:
+            raise RefusedError(f"{host.name}: has no agent that could be upgraded: hwd agent deploy {host.name}")
+        lives = facts["service"].get("ActiveState") == "active" if self.layout.unit else facts["current_runs"]
+        if not self.upgrade and current not in (None, bundle.id) and lives:
+            raise RefusedError(
+                f"{host.name}: has hwd-agent {current}, and this is {bundle.id}: hwd agent upgrade {host.name}"
+            )
+
+
+class _RolledBackError(FailedError):
+    """What was before runs again."""
+
+    def __init__(self, message: str, version: str) -> None:
+        super().__init__(message)
+        self.version = version

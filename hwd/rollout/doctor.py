@@ -1,0 +1,179 @@
+"""Doctor: everything that keeps a host's agent from being heard, in words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from hwd.model.testbed import Host, Testbed
+from hwd.rollout.agent_file import make_agent_file, owned_switches
+from hwd.rollout.births import Births
+from hwd.rollout.broker import Brokers
+from hwd.rollout.findings import Finding, Light, green, of_birth, of_install, of_unit, red, yellow
+from hwd.rollout.layout import Layout
+from hwd.rollout.remote import RemoteHost
+from hwd.rollout.steps import Progress
+from hwd.rollout.unit import make_unit
+from hwd_agents.bus.mqtt import BrokerUrl
+from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import HwdError
+
+CLOCK_MOST_NS = 100_000
+"""A clock that is known no better blurs the stages of a fast switch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """All findings of one host, in the order in which one thing needs the other."""
+
+    host: str
+    findings: Sequence[Finding]
+
+    @property
+    def ill(self) -> bool:
+        return any(finding.light is Light.RED for finding in self.findings)
+
+    def to_data(self) -> dict[str, Json]:
+        return {"host": self.host, "ill": self.ill, "findings": [finding.to_data() for finding in self.findings]}
+
+
+@dataclass(slots=True, kw_only=True)
+class Doctor:
+    """`daemon_version` and `daemon_hosts` are those of the daemon of this testbed, None and empty where none runs."""
+
+    testbed: Testbed
+    brokers: Brokers
+    layout: Layout
+    progress: Progress
+    daemon_version: str | None = None
+    daemon_hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    home: Path | None = None
+
+    async def run(self, hosts: Sequence[Host]) -> tuple[Diagnosis, ...]:
+        """One after another; never raises an HwdError: that is a finding."""
+        try:
+            async with Births.open(self.testbed.name, self.brokers.from_here) as births:
+                return tuple([await self._host(host, births, "") for host in hosts])
+        except HwdError as error:
+            return tuple([await self._host(host, None, str(error)) for host in hosts])
+
+    async def _host(self, host: Host, births: Births | None, no_broker: str) -> Diagnosis:
+        findings: list[Finding] = []
+        try:
+            findings += await self._there(host)
+        except HwdError as error:
+            findings.append(red("host", str(error)))
+        if births is None:
+            findings.append(red("broker", no_broker))
+        elif (birth := births.birth.get(host.name)) is None:
+            why = births.unreadable.get(host.name)
+            findings.append(
+                red(
+                    "birth",
+                    f"what came cannot be read: {why}"
+                    if why
+                    else "the broker has none: no agent of this host has ever reached it",
+                )
+            )
+        elif not births.is_up(host.name):
+            state = births.state.get(host.name)
+            said = {"down": "it stopped in order", "lost": "its connection was lost"}
+            findings.append(
+                red(
+                    "birth",
+                    f"the agent is down: {said.get(state.state, state.state) if state else 'it never said that it is up'}",
+                )
+            )
+        else:
+            findings.append(green("birth", f"boot {birth.boot}"))
+            findings += of_birth(host, birth, ours=version("hwd-agents"), daemon=self.daemon_version)
+        findings += self._at_the_daemon(host.name)
+        return Diagnosis(host=host.name, findings=findings)
+
+    async def _there(self, host: Host) -> list[Finding]:
+        """Over SSH."""
+        self.progress(host.name, f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
+        async with RemoteHost.open(
+            host, self.layout, lambda words: self.progress(host.name, words), home=self.home
+        ) as remote:
+            facts = await remote.look()
+            findings = [
+                green(
+                    "host",
+                    f"{host.ssh}: {facts['system']}, kernel {facts['kernel']}, Python {facts['python']}, {facts['machine']}",
+                )
+            ]
+            findings += of_install(host.name, facts)
+            if self.layout.unit:
+                findings += of_unit(host.name, facts)
+            findings += await self._configured(host, remote, facts)
+            if facts["synchronized"] is False:
+                findings.append(
+                    yellow(
+                        "wall clock",
+                        "nothing keeps it right, so the times of its log mislead (figures do not hang on it). Install chrony or systemd-timesyncd there",
+                    )
+                )
+        return findings
+
+    async def _configured(self, host: Host, remote: RemoteHost, facts: Mapping[str, Any]) -> list[Finding]:
+        """Agent file and unit against the testbed; the broker from there."""
+        try:
+            url = self.brokers.for_host(host.name, facts, towards=remote.local_address)
+            expected = make_agent_file(self.testbed, host, broker=url, layout=self.layout)
+        except HwdError as error:
+            return [red("agent file", str(error))]
+        found = [_drift("agent file", self.layout.config, facts["config"], expected, host.name)]
+        if facts["config_mode"] not in (None, "640"):
+            found.append(
+                red(
+                    "agent file",
+                    f"others can read it (mode {facts['config_mode']}), and it may hold a password: hwd agent deploy {host.name}",
+                )
+            )
+        if self.layout.unit:
+            unit = make_unit(self.layout, tools=facts["tools"], switches=bool(owned_switches(self.testbed, host)))
+            found.append(_drift("unit file", self.layout.unit, facts["unit"], unit, host.name))
+        broker = BrokerUrl.parse(url)
+        if broker.transport == "tcp":
+            why = (await remote.look((broker.host, broker.port)))["broker"]
+            found.append(
+                red(
+                    "broker",
+                    f"the host cannot reach {broker}: {why}. Does it listen there, and does no firewall stand between?",
+                )
+                if why
+                else green("broker", f"the host reaches {broker}")
+            )
+        return found
+
+    def _at_the_daemon(self, host: str) -> list[Finding]:
+        status = self.daemon_hosts.get(host)
+        if status is None:
+            return [
+                yellow("daemon", "no daemon of this testbed runs here, so nobody takes the agent's events: hwd serve")
+            ]
+        if not status["up"]:
+            return [red("daemon", f"does not hear the agent: {status['cause']}")]
+        clock = status["clock"]
+        if clock is None:
+            return [yellow("clock", "is not aligned yet; it takes a second or two after the agent's start")]
+        words = f"{clock['offset_ns'] / 1e9:+.6f} s ± {clock['error_ns'] / 1e3:.0f} µs"
+        if clock["error_ns"] > CLOCK_MOST_NS:
+            return [
+                yellow(
+                    "clock",
+                    f"{words}: known no better than {CLOCK_MOST_NS // 1000} µs. Is the way to the daemon slow or busy?",
+                )
+            ]
+        return [green("clock", words)]
+
+
+def _drift(subject: str, path: str, there: str | None, expected: bytes, host: str) -> Finding:
+    if there is None:
+        return red(subject, f"{path} is not there: hwd agent deploy {host}")
+    if there != sha256(expected).hexdigest():
+        return red(subject, f"{path} is not what the testbed file says now: hwd agent deploy {host}")
+    return green(subject, f"{path} is as the testbed file says")

@@ -1,0 +1,180 @@
+"""Finding: one thing that the doctor looked at, how it stands, and what to do about it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from hwd.bus.skew import skew
+from hwd.model.testbed import Host
+from hwd_agents.wire import Birth, SourceNote
+from hwd_drivers.kit.documents import Json
+
+NEEDED = ("link", "probe")
+"""Sources without which an agent measures nothing."""
+
+
+class Light(StrEnum):
+    GREEN = "green"
+    """As it should be."""
+    YELLOW = "yellow"
+    """It works, and something is not seen or not right."""
+    RED = "red"
+    """It does not work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`subject` is what was looked at; `text` says how it is, and what to do where it is not green."""
+
+    subject: str
+    light: Light
+    text: str
+
+    def to_data(self) -> dict[str, Json]:
+        return {"subject": self.subject, "light": self.light.value, "text": self.text}
+
+
+def green(subject: str, text: str) -> Finding:
+    return Finding(subject=subject, light=Light.GREEN, text=text)
+
+
+def yellow(subject: str, text: str) -> Finding:
+    return Finding(subject=subject, light=Light.YELLOW, text=text)
+
+
+def red(subject: str, text: str) -> Finding:
+    return Finding(subject=subject, light=Light.RED, text=text)
+
+
+def of_install(host: str, facts: Mapping[str, Any]) -> list[Finding]:
+    """The environment, and what is left of a roll-out that was cut off."""
+    found = []
+    current = facts["current"]
+    manifest = facts["environments"].get(current) if current is not None else None
+    if current is None or manifest is None:
+        return [red("install", f"no agent is installed, or not to its end. Install it: hwd agent deploy {host}")]
+    if not facts["current_runs"]:
+        found.append(
+            red(
+                "install",
+                f"the environment {current} does not run with Python {facts['python']} (it was made with {manifest['python']}). Make it anew: hwd agent remove {host} --keep-spool, then hwd agent deploy {host}",
+            )
+        )
+    else:
+        found.append(green("install", f"{current}, Python {facts['python']}"))
+    if facts["before"]:
+        found.append(
+            yellow(
+                "install",
+                f"a roll-out was cut off: {', '.join(facts['before'])} was kept. Finish it: hwd agent deploy {host}",
+            )
+        )
+    return found
+
+
+def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
+    """The systemd unit, with the agent's last words where it does not run."""
+    service = facts["service"]
+    if not facts["systemd"]:
+        return [red("unit", "systemd does not run on this host")]
+    state, log = service.get("ActiveState", "unknown"), facts["log"]
+    if service.get("LoadState") != "loaded":
+        return [red("unit", f"there is no hwd-agent.service. Install it: hwd agent deploy {host}")]
+    restarts = int(service.get("NRestarts") or 0)
+    if state == "inactive" and service.get("Result") == "success":
+        return [red("unit", f"it was stopped. Start it: systemctl start hwd-agent, or hwd agent deploy {host}")]
+    if state != "active":
+        words = "\n".join(["its last words:", *log[-8:]]) if log else "it said nothing"
+        again = f", started again {restarts} times" if restarts else ""
+        reason = {
+            "watchdog": "its event loop hung, and the watchdog ended it",
+            "oom-kill": "the host had no memory left",
+            "timeout": "it did not get ready in time",
+        }.get(service.get("Result", ""), f"result {service.get('Result')}, exit status {service.get('ExecMainStatus')}")
+        return [red("unit", f"{state} ({service.get('SubState')}): {reason}{again}; {words}")]
+    found = [green("unit", f"active, pid {service.get('MainPID')}")]
+    if restarts:
+        found.append(
+            yellow(
+                "unit",
+                f"it was started again {restarts} times since it was rolled out; its last words:\n"
+                + "\n".join(log[-8:]),
+            )
+        )
+    if service.get("UnitFileState") != "enabled":
+        found.append(
+            red(
+                "unit", f"it does not start when the host boots: systemctl enable hwd-agent, or hwd agent deploy {host}"
+            )
+        )
+    if service.get("NeedDaemonReload") == "yes":
+        found.append(yellow("unit", f"its file was changed and not read again: hwd agent deploy {host}"))
+    return found
+
+
+def of_birth(host: Host, birth: Birth, *, ours: str, daemon: str | None) -> list[Finding]:
+    """What the agent says of itself: version, ports, each source of each port, spool, settings."""
+    found = []
+    if why := skew(daemon or ours, birth.version):
+        found.append(red("version", why))
+    elif birth.version != ours:
+        found.append(yellow("version", f"{birth.version}, and this is {ours}: hwd agent upgrade {host.name}"))
+    else:
+        found.append(green("version", birth.version))
+    for port in host.ports:
+        name = f"port {port.id.port}"
+        note = birth.ports.get(port.id.port)
+        if note is None:
+            found.append(red(name, f"the agent does not know it: hwd agent deploy {host.name}"))
+            continue
+        if not note.present:
+            found.append(
+                red(
+                    name,
+                    f"there is no interface {note.interface} on the host. Is the NIC there, and named so? Correct `interface` in the testbed file, then hwd agent deploy {host.name}",
+                )
+            )
+        else:
+            found.append(green(name, f"{note.interface}, carrier {'up' if note.carrier else 'down'}"))
+        found += [
+            _source(f"{name} {source}", source, said)
+            for source, said in note.sources.items()
+            if note.present and not _unasked(source, said, has_rdma=port.rdma is not None)
+        ]
+    found += _spool(birth)
+    if birth.settings:
+        runs = sorted({held.run for held in birth.settings})
+        found.append(yellow("settings", f"{len(birth.settings)} settings of {', '.join(runs)} are not put back yet"))
+    return found
+
+
+def _unasked(source: str, note: SourceNote, *, has_rdma: bool) -> bool:
+    """Whether nobody wants to hear of it: the testbed names no RDMA device, or counters are not to be read."""
+    return bool(note.why_not) and ((source == "sysfs" and not has_rdma) or source == "counters")
+
+
+def _source(subject: str, source: str, note: SourceNote) -> Finding:
+    if note.why_not:
+        return (red if source in NEEDED else yellow)(subject, f"cannot see: {note.why_not}")
+    limits = f"; not: {note.limits}" if note.limits else ""
+    return green(subject, f"sees {', '.join(note.sees)} ({note.origin}){limits}")
+
+
+def _spool(birth: Birth) -> Sequence[Finding]:
+    spool = birth.inventory.get("spool") or {}
+    waiting = birth.spool_next_seq - birth.spool_oldest_seq
+    if spool.get("why"):
+        return [
+            red("spool", f"events cannot be kept on the disk: {spool['why']}. Free some room under /var/lib/hwd-agent")
+        ]
+    limit = f" of {spool['limit_bytes'] / 1e6:.1f}" if "limit_bytes" in spool else ""
+    size = f"{spool.get('bytes', 0) / 1e6:.1f}{limit} MB, {waiting} events waited at its birth"
+    if birth.spool_lost:
+        return [
+            yellow(
+                "spool",
+                f"{birth.spool_lost} events were dropped, as it was full: {size}. Let the daemon run, or give it more room (spool.limit_bytes)",
+            )
+        ]
+    return [green("spool", size)]

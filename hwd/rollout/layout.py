@@ -1,0 +1,58 @@
+"""Layout: where on a host everything of the agent is."""
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from hwd_drivers.kit.errors import ConfigError
+
+UNIT_PATH: Final = "/etc/systemd/system/hwd-agent.service"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """`prefix`: stands before every path but the unit's, for hosts whose `/opt` or `/etc` cannot be written to. Without `unit` nothing is started, and
+    nothing outside the prefix is touched.
+    """
+
+    prefix: str = ""
+    unit: str = UNIT_PATH
+
+    def __post_init__(self) -> None:
+        if self.prefix and (not PurePosixPath(self.prefix).is_absolute() or ".." in PurePosixPath(self.prefix).parts):
+            raise ConfigError(
+                f"--prefix {self.prefix}: write the whole path of a folder on the hosts, such as /srv/hwd"
+            )
+        if any(one.isspace() or one in "%$\\\"'" for one in self.prefix):
+            raise ConfigError(
+                f"--prefix {self.prefix}: blanks, quotes, % and $ cannot stand in a systemd unit. Name another"
+            )
+
+    @property
+    def root(self) -> str:
+        """The environments, and the link `current` to the one that runs."""
+        return f"{self.prefix}/opt/hwd-agent"
+
+    @property
+    def config(self) -> str:
+        return f"{self.prefix}/etc/hwd/agent.yaml"
+
+    @property
+    def state(self) -> str:
+        """The spool, and what runs have set."""
+        return f"{self.prefix}/var/lib/hwd-agent"
+
+    @property
+    def needs_root(self) -> bool:
+        """Whether anything belongs to root."""
+        return not self.prefix or bool(self.unit)
+
+    def to_data(self) -> dict[str, str]:
+        """For `hwd.rollout.onhost`."""
+        return {
+            "prefix": self.prefix,
+            "root": self.root,
+            "config": self.config,
+            "state": self.state,
+            "unit": self.unit,
+        }

@@ -1,0 +1,486 @@
+"""What is done on a host itself. This file is sent to the host's own Python and needs nothing but that: `python3 -I - VERB JSON < onhost.py`.
+
+Each line that it says is a JSON object: `{"step": ...}` for what is under way, at last `{"done": ...}` or `{"failed": words}`. `layout` is `Layout.to_data`.
+
+| verb | does |
+|---|---|
+| look | reads what is there |
+| install | makes an environment beside those that are there |
+| switch | puts agent file, unit and environment in place and starts the agent; what was before is kept |
+| back | puts back what was before |
+| settle | forgets what was before but for one environment |
+| remove | leaves nothing |
+"""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+UNIT: Final = "hwd-agent.service"
+COMPLETE: Final = "complete.json"
+"""In an environment that was made to its end: a power cut leaves one without it, which is made anew."""
+BEFORE: Final = ".before"
+"""Behind the name of what a switch has replaced."""
+NEEDED_BYTES: Final = 150_000_000
+"""An environment takes some 60 MB, its wheels 10, while the one before it stays."""
+COMMAND_S: Final = 240.0
+"""For any program; the longest, pip's, takes half a minute on a slow host."""
+REACH_S: Final = 4.0
+LOG_LINES: Final = 20
+
+
+class Failure(Exception):
+    """It did not come out; the words are for the operator."""
+
+
+def main() -> None:
+    """Do the verb of the command line."""
+    verb, arguments = sys.argv[1], json.loads(sys.argv[2])
+    verbs: dict[str, Callable[..., Any]] = {
+        "look": look,
+        "install": install,
+        "switch": switch,
+        "back": back,
+        "settle": settle,
+        "remove": remove,
+    }
+    try:
+        say(done=verbs[verb](**arguments))
+    except Failure as error:
+        say(failed=str(error))
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            say(failed=f"{error.filename or 'a file'}: the disk is full. Free {NEEDED_BYTES // 1_000_000} MB on it")
+        else:
+            say(failed=f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def say(**line: Any) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+# --- look
+
+
+def look(layout: dict[str, str], broker: list[Any] | None = None) -> dict[str, Any]:
+    """What there is. `broker`: host and port that the agent shall reach."""
+    root = Path(layout["root"])
+    names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+    current = os.path.basename(os.readlink(root / "current")) if (root / "current").is_symlink() else None
+    near = nearest(root)
+    disk = os.statvfs(near)
+    return {
+        "python": platform.python_version(),
+        "implementation": sys.implementation.name,
+        "executable": sys.executable,
+        "machine": platform.machine(),
+        "libc": list(platform.libc_ver()),
+        "system": system_name(),
+        "kernel": platform.release(),
+        "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        "network": os.stat("/proc/self/ns/net").st_ino,
+        "root_user": os.geteuid() == 0,
+        "systemd": Path("/run/systemd/system").is_dir(),
+        "venv": has_venv(),
+        "near": str(near),
+        "free_bytes": disk.f_bavail * disk.f_frsize,
+        "read_only": bool(disk.f_flag & os.ST_RDONLY),
+        "environments": {name: manifest(root / name) for name in names if not (root / name).is_symlink()},
+        "current": current,
+        "current_runs": current is not None and runs(root / current),
+        "config": digest(Path(layout["config"])),
+        "config_mode": mode(Path(layout["config"])),
+        "unit": digest(Path(layout["unit"])) if layout["unit"] else None,
+        "before": [name for name in (layout["config"], layout["unit"]) if name and Path(name + BEFORE).exists()],
+        "service": service() if layout["unit"] else {},
+        "log": log_lines() if layout["unit"] else [],
+        "pyverbs": str(path) if (path := pyverbs()) is not None else None,
+        "tools": [tool for tool in ("mlxlink", "mstlink") if shutil.which(tool)],
+        "interfaces": sorted(os.listdir("/sys/class/net")),
+        "state_bytes": sum(path.stat().st_size for path in files_below(Path(layout["state"]))),
+        "state_there": Path(layout["state"]).is_dir(),
+        "synchronized": synchronized(),
+        "broker": None if broker is None else reach(broker[0], int(broker[1])),
+    }
+
+
+def has_venv() -> bool:
+    try:
+        import venv  # noqa: F401 - whether it is there
+    except ImportError:
+        return False
+    return True
+
+
+def nearest(path: Path) -> Path:
+    """The path, or of what is above it the first that is there."""
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def manifest(environment: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads((environment / COMPLETE).read_text())
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def runs(environment: Path) -> bool:
+    """Whether the agent can be started: an upgrade of the host's Python leaves an environment that cannot."""
+    try:
+        return run([str(environment / "bin/python"), "-I", "-c", "import hwd_agents.cli"], fails=True).returncode == 0
+    except OSError:
+        return False
+
+
+def digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def mode(path: Path) -> str | None:
+    try:
+        return f"{path.stat().st_mode & 0o777:o}"
+    except FileNotFoundError:
+        return None
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else iter(())
+
+
+def system_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        return "Linux"
+
+
+def service() -> dict[str, str]:
+    """What systemd says of the unit; empty without systemd."""
+    if not Path("/run/systemd/system").is_dir():
+        return {}
+    names = "LoadState,ActiveState,SubState,Result,NRestarts,MainPID,ExecMainStatus,UnitFileState,StatusText,NeedDaemonReload"
+    said = run(["systemctl", "show", UNIT, "-p", names], fails=True).stdout
+    return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+
+
+def log_lines() -> list[str]:
+    if shutil.which("journalctl") is None:
+        return []
+    done = run(["journalctl", "-u", UNIT, "-n", str(LOG_LINES), "-o", "short-iso", "--no-pager", "-q"], fails=True)
+    return done.stdout.splitlines()
+
+
+def pyverbs() -> Path | None:
+    """Where the host's own python3-pyverbs is."""
+    places = ("/usr/lib/python3/dist-packages", f"/usr/lib64/python3.{sys.version_info.minor}/site-packages")
+    return next((path for place in places if (path := Path(place, "pyverbs")).is_dir()), None)
+
+
+def synchronized() -> bool | None:
+    """Whether something keeps the host's clock right; None where nobody can say."""
+    if shutil.which("timedatectl") is None:
+        return None
+    done = run(["timedatectl", "show", "-p", "NTPSynchronized", "--value"], fails=True)
+    return {"yes": True, "no": False}.get(done.stdout.strip())
+
+
+def reach(host: str, port: int) -> str:
+    """Why no TCP connection to it comes up; empty where one does."""
+    try:
+        with socket.create_connection((host, port), timeout=REACH_S):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+# --- install
+
+
+def install(layout: dict[str, str], staging: str, id: str, spec: list[str], version: str) -> dict[str, Any]:
+    """Make the environment `id` of the wheels in `staging`; `spec` is what pip is asked for. Returns {made: whether it was not there}."""
+    root = Path(layout["root"])
+    with held(root):
+        environment = root / id
+        if manifest(environment) is not None:
+            return {"made": False}
+        for path in root.iterdir():  # of an install that was cut off
+            if path.is_dir() and not path.is_symlink() and manifest(path) is None:
+                say(step=f"taking away {path.name}, which was not finished")
+                shutil.rmtree(path)
+        disk = os.statvfs(root)
+        if (free := disk.f_bavail * disk.f_frsize) < NEEDED_BYTES:
+            mb = 1_000_000
+            raise Failure(f"{root}: {free // mb} MB are free, and {NEEDED_BYTES // mb} MB are needed. Free some")
+        say(step="making the environment")
+        try:
+            fill(environment, Path(staging), spec)
+        except BaseException:
+            shutil.rmtree(environment, ignore_errors=True)
+            raise
+        wheels = sorted(path.name for path in Path(staging).glob("*.whl"))
+        os.sync()  # all of it is on the disk before it says so
+        write(
+            environment / COMPLETE,
+            json.dumps({"id": id, "version": version, "python": platform.python_version(), "wheels": wheels}).encode(),
+            0o644,
+        )
+        return {"made": True}
+
+
+def fill(environment: Path, staging: Path, spec: list[str]) -> None:
+    made = run([sys.executable, "-m", "venv", "--without-pip", str(environment)], fails=True)
+    if made.returncode:
+        raise Failure(
+            f"{sys.executable} cannot make a virtual environment: {last(made)}. Install its module venv (Debian: apt install libpython3-stdlib)"
+        )
+    python = str(environment / "bin/python")
+    (pip,) = staging.glob("pip-*.whl")
+    say(step="installing the wheels")
+    options = ["--no-index", "--find-links", str(staging), "--no-cache-dir", "--disable-pip-version-check", "--quiet"]
+    done = run([python, f"{pip}/pip", "install", *options, *spec], fails=True)
+    if done.returncode:
+        raise Failure(f"pip could not install what was copied: {last(done)}")
+    if (found := pyverbs()) is not None:
+        library = run([python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"]).stdout.strip()
+        os.symlink(found, Path(library) / "pyverbs")
+    done = run([python, "-I", "-c", "import hwd_agents.cli"], fails=True)
+    if done.returncode:
+        raise Failure(f"the agent does not run with this host's Python {platform.python_version()}: {last(done)}")
+
+
+@contextlib.contextmanager
+def held(root: Path) -> Iterator[None]:
+    """One roll-out at a time. The folder is made where it is not there."""
+    root.mkdir(parents=True, exist_ok=True)
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure(f"{root}: somebody else is rolling out to this host right now. Try again later") from None
+        yield
+    finally:
+        os.close(fd)
+
+
+# --- switch, back, settle
+
+
+def switch(layout: dict[str, str], staging: str, id: str) -> dict[str, Any]:
+    """Put what is in `staging` (agent.yaml, and the unit) and the environment in place, each at once, and start the agent anew if anything differs."""
+    root, config = Path(layout["root"]), Path(layout["config"])
+    with held(root):
+        changed = []
+        Path(layout["state"]).mkdir(parents=True, exist_ok=True, mode=0o750)
+        if replace(config, (Path(staging) / "agent.yaml").read_bytes(), 0o640):
+            changed.append("agent file")
+        if layout["unit"] and replace(Path(layout["unit"]), (Path(staging) / UNIT).read_bytes(), 0o644):
+            changed.append("unit")
+        if point(root / "current", id, keep=root / f"current{BEFORE}"):
+            changed.append("environment")
+        active = bool(layout["unit"]) and start(anew=bool(changed))
+        return {"changed": changed, "started": active}
+
+
+def start(*, anew: bool) -> bool:
+    """Start the unit, and at each boot of the host. Returns whether it was; raises Failure with its last words where it does not come up."""
+    if not anew and service().get("ActiveState") == "active":
+        return False
+    say(step="starting hwd-agent")
+    run(["systemctl", "daemon-reload"])
+    run(["systemctl", "reset-failed", UNIT], fails=True)
+    run(["systemctl", "enable", "--quiet", UNIT])
+    if run(["systemctl", "restart", UNIT], fails=True).returncode:
+        words = "\n".join(log_lines()[-6:])
+        raise Failure(f"hwd-agent does not start ({service().get('Result', 'unknown')}). Its last words:\n{words}")
+    return True
+
+
+def back(layout: dict[str, str]) -> dict[str, Any]:
+    """As it was before the last switch. Returns {current: the environment that runs now}."""
+    root = Path(layout["root"])
+    with held(root):
+        for name in (layout["config"], layout["unit"]):
+            if name and Path(name + BEFORE).exists():
+                os.replace(name + BEFORE, name)
+        kept = root / f"current{BEFORE}"
+        if kept.is_symlink():
+            os.replace(kept, root / "current")
+        if layout["unit"]:
+            start(anew=True)
+        return {"current": os.readlink(root / "current")}
+
+
+def settle(layout: dict[str, str]) -> dict[str, Any]:
+    """It is good. The environment before this one stays, older ones go."""
+    root = Path(layout["root"])
+    with held(root):
+        if (kept := root / f"current{BEFORE}").is_symlink():
+            os.replace(kept, root / "previous")
+        stays = {os.readlink(path) for path in (root / "current", root / "previous") if path.is_symlink()}
+        gone = []
+        for path in root.iterdir():
+            if path.is_dir() and not path.is_symlink() and path.name not in stays:
+                shutil.rmtree(path)
+                gone.append(path.name)
+        for name in (layout["config"], layout["unit"]):
+            if name:
+                Path(name + BEFORE).unlink(missing_ok=True)
+        return {"gone": gone}
+
+
+def replace(path: Path, content: bytes, permissions: int) -> bool:
+    """Whether it differs from what was there, which is kept beside it until all is settled."""
+    if path.exists() and path.read_bytes() == content and mode(path) == f"{permissions:o}":
+        return False
+    before = Path(str(path) + BEFORE)
+    if (
+        path.exists() and not before.exists()
+    ):  # one that is there is of a switch that was cut off: that was the good one
+        shutil.copy2(path, before)
+    write(path, content, permissions)
+    return True
+
+
+def point(link: Path, target: str, *, keep: Path) -> bool:
+    """Let the link lead to `target`, at once; `keep` then leads where it led before."""
+    now = os.readlink(link) if link.is_symlink() else None
+    if now == target:
+        return False
+    for path, to in ((keep, now), (link, target)):
+        if to is not None:
+            new = path.with_name(f"{path.name}.new")
+            new.unlink(missing_ok=True)
+            new.symlink_to(to)
+            os.replace(new, path)
+    sync_folder(link.parent)
+    return True
+
+
+def write(path: Path, content: bytes, permissions: int) -> None:
+    """All of it or what was there before, after a power cut too. Nobody reads it who may not, not even while it is written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(fd, "wb") as file:
+        file.write(content)
+        os.fchmod(fd, permissions)
+        file.flush()
+        os.fsync(fd)
+    os.replace(new, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+# --- remove
+
+
+def remove(layout: dict[str, str], keep_spool: bool, leave_settings: bool) -> dict[str, Any]:
+    """Stop the agent, put back what runs have set, and take all of it away. Returns {back: [...], removed: [...]}."""
+    root, config, unit = Path(layout["root"]), Path(layout["config"]), Path(layout["unit"] or "/nowhere")
+    told: dict[str, Any] = {"back": [], "removed": []}
+    with held(root) if root.exists() else contextlib.nullcontext():
+        if layout["unit"] and service().get("LoadState") == "loaded":
+            say(step="stopping hwd-agent")
+            run(["systemctl", "disable", "--now", "--quiet", UNIT])
+        journal = Path(layout["state"]) / "settings"
+        if not leave_settings and config.exists() and journal.exists() and journal.stat().st_size:
+            told["back"] = put_back(root / "current", config)
+        if layout["unit"]:
+            gone(unit, told["removed"])
+            gone(Path(str(unit) + BEFORE), told["removed"])
+            run(["systemctl", "daemon-reload"])
+            run(["systemctl", "reset-failed", UNIT], fails=True)
+        gone(config, told["removed"])
+        gone(Path(str(config) + BEFORE), told["removed"])
+        if not keep_spool:
+            gone(Path(layout["state"]), told["removed"])
+        gone(root, told["removed"])
+    made = [config.parent]
+    if layout["prefix"]:
+        made += [above for path in (config, root, Path(layout["state"])) for above in path.parents]
+    for folder in dict.fromkeys(made):
+        if layout["prefix"] == "" or str(folder).startswith(layout["prefix"]):
+            with contextlib.suppress(OSError):  # not empty: it is not ours alone
+                folder.rmdir()
+    return told
+
+
+def put_back(environment: Path, config: Path) -> list[str]:
+    """What runs have set of the ports is put back by the agent's own program."""
+    done = run([str(environment / "bin/hwd-agent"), "put-back", "--config", str(config)], fails=True)
+    if done.returncode:
+        raise Failure(
+            f"what runs have set of the ports is not put back: {last(done)}. Put it back by hand, then use --leave-settings"
+        )
+    return done.stdout.splitlines()
+
+
+def gone(path: Path, removed: list[str]) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif path.is_symlink() or path.exists():
+        path.unlink()
+    else:
+        return
+    removed.append(str(path))
+
+
+# --- programs
+
+
+def run(command: list[str], *, fails: bool = False) -> "subprocess.CompletedProcess[str]":
+    """Raises Failure where it does not end well, but with `fails`, and where it does not end."""
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1"}
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            env=environment,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{' '.join(command[:3])}: did not end in {COMMAND_S:g} s. Is the host overloaded?") from None
+    if done.returncode and not fails:
+        raise Failure(f"{' '.join(command[:4])}: {last(done)}")
+    return done
+
+
+def last(done: "subprocess.CompletedProcess[str]") -> str:
+    """The last words of a program."""
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return " ".join(errors[-2:] or lines[-2:]) or f"it ended with {done.returncode}"
+
+
+if __name__ == "__main__":
+    main()

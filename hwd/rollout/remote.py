@@ -1,0 +1,175 @@
+"""RemoteHost: one host over SSH, and what `onhost` does there."""
+
+import json
+import shlex
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, Self
+
+from hwd.model.testbed import Host
+from hwd.rollout.layout import Layout
+from hwd.rollout.ssh import Ssh
+from hwd_drivers.kit.clock import Clock, SystemClock
+from hwd_drivers.kit.errors import ConfigError, FailedError, ProtocolError, RefusedError
+from hwd_drivers.kit.offload import ThreadOffload
+
+Say = Callable[[str], None]
+PYTHON_LEAST: Final = (3, 11)
+PYTHONS: Final = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
+LOOK_S: Final = 60.0
+WORK_S: Final = 600.0
+"""An environment takes ten seconds on a present host, minutes on a slow one."""
+FIND: Final = "; ".join(
+    [
+        f"for p in {' '.join(PYTHONS)}; do v=$($p -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null) && echo \"$p $v\"",
+        "done",
+        "echo uid $(id -u)",
+    ]
+)
+"""POSIX sh: whatever else the host has not, it has that."""
+
+
+class RemoteHost:
+    """Open it with `RemoteHost.open`, as a context. Every call runs in a thread of its own; one that is cancelled ends the connection."""
+
+    def __init__(self, host: Host, ssh: Ssh, layout: Layout, offload: ThreadOffload, say: Say) -> None:
+        self.name = host.name
+        self._ssh = ssh
+        self._layout = layout
+        self._offload = offload
+        self._say = say
+        self._python = ""
+        self._sudo = ""
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, host: Host, layout: Layout, say: Say, *, home: Path | None = None, clock: Clock | None = None
+    ) -> AsyncGenerator[Self]:
+        """Logged in, with a Python that is new enough, as root. Raises as `Ssh.open`, RefusedError without rights, ConfigError without Python."""
+        if host.ssh is None:
+            raise ConfigError(
+                f"{host.name}: the testbed file does not say how to reach it: give it ssh: root@ADDRESS"
+                if host.twin is None
+                else f"{host.name}: is a twin of this machine: its agent comes with the rack"
+            )
+        place = host.ssh
+        offload = ThreadOffload(1)
+        ssh: Ssh | None = None
+
+        def connect() -> Ssh:
+            return Ssh.open(host.name, place, clock or SystemClock(), home=home)
+
+        try:
+            ssh = await offload(connect)
+            remote = cls(host, ssh, layout, offload, say)
+            await remote._find_python()
+            yield remote
+        finally:
+            if ssh is not None:
+                ssh.close()
+            offload.close()
+
+    @property
+    def local_address(self) -> str | None:
+        """What this machine is to the host; None behind a jump host."""
+        return self._ssh.local_address
+
+    async def look(self, broker: tuple[str, int] | None = None) -> dict[str, Any]:
+        """What is there: `onhost.look`."""
+        return await self.do("look", broker=broker, within_s=LOOK_S)
+
+    async def do(self, verb: str, *, within_s: float = WORK_S, **arguments: Any) -> dict[str, Any]:
+        """A verb of `onhost`. Raises FailedError with its words."""
+        program = files("hwd.rollout").joinpath("onhost.py").read_bytes()
+        words = json.dumps({"layout": self._layout.to_data(), **arguments})
+        command = f"{self._sudo}{self._python} -I - {verb} {shlex.quote(words)}"
+        last: dict[str, Any] = {}
+
+        def take(line: str) -> None:
+            nonlocal last
+            try:
+                last = json.loads(line)
+            except ValueError:
+                last = {}
+            if "step" in last:
+                self._say(str(last["step"]))
+
+        def run() -> Any:
+            return self._ssh.run(command, within_s=within_s, stdin=program, on_line=take)
+
+        ended = await self._offload(run)
+        match last:
+            case {"done": dict() as done}:
+                return done
+            case {"failed": str() as failed}:
+                raise FailedError(f"{self.name}: {failed}")
+            case _:
+                words = (ended.err or ended.out)[-500:] or "nothing"
+                raise ProtocolError(f"{self.name}: {verb}: ended with {ended.status} and said {words}")
+
+    @asynccontextmanager
+    async def staging(self, contents: Mapping[str, bytes | Path]) -> AsyncGenerator[str]:
+        """A folder of its own on the host with these files, taken away afterwards."""
+        folder = (await self._shell("umask 077; mktemp -d /var/tmp/hwd-agent.XXXXXX")).strip()
+        total = sum(len(one) if isinstance(one, bytes) else one.stat().st_size for one in contents.values())
+        over = 0
+        tenths = 0
+
+        def count(more: int) -> None:
+            nonlocal over, tenths
+            over += more
+            if over * 5 // max(1, total) > tenths:
+                tenths = over * 5 // total
+                self._say(f"copied {over / 1e6:.1f} of {total / 1e6:.1f} MB")
+
+        def copy() -> None:
+            self._ssh.put(folder, contents, on_bytes=count)
+
+        try:
+            await self._offload(copy)
+            yield folder
+        finally:
+            await self._clear(folder)
+
+    async def _clear(self, folder: str) -> None:
+        try:
+            await self._shell(f"rm -rf {shlex.quote(folder)}")
+        except (FailedError, OSError) as error:
+            self._say(f"{folder} stays there: {error}")
+
+    async def _find_python(self) -> None:
+        found = dict(line.split(" ", 1) for line in (await self._shell(FIND)).splitlines() if " " in line)
+        user = found.pop("uid", "")
+        versions = {name: tuple(int(part) for part in text.split()) for name, text in found.items()}
+        fit = [name for name, version in versions.items() if version >= PYTHON_LEAST]
+        least = ".".join(str(part) for part in PYTHON_LEAST)
+        if not fit:
+            has = ", ".join(f"{name} is {'.'.join(map(str, version))}" for name, version in versions.items())
+            raise ConfigError(
+                f"{self.name}: {f'its Python is too old ({has})' if has else 'it has no python3'}; the agent needs at least {least}. "
+                f"Install one there, such as Debian 12's or Ubuntu 24.04's python3, or on RHEL 9: dnf install python3.11"
+            )
+        self._python = fit[0]
+        if user != "0" and self._layout.needs_root:
+            done = await self._run("sudo -n true")
+            if done.status:
+                raise RefusedError(
+                    f"{self.name}: the user with id {user} is not root, and sudo does not let it be without a password ({done.err or done.status}). "
+                    f"Log in as root, or add a line to /etc/sudoers.d: USER ALL=(root) NOPASSWD: ALL"
+                )
+            self._sudo = "sudo -n "
+
+    async def _shell(self, command: str) -> str:
+        done = await self._run(command)
+        if done.status:
+            raise FailedError(f"{self.name}: {command}: {done.err or f'it ended with {done.status}'}")
+        return str(done.out)
+
+    async def _run(self, command: str) -> Any:
+        def run() -> Any:
+            return self._ssh.run(f"sh -c {shlex.quote(command)}", within_s=LOOK_S)
+
+        return await self._offload(run)

@@ -1,0 +1,53 @@
+"""Removal: an agent and all that belongs to it taken away from hosts, and from the broker."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hwd.model.testbed import Host, Testbed
+from hwd.rollout.births import Births
+from hwd.rollout.layout import Layout
+from hwd.rollout.remote import RemoteHost
+from hwd.rollout.steps import HostReport, Progress, Result
+from hwd_drivers.kit.errors import HwdError
+
+
+@dataclass(slots=True, kw_only=True)
+class Removal:
+    """`keep_spool`: leave what the daemon has not acknowledged yet. `leave_settings`: leave what runs have set of the ports. `broker`: None asks none."""
+
+    testbed: Testbed
+    broker: str | None
+    layout: Layout
+    progress: Progress
+    keep_spool: bool = False
+    leave_settings: bool = False
+    home: Path | None = None
+
+    async def run(self, hosts: Sequence[Host]) -> tuple[tuple[HostReport, ...], HwdError | None]:
+        """A report for each host, and the error that stopped it."""
+        reports: list[HostReport] = []
+        for host in hosts:
+            try:
+                reports.append(await self._host(host))
+            except HwdError as error:
+                reports.append(HostReport(host=host.name, result=Result.FAILED, why=str(error)))
+                untouched = [HostReport(host=one.name, result=Result.UNTOUCHED) for one in hosts[len(reports) :]]
+                return (*reports, *untouched), error
+        return tuple(reports), None
+
+    async def _host(self, host: Host) -> HostReport:
+        def say(words: str) -> None:
+            self.progress(host.name, words)
+
+        say(f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
+        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote:
+            done = await remote.do("remove", keep_spool=self.keep_spool, leave_settings=self.leave_settings)
+        changed = [f"put back {one}" for one in done["back"]] + [f"removed {path}" for path in done["removed"]]
+        if self.broker is not None:
+            async with Births.open(self.testbed.name, self.broker) as births:
+                known = host.name in births.birth or host.name in births.state
+                if known:
+                    await births.forget(host.name)
+                    changed.append("cleared its birth at the broker")
+        return HostReport(host=host.name, result=Result.DONE if changed else Result.ALREADY, changed=tuple(changed))

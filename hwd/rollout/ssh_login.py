@@ -1,0 +1,94 @@
+"""The login over SSH: only at a host that somebody vouches for, and every refusal with its remedy."""
+
+from pathlib import Path
+from typing import Final
+
+import paramiko
+from typing_extensions import override
+
+from hwd.rollout.ssh_settings import SshSettings
+from hwd_drivers.kit.errors import ConfigError, DeviceError, LinkError, LoginError
+from hwd_drivers.kit.ssh_keys import fingerprint, public_line
+
+LOGIN_S: Final = 20.0
+"""A server that asks a directory who we are takes some seconds."""
+
+
+class NobodyVouches(paramiko.MissingHostKeyPolicy):
+    """Refuses a host whose key nobody has written down."""
+
+    def __init__(self, name: str, settings: SshSettings) -> None:
+        self._name = name
+        self._settings = settings
+
+    @override
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
+        file = self._settings.known_hosts[0]
+        raise ConfigError(
+            f"{self._name}: {self._settings.known_as} shows the host key {key.get_name()} {fingerprint(key)}, and {file} does not know this host. "
+            f"If the host itself shows the same (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), add this line to that file: {self._settings.known_as} {public_line(key)}"
+        )
+
+
+def log_in(
+    client: paramiko.SSHClient, name: str, settings: SshSettings, sock: paramiko.Channel | None, connect_s: float
+) -> None:
+    where = f"{settings.user}@{settings.known_as}"
+    try:
+        client.connect(
+            settings.address,
+            settings.port,
+            settings.user,
+            key_filename=list(settings.keys) or None,  # type: ignore[arg-type] # a list too, as its documentation has it
+            look_for_keys=False,  # it would look in another home than ours
+            timeout=connect_s,
+            banner_timeout=connect_s,
+            auth_timeout=LOGIN_S,
+            channel_timeout=connect_s,
+            sock=sock,
+        )
+    except paramiko.BadHostKeyException as error:
+        raise ConfigError(
+            f"{name}: {settings.known_as} shows the host key {error.key.get_name()} {fingerprint(error.key)}, and it is known by another, {fingerprint(error.expected_key)}. "
+            f"Either the host was set up anew, or somebody else answers in its place. If it was set up anew: ssh-keygen -R '{settings.known_as}', and add its new key to {settings.known_hosts[0]}"
+        ) from error
+    except paramiko.PasswordRequiredException as error:
+        raise _login_refused(
+            name, where, "the key file has a passphrase. Load it into an agent: ssh-add FILE"
+        ) from error
+    except paramiko.AuthenticationException as error:
+        tried = " or ".join([*settings.keys, "a key of an SSH agent"])
+        raise _login_refused(
+            name, where, f"it does not take {tried} ({error}). Add one to its authorized_keys: ssh-copy-id {where}"
+        ) from error
+    except TimeoutError as error:
+        raise LinkError(
+            f"{name}: {where}: nobody answers within {connect_s:g} s. Is the host on, and the address right?"
+        ) from error
+    except paramiko.SSHException as error:
+        if "No authentication methods" in str(error):
+            words = "there is no key to log in with, neither in ~/.ssh nor in an SSH agent. Make one: ssh-keygen, then ssh-copy-id"
+            raise _login_refused(name, where, f"{words} {where}") from error
+        raise LinkError(
+            f"{name}: {where}: it does not speak SSH with us within {connect_s:g} s: {error}. Is it an SSH server, and not overloaded?"
+        ) from error
+    except (OSError, EOFError) as error:
+        words = str(error) if isinstance(error, EOFError) else error.strerror or str(error)
+        raise LinkError(
+            f"{name}: {where}: cannot connect: {words or 'it hung up'}. Is the host on, and its SSH server up?"
+        ) from error
+    except ValueError as error:  # a key file that is none
+        raise ConfigError(f"{name}: {', '.join(settings.keys)}: {error}") from error
+
+
+def _login_refused(name: str, where: str, words: str) -> DeviceError:
+    return LoginError(f"{name}: {where}: {words}", device=name, command="ssh", code="", text=words)
+
+
+def load_known_hosts(client: paramiko.SSHClient, path: Path) -> None:
+    if not path.exists():
+        return
+    try:
+        client.load_system_host_keys(str(path))
+    except (OSError, paramiko.SSHException, UnicodeDecodeError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read as a known_hosts file: {error}") from error

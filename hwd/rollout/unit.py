@@ -1,0 +1,30 @@
+"""The systemd unit of the agent on one host: the one that comes with the agent, with what this host needs."""
+
+from collections.abc import Collection
+from importlib.resources import files
+from typing import Final
+
+from hwd.rollout.layout import Layout
+
+TOOL_CAPABILITIES: Final = "CAP_SYS_RAWIO CAP_SYS_ADMIN"
+"""`mlxlink` and `mstlink` map the registers of the NIC."""
+
+
+def make_unit(layout: Layout, *, tools: Collection[str], switches: bool) -> bytes:
+    """`tools`: those of the NIC's vendor that are installed there. `switches`: whether the host drives switches at its own lines: the group
+    of the socket for its jobs is then set.
+    """
+    standard = Layout()
+    text = files("hwd_agents").joinpath("hwd-agent.service").read_text(encoding="utf-8")
+    if layout.prefix:
+        text = text.replace("StateDirectory=hwd-agent\nStateDirectoryMode=0750", f"ReadWritePaths={layout.state}")
+        text = text.replace(standard.root, layout.root).replace(standard.config, layout.config)
+    if tools:
+        bounds = "CAP_SYS_NICE CAP_IPC_LOCK"
+        text = text.replace(bounds, f"{bounds} {TOOL_CAPABILITIES}").replace("@privileged @resources", "@resources")
+    if switches:
+        bounds = "CAP_SYS_NICE CAP_IPC_LOCK"
+        text = text.replace(bounds, f"{bounds} CAP_CHOWN").replace(
+            "SystemCallFilter=adjtimex", "SystemCallFilter=@chown adjtimex"
+        )
+    return text.encode()

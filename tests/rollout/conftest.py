@@ -1,0 +1,133 @@
+"""Real OpenSSH servers of the test's own user, one process a connection, and places to log in from."""
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from hwd.model.ssh import SshPlace
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+SFTP = "internal-sftp"
+
+
+@dataclass(slots=True)
+class OpenSsh:
+    """`sshd -i` on a listener of ours: the port is free, and nothing stays when it is closed. `folder/home/.ssh` is the client's."""
+
+    folder: Path
+    listener: socket.socket
+    host_key: str
+    children: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    options: tuple[str, ...] = ()
+    _thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        return int(self.listener.getsockname()[1])
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    @property
+    def place(self) -> SshPlace:
+        return SshPlace(address="127.0.0.1", port=self.port, user=_user())
+
+    @property
+    def known(self) -> str:
+        return f"[127.0.0.1]:{self.port} {self.host_key}\n"
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._serve, name="sshd")
+        self._thread.start()
+
+    def hang_up(self) -> None:
+        """End every connection, as a host that crashes does."""
+        for child in self.children:
+            subprocess.run(["pkill", "-KILL", "-P", str(child.pid)], check=False)
+            child.kill()
+
+    def close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        assert self._thread is not None
+        self._thread.join()
+        self.listener.close()
+        self.hang_up()
+        for child in self.children:
+            child.wait()
+
+    def _serve(self) -> None:
+        assert SSHD is not None
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            with connection:
+                more = [word for option in self.options for word in ("-o", option)]
+                command = [SSHD, "-i", "-e", "-f", str(self.folder / "sshd_config"), *more]
+                with (self.folder / "sshd.log").open("ab") as log:
+                    self.children.append(
+                        subprocess.Popen(command, stdin=connection.fileno(), stdout=connection.fileno(), stderr=log)
+                    )
+
+
+@pytest.fixture
+def make_sshd(tmp_path: Path) -> Iterator[Callable[..., OpenSsh]]:
+    """Servers, each with a key of its own; the client in `home` knows them and has a key that they take."""
+    if SSHD is None:
+        pytest.skip("needs sshd. As root: apt-get install openssh-server")
+    if os.geteuid() == 0:
+        os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # where it keeps those away who are not logged in
+    made: list[OpenSsh] = []
+    home = tmp_path / "home"
+    ssh = home / ".ssh"
+    ssh.mkdir(parents=True, mode=0o700)
+    _make_key(ssh / "id_ed25519")
+
+    def make(*options: str, known: bool = True) -> OpenSsh:
+        folder = tmp_path / f"sshd{len(made)}"
+        folder.mkdir()
+        _make_key(folder / "host")
+        (folder / "home").symlink_to(home)
+        (folder / "sshd_config").write_text(
+            f"HostKey {folder}/host\nAuthorizedKeysFile {ssh}/id_ed25519.pub\nStrictModes no\nUsePAM no\n"
+            f"PasswordAuthentication no\nPermitRootLogin yes\nLogLevel VERBOSE\nPidFile none\n"
+        )
+        listener = socket.create_server(("127.0.0.1", 0))
+        kind, key, *_ = (folder / "host.pub").read_text().split()
+        server = OpenSsh(
+            folder=folder, listener=listener, host_key=f"{kind} {key}", options=options or (f"Subsystem=sftp {SFTP}",)
+        )
+        if known:
+            with (ssh / "known_hosts").open("a") as file:
+                file.write(server.known)
+        server.start()
+        made.append(server)
+        return server
+
+    yield make
+    for server in made:
+        server.close()
+
+
+@pytest.fixture
+def sshd(make_sshd: Callable[..., OpenSsh]) -> OpenSsh:
+    return make_sshd()
+
+
+def _make_key(path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True, timeout=20)
+
+
+def _user() -> str:
+    import getpass
+
+    return getpass.getuser()

@@ -1,0 +1,72 @@
+"""The broker as hosts reach it: nothing that would lead a host to itself, and no password where others read it."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.rollout.broker import Brokers
+from hwd_drivers.kit.errors import ConfigError
+
+ELSEWHERE: dict[str, Any] = {"boot": "another", "network": 1}
+
+
+def here() -> dict[str, Any]:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return {"boot": boot, "network": os.stat("/proc/self/ns/net").st_ino}
+
+
+def brokers(named: str | None = None, daemons: str | None = None) -> Brokers:
+    return Brokers.of(named, daemons, {})
+
+
+def test_a_named_broker_is_taken_as_it_is() -> None:
+    assert brokers("mqtt://10.0.0.1:1883", "mqtt://127.0.0.1:1").for_host("h0", ELSEWHERE, towards="10.0.0.1") == (
+        "mqtt://10.0.0.1:1883"
+    )
+
+
+def test_this_machine_looks_for_the_daemons_broker_by_itself() -> None:
+    assert brokers("mqtt://10.0.0.1:1883", "mqtt://127.0.0.1:1").from_here == "mqtt://127.0.0.1:1"
+    assert brokers("mqtt://10.0.0.1:1883").from_here == "mqtt://10.0.0.1:1883"
+
+
+@pytest.mark.parametrize("url", ["mqtt://127.0.0.1:1883", "mqtt://[::1]:1883", "mqtt://localhost", "unix:/run/broker"])
+def test_what_would_lead_a_host_to_itself_is_refused_with_the_remedy(url: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"h0: it cannot reach the broker .*HWD_BROKER: mqtt://USER:PASSWORD@10.0.0.1:1883"
+    ):
+        brokers(None, url).for_host("h0", ELSEWHERE, towards="10.0.0.1")
+
+
+def test_the_host_that_is_this_machine_may_have_the_loopback() -> None:
+    assert brokers(None, "mqtt://127.0.0.1:1883").for_host("h0", here(), towards="127.0.0.1") == "mqtt://127.0.0.1:1883"
+
+
+def test_another_network_of_this_machine_is_not_this_machine() -> None:
+    with pytest.raises(ConfigError, match="leads to the host itself"):
+        brokers(None, "mqtt://127.0.0.1:1883").for_host("h0", here() | {"network": 1}, towards="127.0.0.1")
+
+
+def test_a_broker_on_every_address_is_found_at_the_one_that_the_host_sees() -> None:
+    every = brokers(None, "mqtt://u:p@0.0.0.0:1883")
+    assert every.for_host("h0", ELSEWHERE, towards="10.9.0.1") == "mqtt://u:p@10.9.0.1:1883"
+    with pytest.raises(ConfigError, match="behind a jump host"):
+        every.for_host("h0", ELSEWHERE, towards=None)
+
+
+def test_a_password_on_the_command_line_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ConfigError, match=r"HWD_BROKER") as error:
+        brokers("mqtt://u:geheim@10.0.0.1")
+    assert "geheim" not in str(error.value)
+
+
+def test_a_password_in_the_environment_is_taken() -> None:
+    found = Brokers.of(None, None, {"HWD_BROKER": "mqtt://u:geheim@10.0.0.1"})
+    assert found.for_host("h0", ELSEWHERE, towards=None) == "mqtt://u:geheim@10.0.0.1"
+
+
+def test_no_broker_at_all_is_said_with_the_remedy() -> None:
+    with pytest.raises(ConfigError, match=r"no broker: .*hwd serve"):
+        _ = brokers().from_here

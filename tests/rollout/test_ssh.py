@@ -1,0 +1,177 @@
+"""Ssh against real OpenSSH servers: who is let in, who is refused, and what is said of it."""
+
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.rollout.ssh import Ssh
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.errors import ConfigError, DeadlineError, FailedError, LinkError, LoginError
+
+Make = Callable[..., Any]
+
+
+@contextmanager
+def opened(server: Any, **changes: Any) -> Iterator[Ssh]:
+    place = replace(server.place, **changes)
+    ssh = Ssh.open("h0", place, SystemClock(), home=server.home)
+    try:
+        yield ssh
+    finally:
+        ssh.close()
+
+
+def test_a_program_gets_its_input_and_is_heard_with_its_status(sshd: Any) -> None:
+    lines: list[str] = []
+    with opened(sshd) as ssh:
+        ran = ssh.run("cat; echo no >&2; exit 7", within_s=10, stdin=b"a\nb\n", on_line=lines.append)
+        assert ssh.local_address == "127.0.0.1"
+    assert (ran.status, ran.out, ran.err) == (7, "a\nb\n", "no")
+    assert lines == ["a", "b"]
+
+
+def test_files_are_copied_whole_and_nobody_else_can_read_them(sshd: Any, tmp_path: Path) -> None:
+    source = tmp_path / "wheel"
+    source.write_bytes(bytes(range(250)) * 1200)
+    over: list[int] = []
+    target = tmp_path / "there"
+    target.mkdir()
+    with opened(sshd) as ssh:
+        ssh.put(str(target), {"wheel": source, "text": b"secret"}, on_bytes=over.append)
+    assert (target / "wheel").read_bytes() == source.read_bytes()
+    assert (target / "text").read_bytes() == b"secret"
+    assert {path.stat().st_mode & 0o777 for path in target.iterdir()} == {0o600}
+    assert sum(over) == 300_006
+
+
+def test_a_host_that_nobody_vouches_for_is_refused_with_its_fingerprint_and_the_line_to_add(make_sshd: Make) -> None:
+    server = make_sshd(known=False)
+    with pytest.raises(ConfigError, match="does not know this host") as error, opened(server):
+        pass
+    assert _fingerprint(server) in str(error.value)
+    line = re.escape(server.known.strip())
+    assert re.search(rf"add this line to that file: {line}$", str(error.value))
+    (server.home / ".ssh" / "known_hosts").write_text(server.known)
+    with opened(server) as ssh:
+        assert ssh.run("true", within_s=10).status == 0
+
+
+def test_a_changed_host_key_is_refused_with_both_fingerprints_and_the_remedy(make_sshd: Make) -> None:
+    server, other = make_sshd(known=False), make_sshd(known=False)
+    (server.home / ".ssh" / "known_hosts").write_text(server.known.replace(server.host_key, other.host_key))
+    with pytest.raises(ConfigError, match="it is known by another") as error, opened(server):
+        pass
+    assert _fingerprint(server) in str(error.value)
+    assert _fingerprint(other) in str(error.value)
+    assert f"ssh-keygen -R '[127.0.0.1]:{server.port}'" in str(error.value)
+    assert (server.home / ".ssh" / "known_hosts").read_text().count("\n") == 1, "it was not taken over"
+
+
+def test_a_key_that_is_not_authorized_is_refused_with_the_remedy(sshd: Any, tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
+    with (
+        pytest.raises(LoginError, match=rf"it does not take {tmp_path}/other .* ssh-copy-id"),
+        opened(sshd, key=str(tmp_path / "other")),
+    ):
+        pass
+
+
+def test_a_key_with_a_passphrase_needs_an_agent(sshd: Any, tmp_path: Path) -> None:
+    path = sshd.home / ".ssh" / "id_ed25519"
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", str(path)], check=True)
+    with pytest.raises(LoginError, match="ssh-add"), opened(sshd, key=str(path)):
+        pass
+
+
+def test_a_key_of_the_ssh_agent_is_taken(sshd: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = sshd.home / ".ssh" / "id_ed25519"
+    agent = tmp_path / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(agent)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(agent))
+        subprocess.run(["ssh-add", "-q", str(path)], check=True)
+        path.unlink()
+        with opened(sshd) as ssh:
+            assert ssh.run("echo in", within_s=10).out == "in\n"
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def test_a_host_behind_a_jump_host_is_reached(make_sshd: Make) -> None:
+    gate, server = make_sshd(), make_sshd()
+    with opened(server, jump=gate.place) as ssh:
+        assert ssh.run("echo $SSH_CONNECTION", within_s=10).out.split()[3] == str(server.port)
+        assert ssh.local_address is None
+    assert len(gate.children) == 1, "the way did not lead through it"
+
+
+def test_a_jump_host_that_does_not_forward_is_named_with_the_remedy(make_sshd: Make) -> None:
+    gate, server = make_sshd("AllowTcpForwarding=no"), make_sshd()
+    with pytest.raises(LinkError, match=r"h0: jump host: .*AllowTcpForwarding"), opened(server, jump=gate.place):
+        pass
+
+
+def test_the_users_own_ssh_config_is_read(make_sshd: Make) -> None:
+    gate, server = make_sshd(), make_sshd()
+    (server.home / ".ssh" / "config").write_text(
+        f"Host rack-h0\n  HostName 127.0.0.1\n  Port {server.port}\n  User {server.place.user}\n"
+        f"  ProxyJump {gate.place}\n  IdentityFile {server.home}/.ssh/id_ed25519\n"
+    )
+    with opened(server, address="rack-h0", port=None, user=None) as ssh:
+        assert ssh.run("echo in", within_s=10).out == "in\n"
+        assert ssh.local_address is None
+
+
+def test_a_server_that_says_nothing_is_given_up_in_time(sshd: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = replace(sshd.place, port=silent.getsockname()[1])
+        with pytest.raises(LinkError, match=r"does not speak SSH with us within 0.3 s"):
+            Ssh.open("h0", place, SystemClock(), home=sshd.home, connect_s=0.3)
+
+
+def test_nobody_there_is_said_with_the_remedy(sshd: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with pytest.raises(LinkError, match=r"cannot connect: .*Is the host on"), opened(sshd, port=port):
+        pass
+
+
+def test_a_program_that_hangs_is_given_up_at_its_deadline(sshd: Any) -> None:
+    with opened(sshd) as ssh, pytest.raises(DeadlineError, match=r"h0: sleep 60: no end of it within 0.4 s"):
+        ssh.run("sleep 60", within_s=0.4)
+
+
+def test_a_host_that_goes_away_in_the_middle_is_a_broken_connection(sshd: Any) -> None:
+    with opened(sshd) as ssh:
+        threading.Timer(0.2, sshd.hang_up).start()
+        with pytest.raises(LinkError, match="the SSH connection broke"):
+            ssh.run("echo begun; sleep 60", within_s=20)
+
+
+def test_a_server_without_sftp_is_said_with_the_remedy(make_sshd: Make, tmp_path: Path) -> None:
+    server = make_sshd("PrintMotd=no")
+    with opened(server) as ssh, pytest.raises(FailedError, match="openssh-sftp-server"):
+        ssh.put(str(tmp_path), {"a": b"b"}, on_bytes=lambda _: None)
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(sshd: Any) -> None:
+    with opened(sshd) as ssh, pytest.raises(FailedError, match=r"h0: /nowhere/a: cannot be written"):
+        ssh.put("/nowhere", {"a": b"b"}, on_bytes=lambda _: None)
+
+
+def _fingerprint(server: Any) -> str:
+    said = subprocess.run(
+        ["ssh-keygen", "-lf", str(server.folder / "host.pub")], capture_output=True, text=True, check=True
+    )
+    return said.stdout.split()[1]
