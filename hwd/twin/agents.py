@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hwd.config.module_timings import declared_timings
+from hwd.bus.module_timings import declared_timings
 from hwd.fabric.behind import ports_behind
 from hwd.model.testbed import Host, Testbed
 from hwd.twin.module import part_of

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hwd.config.module_timings import declared_timings
+from hwd.bus.module_timings import declared_timings
 from hwd.config.testbed import Loaded
 from hwd.model.testbed import Module, ModuleStandard, Testbed
 from hwd.twin.agents import agent_config
