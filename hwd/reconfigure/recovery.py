@@ -75,19 +75,24 @@ class Recovery:
         self._tell = tell
         self._unwritten: dict[str, Outcome] = {}
         self._tried: dict[str, _Tried] = {}
-        self._recovering = asyncio.Lock()
+        self._trying = asyncio.Lock()
+        self._tries: str | None = None
         self._of_an_earlier_life = {entry.reconfiguration for entry in journal.open}
         for entry in journal.open:
             leases.hold_reconfiguration(entry.reconfiguration, moved_ports(entry.moves), run=entry.run)
 
     async def recover(self, under_way: Container[str]) -> None:
         """Try everything once. What cannot be brought where it shall be stays open."""
-        async with self._recovering:
-            for id, outcome in list(self._unwritten.items()):
-                self.write_end(id, outcome)
-            for entry in self._journal.open:
+        for id, outcome in list(self._unwritten.items()):
+            self.write_end(id, outcome)
+        for entry in self._journal.open:
+            async with self._trying:
                 if self._is_left(entry, under_way):
-                    await self._bring(entry)
+                    self._tries = entry.reconfiguration
+                    try:
+                        await self._bring(entry)
+                    finally:
+                        self._tries = None
 
     def left(self, under_way: Container[str]) -> tuple[LeftOpen, ...]:
         """All that is left open, oldest first."""
@@ -113,39 +118,14 @@ class Recovery:
         return None
 
     async def give_up(self, id: str, *, by: str, under_way: Container[str]) -> dict[str, Json]:
-        """Close what is left open, and leave its switches as they are; its ports are free. Returns what `journal.given-up` tells; waits for a try that is under way.
+        """Close what is left open, and leave its switches as they are; its ports are free. Returns what `journal.given-up` tells; waits for the end of a try of this one.
 
         Raises RefusedError where this one is not left open, FailedError where the journal does not take it: then it stays open.
         """
-        async with self._recovering:
-            left = [entry for entry in self._journal.open if self._is_left(entry, under_way)]
-            entry = next((entry for entry in left if entry.reconfiguration == id), None)
-            if entry is None:
-                way = "it is under way, `hwd rollback` ends it" if id in under_way else "it is not left open"
-                names = ", ".join(other.reconfiguration for other in left) or "none"
-                raise RefusedError(f"reconfiguration {id}: cannot be given up, {way}. Left open: {names}")
-            why, standing = self._why(entry), self._standing(entry)
-            try:
-                self._journal.end(id, outcome=GIVEN_UP)
-            except OSError as error:
-                raise FailedError(
-                    f"reconfiguration {id}: cannot be given up, the journal does not take it: {error}. It stays open; make room on its disk"
-                ) from error
-            self._tried.pop(id, None)
-            self._leases.let_go(id)
-            told: dict[str, Json] = {
-                "reconfiguration": id,
-                "run": entry.run,
-                "what": entry.what,
-                "why": why,
-                "by": by,
-                "left": [*standing],
-            }
-            self._tell("journal.given-up", **told)
-            log.warning(
-                "journal: %s (%s) was given up by %s: %s. Left: %s", id, entry.what, by, why, "; ".join(standing)
-            )
-            return told
+        if self._tries != id:
+            return self._give_up(id, by, under_way)
+        async with self._trying:
+            return self._give_up(id, by, under_way)
 
     def write_end(self, id: str, outcome: Outcome) -> None:
         """What cannot be written now is tried again by `recover`, and until then nobody takes it for left open."""
@@ -157,6 +137,34 @@ class Recovery:
             log.warning(
                 "journal: %s is %s, and that cannot be written: %s. A crash now would roll it back", id, outcome, error
             )
+
+    def _give_up(self, id: str, by: str, under_way: Container[str]) -> dict[str, Json]:
+        left = [entry for entry in self._journal.open if self._is_left(entry, under_way)]
+        entry = next((entry for entry in left if entry.reconfiguration == id), None)
+        if entry is None:
+            way = "it is under way, `hwd rollback` ends it" if id in under_way else "it is not left open"
+            names = ", ".join(other.reconfiguration for other in left) or "none"
+            raise RefusedError(f"reconfiguration {id}: cannot be given up, {way}. Left open: {names}")
+        why, standing = self._why(entry), self._standing(entry)
+        try:
+            self._journal.end(id, outcome=GIVEN_UP)
+        except OSError as error:
+            raise FailedError(
+                f"reconfiguration {id}: cannot be given up, the journal does not take it: {error}. It stays open; make room on its disk"
+            ) from error
+        self._tried.pop(id, None)
+        self._leases.let_go(id)
+        told: dict[str, Json] = {
+            "reconfiguration": id,
+            "run": entry.run,
+            "what": entry.what,
+            "why": why,
+            "by": by,
+            "left": [*standing],
+        }
+        self._tell("journal.given-up", **told)
+        log.warning("journal: %s (%s) was given up by %s: %s. Left: %s", id, entry.what, by, why, "; ".join(standing))
+        return told
 
     def _is_left(self, entry: OpenEntry, under_way: Container[str]) -> bool:
         """Asked again before each entry: while one is brought back, another may have been confirmed."""

@@ -1,0 +1,155 @@
+"""What is left open can be given up at any time, whatever else is tried meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from hwd.model.plan import ApplyMode, CrashRule, Plan, SwitchMoves
+from hwd.reconfigure.journal import Journal
+from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.recovery import Recovery
+from hwd.reconfigure.switches import Switches
+from hwd.records.records import Records
+from hwd_drivers.kit import registry
+from hwd_drivers.kit.dial import MemoryDialer
+from hwd_drivers.kit.disk import MemoryDisk
+from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.kit.ids import Draws, SeededIds
+from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.kit.registry import OpenContext
+from hwd_drivers.kit.supervise import Supervisor
+from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+
+SWITCHES = ("ocs1", "ocs2", "ocs3")
+ANSWER_S = 20.0
+"""So long is a switch waited for that says nothing."""
+NOBODY: frozenset[str] = frozenset()
+
+
+def moves(switch: str) -> SwitchMoves:
+    add = (Crossconnect.parse("1A-3B"),)
+    return SwitchMoves(switch=switch, remove=(), add=add, keep=(), before=(), failed=(), lasting=())
+
+
+def plan(switch: str) -> Plan:
+    return Plan(
+        what=f"one on {switch}",
+        mode=ApplyMode.UPDATE,
+        moves=(moves(switch),),
+        links=(),
+        dark=(),
+        touches=frozenset(),
+        expected_s=0.0,
+        expected_from="nothing",
+        warnings=(),
+        lease=None,
+        crash_rule=CrashRule.ROLL_BACK,
+        ready_within_s=None,
+        confirm_within_s=None,
+    )
+
+
+@asynccontextmanager
+async def recovery_of(journal: Journal, told: list[str]) -> AsyncIterator[Recovery]:
+    """With switches that are connected, and answer nothing any more."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    clock = VirtualClock(loop, wall_start_ns=0)
+    dialer = MemoryDialer(MemoryNet())
+    spec = registry.find("polatis-tl1")
+    capabilities = spec.capabilities("polatis-6000", "8x8")
+
+    def keep(document: Document) -> None:
+        told.append(document.kind)
+
+    def tell(kind: str, **data: Json) -> None:
+        told.append(f"{kind} {data['reconfiguration']}")
+
+    def supervised(name: str, address: str) -> Supervisor:
+        context = OpenContext(
+            name=name,
+            address=address,
+            dialer=dialer,
+            clock=clock,
+            sink=keep,
+            user="bench",
+            password="bench",
+            options=spec.options(),
+            capabilities=capabilities,
+        )
+        return Supervisor(
+            name=name, open=lambda: spec.open(context), clock=clock, sink=keep, draws=Draws(1), answer_s=ANSWER_S
+        )
+
+    twins = [
+        spec.twin(
+            name=name,
+            capabilities=capabilities,
+            timing=find_timing("ideal"),
+            draws=Draws(1),
+            clock=clock,
+            dialer=dialer,
+            address="mem:",
+            options={},
+        )
+        for name in SWITCHES
+    ]
+    switches = {name: supervised(name, await twin.start()) for name, twin in zip(SWITCHES, twins, strict=True)}
+    records = Records("sqlite://", InlineOffload())
+    await records.open()
+    leases = Leases(store=records, clock=clock, ids=SeededIds(1), sink=keep)
+    runs = [asyncio.create_task(one.run()) for one in switches.values()]
+    try:
+        for switch, twin in zip(switches.values(), twins, strict=True):
+            await switch.wait_up()
+            twin.faults.silent = True
+        yield Recovery(journal=journal, switches=Switches(switches, clock), leases=leases, clock=clock, tell=tell)
+    finally:
+        for run in runs:
+            run.cancel()
+        await asyncio.wait(runs)
+        for twin in twins:
+            await twin.close()
+        records.close()
+
+
+def journal_of(*switches: str) -> Journal:
+    journal = Journal(MemoryDisk())
+    for switch in switches:
+        journal.begin(plan(switch), reconfiguration=f"r-{switch}", run=None)
+    return journal
+
+
+def test_one_that_is_not_tried_now_is_given_up_at_once() -> None:
+    async def main() -> None:
+        loop, told = asyncio.get_running_loop(), list[str]()
+        async with recovery_of(journal_of(*SWITCHES), told) as recovery:
+            trying = asyncio.create_task(recovery.recover(NOBODY))
+            await asyncio.sleep(1.0)
+            asked_s = loop.time()
+            await recovery.give_up("r-ocs3", by="ada", under_way=NOBODY)
+            assert loop.time() == asked_s
+            await trying
+        assert "journal.open r-ocs3" not in told
+        assert told.count("journal.open r-ocs1") == told.count("journal.open r-ocs2") == 1
+
+    run_virtual(main())
+
+
+def test_one_that_is_tried_now_is_given_up_when_that_try_is_over_and_not_those_of_others() -> None:
+    async def main() -> None:
+        loop, told = asyncio.get_running_loop(), list[str]()
+        async with recovery_of(journal_of(*SWITCHES), told) as recovery:
+            began_s = loop.time()
+            trying = asyncio.create_task(recovery.recover(NOBODY))
+            await asyncio.sleep(1.0)
+            given_up = await recovery.give_up("r-ocs1", by="ada", under_way=NOBODY)
+            assert ANSWER_S <= loop.time() - began_s < ANSWER_S + 1.0
+            assert given_up["left"] == ["ocs1: nothing"]
+            await trying
+            assert [one.reconfiguration for one in recovery.left(NOBODY)] == ["r-ocs2", "r-ocs3"]
+
+    run_virtual(main())
