@@ -334,7 +334,11 @@ class Agent:
         if self._tasks is None:  # not started yet, or stopping
             coro.close()
             return
-        self._tasks.create_task(coro, name=f"hwd:{self._config.host}/{what}")
+        try:
+            self._tasks.create_task(coro, name=f"hwd:{self._config.host}/{what}")
+        except RuntimeError as error:  # a group that is being cancelled takes no more
+            _log.debug("%s: %s is not begun: %s", self._config.host, what, error)
+            coro.close()
 
     async def _publish_events(self, boot: str, events: list[wire.Event]) -> None:
         clock = "" if boot == self.boot else self._spool.clock_of(boot)
