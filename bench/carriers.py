@@ -60,7 +60,7 @@ class Ports:
         (name, up), self._next = self._next, next(self._flaps)
         return name, up, self._crossbar.carrier(name, up)
 
-    def config(self, host: str, *, broker: str, folder: Path) -> Path:
+    def config(self, host: str, *, broker: str, folder: Path, clock_by_udp: bool = True) -> Path:
         """Configuration file of the agent of one host."""
         path = folder / f"{host}.yaml"
         config = {
@@ -68,6 +68,7 @@ class Ports:
             "host": host,
             "broker": broker,
             "spool": {"directory": str(folder / f"spool-{host}")},
+            "clock_port": 0 if clock_by_udp else None,
             "ports": {f"eth{number}": {"interface": f"eth{number}"} for number in range(PORTS)},
             "sources": {"kernel": {"keeper": str(self.keeper.path), "namespace": host}},
         }
