@@ -48,6 +48,9 @@ def status(url: Url = None, json: Json = False) -> None:
     connected = bool(now["bus"]["connected"])
     rows = [host_row(host, connected=connected) for host in now["hosts"]]
     output.table(("host", "state", "clock", "ports with carrier"), rows)
+    for host in now["hosts"]:
+        for line in (*skew_lines(host), *spool_lines(host)):
+            output.say(line)
     output.say()
     if now["links"]:
         output.table(("link", "state"), [link_row(link) for link in now["links"]])
@@ -239,9 +242,28 @@ def host_row(host: dict[str, Any], *, connected: bool) -> tuple[object, ...]:
         return host["host"], "down" if connected else "unknown", why, "unknown"
     clock = host["clock"]
     aligned = "" if clock is None else f"{clock['offset_ns'] / 1e9:+.6f} s ± {clock['error_ns'] / 1e3:.0f} µs"
+    if clock is not None and (step := clock.get("step")) is not None:
+        aligned += f", stepped {plural(clock['steps'], 'time')}, last by {step['by_ns'] / 1e9:+.3f} s"
     carriers = [port.get("carrier") for port in host["ports"].values()]
     unknown = f", {carriers.count(None)} unknown" if None in carriers else ""
     return host["host"], "up", aligned, f"{carriers.count(True)} of {len(carriers)}{unknown}"
+
+
+def skew_lines(host: dict[str, Any]) -> list[str]:
+    """What is wrong with the version of its agent."""
+    skew = host.get("skew")
+    return [f"{host['host']}: {skew}"] if skew else []
+
+
+def spool_lines(host: dict[str, Any]) -> list[str]:
+    """What is wrong with the spool of its agent, and what was lost since the daemon started."""
+    trouble = (host.get("spool") or {}).get("trouble")
+    lines = [f"{host['host']}: spool: {trouble}"] if trouble else []
+    if lost := host.get("lost"):
+        lines.append(
+            f"{host['host']}: {plural(lost, 'event')} lost, or flaps not seen one by one: hwd watch --kind host.lost --after 0"
+        )
+    return lines
 
 
 def _time_of_day(wall_ns: int) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwd.cli.watching import host_row, left_open, link_row, no_links, overrun_lines, run_line, switch_row
+from hwd.cli.watching import host_row, left_open, link_row, no_links, overrun_lines, run_line, spool_lines, switch_row
 
 UP = {
     "switch": "ocs1",
@@ -35,9 +35,25 @@ UP = {
             ("ocs1", "up", "Polatis 6000 7", "1; 1A, 2A, 3A, 4A, 5A, 6A and 2 more held dark"),
         ),
         ({**UP, "up": False, "cause": "reset by peer"}, ("ocs1", "down", "reset by peer", "")),
-        ({**UP, "up": None, "owner": "h0"}, ("ocs1", "owned by h0", "", "")),
+        (
+            {**UP, "up": None, "owner": "h0", "cause": "h0 is away"},
+            ("ocs1", "unknown", "host h0, no lease yet; h0 is away", ""),
+        ),
+        (
+            {
+                **UP,
+                "owner": "h0",
+                "lease": {"epoch": 7, "state": "granted"},
+                "crossconnects": [{"id": "in-2", "state": "unstated"}],
+            },
+            ("ocs1", "up", "host h0, epoch 7; Polatis 6000 7", "in-2"),
+        ),
+        (
+            {**UP, "up": False, "cause": "no line", "owner": "h0", "lease": {"epoch": 7, "state": "taken-back"}},
+            ("ocs1", "down", "host h0, epoch 7, taken back; no line", ""),
+        ),
     ],
-    ids=["up", "empty", "with an end held dark", "with many", "down", "a host's own"],
+    ids=["up", "empty", "with an end held dark", "with many", "down", "a host's own", "set by its host", "taken back"],
 )
 def test_a_switch_is_up_or_down_or_owned_by_a_host(switch: dict[str, Any], row: tuple[str, ...]) -> None:
     assert switch_row(switch) == row
@@ -94,6 +110,13 @@ HOST = {
 
 def test_a_host_that_is_heard_says_its_clock_and_its_carriers() -> None:
     assert host_row(HOST, connected=True) == ("h0", "up", "+5.000000 s ± 12 µs", "1 of 2")
+
+
+def test_a_clock_that_was_stepped_stands_in_the_row_of_its_host() -> None:
+    clock = {**HOST["clock"], "via": "udp", "steps": 2, "step": {"by_ns": -30 * 10**9}}
+    assert host_row({**HOST, "clock": clock}, connected=True)[2].endswith("µs, stepped 2 times, last by -30.000 s")
+    quiet = {**HOST["clock"], "via": "udp", "steps": 0, "step": None}
+    assert host_row({**HOST, "clock": quiet}, connected=True)[2].endswith("µs")
 
 
 def test_carriers_that_nobody_told_since_it_is_back_are_unknown() -> None:
@@ -154,3 +177,13 @@ def test_no_link_is_known_of_a_switch_that_is_down_and_of_which_nothing_was_read
     switches: list[dict[str, Any]], said: str
 ) -> None:
     assert no_links(switches) == said
+
+
+def test_a_spool_in_trouble_and_what_was_lost_have_a_line_each() -> None:
+    assert spool_lines(HOST) == []
+    trouble = "cannot write: No space left on device; events are kept in memory. Free space on its file system"
+    told = spool_lines({**HOST, "lost": 3, "spool": {"bytes": 4096, "limit_bytes": 65536, "trouble": trouble}})
+    assert told == [
+        f"h0: spool: {trouble}",
+        "h0: 3 events lost, or flaps not seen one by one: hwd watch --kind host.lost --after 0",
+    ]

@@ -1,0 +1,167 @@
+"""The file system under a real agent's spool: full, read-only after an error, damaged. The agent says what to do, and its watchers go on."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import CROSSED, STRAIGHT, Lab
+
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(180)]
+
+SIZE_BYTES = 1 << 20
+
+
+class SpoolDisk:
+    """A file system of its own, mounted under the spool of host `h0`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events"
+
+    def fill(self) -> None:
+        with (self.path / "ballast").open("ab", buffering=0) as ballast:
+            for size in (1 << 16, 1 << 12, 1):
+                try:
+                    while True:
+                        ballast.write(b"x" * size)
+                except OSError:
+                    continue
+
+    def free(self) -> None:
+        (self.path / "ballast").unlink()
+
+
+def mounted(lab: Lab, *how: str) -> Path:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: a file system is mounted")
+    path = lab.folder / "run" / "lab" / "spool" / "h0"
+    path.mkdir(parents=True)
+    (lab.folder / "run" / "lab").chmod(0o700)
+    subprocess.run(["mount", *how, path], check=True)
+    return path
+
+
+@pytest.fixture
+def disk(lab: Lab) -> Iterator[SpoolDisk]:
+    """A small tmpfs."""
+    path = mounted(lab, "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "hwd-test")
+    try:
+        yield SpoolDisk(path)
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+async def spool_of(lab: Lab, host: str = "h0") -> dict[str, Any]:
+    now = await lab.get("/api/v1/status")
+    (found,) = (each["spool"] for each in now["hosts"] if each["host"] == host)
+    assert isinstance(found, dict)
+    return found
+
+
+async def told(lab: Lab, words: str) -> str:
+    """Wait until the daemon tells so of the spool of `h0`."""
+
+    async def look() -> str | None:
+        trouble = str((await spool_of(lab))["trouble"])
+        return trouble if (words in trouble if words else not trouble) else None
+
+    return await lab.found(f"the trouble of the spool is {words or 'over'!r}", look)
+
+
+async def moves(lab: Lab, number: int) -> None:
+    """The light moves and moves back, and every carrier follows."""
+    for index in range(number):
+        before = lab.carrier_changes()
+
+        async def moved(before: dict[str, int] = before) -> bool | None:
+            now = lab.carrier_changes()
+            return all(now[port] >= before.get(port, 0) + 2 for port in now) or None
+
+        await lab.patch((STRAIGHT, CROSSED)[index % 2])
+        if before:
+            await lab.found("all carriers fell and rose", moved)
+
+
+async def nothing_lost(lab: Lab) -> None:
+    """Every change is recorded, seen or counted; two moves in a row may be one notice of the kernel."""
+    await lab.nothing_lost(unseen=True)
+    lost = {each["why"] for each in await lab.documents("host.lost")}
+    assert lost <= {"flaps that nobody saw one by one"}
+
+
+async def test_full_disk_is_told_with_its_remedy_and_no_event_is_lost(lab: Lab, disk: SpoolDisk) -> None:
+    await lab.up()
+    await moves(lab, 2)
+    await nothing_lost(lab)
+    disk.fill()
+    size = disk.events.stat().st_size
+    await moves(lab, 2)
+    trouble = await told(lab, "No space left on device")
+    assert "Free space on its file system" in trouble
+    assert "kept in memory" in trouble
+    said = await lab.hwd("status")
+    assert "h0: spool: cannot write: No space left on device" in " ".join(said.out.split())
+    await nothing_lost(lab)  # what the disk did not take came to the daemon all the same
+    assert disk.events.stat().st_size <= size + 4096
+    disk.free()
+    for index in range(12):
+        await moves(lab, 2)
+        if not (await spool_of(lab))["trouble"]:
+            break
+        await asyncio.sleep(0.1 * index)
+    await told(lab, "")
+    await nothing_lost(lab)
+
+
+async def test_agent_starts_on_a_full_disk_and_watches(lab: Lab, disk: SpoolDisk) -> None:
+    await lab.up()
+    await moves(lab, 2)
+    await nothing_lost(lab)
+    disk.fill()
+    killed = lab.rack["hosts"]["h0"]["agent"]
+    os.kill(killed, signal.SIGKILL)
+    await lab.until("h0 is away", lambda now: not next(host for host in now["hosts"] if host["host"] == "h0")["up"])
+    await lab.settled()
+    await moves(lab, 2)
+    await told(lab, "No space left on device")
+    await nothing_lost(lab)
+
+
+async def test_damaged_file_is_told_and_all_that_is_readable_comes(lab: Lab, disk: SpoolDisk) -> None:
+    daemon = await lab.up()
+    await moves(lab, 2)
+    await nothing_lost(lab)
+    await daemon.end(signal.SIGKILL)  # its broker dies with it: events wait
+    size = disk.events.stat().st_size
+    await moves(lab, 6)
+    killed = lab.rack["hosts"]["h0"]["agent"]
+    os.kill(killed, signal.SIGKILL)
+    with disk.events.open("r+b") as file:
+        file.seek(size + (disk.events.stat().st_size - size) // 2)
+        file.write(b"\x00" * 16)
+    await lab.serve()
+    await lab.settled()
+    trouble = await told(lab, "could not be read")
+    assert "Look at its disk" in trouble
+
+    async def lost() -> list[dict[str, Any]] | None:
+        found = await lab.documents("host.lost")
+        return [each for each in found if "damaged" in each["why"]] or None
+
+    found = await lab.found("the loss is recorded", lost)
+    assert {each["host"] for each in found} == {"h0"}
+    numbers: dict[str, list[int]] = {}
+    for event in await lab.documents("host.event"):
+        if event["host"] == "h0":
+            numbers.setdefault(event["boot"], []).append(event["seq"])
+    for seqs in numbers.values():
+        assert seqs == list(range(1, len(seqs) + 1))
