@@ -144,5 +144,5 @@ class LinkUp:
         if not reading.admin_up:
             return "its interface is switched off"
         if not reading.carrier:
-            return "no carrier: is there no light, or has the neighbour not switched yet?"
+            return "no carrier: no light comes, or the neighbour has not switched yet"
         return "it has carrier, and that has not fallen since its switch was set"

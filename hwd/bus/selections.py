@@ -11,7 +11,9 @@ import msgspec
 
 from hwd.bus.delegations import Delegations
 from hwd.fabric.fabric import Fabric
+from hwd.fabric.neighbour import state_with_link
 from hwd.model.instant import Origin
+from hwd.model.link import RoutedLink
 from hwd.model.state import Observed
 from hwd.model.testbed import NicPortId, Testbed
 from hwd.timeline.build import build_timeline
@@ -232,9 +234,7 @@ class Selections:
 
     def _started(self, local: _Local) -> dict[str, Json]:
         done = local.done
-        state = self._state_at(local.answered_ns + local.error_ns)
-        mine = {NicPortId(host=local.host, port=port) for port in done.ports}
-        routed = [one for one in self._fabric.routed_of(state) if mine.intersection(one.link.ends)]
+        routed = self._links(local)
         moved = {name for name, one in done.switches.items() if one.commanded_ns is not None}
         links: list[Json] = [
             {
@@ -259,7 +259,18 @@ class Selections:
             "epochs": dict(local.epochs),
         }
 
-    def _state_at(self, at_ns: int) -> dict[str, Iterable[Crossconnect]]:
+    def _links(self, local: _Local) -> list[RoutedLink]:
+        """Those of its ports, as all stood when it was answered; a port that came up is in one, whatever the far end has told by now."""
+        mine = {NicPortId(host=local.host, port=port): one.up for port, one in local.done.ports.items()}
+        state = self._state_at(local.answered_ns + local.error_ns)
+        others = frozenset(name for name in self._owned if not self._is_of(name, local.host))
+        linked = {end for one in self._fabric.links_of(state) for end in one.ends}
+        for port, up in mine.items():
+            if up and port not in linked:
+                state = state_with_link(self._fabric, port, state, others)
+        return [one for one in self._fabric.routed_of(state) if not mine.keys().isdisjoint(one.link.ends)]
+
+    def _state_at(self, at_ns: int) -> Mapping[str, Iterable[Crossconnect]]:
         """How all stood then: those of hosts by their selections, the others as they are."""
         state: dict[str, Iterable[Crossconnect]] = {
             name: [one.crossconnect for one in readings] for name, readings in self._observed().items()

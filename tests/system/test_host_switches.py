@@ -426,3 +426,19 @@ def test_nonsense_on_the_socket_is_answered_in_words(tmp_path: Path) -> None:
         assert (dark["outcome"], dark["ports"], one.stands("tx0")) == ("up", {}, [])
 
     play(tmp_path, act)
+
+
+def test_the_link_of_a_selection_is_known_though_the_neighbour_never_told(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        one.world.kill(DAEMON)
+        done = [*await one.both(2), *await one.both(1), *await one.both(2)]
+        one.world.kill(agent_node("h1"))  # with all that it had to tell
+        one.world.start_daemon()
+        await asyncio.sleep(6)
+        links = {each["reconfiguration"]: each["links"] for each in await one.recorded("timeline")}
+        mine = [each["selection"] for each in done if each["selection"].startswith("h0")]
+        assert [*links] == mine
+        for name in mine:
+            assert [link["link"] for link in links[name]] == ["h0.eth0<->h1.eth0"]
+
+    play(tmp_path, act)

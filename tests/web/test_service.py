@@ -9,7 +9,7 @@ import pytest
 
 from hwd.daemon.installed import load
 from hwd.records.run import RunOutcome
-from hwd.sim.world import World
+from hwd.sim.world import World, agent_node
 from hwd.web.applies import PLANS_KEPT
 from hwd.web.service import Service
 from hwd_drivers.kit.errors import RefusedError
@@ -55,6 +55,10 @@ async def start(service: Service) -> str:
 
 def test_a_switch_that_a_host_drives_is_not_waited_for(in_world: Callable[[Test], None]) -> None:
     async def test(service: Service, world: World) -> None:
+        await asyncio.sleep(1)
+        assert [(one["switch"], one["up"]) for one in service.switches()] == [("ocs1", True), ("ocs2", True)]
+        await world.stop(agent_node("h0"))
+        await asyncio.sleep(1)
         assert service.ready() == {"ready": True, "why": []}
         assert [(one["switch"], one["up"]) for one in service.switches()] == [("ocs1", True), ("ocs2", None)]
 

@@ -31,7 +31,18 @@ def test_at_first_every_switch_is_down_in_the_order_of_the_file() -> None:
 
 def test_a_switch_that_a_host_drives_is_neither_up_nor_down() -> None:
     shown = board(ocs1="h0").to_data()[1]
-    assert (shown["up"], shown["owner"], shown["cause"]) == (None, "h0", "driven by host h0")
+    assert (shown["up"], shown["owner"], shown["cause"]) == (None, "h0", "nothing was heard of it from host h0")
+
+
+def test_a_switch_of_a_host_that_is_away_carries_nobody_knows_what() -> None:
+    switches = board(ocs1="h0")
+    tell(switches, "switch.up", UP)
+    crossconnects: list[Json] = [{"id": "1A-2B", "state": "tuned"}]
+    shown = tell(switches, "switch.read", {"switch": "ocs1", "crossconnects": crossconnects})
+    assert (shown["up"], shown["crossconnects"]) == (True, crossconnects)
+    shown = tell(switches, "switch.unknown", {"switch": "ocs1", "cause": "host h0 is away: it stopped in order"})
+    assert (shown["up"], shown["crossconnects"]) == (None, [])
+    assert shown["cause"] == "host h0 is away: it stopped in order"
 
 
 def test_one_that_went_down_keeps_what_it_said_and_its_cause() -> None:

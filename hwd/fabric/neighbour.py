@@ -1,0 +1,52 @@
+"""Who is at the other end of a port that has come up: found by where its own switches lead, whatever the switches of other hosts were said to carry."""
+
+from collections.abc import Collection
+
+from hwd.fabric.fabric import Fabric, LinkWays
+from hwd.fabric.state import State
+from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.testbed import NicPortId
+from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, FibreEnd
+
+
+def state_with_link(
+    fabric: Fabric, port: NicPortId, state: State, free: Collection[str]
+) -> dict[str, set[Crossconnect]]:
+    """`state`, with what the switches of `free` must carry for the one link that `port` can be in; as it was where there is none, or more than one.
+
+    A carrier proves that light comes both ways: the far end's switches stood so, even where nobody has told of them yet.
+    """
+    known = {name: {_plain(one) for one in found} for name, found in state.items() if name not in free}
+    closed: dict[FibreEnd, str] = {}
+    for name, switch in fabric.testbed.switches.items():
+        used = {end for one in known.get(name, ()) for end in one.ends}
+        if name not in free:
+            ends = [end for end in switch.capabilities.ends if end not in used]
+            closed |= {FibreEnd(owner=name, port=end.port, side=end.side): "it is not so" for end in ends}
+    there = {SwitchCrossconnect(switch=name, crossconnect=one) for name, found in known.items() for one in found}
+    ways = [
+        way
+        for other in fabric.optical_ports()
+        if other.id != port and (way := _way(fabric, Link.of(port, other.id), closed)) is not None
+        if all(one in there for one in way.crossconnects if one.switch not in free)
+    ]
+    completed = {name: {_plain(one) for one in found} for name, found in state.items()}
+    if len(ways) == 1:
+        for one in ways[0].crossconnects:
+            if one.switch in free:
+                taken = set(one.crossconnect.ends)
+                stays = {other for other in completed.get(one.switch, ()) if not taken.intersection(other.ends)}
+                completed[one.switch] = stays | {one.crossconnect}
+    return completed
+
+
+def _way(fabric: Fabric, link: Link, closed: dict[FibreEnd, str]) -> LinkWays | None:
+    try:
+        return fabric.ways([link], closed=closed)[0]
+    except HwdError:
+        return None  # that is the answer: no light gets there
+
+
+def _plain(one: Crossconnect | CrossconnectReading) -> Crossconnect:
+    return one if isinstance(one, Crossconnect) else one.crossconnect
