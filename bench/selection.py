@@ -1,0 +1,106 @@
+"""A job sets its host's own switches until the links behind them are up, against the barest loop: the same bytes to the same twins, and raw rtnetlink."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from bench.child import child, program
+from bench.lab import HWD, POLL_S, UP_WITHIN_S
+from bench.measure import Bar, Summary, alternate, ratios
+from bench.progress import Progress
+from hwd.client import Client
+from hwd.config.places import daemon_of, rack_of, run_dir
+from hwd_drivers.kit.errors import LinkError
+
+T = TypeVar("T")
+
+LIMIT = 1.2
+NAME = "bench-selection"
+TESTBED = """
+testbed: bench-selection
+switches:
+  tx0: {driver: osw, model: osw, size: 1x4, owner: h0, twin: {timing: lowradix-8ms, seed: 1}}
+  rx0: {driver: osw, model: osw, size: 1x4, owner: h0, twin: {timing: lowradix-8ms, seed: 2}}
+hosts:
+  h0:
+    twin: {kernel: true, timing: ideal, seed: 1}
+    nics: {eth0: {ip: 10.1.0.1/32, module: 100g-lr4}}
+  h1:
+    twin: {kernel: true, timing: ideal, seed: 2}
+    nics:
+      eth0: {ip: 10.1.1.1/32, module: 100g-lr4}
+      eth1: {ip: 10.1.1.2/32, module: 100g-lr4}
+fibres:
+  - h0.eth0.tx -> tx0.in
+  - rx0.in -> h0.eth0.rx
+  - tx0.1 -> h1.eth0.rx
+  - h1.eth0.tx -> rx0.1
+  - tx0.2 -> h1.eth1.rx
+  - h1.eth1.tx -> rx0.2
+"""
+"""Two switches that a host owns, each 8 ms; either way there is a port that is always there, so that a link comes up whenever both are set."""
+
+
+async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
+    rounds = 30 if quick else 300
+    testbed = folder / "testbed.yaml"
+    testbed.write_text(TESTBED)
+    environment = {**os.environ, "HWD_RUN_DIR": str(folder / "run")}
+    environment.pop("HWD_URL", None)
+    (folder / "run").mkdir(mode=0o700)
+    async with program(*HWD, "twin", "up", str(testbed), environment=environment, log=folder / "rack.log"):
+        rack = await _there(lambda: rack_of(NAME, environment))
+        keeper = rack.hosts["h0"]["keeper"]
+        if keeper is None:
+            raise LinkError("bench of selections: this machine gives no namespaces")
+        serve = ("serve", str(testbed), "--no-twin", "--data", str(folder / "data"), "--http", "127.0.0.1:0")
+        async with program(*HWD, *serve, environment=environment, log=folder / "daemon.log"):
+            await _granted(environment)
+            path = run_dir(NAME, environment) / "h0.select.sock"
+            switches = [f"{name}={rack.addresses[name]}" for name in ("tx0", "rx0")]
+            async with child("bench.processes.selector", str(keeper), "h0", str(path), *switches) as job:
+                await job.hear()
+                progress.say(f"selection: {rounds} turns")
+
+                async def turn(who: str) -> float:
+                    """To and fro: the agent finds its switches as it left them."""
+                    taken_ns = 0
+                    for output in (2, 1):
+                        job.say(f"{who} {output}")
+                        taken_ns += int(await job.hear())
+                    return taken_ns / 2e9
+
+                ours, floor = await alternate(rounds, lambda: turn("ours"), lambda: turn("floor"))
+    return [_bar(ours, floor)]
+
+
+async def _granted(environment: dict[str, str]) -> None:
+    """Until the daemon has given the host the lease of both switches."""
+    place = await _there(lambda: daemon_of(NAME, environment))
+    with Client(place.http) as hwd:
+        await _there(lambda: all(one.get("lease") and one["up"] for one in hwd.switches()) or None)
+
+
+async def _there(look: Callable[[], T | None]) -> T:
+    """What `look` finds, when it finds something. Raises TimeoutError."""
+    async with asyncio.timeout(UP_WITHIN_S):
+        while True:
+            if (found := await asyncio.to_thread(look)) is not None:
+                return found
+            await asyncio.sleep(POLL_S)
+
+
+def _bar(ours: list[float], floor: list[float]) -> Bar:
+    factor = ratios(ours, floor)
+    mine, bare = (Summary.of([1e3 * seconds for seconds in each]) for each in (ours, floor))
+    return Bar(
+        name="local selection of two switches of 8 ms, until link-up",
+        value=factor.median,
+        limit=LIMIT,
+        unit="x",
+        spread=f"quartiles {factor.p25:.2f}-{factor.p75:.2f}; {mine.median:.2f} ms over {bare.median:.2f} ms",
+        n=factor.n,
+        detail={"ratio": factor.to_data(), "ours_ms": mine.to_data(), "floor_ms": bare.to_data()},
+    )
