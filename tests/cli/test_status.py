@@ -113,10 +113,10 @@ def test_a_host_that_is_heard_says_its_clock_and_its_carriers() -> None:
 
 
 def test_a_clock_that_was_stepped_stands_in_the_row_of_its_host() -> None:
-    clock = {**HOST["clock"], "via": "udp", "steps": 2, "step": {"by_ns": -30 * 10**9}}
-    assert host_row({**HOST, "clock": clock}, connected=True)[2].endswith("µs, stepped 2 times, last by -30.000 s")
-    quiet = {**HOST["clock"], "via": "udp", "steps": 0, "step": None}
-    assert host_row({**HOST, "clock": quiet}, connected=True)[2].endswith("µs")
+    clock = {**CLOCK, "via": "udp", "steps": 2, "step": {"by_ns": -30 * 10**9}}
+    assert str(host_row({**HOST, "clock": clock}, connected=True)[2]).endswith("µs, stepped 2 times, last by -30.000 s")
+    quiet = {**CLOCK, "via": "udp", "steps": 0, "step": None}
+    assert str(host_row({**HOST, "clock": quiet}, connected=True)[2]).endswith("µs")
 
 
 def test_carriers_that_nobody_told_since_it_is_back_are_unknown() -> None:
