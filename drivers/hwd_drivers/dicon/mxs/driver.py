@@ -102,15 +102,19 @@ class MxsSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """Free the inputs of `remove`, then send each of `add` where it belongs, wait until the unit is READY, and look.
+        """Free the inputs of those of `remove` that are there, then send each of `add` where it belongs, wait until the unit is READY, and look.
 
-        Raises DeviceError where something was not done, with what the error queue says, if it knows why.
+        An input that somebody else has sent elsewhere meanwhile is left to them: the unit frees an input whatever it is at. Raises DeviceError where something was not done, with what the error queue says, if it knows why.
         """
         if not remove and not add:
             raise BugError(f"{self.name}: asked to change no crossconnect")
-        commands = [self._free(self._near(pair)) for pair in remove]
-        commands += [protocol.connect(self._near(pair), self._far(pair)) for pair in add]
+        freed = {pair: self._near(pair) for pair in remove}
+        connects = [protocol.connect(self._near(pair), self._far(pair)) for pair in add]
         before = await self._pairs(deadline_s) if self._options.read_before else None
+        there = before if before is not None else await self._pairs(deadline_s, [*freed.values()])
+        commands = [*(self._free(near) for pair, near in freed.items() if pair in there), *connects]
+        if not commands:
+            return self._nothing(before, on_commanded)
         what = ";".join(commands)
         commanded_ns: int | None = None
         for line, _ in protocol.lines(commands):
@@ -164,14 +168,23 @@ class MxsSwitch:
                 raise DeadlineError(f"{self.name}: still {status} at the deadline. Allow more time")
             await asyncio.sleep(POLL_S)
 
-    async def _pairs(self, deadline_s: float) -> tuple[Crossconnect, ...]:
-        queries = [protocol.connected(near) for near in range(1, self._inputs + 1)]
+    def _nothing(self, before: tuple[Crossconnect, ...] | None, on_commanded: Callable[[int], None] | None) -> Exchange:
+        """All is as it was to be already."""
+        now_ns = self._context.clock.monotonic_ns()
+        if on_commanded is not None:
+            on_commanded(now_ns)
+        return Exchange(commanded_ns=now_ns, acknowledged_ns=now_ns, commands=0, before=before)
+
+    async def _pairs(self, deadline_s: float, nears: Sequence[int] | None = None) -> tuple[Crossconnect, ...]:
+        """Of all inputs, or of these."""
+        asked = range(1, self._inputs + 1) if nears is None else nears
+        queries = [protocol.connected(near) for near in asked]
         answers = await self._read(queries, str, deadline_s)
         try:
             found = protocol.read_outputs(answers, self._outputs)
         except ProtocolError as error:
             raise self._client.distrust(answers, error) from error
-        return tuple(_pair(near, far) for near, far in enumerate(found, start=1) if far != OPEN)
+        return tuple(_pair(near, far) for near, far in zip(asked, found, strict=True) if far != OPEN)
 
     async def _read(self, queries: Sequence[str], reader: Callable[[str], ReadT], deadline_s: float) -> list[ReadT]:
         """What the reader makes of the answer to each."""

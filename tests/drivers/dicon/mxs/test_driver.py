@@ -320,3 +320,27 @@ async def test_what_was_not_done_without_a_word_of_the_unit_is_no_success(world:
     assert await switch.read_crossconnects(deadline_s=world.soon) == ()
     await switch.close()
     await twin.close()
+
+
+@pytest.mark.parametrize("read_before", [True, False])
+def test_an_input_that_somebody_else_sent_elsewhere_is_left_to_them(read_before: bool) -> None:
+    @in_world
+    async def story(world: World) -> None:
+        twin = await world.twin()
+        switch = await world.open(MxsOptions(read_before=read_before))
+        await switch.change_crossconnects(remove=(), add=pairs("1A-1B", "2A-2B"), deadline_s=world.soon)
+        twin.faults.panel(remove=pairs("1A-1B"), add=pairs("1A-3B"))
+        gone = pairs("1A-1B", "2A-2B")
+        exchange = await switch.change_crossconnects(remove=gone, add=pairs("3A-1B"), deadline_s=world.soon)
+        assert twin.mirror.crossconnects() == pairs("1A-3B", "3A-1B")
+        assert exchange.commands == 2
+        commanded: list[int] = []
+        exchange = await switch.change_crossconnects(
+            remove=gone, add=(), deadline_s=world.soon, on_commanded=commanded.append
+        )
+        assert (exchange.commands, commanded) == (0, [exchange.commanded_ns])
+        assert twin.mirror.crossconnects() == pairs("1A-3B", "3A-1B")
+        await switch.close()
+        await twin.close()
+
+    story()
