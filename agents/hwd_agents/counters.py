@@ -1,7 +1,7 @@
 """CounterWatcher: tells at a chosen rate what each port has carried."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class CounterWatcher:
-    """Events `counters`, one a port every `every_s` while its counters move; a port that is idle tells nothing."""
+    """Events `counters`, one a port every `every_s` while its counters move; a port that is idle tells nothing. `on_change`: some `why_not` is another."""
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class CounterWatcher:
         *,
         every_s: float,
         origin: str,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._interfaces = {name: port.interface for name, port in ports.items()}
         self._source = source
@@ -36,6 +37,7 @@ class CounterWatcher:
         self._emit = emit
         self._every_s = every_s
         self._origin = origin
+        self._on_change = on_change
         self._told: dict[str, dict[str, Any]] = {}
         self._why_not: dict[str, str] = {}
 
@@ -54,10 +56,12 @@ class CounterWatcher:
 
     async def _retransmissions(self) -> int | None:
         try:
-            return await self._source.read_retransmissions()
+            again = await self._source.read_retransmissions()
         except HwdError as error:
             self._failed("retransmissions", str(error))
             return None
+        self._well("retransmissions")
+        return again
 
     async def _look(self, port: str, interface: str, again: int | None) -> None:
         before_ns = self._clock.monotonic_ns()
@@ -67,7 +71,7 @@ class CounterWatcher:
             self._failed(port, str(error))
             return
         after_ns = self._clock.monotonic_ns()
-        self._why_not.pop(port, None)
+        self._well(port)
         data = {**msgspec.to_builtins(counters), "tcp_retransmissions": again}
         if data == self._told.get(port):
             return
@@ -79,4 +83,10 @@ class CounterWatcher:
     def _failed(self, what: str, why: str) -> None:
         if self._why_not.get(what) != why:
             _log.info("%s: no counters: %s", what, why)
-        self._why_not[what] = why
+            self._why_not[what] = why
+            self._on_change()
+
+    def _well(self, what: str) -> None:
+        if self._why_not.pop(what, None) is not None:
+            _log.info("%s: its counters are read again", what)
+            self._on_change()

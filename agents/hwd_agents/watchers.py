@@ -72,7 +72,13 @@ class Watchers:
             None
             if sources.counters is None or not sampling.counters_s
             else CounterWatcher(
-                ports, sources.counters, clock, outbox.emit, every_s=sampling.counters_s, origin=config.origin
+                ports,
+                sources.counters,
+                clock,
+                outbox.emit,
+                every_s=sampling.counters_s,
+                origin=config.origin,
+                on_change=on_change,
             )
         )
         modules, phy, files = sources.modules, sources.phy, sources.files

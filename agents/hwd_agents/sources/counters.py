@@ -11,7 +11,7 @@ from hwd_drivers.kit.errors import LinkError, ProtocolError, RefusedError
 from hwd_drivers.kit.offload import Offload
 
 from . import netlink
-from .ethtool import Ethtool
+from .ethtool import NAME_IT, Ethtool
 from .netlink_ask import KernelRefusal, NetlinkAsk
 from .sockets import Sockets
 
@@ -76,7 +76,7 @@ class KernelCounters:
             try:
                 answers = kernel.ask(f"read the counters of {interface}", netlink.RTM_GETLINK, 0, request)
             except KernelRefusal as error:
-                raise LinkError(f"{interface}: {error}") from error
+                raise LinkError(f"{interface}: {error}. {NAME_IT}") from error
         stats = parse_stats(interface, answers[0].payload if answers else b"")
         rx_pause, tx_pause = self._pause(interface)
         rx_packets, tx_packets, rx_bytes, tx_bytes, rx_errors, tx_errors, rx_dropped, tx_dropped = stats

@@ -64,6 +64,7 @@ _A_EEPROM_ADDRESS: Final = 6
 _A_EEPROM_DATA: Final = 7
 _UNKNOWN_SPEED: Final = 0xFFFFFFFF
 _UNKNOWN_DUPLEX: Final = 0xFF
+NAME_IT: Final = "Name it in the agent's file as `ip link` shows it"
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS})
 _NOT_ALLOWED: Final = frozenset({errno.EPERM, errno.EACCES})
 _GONE: Final = frozenset({errno.ENODEV, errno.ENXIO})
@@ -192,7 +193,7 @@ class Ethtool:
             if error.number in _NOT_SUPPORTED:
                 raise RefusedError(f"{interface}: cannot {says}: the NIC says not supported") from error
             if error.number in _GONE:
-                raise LinkError(f"{interface}: cannot {says}: no such interface") from error
+                raise LinkError(f"{interface}: cannot {says}: no such interface. {NAME_IT}") from error
             raise
 
     def _find_family(self) -> int:

@@ -12,7 +12,7 @@ from hwd_drivers.kit.errors import HwdError, LinkError, ProtocolError, RefusedEr
 from hwd_drivers.kit.offload import Offload
 
 from .ethtool import Ethtool
-from .module_kinds import HEAD, identity_of, layout_of
+from .module_kinds import HEAD, identity_of, layout_of, parse_module
 from .module_memory import Layout, Span
 from .netlink import NETLINK_GENERIC
 from .netlink_ask import NetlinkAsk
@@ -22,6 +22,8 @@ UNWATCHED_NS: Final = 2_000_000_000
 """A module takes up to 2 s from power to its first answer (SFF-8636 and SFF-8472: t_init): in less it cannot have been exchanged without a failed read."""
 STATIC_EVERY_NS: Final = 60_000_000_000
 """Read it again all the same: a driver may answer from its own copy while the module is out."""
+SUSPECT_EVERY_NS: Final = 500_000_000
+"""Read it again where it made no sense: a module that was just plugged in may have been read half."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +36,13 @@ class _Known:
     memory: bytearray
     static_ns: int
     read_ns: int
+    is_new: bool = True
+    is_sound: bool = True
+
+    def is_old(self, now_ns: int) -> bool:
+        """Whether what does not change is to be read again."""
+        every_ns = STATIC_EVERY_NS if self.is_sound else SUSPECT_EVERY_NS
+        return now_ns - self.read_ns >= UNWATCHED_NS or now_ns - self.static_ns >= every_ns
 
 
 class KernelModules:
@@ -75,13 +84,15 @@ class KernelModules:
                 self._known.pop(interface, None)
                 raise
         known.read_ns = after_ns = self._clock.monotonic_ns()
+        if known.is_new or not known.is_sound:
+            known.is_new, known.is_sound = False, _is_sound(known.memory)
         return ModuleReading(interface=interface, memory=bytes(known.memory), before_ns=before_ns, after_ns=after_ns)
 
     def _look_up(self, ethtool: Ethtool, interface: str) -> _Known:
         """The module as far as it does not change, read again when it may be another."""
         now_ns = self._clock.monotonic_ns()
         known = self._known.get(interface)
-        if known is not None and now_ns - known.read_ns < UNWATCHED_NS and now_ns - known.static_ns < STATIC_EVERY_NS:
+        if known is not None and not known.is_old(now_ns):
             return known
         head = ethtool.module(interface, HEAD)
         identity = identity_of(head)
@@ -107,3 +118,11 @@ class KernelModules:
 
 def _put(memory: bytearray, span: Span, found: bytes) -> None:
     memory[span.place : span.place + span.length] = found
+
+
+def _is_sound(memory: bytearray) -> bool:
+    try:
+        parse_module(bytes(memory))
+    except ProtocolError:
+        return False
+    return True

@@ -119,7 +119,7 @@ def check_sum(memory: bytes, start: int, position: int, *, named: str = "") -> N
     if (counted := sum(memory[start:position]) & 0xFF) != memory[position]:
         raise ProtocolError(
             f"module memory: check sum at byte {named or position} is {memory[position]:#04x}, the bytes from {start} on add up to "
-            f"{counted:#04x}: it was read half, or it was never written well"
+            f"{counted:#04x}: it was read half, or it was never written well. Plug it in anew; if it stays so, try it in another port"
         )
 
 

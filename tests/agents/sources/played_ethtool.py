@@ -62,7 +62,7 @@ class PlayedModule:
 
 class PlayedEthtool:
     """Implements `hwd_agents.sources.sockets.Sockets`: each socket is connected to the played family. `refusals`: errno by interface; `answers`: attributes by interface and message,
-    what is not there is not supported. `at_once`: it answers several questions at a time, as drivers of several NICs do where nothing holds them up.
+    what is not there is not supported. `without_family`: it is a kernel from before ethtool netlink. `at_once`: it answers several questions at a time, as drivers of several NICs do where nothing holds them up.
     """
 
     def __init__(self) -> None:
@@ -71,6 +71,7 @@ class PlayedEthtool:
         self.asked: list[Asked] = []
         self.answers: dict[tuple[str, int], bytes] = {}
         self.at_once = False
+        self.without_family = False
         self._answering: list[threading.Thread] = []
         self._peer = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_USERSOCK)
         self._peer.bind((0, 0))
@@ -117,6 +118,8 @@ class PlayedEthtool:
 
     def _work(self, kind: int, command: int, data: bytes) -> tuple[int, bytes]:
         """Errno, and the attributes of the answer."""
+        if kind == 0x10 and self.without_family:
+            return errno.ENOENT, b""
         if kind == 0x10 and command == GET_FAMILY:
             return 0, attribute(1, struct.pack("=H", FAMILY))
         message = _Eeprom(data)  # of other messages only the header is looked at

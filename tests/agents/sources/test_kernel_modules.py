@@ -10,7 +10,7 @@ import pytest
 
 from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.sources.ethtool import Ethtool
-from hwd_agents.sources.kernel_modules import STATIC_EVERY_NS, UNWATCHED_NS, KernelModules
+from hwd_agents.sources.kernel_modules import STATIC_EVERY_NS, SUSPECT_EVERY_NS, UNWATCHED_NS, KernelModules
 from hwd_agents.sources.module_kinds import parse_module
 from hwd_agents.sources.module_memory import Los, ModuleMemory, Span
 from hwd_agents.sources.netlink import NETLINK_GENERIC
@@ -129,6 +129,26 @@ async def test_another_module_is_read_anew_after_a_failed_read_and_where_nobody_
     assert found.serial == "D"
 
 
+async def test_what_made_no_sense_is_read_anew_soon_and_not_at_each_look(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    """As of a module that was read while it was being plugged in."""
+    moved = ShiftedClock(clock, offset_s=0, drift_ppm=0)
+    ethtool.modules["eth0"] = qsfp()
+    ethtool.modules["eth0"].pages[0x50, 0][150] ^= 0xFF
+    modules = KernelModules(ethtool, moved, i2c)
+    for _ in range(3):
+        with pytest.raises(ProtocolError, match="check sum at byte 191"):
+            await read(modules)
+    assert sum(asked.offset >= 128 for asked in ethtool.asked) == 1
+    ethtool.modules["eth0"] = qsfp()
+    moved.step_to(SUSPECT_EVERY_NS / 1e9)
+    assert (await read(modules)).serial == "X1"
+    moved.step_to(3 * SUSPECT_EVERY_NS / 1e9)
+    await read(modules)
+    assert sum(asked.offset >= 128 for asked in ethtool.asked) == 2
+
+
 async def test_a_module_of_another_kind_is_told_and_then_read(
     ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
 ) -> None:
@@ -228,6 +248,14 @@ async def test_what_refuses_is_said_with_its_remedy(
 ) -> None:
     ethtool.refusals["eth0"] = number
     with pytest.raises(error, match=words):
+        await KernelModules(ethtool, clock, i2c).read_module("eth0")
+
+
+async def test_a_kernel_without_ethtool_netlink_is_said_with_the_version_that_has_it(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    ethtool.without_family = True
+    with pytest.raises(RefusedError, match=r"this kernel has no ethtool netlink \(Linux 5\.6 or later has it\)"):
         await KernelModules(ethtool, clock, i2c).read_module("eth0")
 
 
