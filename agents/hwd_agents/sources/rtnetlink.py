@@ -16,13 +16,14 @@ from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import LinkError
 
 from . import netlink
+from .lateness import Lateness
 from .link import LinkReading, OperState, Origin
 from .netlink_layout import Layouts
 from .sockets import Sockets
 
 DELIVERY_NS: Final = 4_500_000
 """From the end of a carrier change to the reading of its notice: 0.03 ms median, p99 0.1 to 1.9 ms as two cores are idle or busy. On busy ones
-a reader waits for a time slice of another now and then, 3 to 4 ms."""
+the kernel's worker waits for a time slice of another now and then, 3 to 4 ms. What the reader itself was kept waiting comes to it (`lateness`)."""
 
 HELD_BACK_NS: Final = 1_125_000_000
 """The kernel (net/core/link_watch.c) may keep a notice for a second, which its timer wheel rounds up by an eighth at most (1.02 s
@@ -76,6 +77,7 @@ class RtnetlinkLinks:
         self._socket: socket.socket | None = None
         self._on_reading: Callable[[LinkReading], None] | None = None
         self._sequences = itertools.count(1)
+        self._lateness = Lateness(clock)
         self._attributes = Layouts(start=netlink.INTERFACE.size, wanted=_WANTED)
         self._dump: _Dump | None = None
         self._dumping = asyncio.Lock()
@@ -104,6 +106,7 @@ class RtnetlinkLinks:
         self._socket = opened
         self._on_reading = on_reading
         asyncio.get_running_loop().add_reader(opened, self._read)
+        self._lateness.start()
         try:
             await self.refresh()
         except BaseException:
@@ -120,6 +123,7 @@ class RtnetlinkLinks:
         if opened is None:
             return
         asyncio.get_running_loop().remove_reader(opened)
+        self._lateness.stop()
         opened.close()
         self._fail_dump(LinkError("rtnetlink: the source was closed"))
         recovery, self._recovery = self._recovery, None
@@ -210,14 +214,14 @@ class RtnetlinkLinks:
         if family != socket.AF_UNSPEC:  # bridge ports are told as links too, and "deleted" when they leave their bridge
             return
         if message.type == netlink.RTM_DELLINK:
-            self._gone(ifindex, Origin.NOTICE, at_ns, at_ns - DELIVERY_NS)
+            self._gone(ifindex, Origin.NOTICE, at_ns, self._delivered_since(at_ns))
             return
         found = self._attributes.read(message.payload, ifindex)
         interface = found[netlink.IFLA_IFNAME].rstrip(b"\0").decode()
         carrier = bool(flags & netlink.IFF_LOWER_UP)
         before = self._known.get(ifindex)
         if before is not None and before.interface != interface:  # renamed
-            self._gone(ifindex, Origin.NOTICE, at_ns, at_ns - DELIVERY_NS)
+            self._gone(ifindex, Origin.NOTICE, at_ns, self._delivered_since(at_ns))
             before = None
         if dump is not None:
             dump.seen.add(ifindex)
@@ -256,10 +260,14 @@ class RtnetlinkLinks:
         """
         other = _number(found, netlink.IFLA_LINK)
         prompt = rose or other not in (0, ifindex)
-        by_delivery = at_ns - DELIVERY_NS - (0 if prompt else HELD_BACK_NS)
+        by_delivery = self._delivered_since(at_ns) - (0 if prompt else HELD_BACK_NS)
         if ifindex not in self._known:
             return by_delivery
         return max(by_delivery, self._held_ns[ifindex])
+
+    def _delivered_since(self, at_ns: int) -> int:
+        """A notice that is read now was sent after this."""
+        return at_ns - DELIVERY_NS - self._lateness.most_ns()
 
     def _gone(self, ifindex: int, origin: Origin, at_ns: int, earliest_ns: int) -> None:
         before = self._known.pop(ifindex, None)

@@ -1,0 +1,69 @@
+"""How late this thread may be with what its event loop reads: how long it was at work, or kept from a processor, instead of asleep."""
+
+import asyncio
+import os
+from typing import Final
+
+from hwd_drivers.kit.clock import Clock
+
+SCHEDSTAT: Final = "/proc/thread-self/schedstat"
+"""On a processor and waiting for one, in ns (Documentation/scheduler/sched-stats.rst in the kernel's tree)."""
+TICK_IDLE_S: Final = 0.1
+TICK_BUSY_S: Final = 0.005
+BUSY: Final = 0.02
+"""Above this share of the time the marks are set often: the bound is at most what the thread worked between three of them."""
+
+
+class Lateness:
+    """Marks the time in the event loop that it was started in.
+
+    What a loop reads came after it had last looked, or while the thread slept, which it would have ended. So a thing that is read now, and was not there
+    to be read at the mark before the last, came at most as long ago as the thread has worked or waited since that mark. Where the kernel does not tell
+    how long that was, all of the time counts.
+    """
+
+    def __init__(self, clock: Clock, *, path: str = SCHEDSTAT) -> None:
+        self._clock = clock
+        self._path = path
+        self._fd = -1
+        self._timer: asyncio.TimerHandle | None = None
+        now_ns = clock.monotonic_ns()
+        self._marks = ((now_ns, 0), (now_ns, 0))
+
+    def start(self) -> None:
+        """Set marks from now on; `stop` ends it."""
+        try:
+            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            self._fd = -1
+        first = self._mark()
+        self._marks = (first, first)
+        self._timer = asyncio.get_running_loop().call_later(TICK_BUSY_S, self._tick)
+
+    def stop(self) -> None:
+        """Set no more marks. Safe to call any number of times."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def most_ns(self) -> int:
+        """What is read now came at most so long ago."""
+        return self._mark()[1] - self._marks[0][1]
+
+    def _mark(self) -> tuple[int, int]:
+        """The time, and what the thread has worked and waited so far."""
+        now_ns = self._clock.monotonic_ns()
+        if self._fd < 0:
+            return now_ns, now_ns
+        worked, waited, _ = os.pread(self._fd, 64, 0).split()
+        return now_ns, int(worked) + int(waited)
+
+    def _tick(self) -> None:
+        before, now = self._marks[1], self._mark()
+        self._marks = (before, now)
+        is_busy = now[1] - before[1] > BUSY * (now[0] - before[0])
+        after_s = TICK_BUSY_S if is_busy else TICK_IDLE_S
+        self._timer = asyncio.get_running_loop().call_later(after_s, self._tick)
