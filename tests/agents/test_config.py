@@ -64,6 +64,8 @@ def test_the_origin_follows_from_the_sources(sources: dict[str, Any], origin: st
         (", namespace: h0", "", "keeper and namespace go together"),
         ("clock:", "probe: {first_s: 0}\nclock:", "first_s: 0.0 is not above 0"),
         ("ports:", "modules: {SFP-1: {los_s: -0.1}}\nports:", "modules.SFP-1.los_s: -0.1 s is not 0 or more"),
+        ("ports:", "rc: {ack_timeout: 0}\nports:", "rc.ack_timeout: 0 is not 1 to 31"),
+        ("ports:", "rc: {retries: 8}\nports:", "rc.retries: 8 is not 0 to 7"),
         ("rdma: mlx5_0}", "rdma: mlx5_0, lanes: 33}", "lanes: 33 is not 1 to 32"),
         ("ports:", "ports: [", "not YAML"),
         ('  twin: {address: "unix:/run/h0.sock"}', "", "only the clock of a twin host can be moved"),
