@@ -63,10 +63,12 @@ class RackFaults:
             case PortFault():
                 self._set_port(fault)
             case AgentKilled(host=host):
+                self._refuse_machine(host, fault, "its agent runs in a virtual machine: kill it there")
                 if self._kill_agent is None:
                     raise RefusedError(f"fault: {fault}: this rack does not keep the agents")
                 self._kill_agent(host)
             case ClockStep(host=host, seconds=seconds):
+                self._refuse_machine(host, fault, "it is a virtual machine with a clock of its own: set that")
                 twin = self._rack.hosts[host]
                 twin.step_clock(twin.clock_step_s + seconds)
                 self._standing.add(ClockStep(host=host, seconds=twin.clock_step_s), on=twin.clock_step_s != 0)
@@ -125,6 +127,11 @@ class RackFaults:
                 self._rack.hosts[host].step_clock(0.0)
             case SwitchFault(switch=switch):
                 self._rack.switches[switch].faults.clear()
+
+    def _refuse_machine(self, host: str, fault: Fault, why: str) -> None:
+        twin = self._rack.testbed.hosts[host].twin
+        if twin is not None and twin.machine is not None:
+            raise RefusedError(f"fault: {fault}: {host}: {why}")
 
     def _shut_light(self, id: NicPortId) -> None:
         """What an unplugged module and cut strands leave of the light, together."""

@@ -53,7 +53,7 @@ class TwinRack:
     """All twins of one testbed. Its real devices are left alone, and dark.
 
     The draws of each twin come from its own seed in the testbed. With a `kernel`, hosts that the testbed wants there, and virtual machines, have their links and
-    packets in it; packets do not pass between such a host and one in this process. `truth` is told what really happened, and when.
+    packets in it; packets do not pass between such a host and one in this process. Without one all hosts are in this process. `truth` is told what really happened, and when.
     """
 
     def __init__(
@@ -331,7 +331,7 @@ class TwinRack:
 
     def _is_machine(self, host: str) -> bool:
         twin = self.testbed.hosts[host].twin if host in self.testbed.hosts else None
-        return twin is not None and twin.machine is not None
+        return self._kernel is not None and twin is not None and twin.machine is not None
 
     def _is_kernel(self, host: str) -> bool:
         twin = self.testbed.hosts[host].twin if host in self.testbed.hosts else None

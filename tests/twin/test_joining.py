@@ -13,6 +13,7 @@ from hwd.twin.joining import join
 from hwd.twin.kernel import SWITCH, Keeper
 from hwd_agents.config import load_config
 from hwd_drivers.kit import registry
+from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import HwdError
 
 FILE = """testbed: lab
@@ -33,8 +34,11 @@ def testbed(tmp_path: Path) -> Testbed:
 
 @pytest.fixture
 def rack(tmp_path: Path) -> RackPlace:
-    nics = {"data0": {"tap": "fibre1", "address": "02:00:00:00:00:01"}}
-    entry = {"keeper": str(tmp_path / "run/keeper"), "machine": {"monitor": str(tmp_path / "h0.monitor"), "nics": nics}}
+    nics: dict[str, Json] = {"data0": {"tap": "fibre1", "address": "02:00:00:00:00:01"}}
+    entry: dict[str, Json] = {
+        "keeper": str(tmp_path / "run/keeper"),
+        "machine": {"monitor": str(tmp_path / "h0.monitor"), "nics": nics},
+    }
     return RackPlace(testbed="lab", pid=7, addresses={"h0": "127.0.0.1:40001"}, hosts={"h0": entry})
 
 

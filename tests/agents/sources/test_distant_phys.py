@@ -28,7 +28,7 @@ class World:
         self.clock = ShiftedClock(self.machine, offset_s=OFF_S, drift_ppm=0)
         self.dialer = MemoryDialer(MemoryNet(latency_s=LATENCY_S))
         self.host = PlayedHost("h0")
-        self.host.plug("eth0", ip="10.0.0.1", rdma=None, ifindex=100)
+        self.host.plug("eth0", ip="10.0.0.1", rdma="mlx5_0", ifindex=100)
         self.twin = TwinSources(self.dialer, "mem:h0", self.clock, host="h0", same_clock=False)
         self.told: list[tuple[bool, int, int]] = []
 
