@@ -21,7 +21,6 @@ from hwd.bus.timekeeper import Timekeeper
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming
 from hwd_agents.wire import (
-    VERSION,
     Ack,
     AnyMessage,
     Birth,
@@ -49,8 +48,8 @@ UNALIGNED_S = 10.0
 """Events of a boot that is not the present one, and whose clock nobody knows, wait so long for its birth, or for the records."""
 UNALIGNED_KEPT_S = 60.0
 """So long is known that they were let go: twice the patience of an agent that was not told."""
-UNALIGNED_BOOTS_MOST = 16
-"""A host's boots, other than the present one, whose clock was never asked. Events of more are garbage; an agent sends them again until there is room."""
+UNALIGNED_BOOTS_MOST, SAME_CLOCK_BOOTS_MOST = 4, 256
+"""A host's boots whose clock was never asked; with the present one's clock they are soon done with. Events of more are garbage, and sent again later."""
 
 
 class Gateway:
@@ -198,8 +197,6 @@ class Gateway:
                     size, most = len(incoming.payload), PAYLOAD_MOST_BYTES
                     raise ProtocolError(f"{size} bytes are over the limit of {most} bytes")
                 message = decode(incoming.payload)
-                if message.v != VERSION:
-                    raise ProtocolError(f"version {message.v}, where {VERSION} is spoken")
                 handler(host, message, incoming)
             except ProtocolError as error:
                 self._garbage.note(name, incoming.topic, str(error), self._clock.monotonic_ns())
@@ -252,8 +249,9 @@ class Gateway:
     def _intake(self, host: Host, boot: str, clock: str) -> Intake:
         if boot not in host.intakes:
             strangers = [each for each in (*host.intakes, boot) if each != host.boot and each not in self._known]
-            if boot in strangers and len(strangers) > UNALIGNED_BOOTS_MOST:
-                raise ProtocolError(f"events of more than {UNALIGNED_BOOTS_MOST} boots whose clock was never aligned")
+            most = SAME_CLOCK_BOOTS_MOST if host.has_clock(clock) else UNALIGNED_BOOTS_MOST
+            if boot in strangers and len(strangers) > most:
+                raise ProtocolError(f"events of more than {most} boots whose clock was never aligned")
             host.intakes[boot] = Intake(self._now_s())
             if (held := self._seen.get((host.name, boot))) is not None:
                 host.intakes[boot].begin(held + 1)

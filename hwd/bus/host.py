@@ -100,7 +100,11 @@ class Host:
 
     def same_clock(self, boot: str) -> bool:
         """Whether the events of `boot` are stamped by the clock of the boot that lives: a clock outlives the agents of its host."""
-        return self.birth is not None and boot in self.intakes and self.intakes[boot].clock == self.birth.clock != ""
+        return boot in self.intakes and self.has_clock(self.intakes[boot].clock)
+
+    def has_clock(self, name: str) -> bool:
+        """Whether the clock of the boot that lives has this name."""
+        return bool(name) and self.birth is not None and self.birth.clock == name
 
     def forget(self, boot: str) -> None:
         """Its events are in, or given up."""

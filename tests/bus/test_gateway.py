@@ -64,6 +64,7 @@ class Peer:
         self.rdma: bool | None = None
         self.answers: Callable[[Command], Reply | None] = self.obey
         self.inventory: dict[str, Any] = {"kernel": "6.1"}
+        self.clock_name = ""
         self._seq = 0
         lost = State(boot=boot, seq=1, state="lost")
         will = Will(topic=topic(LAB, host, "state"), payload=encode(lost))
@@ -112,6 +113,7 @@ class Peer:
             spool_oldest_seq=spool[0].seq if spool else 1,
             spool_next_seq=spool[-1].seq + 1 if spool else 1,
             spool_lost=0,
+            clock=self.clock_name,
         )
         await self.say("birth", birth, retain=True)
         await self.say("state", State(boot=self.boot, seq=self._next(), state="up"), retain=True)
@@ -132,8 +134,9 @@ class Peer:
         spool.append(event)
         return event
 
-    async def send(self, *events: Event, boot: str | None = None) -> None:
-        await self.say("event", Events(boot=boot or self.boot, seq=self._next(), events=list(events)), qos=1)
+    async def send(self, *events: Event, boot: str | None = None, clock: str = "") -> None:
+        message = Events(boot=boot or self.boot, seq=self._next(), events=list(events), clock=clock)
+        await self.say("event", message, qos=1)
 
     async def say(self, leaf: str, message: Message, *, qos: int = 0, retain: bool = False) -> None:
         await self.bus.publish(topic(LAB, self.host, leaf), encode(message), qos=qos, retain=retain)

@@ -348,14 +348,14 @@ class Lab:
         runs: list[Data] = await self.get("/api/v1/runs")
         return runs[0]
 
-    async def nothing_lost(self, *, unseen: bool = False) -> None:
+    async def nothing_lost(self, *, unseen: bool = False, within_s: float = WITHIN_S) -> None:
         """Wait until every carrier change that was, is recorded, each event once and none left out. `unseen`: some may be counted only."""
 
         async def look() -> bool | None:
             return await self._carrier_recorded() == self.carrier_changes() or None
 
         try:
-            await self.found("all carrier changes are recorded", look)
+            await self.found("all carrier changes are recorded", look, within_s)
         except AssertionError as error:
             told = await self._carrier_recorded()
             raise AssertionError(f"recorded {told}, true {self.carrier_changes()}\n{error}") from None

@@ -120,7 +120,7 @@ async def test_no_spooled_event_is_lost_and_every_unseen_flap_counted(lab: Lab, 
     try:
         await chaos.rage()
         await lab.settled()
-        await lab.nothing_lost(unseen=True)
+        await lab.nothing_lost(unseen=True, within_s=SETTLES_WITHIN_S)
         truth = lab.carrier_changes()
         for host in HOSTS:
             chaos.note(host)
