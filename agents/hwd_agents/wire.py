@@ -21,6 +21,8 @@ import msgspec
 from hwd_drivers.kit.errors import ProtocolError
 
 VERSION = 1
+OLDEST_READ = max(1, VERSION - 1)
+"""What the version before wrote is read for one minor version, so that hosts and daemon can be upgraded one after another."""
 EVENTS_MAX = 256
 """Most events in one message."""
 
@@ -269,11 +271,14 @@ def encode(message: Message) -> bytes:
 
 
 def decode(payload: bytes) -> AnyMessage:
-    """Raises ProtocolError on anything that is not one of the messages."""
+    """Raises ProtocolError on anything that is not one of the messages, or of a version that is not read."""
     try:
-        return _decoder.decode(payload)
+        message = _decoder.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: brackets in brackets
         raise ProtocolError(f"not a message of version {VERSION}: {error}") from error
+    if not OLDEST_READ <= message.v <= VERSION:
+        raise ProtocolError(f"version {message.v}, where {OLDEST_READ} to {VERSION} are read")
+    return message
 
 
 def topic(testbed: str, host: str, leaf: str) -> str:

@@ -1,4 +1,4 @@
-"""What is done on a host itself. This file is sent to the host's own Python and needs nothing but that: `python3 -I - VERB JSON < onhost.py`.
+"""What is done on a host itself. This file is sent to the host's own Python and needs nothing but that: `python3 -I -B - VERB JSON < onhost.py`.
 
 Each line that it says is a JSON object: `{"step": ...}` for what is under way, at last `{"done": ...}` or `{"failed": words}`. `layout` is `Layout.to_data`.
 
@@ -246,7 +246,7 @@ def install(layout: dict[str, str], staging: str, id: str, spec: list[str], vers
 
 
 def fill(environment: Path, staging: Path, spec: list[str]) -> None:
-    made = run([sys.executable, "-m", "venv", "--without-pip", str(environment)], fails=True)
+    made = run([sys.executable, "-B", "-m", "venv", "--without-pip", str(environment)], fails=True)
     if made.returncode:
         raise Failure(
             f"{sys.executable} cannot make a virtual environment: {last(made)}. Install its module venv (Debian: apt install libpython3-stdlib)"

@@ -85,7 +85,7 @@ class RemoteHost:
         """A verb of `onhost`. Raises FailedError with its words."""
         program = files("hwd.rollout").joinpath("onhost.py").read_bytes()
         words = json.dumps({"layout": self._layout.to_data(), **arguments})
-        command = f"{self._sudo}{self._python} -I - {verb} {shlex.quote(words)}"
+        command = f"{self._sudo}{self._python} -I -B - {verb} {shlex.quote(words)}"
         last: dict[str, Any] = {}
 
         def take(line: str) -> None:

@@ -8,10 +8,11 @@ from hwd.bus.delegations import Delegations
 from hwd.bus.gateway import Gateway
 from hwd.bus.host import HostView
 from hwd.bus.settings import HostSettings
+from hwd.bus.skew import skew
 from hwd.config.claims import harmed
 from hwd.config.ends import parse_ends
 from hwd.config.wanted import Wanted
-from hwd.fabric.claims import all_ports
+from hwd.fabric.claims import all_ports, leasable
 from hwd.model.delegation import Delegation
 from hwd.model.fault import parse_fault
 from hwd.model.lease import Lease
@@ -128,7 +129,7 @@ class Service:
         ]
 
     def hosts(self) -> list[dict[str, Json]]:
-        """[{host, up, cause, heard_wall_ns, boot, version, clock: {offset_s, error_s} or None, ports: {...}}]"""
+        """[{host, up, cause, heard_wall_ns, boot, version, skew: what is wrong with that version beside ours, clock: {offset_s, error_s} or None, ports: {...}}]"""
         return [self._host(name) for name in self.testbed.hosts]
 
     def leases(self) -> list[dict[str, Json]]:
@@ -190,12 +191,13 @@ class Service:
     # --- leases and faults
 
     async def take_lease(self, *, holder: str, ports: list[str], for_s: float) -> dict[str, Json]:
-        known = all_ports(self.testbed)
-        wanted = known if ports == ["all"] else frozenset(ports)
-        if unknown := sorted(wanted - known):
+        known = leasable(self.testbed)
+        named = all_ports(self.testbed) if ports == ["all"] else frozenset(ports)
+        if unknown := sorted(named - known.keys()):
             raise ConfigError(
                 f"lease: no such port: {', '.join(unknown)}. Ports are written ocs1.3 or h0.eth0; `all` takes every one"
             )
+        wanted = frozenset(port for name in named for port in known[name])
         return self._lease(await self._leases.take(holder=holder, ports=wanted, for_s=for_s))
 
     async def renew_lease(self, id: str, *, for_s: float) -> dict[str, Json]:
@@ -294,7 +296,8 @@ class Service:
         view = self._gateway.hosts().get(name)
         if view is None:
             view = HostView(host=name)
-        return {**view.to_data(), "ports": self._links.ports(name)}
+        apart = "" if view.birth is None else skew(self._version, view.birth.version)
+        return {**view.to_data(), "skew": apart, "ports": self._links.ports(name)}
 
     def _lease(self, lease: Lease) -> dict[str, Json]:
         return {

@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from hwd.cli.watching import host_row, left_open, link_row, no_links, overrun_lines, run_line, spool_lines, switch_row
+from hwd.cli.watching import (
+    host_row,
+    left_open,
+    link_row,
+    no_links,
+    overrun_lines,
+    run_line,
+    skew_lines,
+    spool_lines,
+    switch_row,
+)
 
 UP = {
     "switch": "ocs1",
@@ -106,6 +116,12 @@ HOST = {
     "clock": CLOCK,
     "ports": {"eth0": {"carrier": True}, "eth1": {"carrier": False}},
 }
+
+
+def test_a_host_whose_agent_is_too_far_from_the_daemon_is_named() -> None:
+    skew = "agent 0.3.0 and daemon 0.1.0 are more than one minor version apart. Upgrade the daemon"
+    assert skew_lines({**HOST, "skew": skew}) == [f"h0: {skew}"]
+    assert skew_lines({**HOST, "skew": ""}) == skew_lines(HOST) == []
 
 
 def test_a_host_that_is_heard_says_its_clock_and_its_carriers() -> None:
