@@ -83,7 +83,13 @@ class KernelSettings:
             case Setting.FEC:
                 auto = value == "auto"
                 with self._open(netlink.NETLINK_GENERIC) as kernel:
-                    Ethtool(kernel).set_fec(interface, {"auto": auto, "modes": [] if auto else [value]})
+                    ethtool = Ethtool(kernel)
+                    now = ethtool.fec(interface)
+                    if not now["auto"] and not now["modes"]:
+                        raise RefusedError(
+                            f"{interface}: the NIC tells of no FEC that is set, so it could not be put back as it was"
+                        )
+                    ethtool.set_fec(interface, {"auto": auto, "modes": [] if auto else [value]})
             case _:
                 with self._open(socket.NETLINK_ROUTE) as kernel:
                     _Interface(kernel, interface).write(setting, value)

@@ -24,6 +24,8 @@ from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import LinkError, RefusedError
 from hwd_drivers.kit.offload import InlineOffload
 
+from .played_ethtool import PlayedEthtool
+
 pytestmark = pytest.mark.kernel
 
 Ip = Callable[..., Any]
@@ -235,7 +237,17 @@ async def test_autoneg_of_a_device_that_has_it_is_switched_and_restored(
 async def test_device_without_the_setting_says_so(settings: KernelSettings, ip: Ip) -> None:
     with pytest.raises(RefusedError, match="eth0: cannot read the FEC: the NIC says not supported"):
         await settings.read("eth0", Setting.FEC, "rs")
-    with pytest.raises(RefusedError, match="eth0: cannot set FEC rs: the NIC says not supported"):
+    with pytest.raises(RefusedError, match="eth0: cannot read the FEC: the NIC says not supported"):
         await settings.write("eth0", Setting.FEC, "rs")
     with pytest.raises(RefusedError, match="eth0: cannot switch auto-negotiation on: the NIC says not supported"):
         await settings.write("eth0", Setting.AUTONEG, True)
+
+
+async def test_fec_of_a_nic_that_tells_of_none_is_not_changed() -> None:
+    """The kernel takes no empty set of modes, so there were no way back."""
+    with PlayedEthtool().playing() as ethtool:
+        ethtool.answers["eth0", 29] = b""
+        with pytest.raises(
+            RefusedError, match="eth0: the NIC tells of no FEC that is set, so it could not be put back"
+        ):
+            await KernelSettings(ethtool, InlineOffload()).write("eth0", Setting.FEC, "rs")
