@@ -13,6 +13,10 @@ import pytest
 
 from hwd.model.ssh import SshPlace
 
+from ..machines.fixtures import machine_image, machines, pytest_runtest_makereport
+
+__all__ = ["machine_image", "machines", "pytest_runtest_makereport"]
+
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 SFTP = "internal-sftp"
 
