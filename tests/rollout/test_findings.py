@@ -1,0 +1,175 @@
+"""What the doctor makes of facts, births and unit states: every red light in words, with the remedy."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from hwd.model.testbed import Host, Module, NicPort, NicPortId
+from hwd.rollout.findings import Finding, Light, of_birth, of_install, of_unit
+from hwd_agents.wire import Birth, HeldSetting, PortNote, SourceNote
+
+MODULE = Module(
+    type="100g-lr4",
+    lanes=4,
+    parallel=False,
+    tx_min_dbm=-4.3,
+    tx_max_dbm=4.5,
+    rx_min_dbm=-10.6,
+    rx_max_dbm=4.5,
+    los_assert_dbm=-14.5,
+    los_deassert_dbm=-12.0,
+)
+HOST = Host(name="h0", ports=(NicPort(id=NicPortId(host="h0", port="eth0"), module=MODULE, interface="ens1f0"),))
+SEES = SourceNote(sees=["carrier"], origin="measured")
+NOTE = PortNote(
+    interface="ens1f0",
+    present=True,
+    ip=None,
+    carrier=True,
+    carrier_changes=2,
+    probe_port=9,
+    sources={"link": SEES, "probe": SEES},
+)
+BIRTH = Birth(
+    boot="b",
+    seq=1,
+    host="h0",
+    testbed="lab",
+    version="0.1.0",
+    at_ns=1,
+    ports={"eth0": NOTE},
+    inventory={"spool": {"bytes": 0, "limit_bytes": 16_000_000, "why": ""}},
+    spool_oldest_seq=1,
+    spool_next_seq=1,
+    spool_lost=0,
+)
+ACTIVE = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled", "NRestarts": "0", "MainPID": "7"}
+
+
+def birth(**changes: Any) -> Birth:
+    return msgspec.structs.replace(BIRTH, **changes)
+
+
+def port(**changes: Any) -> Birth:
+    return birth(ports={"eth0": msgspec.structs.replace(NOTE, **changes)})
+
+
+def examined(birth: Birth, *, ours: str = "0.1.0", daemon: str | None = None) -> Sequence[Finding]:
+    return of_birth(HOST, birth, ours=ours, daemon=daemon)
+
+
+def bad(findings: Sequence[Finding]) -> list[tuple[str, str, str]]:
+    return [(one.light.value, one.subject, one.text) for one in findings if one.light is not Light.GREEN]
+
+
+def test_a_well_agent_has_nothing_but_green() -> None:
+    assert bad(examined(BIRTH)) == []
+    assert bad(of_unit("h0", {"service": ACTIVE, "log": [], "systemd": True})) == []
+
+
+@pytest.mark.parametrize(
+    ("sick", "light", "subject", "words"),
+    [
+        (birth(ports={}), "red", "port eth0", "the agent does not know it: hwd agent deploy h0"),
+        (
+            port(present=False),
+            "red",
+            "port eth0",
+            "there is no interface ens1f0 on the host. Is the NIC there, and named so? Correct `interface` in the testbed file, then hwd agent deploy h0",
+        ),
+        (
+            port(sources={"link": SourceNote(sees=[], origin="measured", why_not="netlink: not permitted")}),
+            "red",
+            "port eth0 link",
+            "cannot see: netlink: not permitted",
+        ),
+        (
+            port(sources={"phy": SourceNote(sees=[], origin="measured", why_not="Install mstflint")}),
+            "yellow",
+            "port eth0 phy",
+            "cannot see: Install mstflint",
+        ),
+        (
+            birth(inventory={"spool": {"why": "No space left on device"}}),
+            "red",
+            "spool",
+            "events cannot be kept on the disk: No space left on device. Free some room under /var/lib/hwd-agent",
+        ),
+        (
+            birth(spool_lost=5),
+            "yellow",
+            "spool",
+            "5 events were dropped, as it was full: 0.0 of 16.0 MB, 0 events waited at its birth. Let the daemon run, or give it more room (spool.limit_bytes)",
+        ),
+        (
+            birth(settings=[HeldSetting(run="k3v9", port="eth0", setting="mtu", value=4200, before=1500)]),
+            "yellow",
+            "settings",
+            "1 settings of k3v9 are not put back yet",
+        ),
+        (birth(version="0.1.1"), "yellow", "version", "0.1.1, and this is 0.1.0: hwd agent upgrade h0"),
+        (
+            birth(version="0.3.0"),
+            "red",
+            "version",
+            "agent 0.3.0 and daemon 0.1.0 are more than one minor version apart. Upgrade the daemon",
+        ),
+    ],
+)
+def test_what_an_agent_lacks_is_said(sick: Birth, light: str, subject: str, words: str) -> None:
+    assert bad(examined(sick)) == [(light, subject, words)]
+
+
+@pytest.mark.parametrize("source", ["counters", "sysfs"])
+def test_what_nobody_asked_for_is_not_missed(source: str) -> None:
+    assert bad(examined(port(sources={source: SourceNote(sees=[], origin="measured", why_not="not asked")}))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "light", "words"),
+    [
+        (
+            {"ActiveState": "inactive", "Result": "success"},
+            "red",
+            "it was stopped. Start it: systemctl start hwd-agent",
+        ),
+        ({"ActiveState": "failed", "Result": "watchdog"}, "red", "its event loop hung, and the watchdog ended it"),
+        ({"ActiveState": "activating", "Result": "exit-code", "ExecMainStatus": "2"}, "red", "exit status 2"),
+        ({"LoadState": "not-found"}, "red", "there is no hwd-agent.service. Install it: hwd agent deploy h0"),
+        ({"UnitFileState": "disabled"}, "red", "it does not start when the host boots"),
+        ({"NRestarts": "3"}, "yellow", "it was started again 3 times"),
+        ({"NeedDaemonReload": "yes"}, "yellow", "its file was changed and not read again"),
+    ],
+)
+def test_a_unit_that_is_not_well_says_why_with_the_agents_last_words(
+    changes: dict[str, str], light: str, words: str
+) -> None:
+    ((found, subject, text),) = bad(of_unit("h0", {"service": ACTIVE | changes, "log": ["the end"], "systemd": True}))
+    assert (found, subject) == (light, "unit")
+    assert words in text
+    assert "the end" in text or "NRestarts" not in changes
+
+
+@pytest.mark.parametrize(
+    ("facts", "light", "words"),
+    [
+        ({"current": None}, "red", "no agent is installed, or not to its end. Install it: hwd agent deploy h0"),
+        ({"environments": {"a": None}}, "red", "no agent is installed, or not to its end"),
+        ({"current_runs": False}, "red", "the environment a does not run with Python 3.13.1 (it was made with 3.11.2)"),
+        ({"before": ["/etc/hwd/agent.yaml"]}, "yellow", "a roll-out was cut off: /etc/hwd/agent.yaml was kept"),
+    ],
+)
+def test_an_install_that_is_not_whole_is_said(facts: dict[str, Any], light: str, words: str) -> None:
+    whole = {
+        "current": "a",
+        "environments": {"a": {"python": "3.11.2"}},
+        "current_runs": True,
+        "before": [],
+        "python": "3.13.1",
+    }
+    assert bad(of_install("h0", whole)) == []
+    ((found, subject, text),) = bad(of_install("h0", whole | facts))
+    assert (found, subject) == (light, "install")
+    assert text.startswith(words)
