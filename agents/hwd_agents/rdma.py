@@ -202,6 +202,7 @@ class _Port:
             self._failed(str(error))
         else:
             if state.text is None:
+                self._flaps = Flaps()  # a device that is not there flaps no more
                 self._failed(f"there is no {self._folder}/state")
             else:
                 self._took(state.text.startswith(ACTIVE) and _is_gid(gid), state.before_ns, gid.after_ns)

@@ -382,3 +382,20 @@ def test_a_host_without_the_library_is_watched_by_its_files() -> None:
             assert seen.ports.why_not("eth0") == "pyverbs cannot be loaded. Install python3-pyverbs"
 
     run_virtual(main())
+
+
+def test_flaps_of_the_carrier_while_the_device_is_away_are_not_its_own() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = await steady(one, None)
+            files = {path: one.hosts["h0"].files.pop(path) for path in (STATE, GID)}
+            seen.set_carrier(True, flaps=2)
+            await asyncio.sleep(3)
+            one.hosts["h0"].files |= files
+            await asyncio.sleep(3)
+            assert seen.ear.told == []
+            seen.set_carrier(True, flaps=1)
+            await asyncio.sleep(3)
+            assert [told.data for told in seen.ear.told] == [{"active": True, "unseen": 1}]
+
+    run_virtual(main())
