@@ -27,7 +27,7 @@ from hwd.config.topology import read_topology
 from hwd.config.tree import Node, Reading
 from hwd.config.validate import validate
 from hwd.config.wanted import Wanted, is_file, parse_what
-from hwd.fabric.claims import all_ports
+from hwd.fabric.claims import all_ports, leasable
 from hwd.fabric.fabric import Fabric
 from hwd.model.action import parse_actions, parse_settings
 from hwd.model.fault import check_fault, parse_fault
@@ -93,12 +93,15 @@ class LeafReader:
             return ()
         step = LeaseStep(ports="all" if entry.ports == ("all",) else entry.ports, for_s=entry.for_s)
         if self.testbed is not None and step.ports != "all":
-            for port in entry.ports:
-                if port not in self.ports:
+            known = leasable(self.testbed)
+            for name in entry.ports:
+                if name not in known:
                     part.reading.add(
                         (*where, "ports"),
-                        f"{port}: no such port (write ocs1.3, h0.eth0, or all); {nearest(port, self.ports)}",
+                        f"{name}: no such port (write ocs1.3, h0.eth0, or all); {nearest(name, known)}",
                     )
+            meant = dict.fromkeys(port for name in entry.ports for port in sorted(known.get(name, [name])))
+            step = LeaseStep(ports=tuple(meant), for_s=entry.for_s)
         if part.branch and (twice := claimed([step], self.ports) & part.held):
             part.reading.add(
                 (*where, "ports"),

@@ -1,6 +1,6 @@
 """Lease rules: which ports a change needs, and who else holds them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hwd.fabric.state import crossconnect_ports
@@ -25,6 +25,19 @@ def all_ports(testbed: Testbed) -> frozenset[str]:
     ours = [switch for switch in testbed.switches.values() if switch.owner is None]
     switches = {f"{switch.name}.{end.port}" for switch in ours for end in switch.capabilities.ends}
     return frozenset(switches) | {str(port.id) for port in testbed.ports()}
+
+
+def leasable(testbed: Testbed) -> Mapping[str, frozenset[str]]:
+    """What a lease may name, with the ports that it then has: each port itself; `sel.3` of a composite, the ports of its elements that its ends 3A and 3B are at."""
+    everything = all_ports(testbed)
+    meant = {port: frozenset([port]) for port in everything}
+    for composite in testbed.composites.values():
+        for end in composite.ports:
+            at = testbed.port_of(composite.name, end)
+            if at in everything:
+                name = f"{composite.name}.{end.port}"
+                meant[name] = meant.get(name, frozenset()) | {at}
+    return meant
 
 
 def ports_of(links: Iterable[RoutedLink], dark: Iterable[Link] = ()) -> frozenset[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hwd.config.playbook import LeaseStep, load_playbook
 from hwd.config.testbed import Loaded, load_testbed
 from hwd.config.wanted import parse_what
 from hwd_drivers.kit import registry
@@ -35,7 +36,7 @@ def load(tmp_path: Path) -> Callable[[str], Loaded]:
     def load(text: str) -> Loaded:
         path = tmp_path / "testbed.yaml"
         path.write_text(text)
-        return load_testbed(path, {name: registry.find(name) for name in registry.names()})
+        return load_testbed(path, registry.installed().specs)
 
     return load
 
@@ -143,3 +144,18 @@ def test_a_port_of_a_composite_can_be_set_aside(load: Load) -> None:
     assert said(load(f"{SOUND}ports: {{sel.9: {{state: spare}}}}\n")) == [
         "17: ports.sel.9: composite sel has no port '9'; name both sides at once, such as sel.31"
     ]
+
+
+def test_a_lease_of_an_end_of_a_composite_is_one_of_the_ports_of_elements_that_it_is_at(
+    load: Load, tmp_path: Path
+) -> None:
+    testbed = load(SOUND).require()
+    path = tmp_path / "p.yaml"
+    path.write_text("playbook: p\nsteps:\n  - lease: {ports: [sel.2, sel.5, h0.eth0], for_s: 5}\n")
+    assert load_playbook(path, testbed=testbed).require().steps == (
+        LeaseStep(ports=("osw1.2", "x1.1", "h0.eth0"), for_s=5.0),
+    )
+    path.write_text("playbook: p\nsteps:\n  - lease: {ports: [sel.6], for_s: 5}\n")
+    (problem,) = load_playbook(path, testbed=testbed).problems
+    assert "sel.6: no such port" in problem.text
+    assert "did you mean sel." in problem.text

@@ -29,6 +29,8 @@ IN_VIRTUAL_TIME = [(spec, model) for spec, model in MODELS if not spec.threads]
 IN_REAL_TIME = [(spec, model) for spec, model in MODELS if spec.threads]
 FIRST_CLASS = ("calient-", "polatis-", "sonic", "thorlabs-", "ttl")
 """How the names of those begin that must be gold or better."""
+pytestmark = pytest.mark.timeout(300)
+"""The first test of a driver does all checks of it: 6 s of work at most, a minute and more where others have the machine."""
 BLIND = (
     "cancelled_change",
     "read_by_the_next_session",

@@ -10,7 +10,7 @@ import pytest
 from hwd.daemon.installed import load
 from hwd.model.fault import parse_fault
 from hwd.sim.world import World
-from hwd_drivers.kit.errors import DeviceError, FailedError, RefusedError
+from hwd_drivers.kit.errors import ConfigError, DeviceError, FailedError, RefusedError
 from hwd_drivers.kit.virtual import run_virtual
 
 TEXT = """testbed: array
@@ -124,6 +124,23 @@ def test_what_somebody_takes_meanwhile_from_an_element_that_does_not_move_is_no_
         with pytest.raises(FailedError, match=r"b1: .*1A-2B is not there.*Outcome: rolled-back"):
             await service.apply(service.request("sel:1A-1B,2A-2B"))  # moves x1 alone
         assert mirrors(world) == before | {"b1": ["1A-1B", *before["b1"][1:]]}
+
+    in_world(test)
+
+
+def test_a_lease_on_a_port_of_the_composite_holds_it_and_no_other(in_world: Callable[[Test], None]) -> None:
+    async def test(world: World) -> None:
+        assert world.daemon is not None
+        service = world.daemon.service
+        lease = await service.take_lease(holder="another", ports=["sel.2"], for_s=60)
+        assert lease["ports"] == ["b1.2", "x1.2"]
+        with pytest.raises(RefusedError, match=r"b1\.2: leased to another"):
+            await service.apply(service.request(LINKS))
+        await service.take_lease(holder="me", ports=["sel.1"], for_s=60)
+        with pytest.raises(RefusedError, match=r"b1\.2, x1\.2: leased to another"):
+            await service.take_lease(holder="me", ports=["x1.2", "b1.2"], for_s=60)
+        with pytest.raises(ConfigError, match=r"no such port: sel\.3"):
+            await service.take_lease(holder="me", ports=["sel.3"], for_s=60)
 
     in_world(test)
 
