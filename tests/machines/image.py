@@ -177,7 +177,9 @@ def _make(folder: Path, say: Callable[[str], None]) -> None:
     _do("debootstrap", "--foreign", "--variant=minbase", wanted, SUITE, str(root), *_mirror(), log=folder / "log")
     _write(root, BEFORE)
     say("machines: setting the packages up")
-    _do("chroot", str(root), "/debootstrap/debootstrap", "--second-stage", log=folder / "log")
+    # In mounts of its own: what it mounts is gone with it, also where it is killed, and never in the way of who tidies up.
+    stage = ("chroot", str(root), "/debootstrap/debootstrap", "--second-stage")
+    _do("unshare", "--mount", *stage, log=folder / "log")
     _write(root, AFTER)
     _settle(root)
     say("machines: the disk")
