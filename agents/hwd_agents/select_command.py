@@ -21,7 +21,9 @@ def select(
     epoch: Annotated[
         int | None, typer.Option("--epoch", metavar="N", help="Only under this epoch of the lease.")
     ] = None,
-    path: Annotated[str, typer.Option("--socket", metavar="PATH", help="Where the agent listens.")] = SOCKET,
+    path: Annotated[
+        str, typer.Option("--socket", metavar="PATH", envvar="HWD_SELECT_SOCKET", help="Where the agent listens.")
+    ] = SOCKET,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Set switches of this host and wait until the links behind them are up.
