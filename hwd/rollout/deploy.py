@@ -121,7 +121,7 @@ class Rollout:
             if not self.upgrade or facts["current"] is None:
                 raise
             await self._back(host, remote, births, error, say)
-        await remote.do("settle")
+        await remote.do("settle", staging=staging)
         if not changed and not done["started"]:
             return HostReport(host=host.name, result=Result.ALREADY, version=bundle.version)
         return HostReport(host=host.name, result=Result.DONE, version=bundle.version, changed=changed or ("started",))

@@ -1,6 +1,7 @@
 """Layout: where on a host everything of the agent is."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -43,6 +44,11 @@ class Layout:
         return f"{self.prefix}/var/lib/hwd-agent"
 
     @property
+    def staging(self) -> str:
+        """How folders begin that a roll-out copies to. What one that was cut off left there, the next one takes away."""
+        return f"/var/tmp/hwd-agent-{sha256(self.root.encode()).hexdigest()[:8]}"
+
+    @property
     def needs_root(self) -> bool:
         """Whether anything belongs to root."""
         return not self.prefix or bool(self.unit)
@@ -55,4 +61,5 @@ class Layout:
             "config": self.config,
             "state": self.state,
             "unit": self.unit,
+            "staging": self.staging,
         }

@@ -329,8 +329,8 @@ def back(layout: dict[str, str]) -> dict[str, Any]:
         return {"current": os.readlink(root / "current")}
 
 
-def settle(layout: dict[str, str]) -> dict[str, Any]:
-    """It is good. The environment before this one stays, older ones go."""
+def settle(layout: dict[str, str], staging: str) -> dict[str, Any]:
+    """It is good. The environment before this one stays, older ones go, and what was copied by roll-outs that were cut off."""
     root = Path(layout["root"])
     with held(root):
         if (kept := root / f"current{BEFORE}").is_symlink():
@@ -344,7 +344,15 @@ def settle(layout: dict[str, str]) -> dict[str, Any]:
         for name in (layout["config"], layout["unit"]):
             if name:
                 Path(name + BEFORE).unlink(missing_ok=True)
-        return {"gone": gone}
+        return {"gone": gone + clear_staging(layout, but=staging)}
+
+
+def clear_staging(layout: dict[str, str], *, but: str = "") -> list[str]:
+    found = [str(path) for path in Path(layout["staging"]).parent.glob(f"{Path(layout['staging']).name}.*")]
+    for path in found:
+        if path != but:
+            shutil.rmtree(path)
+    return [path for path in found if path != but]
 
 
 def replace(path: Path, content: bytes, permissions: int) -> bool:
@@ -422,6 +430,7 @@ def remove(layout: dict[str, str], keep_spool: bool, leave_settings: bool) -> di
         if not keep_spool:
             gone(Path(layout["state"]), told["removed"])
         gone(root, told["removed"])
+    told["removed"] += clear_staging(layout)
     made = [config.parent]
     if layout["prefix"]:
         made += [above for path in (config, root, Path(layout["state"])) for above in path.parents]

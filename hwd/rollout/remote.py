@@ -113,7 +113,7 @@ class RemoteHost:
     @asynccontextmanager
     async def staging(self, contents: Mapping[str, bytes | Path]) -> AsyncGenerator[str]:
         """A folder of its own on the host with these files, taken away afterwards."""
-        folder = (await self._shell("umask 077; mktemp -d /var/tmp/hwd-agent.XXXXXX")).strip()
+        folder = (await self._shell(f"umask 077; mktemp -d {self._layout.staging}.XXXXXX")).strip()
         total = sum(len(one) if isinstance(one, bytes) else one.stat().st_size for one in contents.values())
         over = 0
         tenths = 0

@@ -42,6 +42,9 @@ class Place:
         changed: list[str] = onhost.switch(self.layout, str(staging), id)["changed"]
         return changed
 
+    def settle(self) -> None:
+        onhost.settle(self.layout, str(self.folder / "staging"))
+
     @property
     def now(self) -> tuple[str, str]:
         return os.readlink(self.root / "current"), self.config.read_text()
@@ -68,7 +71,7 @@ def test_the_way_back_leads_to_what_was_before_the_switch(place: Place) -> None:
     for id in ("a", "b"):
         place.environment(id)
     place.switch("a", "one")
-    onhost.settle(place.layout)
+    place.settle()
     assert place.switch("b", "two") == ["agent file", "environment"]
     onhost.back(place.layout)
     assert place.now == ("a", "one")
@@ -78,7 +81,7 @@ def test_the_way_back_from_another_agent_file_alone_leaves_the_environment(place
     for id in ("a", "b"):
         place.environment(id)
         place.switch(id, "one")
-        onhost.settle(place.layout)
+        place.settle()
     assert place.switch("b", "two") == ["agent file"]
     onhost.back(place.layout)
     assert place.now == ("b", "one")
@@ -88,7 +91,7 @@ def test_a_switch_that_was_cut_off_and_done_again_still_knows_the_good_one(place
     for id in ("a", "b"):
         place.environment(id)
     place.switch("a", "one")
-    onhost.settle(place.layout)
+    place.settle()
     onhost.replace(place.config, b"two", 0o640)  # and the power fails
     place.switch("b", "two")
     onhost.back(place.layout)
@@ -99,7 +102,7 @@ def test_one_environment_before_the_present_one_stays(place: Place) -> None:
     for id in ("a", "b", "c"):
         place.environment(id)
         place.switch(id, id)
-        onhost.settle(place.layout)
+        place.settle()
     assert place.names == ["b", "c", "current", "previous"]
     assert os.readlink(place.root / "previous") == "b"
     assert [path.name for path in place.config.parent.iterdir()] == ["agent.yaml"]
@@ -156,6 +159,18 @@ def test_removal_leaves_nothing_and_names_what_went(place: Place) -> None:
     assert onhost.remove(place.layout, keep_spool=False, leave_settings=False)["removed"] == []
 
 
+def test_what_a_roll_out_copied_that_was_cut_off_goes_with_the_next_and_with_the_removal(place: Place) -> None:
+    """It may hold the broker's password."""
+    place.environment("a")
+    place.switch("a", "one")
+    for take_away in (place.settle, lambda: onhost.remove(place.layout, keep_spool=False, leave_settings=False)):
+        left = Path(f"{place.layout['staging']}.left")
+        left.mkdir()
+        (left / "agent.yaml").write_text("secret")
+        take_away()
+        assert not left.exists()
+
+
 def test_removal_keeps_the_spool_where_it_shall(place: Place) -> None:
     place.environment("a")
     place.switch("a", "one")
@@ -200,7 +215,7 @@ def test_the_program_says_one_json_object_a_line_and_a_failure_in_words(place: P
     assert done["done"]["removed"] == [str(place.root)]
     Path(place.layout["root"]).parent.mkdir(parents=True, exist_ok=True)
     Path(place.layout["root"]).write_text("no folder")
-    failed = ask("settle", json.dumps({"layout": place.layout}), source)["failed"]
+    failed = ask("settle", json.dumps({"layout": place.layout, "staging": ""}), source)["failed"]
     assert failed == f"{place.root}: File exists"
 
 
