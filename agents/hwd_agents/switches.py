@@ -109,7 +109,7 @@ class Switches:
         return [{"id": str(one.crossconnect), "state": one.state.value} for one in supervisor.latest]
 
     async def _open(self, name: str) -> Device:
-        # Here, not above: the registry brings pydantic, 12 MB that a host without switches need not hold.
+        # Here, not above: the registry brings pydantic, 10 MB that a host without switches need not hold.
         from hwd_drivers.kit import registry
 
         config = self._configs[name]

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typing_extensions import override
 
@@ -15,6 +16,7 @@ from hwd.model.link import Link
 from hwd.reconfigure.planner import Request
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World, agent_node, select_address
+from hwd_agents.config import AgentConfig
 from hwd_drivers.kit.errors import ConfigError, RefusedError
 from hwd_drivers.kit.offload import InlineOffload
 from hwd_drivers.kit.virtual import run_virtual
@@ -135,20 +137,20 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(tmp_path: Path, text: str = TESTBED) -> AsyncIterator[Scene]:
+async def scene(tmp_path: Path, world: type[World] = World) -> AsyncIterator[Scene]:
     path = tmp_path / "testbed.yaml"
-    path.write_text(text)
+    path.write_text(TESTBED)
     testbed = load(path).require()
     url = f"sqlite:///{tmp_path}/records.db"
-    async with World(testbed, text, seed=1, records_url=url) as world:
-        one = Scene(world, url)
+    async with world(testbed, TESTBED, seed=1, records_url=url) as played:
+        one = Scene(played, url)
         await one.leased()
         yield one
 
 
-def play(tmp_path: Path, act: Callable[[Scene], Awaitable[None]], text: str = TESTBED) -> None:
+def play(tmp_path: Path, act: Callable[[Scene], Awaitable[None]], world: type[World] = World) -> None:
     async def main() -> None:
-        async with scene(tmp_path, text) as one:
+        async with scene(tmp_path, world) as one:
             await act(one)
 
     run_virtual(main())
@@ -280,6 +282,7 @@ def test_a_new_life_of_an_agent_has_a_new_epoch_and_the_old_one_is_refused(tmp_p
     play(tmp_path, act)
 
 
+@pytest.mark.slow
 def test_without_a_daemon_a_new_agent_sets_nothing_and_says_why(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         one.world.kill(DAEMON)
@@ -323,6 +326,7 @@ def test_what_is_taken_back_is_set_by_nobody_until_it_is_granted_again(tmp_path:
     play(tmp_path, act)
 
 
+@pytest.mark.slow
 def test_an_agent_that_was_away_when_its_lease_was_taken_is_told_when_it_is_back(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         service = await one.world.settled()
@@ -428,6 +432,7 @@ def test_nonsense_on_the_socket_is_answered_in_words(tmp_path: Path) -> None:
     play(tmp_path, act)
 
 
+@pytest.mark.slow
 def test_the_link_of_a_selection_is_known_though_the_neighbour_never_told(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         one.world.kill(DAEMON)
@@ -442,3 +447,54 @@ def test_the_link_of_a_selection_is_known_though_the_neighbour_never_told(tmp_pa
             assert [link["link"] for link in links[name]] == ["h0.eth0<->h1.eth0"]
 
     play(tmp_path, act)
+
+
+class Misled(World):
+    """Its agents have files that the testbed does not stand behind."""
+
+    @override
+    def _config(self, host: str) -> AgentConfig:
+        config = super()._config(host)
+        own = dict(config.switches)
+        if host == "h0":
+            own["tx0"] = msgspec.structs.replace(own["tx0"], size="1x4", driver="osw", address="mem:nowhere")
+        else:
+            own |= {"rx0": own["rx1"], "ocs1": own["rx1"], "sel9": own["rx1"]}
+        return msgspec.structs.replace(config, switches=own)
+
+
+def test_a_switch_that_cannot_be_opened_is_said_and_leaves_the_others(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        shown = (await (await one.job("h0")).ask({"show": True}))["switches"]
+        assert (shown["tx0"]["up"], shown["rx0"]["up"], shown["tx0"]["crossconnects"]) == (False, True, None)
+        assert "nowhere" in shown["tx0"]["cause"]
+        down = one.status("tx0")
+        assert down["up"] is False
+        assert "nowhere" in down["cause"]
+        answer = await (await one.job("h0")).ask({"set": {"tx0": "in-2", "rx0": "in-2"}})
+        assert (answer["outcome"], one.stands("rx0")) == ("refused", ["in-1"])
+        assert "tx0: the switch is down" in answer["why"]
+        assert (await (await one.job("h0")).ask({"set": {"rx0": "in-1"}}))["outcome"] == "up"
+        service = await one.world.settled()
+        assert service.ready()["ready"] is True
+
+    play(tmp_path, act, world=Misled)
+
+
+def test_a_host_that_claims_what_is_not_its_own_is_refused_in_words(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        job = await one.job("h1")
+        for name, words in (
+            ("rx0", "rx0: this host may not set it now: it belongs to host h0, by the testbed file"),
+            ("ocs1", "the daemon drives it, by the testbed file. Write owner: h1 there"),
+            ("sel9", "testbed acos has no switch sel9. Add it there with owner: h1"),
+        ):
+            answer = await job.ask({"set": {name: "in-2"}})
+            assert answer["outcome"] == "refused"
+            assert words in answer["why"], answer["why"]
+        refused = {(each["host"], each["switch"]) for each in one.told("switch.refused")}
+        assert refused == {("h1", "rx0"), ("h1", "ocs1"), ("h1", "sel9")}
+        assert one.status("rx0")["lease"]["host"] == "h0"
+        assert (await job.ask({"set": {"tx1": "in-1", "rx1": "in-1"}}))["outcome"] == "up"
+
+    play(tmp_path, act, world=Misled)
