@@ -1,19 +1,22 @@
 """RemoteHost: one host over SSH, and what `onhost` does there."""
 
+import asyncio
 import json
 import shlex
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from hwd.model.testbed import Host
 from hwd.rollout.layout import Layout
-from hwd.rollout.ssh import Ssh
+from hwd.rollout.ssh import Ran, Ssh
 from hwd_drivers.kit.clock import Clock, SystemClock
-from hwd_drivers.kit.errors import ConfigError, FailedError, ProtocolError, RefusedError
+from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, ProtocolError, RefusedError
 from hwd_drivers.kit.offload import ThreadOffload
+
+T = TypeVar("T")
 
 Say = Callable[[str], None]
 PYTHON_LEAST: Final = (3, 11)
@@ -97,10 +100,10 @@ class RemoteHost:
             if "step" in last:
                 self._say(str(last["step"]))
 
-        def run() -> Any:
+        def run() -> Ran:
             return self._ssh.run(command, within_s=within_s, stdin=program, on_line=take)
 
-        ended = await self._offload(run)
+        ended = await self._call(run)
         match last:
             case {"done": dict() as done}:
                 return done
@@ -129,7 +132,7 @@ class RemoteHost:
             self._ssh.put(folder, contents, on_bytes=count)
 
         try:
-            await self._offload(copy)
+            await self._call(copy)
             yield folder
         finally:
             await self._clear(folder)
@@ -137,8 +140,8 @@ class RemoteHost:
     async def _clear(self, folder: str) -> None:
         try:
             await self._shell(f"rm -rf {shlex.quote(folder)}")
-        except (FailedError, OSError) as error:
-            self._say(f"{folder} stays there: {error}")
+        except HwdError as error:
+            self._say(f"{folder} stays there until the next roll-out: {error}")
 
     async def _find_python(self) -> None:
         found = dict(line.split(" ", 1) for line in (await self._shell(FIND)).splitlines() if " " in line)
@@ -162,14 +165,22 @@ class RemoteHost:
                 )
             self._sudo = "sudo -n "
 
+    async def _call(self, work: Callable[[], T]) -> T:
+        """In the thread of this host. A thread cannot be stopped: one whose caller is cancelled loses its connection."""
+        try:
+            return await self._offload(work)
+        except asyncio.CancelledError:
+            self._ssh.close()
+            raise
+
     async def _shell(self, command: str) -> str:
         done = await self._run(command)
         if done.status:
             raise FailedError(f"{self.name}: {command}: {done.err or f'it ended with {done.status}'}")
-        return str(done.out)
+        return done.out
 
-    async def _run(self, command: str) -> Any:
-        def run() -> Any:
+    async def _run(self, command: str) -> Ran:
+        def run() -> Ran:
             return self._ssh.run(f"sh -c {shlex.quote(command)}", within_s=LOOK_S)
 
-        return await self._offload(run)
+        return await self._call(run)
