@@ -90,7 +90,7 @@ def test_a_flap_that_the_kernel_counted_and_did_not_tell_is_found_by_looking() -
         async with stage("h0") as one:
             seen = Waiting(one)
             await seen.begin(carrier=True)
-            asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=True, flaps=1, told=False))
+            asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=True, flaps=2, told=False))
             up, port, took_s = await seen.result()
             assert (up, port.up, port.kept) == (True, True, False)
             assert took_s < 0.1 + LOOK_S + 0.01
