@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import yaml
 
+from hwd.fabric.behind import ports_behind
 from hwd.model.testbed import Host, Switch, Testbed
 from hwd.rollout.layout import Layout
 from hwd_agents.config import make_config
@@ -41,10 +42,8 @@ def owned_switches(testbed: Testbed, host: Host) -> tuple[Switch, ...]:
 def _switch(testbed: Testbed, host: Host, switch: Switch) -> dict[str, Any]:
     if switch.address is None:
         raise ConfigError(f"{switch.name}: is owned by {host.name} and has no address: write where its lines are")
-    joined = [strand.ends for strand in testbed.strands if switch.name in {end.owner for end in strand.ends}]
-    ours = {end.port for ends in joined for end in ends if end.owner == host.name}
     data: dict[str, Any] = {"driver": switch.driver, "model": switch.model, "address": switch.address}
-    data["ports"] = [port.id.port for port in host.ports if port.id.port in ours]
+    data["ports"] = [*ports_behind(testbed, host.name)[switch.name]]
     if switch.size is not None:
         data["size"] = switch.size
     if switch.options:
