@@ -16,6 +16,7 @@ from hwd_agents.config import AgentConfig
 from hwd_agents.inventory import Inventory
 from hwd_agents.outbox import Outbox
 from hwd_agents.own_switches import OwnSwitches
+from hwd_agents.reviver import Reviver
 from hwd_agents.setting_limits import SOURCE as LIMITS
 from hwd_agents.setting_limits import SettingLimits
 from hwd_agents.settings import Settings
@@ -26,7 +27,7 @@ from hwd_agents.watchers import Watchers
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer, TcpDialer
 from hwd_drivers.kit.disk import Disk
-from hwd_drivers.kit.errors import HwdError, LinkError, ProtocolError
+from hwd_drivers.kit.errors import LinkError, ProtocolError
 from hwd_drivers.kit.ids import Draws, Ids
 from hwd_drivers.kit.offload import InlineOffload, Offload
 
@@ -34,11 +35,8 @@ FAREWELL_S: Final = 1.0
 """How long an agent that stops in order tries to say so."""
 GATHER_S: Final = 0.02
 """Changes of the inventory that come together make one birth."""
-RETRY_FIRST_S: Final = 0.1
-RETRY_MOST_S: Final = 10.0
-WELL_AFTER_S: Final = 1.0
-"""A watcher that was started again and lives this long is well."""
-
+PAYLOAD_MOST_BYTES: Final = 1 << 20
+"""Of one message to us: the peers of a reconfiguration take some 200 bytes each."""
 _Described = tuple[dict[str, wire.PortNote], object, list[wire.HeldSetting], dict[str, wire.SwitchNote]]
 
 _log = logging.getLogger(__name__)
@@ -73,7 +71,6 @@ class Agent:
     ) -> None:
         self._config = config
         self._clock = clock
-        self._jitter = draws.stream(f"agent {config.host}")
         self._sources = sources
         self._on_started = on_started
         self.boot = ids.uuid()
@@ -104,6 +101,12 @@ class Agent:
             self._spool,
             phase=draws.stream(f"agent {config.host} phase"),
             on_change=self._ports_changed,
+        )
+        self._reviver = Reviver(
+            config.host,
+            self._watchers.broken,
+            jitter=draws.stream(f"agent {config.host}"),
+            on_change=self._birth_due.set,
         )
         self._nics = nics.Nics(config.ports, sources, busy=lambda: self._watchers.busy, on_change=self._birth_due.set)
         self._inventory = Inventory(config, sources, self._watchers, self._nics, self._spool)
@@ -149,6 +152,11 @@ class Agent:
         )
 
     @property
+    def waiting(self) -> bool:
+        """Whether there are events that the daemon has not acknowledged."""
+        return self._spool.oldest_seq < self._spool.next_seq
+
+    @property
     def garbage(self) -> int:
         """Messages from the bus that made no sense."""
         return self._garbage
@@ -179,7 +187,7 @@ class Agent:
                         (CLOCK, self._host_clock.run),
                         *self._own_switches.runs(),
                     ]:
-                        tasks.create_task(self._keep(what, run), name=f"hwd:{host}/{what}")
+                        tasks.create_task(self._reviver.keep(what, run), name=f"hwd:{host}/{what}")
                     self._on_started()
             finally:
                 self._tasks = None
@@ -197,41 +205,6 @@ class Agent:
     def _ports_changed(self) -> None:
         self._nics.hurry()
         self._birth_due.set()
-
-    async def _keep(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a watcher for ever: its failure is said in the birth, it is started again, and the others do not notice."""
-        wait_s = RETRY_FIRST_S
-        loop = asyncio.get_running_loop()
-        while True:
-            started_s = loop.time()
-            healed = loop.call_later(WELL_AFTER_S, self._heal, what)
-            watcher = asyncio.create_task(run(), name=f"hwd:{self._config.host}/{what}")
-            try:
-                await _ended(watcher)
-                watcher.result()
-                why = "it ended by itself"
-            except (HwdError, OSError) as error:
-                why = str(error)
-            except Exception as error:  # noqa: BLE001 - the supervisor: a bug in one watcher must not take the others along
-                known = _first(error)
-                why = f"{type(known).__name__}: {known}"
-                if not isinstance(known, HwdError | OSError):
-                    _log.exception("%s: the watcher %s failed", self._config.host, what)
-            finally:
-                healed.cancel()
-            if what not in self._watchers.broken:
-                _log.warning("%s: the watcher %s failed: %s", self._config.host, what, why)
-            self._watchers.broken[what] = why
-            self._birth_due.set()
-            if loop.time() - started_s > RETRY_MOST_S:
-                wait_s = RETRY_FIRST_S
-            await asyncio.sleep(self._jitter.uniform(0, wait_s))
-            wait_s = min(2 * wait_s, RETRY_MOST_S)
-
-    def _heal(self, what: str) -> None:
-        if self._watchers.broken.pop(what, None) is not None:
-            _log.info("%s: the watcher %s is well again", self._config.host, what)
-            self._birth_due.set()
 
     def _is_up(self) -> bool:
         return self._greeted and self._bus.connected
@@ -296,6 +269,8 @@ class Agent:
     def _on_command(self, incoming: Incoming) -> None:
         message = self._decode(incoming)
         match message:
+            case wire.Command() if incoming.retained:  # nobody asks whoever comes later
+                self._garbage += 1
             case wire.Command():
                 self._spawn(self._do(message), f"command-{message.verb}")
             case None:
@@ -324,6 +299,8 @@ class Agent:
 
     def _decode(self, incoming: Incoming) -> wire.AnyMessage | None:
         try:
+            if (size := len(incoming.payload)) > PAYLOAD_MOST_BYTES:
+                raise ProtocolError(f"{size} bytes are over the limit of {PAYLOAD_MOST_BYTES} bytes")
             return wire.decode(incoming.payload)
         except ProtocolError as error:
             self._garbage += 1
@@ -382,24 +359,3 @@ class Agent:
 
     def _topic(self, leaf: str) -> str:
         return wire.topic(self._config.testbed, self._config.host, leaf)
-
-
-async def _ended(task: "asyncio.Task[None]") -> None:
-    """Wait for its end; whoever is cancelled meanwhile ends it first. Awaited in this task, a TaskGroup of Python 3.11 in it would lose a cancellation that
-    comes together with the failure of one of its tasks, and the agent would never stop.
-    """
-    try:
-        await asyncio.wait((task,))
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait((task,))
-        if not task.cancelled():
-            task.exception()  # seen, even where we are stopping
-
-
-def _first(error: BaseException) -> BaseException:
-    """The first cause in a group of them."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -22,6 +22,10 @@ Verb = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 REMEMBERED: Final = 256
 """Commands whose outcome is kept: a broker may deliver at QoS 1 again, and what was done is not done twice."""
 OBSERVE_MOST_S: Final = 3600.0
+EXPIRY_MOST_S: Final = 600.0
+"""No daemon asks for anything that may come so late: it was made up, or by the clock that this host had before it was set."""
+ID_MOST_CHARS: Final = 128
+"""An id is kept with its outcome. A UUID has 36."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +113,10 @@ class Commands:
 
     async def do(self, command: Command) -> Outcome:
         """Do it once: delivered again, it gets the outcome that it had."""
+        if len(command.id) > ID_MOST_CHARS:
+            return Outcome(
+                outcome="refused", why=f"its id has {len(command.id)} characters, over the limit of {ID_MOST_CHARS}"
+            )
         known = self._outcomes.get(command.id)
         if known is not None:
             return await asyncio.shield(known)
@@ -133,6 +141,10 @@ class Commands:
         now_ns = self._clock.monotonic_ns()
         if command.boot != self._boot:
             return Outcome(outcome="expired", why=f"it is for boot {command.boot}, this is boot {self._boot}")
+        if (left_s := (command.expires_at_ns - now_ns) / 1e9) > EXPIRY_MOST_S:
+            return Outcome(
+                outcome="expired", why=f"it expires in {left_s:.0f} s, over the {EXPIRY_MOST_S:g} s of any command"
+            )
         if now_ns > command.expires_at_ns:
             late_s = (now_ns - command.expires_at_ns) / 1e9
             return Outcome(outcome="expired", why=f"it came {late_s:.3f} s after its expiry")

@@ -323,6 +323,55 @@ def test_late_and_foreign_commands_do_nothing() -> None:
     run_virtual(main())
 
 
+def test_a_forged_command_is_told_what_is_wrong_with_it_or_counted_and_nothing_is_done() -> None:
+    async def main() -> None:
+        async with lab() as one:
+            boot = one.agents["h0"].boot
+
+            async def forge(leaf: str = "command", *, retain: bool = False, size: int = 0, **more: Any) -> None:
+                fields: dict[str, Any] = {
+                    "boot": boot,
+                    "seq": 1,
+                    "id": "f1",
+                    "reply_to": wire.topic("tb", "h0", "reply"),
+                    "expires_at_ns": one.clock.monotonic_ns() + 6 * 10**9,
+                    "verb": "observe",
+                    "arguments": {"reconfiguration": "forged", "peers": [], "for_s": 1, "more": "x" * size},
+                }
+                command = wire.Command(**{**fields, **more})
+                await one.bus.publish(wire.topic("tb", "h0", leaf), wire.encode(command), retain=retain)
+                await asyncio.sleep(0.1)
+
+            refused = await one.ask("h0", "observe", expires_in_s=10**6, reconfiguration="r", peers=[], for_s=1)
+            assert (refused.outcome, refused.why) == (
+                "expired",
+                "it expires in 1000000 s, over the 600 s of any command",
+            )
+            before = len(one.all("h0", Reply))
+            await forge(id="f" * 200)
+            (long,) = one.all("h0", Reply)[before:]
+            assert (long.outcome, long.why) == ("refused", "its id has 200 characters, over the limit of 128")
+            for wrong in ({"size": 1 << 20}, {"leaf": "ack"}, {"leaf": "clock"}):
+                counted = one.agents["h0"].garbage
+                await forge(**wrong)
+                assert one.agents["h0"].garbage == counted + 1, wrong
+            assert len(one.all("h0", Reply)) == before + 1, "what makes no sense is not answered"
+            await forge(reply_to=wire.topic("tb", "h1", "reply"))
+            assert one.all("h0", Reply)[-1].id == "f1", "answered on our own topic, whatever it asks for"
+            assert one.all("h1", Reply) == []
+            await forge(id="f2", leaf="reply")
+            assert one.all("h0", Reply)[-1].id == "f1", "what is not on our topic is not for us"
+            await forge(id="f3", retain=True)
+            one.nodes.kill("h0")
+            with pytest.raises(NodeDied):
+                await one.lives["h0"]
+            one.start("h0")
+            await asyncio.sleep(1)
+            assert one.agents["h0"].garbage == 1, "nobody asks whoever comes later"
+
+    run_virtual(main())
+
+
 def test_a_command_that_is_delivered_twice_is_done_once() -> None:
     async def main() -> None:
         async with lab() as one:
@@ -555,14 +604,14 @@ def test_watcher_that_fails_while_the_agent_stops_does_not_keep_it_alive(ticks: 
                     tasks.create_task(fail())
                     tasks.create_task(asyncio.Event().wait())
 
-            keeper = asyncio.create_task(one.agents["h0"]._keep("optics", watch))
+            revived = asyncio.create_task(one.agents["h0"]._reviver.keep("optics", watch))
             await asyncio.sleep(0.1)
             failed.set()
             for _ in range(ticks):
                 await asyncio.sleep(0)
-            keeper.cancel()
-            done, _ = await asyncio.wait((keeper,), timeout=100)
+            revived.cancel()
+            done, _ = await asyncio.wait((revived,), timeout=100)
             assert done
-            assert keeper.cancelled()
+            assert revived.cancelled()
 
     run_virtual(main())
