@@ -147,7 +147,7 @@ class Timekeeper:
                 await self._ask_over_broker(exchange, aside=True)
         else:
             if exchange.via is Way.UDP:
-                exchange.begin_way()
+                exchange.begin_way(Way.BROKER)
             await self._burst(exchange, self._ask_over_broker, least=LEAST_BURST)
             exchange.via = Way.BROKER if exchange.heard else exchange.via
 
@@ -163,7 +163,7 @@ class Timekeeper:
             await self._try_udp(exchange, udp)
         if udp.works:
             if exchange.via is not Way.UDP:
-                exchange.begin_way()
+                exchange.begin_way(Way.UDP)
             await self._burst(exchange, self._ask_by_udp, least=LEAST_BURST_UDP)
             if exchange.heard:
                 exchange.via, exchange.why_not_udp = Way.UDP, ""

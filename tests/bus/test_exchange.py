@@ -1,6 +1,6 @@
 """When a burst of clock requests has told all that it can."""
 
-from hwd.bus.exchange import ClockExchange
+from hwd.bus.exchange import ClockExchange, Way
 from hwd_agents.wire import ClockReply
 
 US, MS = 1_000, 1_000_000
@@ -44,6 +44,14 @@ def test_a_burst_without_an_answer_is_not_quick() -> None:
     assert not asker.exchange.quick
     asker.burst((150, 160))
     assert not asker.burst()
+
+
+def test_by_udp_what_is_a_few_microseconds_slower_than_the_best_is_quick() -> None:
+    asker = Asker()
+    asker.exchange.begin_way(Way.UDP)
+    asker.burst((1, 1))
+    assert asker.burst((5, 6))
+    assert not asker.burst((8, 9))
 
 
 def test_a_network_that_became_slower_is_quick_again_when_the_quicker_bursts_are_forgotten() -> None:
