@@ -24,7 +24,9 @@ ANSWER_S, TRY_S = 0.5, 0.2
 ALIVE_S = 4.0
 """A host that answers by UDP is asked over the broker after so long, whether its agent hears commands still."""
 DOUBT_S = 1.0
-"""For a clock to be looked at, when a reply has a time that cannot be."""
+"""For a clock to be looked at, when a time of its agent cannot be; not more often than that."""
+BEHIND_S = 1.0
+"""Watchers stamp each for itself: so much an event may be before one that was sent before it."""
 PERIOD_FIRST_S, PERIOD_GROWTH, PERIOD_MOST_S = 0.25, 1.5, 3.0
 """Soon again at first, since the drift is not known yet: its error shrinks with the time between exchanges."""
 TELL_EVERY_S = 10.0
@@ -56,10 +58,30 @@ class Timekeeper:
         self._udp = udp
         self._woken = asyncio.Event()
         self._looked = asyncio.Event()
+        self._seen: tuple[tuple[str, int], int] = ("", 0), 0
+        self._doubted_s = -DOUBT_S
 
     def wake(self) -> None:
         """A boot was born, or the bus is up."""
         self._woken.set()
+
+    def see(self, at_ns: int) -> None:
+        """The stamp of an event of the boot that lives: one that its clock does not show yet, or long before another, has the clock looked at now.
+
+        Events come about in the order of their stamps, and those that are sent again are no newer than what was seen.
+        """
+        exchange = self._host.exchange
+        alignment = None if exchange is None else exchange.alignment
+        if exchange is None or alignment is None:
+            return
+        if self._seen[0] != (exchange.boot, exchange.steps):
+            self._seen = (exchange.boot, exchange.steps), at_ns
+        daemon_ns, error_ns = alignment.to_daemon(at_ns)
+        ahead_ns, behind_ns = daemon_ns - error_ns - self._clock.monotonic_ns(), self._seen[1] - at_ns
+        self._seen = self._seen[0], max(at_ns, self._seen[1])
+        if (ahead_ns > 0 or behind_ns > BEHIND_S * 1e9) and self._now_s() - self._doubted_s >= DOUBT_S:
+            self._doubted_s = self._now_s()
+            self._woken.set()
 
     async def check(self, reply: Reply, *, since_ns: int) -> bool:
         """Whether its clock was stepped, by the time in its reply to what was asked at `since_ns`; then it was looked at anew, and told."""

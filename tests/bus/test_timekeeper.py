@@ -185,6 +185,21 @@ def test_a_reply_with_a_time_that_cannot_be_finds_the_step_at_once() -> None:
     play(body)
 
 
+def test_an_event_that_the_clock_cannot_have_stamped_has_it_looked_at() -> None:
+    async def body(scene: Scene) -> None:
+        for by_s in (2, -3600):
+            await asyncio.sleep(30)
+            scene.keeper.see(scene.agent.monotonic_ns())
+            await asyncio.sleep(0.5)
+            assert len(scene.of("clock.stepped")) == (0 if by_s == 2 else 1)
+            scene.agent.step_to(by_s)
+            scene.keeper.see(scene.agent.monotonic_ns())
+            await asyncio.sleep(0.1)
+        assert len(scene.of("clock.stepped")) == 2
+
+    play(body)
+
+
 def test_where_nobody_answers_by_udp_the_broker_is_the_way_and_it_is_said() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
