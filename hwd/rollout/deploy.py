@@ -128,7 +128,8 @@ class Rollout:
 
     async def _back(self, host: Host, remote: RemoteHost, births: Births | None, error: HwdError, say: Say) -> NoReturn:
         """Always raises: what was tried did not come out."""
-        say(f"{error}. Going back to what was before")
+        why = str(error).removeprefix(f"{host.name}: ")
+        say(f"{why}. Going back to what was before")
         was = None if births is None else births.boot(host.name)
         try:
             done = await remote.do("back")
@@ -136,10 +137,10 @@ class Rollout:
                 await births.born(host.name, after=was, within_s=self.birth_within_s)
         except HwdError as worse:
             raise FailedError(
-                f"{host.name}: the upgrade did not come out ({error}), and neither did the way back: {worse}"
+                f"{host.name}: the upgrade did not come out ({why}), and neither did the way back: {worse}"
             ) from error
         raise _RolledBackError(
-            f"{host.name}: the upgrade did not come out, and {done['current']} runs again: {error}",
+            f"{host.name}: the upgrade did not come out, and {done['current']} runs again: {why}",
             str(done["current"]),
         ) from error
 

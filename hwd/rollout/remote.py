@@ -22,7 +22,7 @@ Say = Callable[[str], None]
 PYTHON_LEAST: Final = (3, 11)
 PYTHONS: Final = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 LOOK_S: Final = 60.0
-WORK_S: Final = 600.0
+WORK_S: Final = 1200.0
 """An environment takes ten seconds on a present host, minutes on a slow one."""
 FIND: Final = "; ".join(
     [
