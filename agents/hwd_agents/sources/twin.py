@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, TypeVar
+
+import msgspec
 
 from hwd_agents.sources import hostwire
 from hwd_agents.sources.distant_phys import DistantPhys
@@ -253,7 +254,7 @@ class TwinLinks:
         at_ns = self._clock.monotonic_ns()
         for interface, known in list(self._known.items()):
             if known.present and interface not in self._snapshot:
-                gone = replace(
+                gone = msgspec.structs.replace(
                     known,
                     present=False,
                     admin_up=False,
