@@ -8,7 +8,21 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench import apply, change, clock, composites, controllers, event, intake, memory, render, startup, status, twins
+from bench import (
+    apply,
+    change,
+    clock,
+    composites,
+    controllers,
+    event,
+    intake,
+    light,
+    memory,
+    render,
+    startup,
+    status,
+    twins,
+)
 from bench.broker import MosquittoMissingError
 from bench.measure import Bar
 from bench.progress import Progress
@@ -32,6 +46,7 @@ MEASURES: Mapping[str, Measure] = {
     "controllers": controllers.measure,
     "event": event.measure,
     "clock": clock.measure,
+    "light": light.measure,
     "intake": intake.measure,
     "render": render.measure,
     "memory": memory.measure,
