@@ -93,6 +93,21 @@ def rack(tell: Tell, event: Tell) -> None:
     counts: dict[str, Json] = {"bytes": 1000, "packets": 10, "pause": 2}
     carried = {f"{way}_{key}": count for way in ("rx", "tx") for key, count in counts.items()}
     event("h0", "eth0", "counters", **carried, tcp_retransmissions=5)
+    for outcome in ("up", "up", "not-up", "refused"):
+        tell(
+            "host.selection",
+            host="h0",
+            boot="b",
+            selection="h0-b-1",
+            outcome=outcome,
+            why="",
+            seconds=0.02,
+            requested_ns=1,
+            answered_ns=2,
+            error_ns=1,
+            switches={},
+            ports={},
+        )
     tell("host.lost", host="h0", boot="b", count=2, why="spool full")
     tell("host.garbage", host="h0", topic="hwd/1/lab/h0/event", why="not JSON", count=3)
     tell(

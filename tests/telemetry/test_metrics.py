@@ -60,6 +60,8 @@ def test_rack_at_work_is_told_in_base_units(metrics: Metrics, rack: None) -> Non
     assert value(metrics, "hwd_nic_carrier", host="h0", device="enp65s0f0") == 1
     assert value(metrics, "hwd_nic_carrier_changes_total", host="h0", device="enp65s0f0") == 3
     assert value(metrics, "hwd_rdma_port_active", host="h0", device="enp65s0f0") == 1
+    assert value(metrics, "hwd_selections_total", host="h0", outcome="up") == 2
+    assert value(metrics, "hwd_selections_total", host="h0", outcome="not-up") == 1
     assert value(metrics, "hwd_agent_events_lost_total", host="h0") == 2
     assert value(metrics, "hwd_bus_garbage_total", host="h0") == 3
     assert value(metrics, "hwd_clock_offset_seconds", host="h0") == 5
