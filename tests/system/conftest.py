@@ -139,7 +139,7 @@ class Lab:
         where = ("--data", str(self.data), "--http", http, "--mqtt", mqtt)
         return await self.hwd_process("daemon", "serve", str(self.testbed), "--no-twin", *where)
 
-    async def settled(self) -> None:
+    async def settled(self, *, within_s: float = WITHIN_S) -> None:
         """Wait until the switch and both agents are up, the clocks aligned, and nothing is under way."""
         await self.until(
             "the switch and both hosts are up and aligned",
@@ -148,6 +148,7 @@ class Lab:
                 and all(host["up"] and host["clock"] for host in now["hosts"])
                 and not now["runs"]
             ),
+            within_s,
         )
 
     async def hwd_process(self, name: str, *arguments: str) -> Program:
@@ -222,14 +223,14 @@ class Lab:
             return None
         return answer.json() if "json" in answer.headers["content-type"] else answer.text
 
-    async def until(self, what: str, holds: Callable[[Data], object]) -> Data:
+    async def until(self, what: str, holds: Callable[[Data], object], within_s: float = WITHIN_S) -> Data:
         """Wait until what the daemon tells in its status is so."""
 
         async def look() -> Data | None:
             now: Data | None = await self.get("/api/v1/status")
             return now if now is not None and holds(now) else None
 
-        return await self.found(what, look)
+        return await self.found(what, look, within_s)
 
     async def found(self, what: str, look: Callable[[], Awaitable[T | None]], within_s: float = WITHIN_S) -> T:
         """Wait until `look` finds something."""
