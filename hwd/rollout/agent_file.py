@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import yaml
 
+from hwd.bus.module_timings import declared_timings
 from hwd.fabric.behind import ports_behind
 from hwd.model.testbed import Host, Switch, Testbed
 from hwd.rollout.layout import Layout
@@ -25,6 +26,13 @@ def make_agent_file(testbed: Testbed, host: Host, *, broker: str, layout: Layout
         entry |= {"dark_dbm": round(port.module.los_assert_dbm, 2)}
         entry |= {key: value for key, value in (("ip", port.ip), ("rdma", port.rdma)) if value is not None}
     data: dict[str, Any] = {"testbed": testbed.name, "host": host.name, "broker": broker, "ports": ports}
+    if timings := declared_timings(host):
+        data["modules"] = {
+            part: {
+                key: value for key, value in (("los_s", one.los_s), ("monitor_s", one.monitor_s)) if value is not None
+            }
+            for part, one in timings.items()
+        }
     if owned := owned_switches(testbed, host):
         data["switches"] = {switch.name: _switch(testbed, host, switch) for switch in owned}
     if layout.prefix:

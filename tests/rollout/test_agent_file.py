@@ -8,7 +8,7 @@ from hwd.daemon.installed import load
 from hwd.model.testbed import Testbed
 from hwd.rollout.agent_file import make_agent_file, owned_switches
 from hwd.rollout.layout import Layout
-from hwd_agents.config import AgentConfig, load_config
+from hwd_agents.config import AgentConfig, ModuleTiming, load_config
 from hwd_drivers.kit.errors import ConfigError
 
 FILE = """
@@ -21,7 +21,7 @@ hosts:
     ssh: root@10.0.0.10
     nics:
       eth0: {interface: ens1f0, rdma: mlx5_0/2, ip: 10.1.0.1/32, module: 100g-lr4}
-      eth1: {module: 100g-cwdm4}
+      eth1: {module: {type: 100g-cwdm4, part: QSFP28-CWDM4, los_s: 0.1}}
   h1: {ssh: root@10.0.0.11, nics: {eth0: {module: 100g-lr4}}}
   bare: {ssh: root@10.0.0.12}
 fibres:
@@ -53,6 +53,11 @@ def test_the_agent_watches_the_ports_of_the_testbed_as_their_modules_are(testbed
     assert (first.interface, first.ip, first.rdma, first.lanes) == ("ens1f0", "10.1.0.1/32", "mlx5_0/2", 4)
     assert first.dark_dbm == pytest.approx(module.los_assert_dbm, abs=0.01)
     assert (second.interface, second.ip, second.rdma) == ("eth1", None, None)
+
+
+def test_the_agent_is_told_how_late_the_modules_are_of_which_that_is_declared(testbed: Testbed, tmp_path: Path) -> None:
+    assert read(testbed, "h0", tmp_path).modules == {"QSFP28-CWDM4": ModuleTiming(los_s=0.1)}
+    assert read(testbed, "h1", tmp_path).modules == {}
 
 
 def test_the_owner_of_a_switch_gets_it_and_nobody_else_does(testbed: Testbed, tmp_path: Path) -> None:
