@@ -212,7 +212,7 @@ class Selections:
                 answered_ns=self._clock.monotonic_ns(),
                 id=request.id,
             )
-            self._tell(done)
+            asyncio.get_running_loop().call_soon(self._tell, done)  # the job first: it waits
         return done
 
     async def _drive(self, changes: list[_Change], watch: LinkUp, until_s: float) -> str:
