@@ -1,6 +1,7 @@
 """Ssh: one SSH connection to a host: programs to run, files to copy. Blocking, with a limit on every wait; call it in a thread."""
 
 import contextlib
+import errno
 import posixpath
 import socket
 from collections.abc import Callable, Iterable, Mapping
@@ -150,9 +151,14 @@ class Ssh:
                     with sftp.open(name, "wb") as file:
                         file.set_pipelined(True)
                         file.chmod(0o600)
+                        written = 0
                         for chunk in _chunks(source):
                             file.write(chunk)
+                            written += len(chunk)
                             on_bytes(len(chunk))
+                    # Pipelined writes that the server refused raise nothing: what arrived tells.
+                    if (arrived := sftp.stat(name).st_size) != written:
+                        raise OSError(errno.EIO, f"{arrived} of {written} bytes arrived")
         except TimeoutError as error:
             self.close()
             raise DeadlineError(f"{self._name}: {name}: no byte went through for {SILENT_S:g} s") from error

@@ -17,6 +17,8 @@ from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.errors import ConfigError, DeadlineError, FailedError, LinkError, LoginError
 
 Make = Callable[..., Any]
+SFTP_SERVER = Path("/usr/lib/openssh/sftp-server")
+"""Where Debian has it."""
 
 
 @contextmanager
@@ -168,6 +170,19 @@ def test_a_server_without_sftp_is_said_with_the_remedy(make_sshd: Make, tmp_path
 def test_a_folder_that_cannot_be_written_to_is_named(sshd: Any) -> None:
     with opened(sshd) as ssh, pytest.raises(FailedError, match=r"h0: /nowhere/a: cannot be written"):
         ssh.put("/nowhere", {"a": b"b"}, on_bytes=lambda _: None)
+
+
+def test_a_disk_that_gets_full_on_the_way_is_said(make_sshd: Make, tmp_path: Path) -> None:
+    if not SFTP_SERVER.exists():
+        pytest.skip(f"needs {SFTP_SERVER}. As root: apt-get install openssh-sftp-server")
+    server = make_sshd(f"Subsystem=sftp {tmp_path}/small")
+    (tmp_path / "small").write_text(f"#!/bin/sh\nulimit -f 100\ntrap '' XFSZ\nexec {SFTP_SERVER}\n")
+    (tmp_path / "small").chmod(0o755)
+    with (
+        opened(server) as ssh,
+        pytest.raises(FailedError, match=r"/wheel: cannot be written: \d+ of 400000 bytes arrived"),
+    ):
+        ssh.put(str(tmp_path), {"wheel": bytes(400_000)}, on_bytes=lambda _: None)
 
 
 def _fingerprint(server: Any) -> str:
