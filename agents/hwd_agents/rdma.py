@@ -257,12 +257,14 @@ class _Port:
         """Count what was never seen, when both are up again; while one is down its fall may still be on its way to us."""
         if not self.active or not self._carrier(self._name):
             return
+        if self._reading is not None and (self._last_ns or 0) < self._reading.at_ns:
+            return  # nobody has looked since
         unseen, since_ns = self._flaps.unseen()
         if unseen:
             at_ns = self._clock.monotonic_ns()
             if self._tally is not None:
                 self._tally.look(at_ns, True, lost=unseen, latched=self._pushed)
-            self._tell({"active": True, "unseen": unseen}, since_ns, at_ns, VERBS if self._pushed else SOURCE)
+            self._tell({"active": True, "missed": unseen}, since_ns, at_ns, VERBS if self._pushed else SOURCE)
 
     def _tell(self, data: Mapping[str, bool | int], earliest_ns: int, at_ns: int, source: str) -> None:
         self._emit(

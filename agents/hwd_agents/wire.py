@@ -163,7 +163,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | put-back | run, setting, state: nobody held it any more, so the agent put it back by itself |
     | monitors | rx_power_dbm, tx_power_dbm, bias_ma: by lane; temperature_c: what a module measures of itself, null where it does not; told where it moved |
     | firmware | up |
-    | rdma | active, unseen (flaps that neither the device's events nor its files showed, where there were some) |
+    | rdma | active, missed (falls of its carrier that neither the device's events nor its files showed, where there were some) |
     | ready | reconfiguration, peer (h1.eth0), via (verbs-ud or udp), why_udp (where the port has an RDMA device), sent, failed |
     | switch | what: up, down, read, command, power or override; switch, and what the document of a switch of that kind has |
     | selection | selection, epochs, outcome, why, set, switches, ports, and when it was requested and answered: as `hwd_agents.selection` has them |

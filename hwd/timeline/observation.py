@@ -149,7 +149,7 @@ class Observed:
         if earliest_ns > latest_ns:
             self._refuse(event, f"earliest_ns {earliest_ns} is after latest_ns {latest_ns}")
             return
-        if unseen := event["data"].get("unseen"):
+        if unseen := event["data"].get("unseen") or event["data"].get("missed"):
             remark = f"{unseen} flaps before it were counted, not seen"
         change = Change(
             name=name,

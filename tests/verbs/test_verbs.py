@@ -18,7 +18,7 @@ def falls(events: list[dict[str, Any]]) -> int:
 
 
 def unseen(events: list[dict[str, Any]]) -> int:
-    return sum(one["data"].get("unseen", 0) for one in events)
+    return sum(one["data"].get("missed", 0) for one in events)
 
 
 async def test_ready_is_a_ud_send_both_ways_and_a_connection_outlasts_the_dark(pair: Pair) -> None:
