@@ -61,7 +61,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
         progress.say(f"intake: {rounds} turns of backlogs, {EVENTS_MAX} events a message")
         ours_backlog, floor_backlog, more = await _alternate(agents, bare, rounds, BACKLOG_MESSAGES, EVENTS_MAX)
         now_mb, most_mb = daemon.memory_mb()
-        lost = sent + more - await asyncio.to_thread(_taken, daemon)
+        lost = sent + more - await asyncio.to_thread(taken, daemon)
     return [
         _bar("messages taken, as agents send them", ours, floor, LIMIT),
         _bar(f"messages taken, {EVENTS_MAX} events in each", ours_backlog, floor_backlog, None),
@@ -130,7 +130,7 @@ async def _alternate(
     return ours, floor, sent
 
 
-def _taken(daemon: Daemon) -> int:
+def taken(daemon: Daemon) -> int:
     """How many events are in the records without gap, as far as those tell and the metrics counted, whichever is less."""
     with contextlib.closing(sqlite3.connect(records_path(Path(daemon.place.data_dir)))) as records:
         (held,) = records.execute("SELECT sum(upto) FROM seen").fetchone()
