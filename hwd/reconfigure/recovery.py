@@ -82,7 +82,8 @@ class Recovery:
             leases.hold_reconfiguration(entry.reconfiguration, moved_ports(entry.moves), run=entry.run)
 
     async def recover(self, under_way: Container[str]) -> None:
-        """Try everything once. What cannot be brought where it shall be stays open."""
+        """Try everything once. What cannot be brought where it shall be stays open. Raises what is a bug when all were tried: nothing waits behind it."""
+        bugs: list[Exception] = []
         for id, outcome in list(self._unwritten.items()):
             self.write_end(id, outcome)
         for entry in self._journal.open:
@@ -91,8 +92,12 @@ class Recovery:
                     self._tries = entry.reconfiguration
                     try:
                         await self._bring(entry)
+                    except Exception as error:  # noqa: BLE001 - raised below, when the others had their turn
+                        bugs.append(error)
                     finally:
                         self._tries = None
+        if bugs:
+            raise ExceptionGroup("what the journal holds open", bugs)
 
     def left(self, under_way: Container[str]) -> tuple[LeftOpen, ...]:
         """All that is left open, oldest first."""

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from hwd.model.plan import ApplyMode, CrashRule, Plan, SwitchMoves
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
@@ -53,8 +55,8 @@ def plan(switch: str) -> Plan:
 
 
 @asynccontextmanager
-async def recovery_of(journal: Journal, told: list[str]) -> AsyncIterator[Recovery]:
-    """With switches that are connected, and answer nothing any more."""
+async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") -> AsyncIterator[Recovery]:
+    """With switches that are connected, and answer nothing any more. Whoever is told of `bug_at` raises."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     clock = VirtualClock(loop, wall_start_ns=0)
@@ -66,6 +68,8 @@ async def recovery_of(journal: Journal, told: list[str]) -> AsyncIterator[Recove
         told.append(document.kind)
 
     def tell(kind: str, **data: Json) -> None:
+        if data["reconfiguration"] == bug_at:
+            raise TypeError(f"a bug at {bug_at}")
         told.append(f"{kind} {data['reconfiguration']}")
 
     def supervised(name: str, address: str) -> Supervisor:
@@ -151,5 +155,20 @@ def test_one_that_is_tried_now_is_given_up_when_that_try_is_over_and_not_those_o
             assert given_up["left"] == ["ocs1: nothing"]
             await trying
             assert [one.reconfiguration for one in recovery.left(NOBODY)] == ["r-ocs2", "r-ocs3"]
+
+    run_virtual(main())
+
+
+def test_a_bug_on_the_way_of_one_keeps_no_other_from_its_turn() -> None:
+    async def main() -> None:
+        told = list[str]()
+        async with recovery_of(journal_of(*SWITCHES), told, bug_at="r-ocs1") as recovery:
+            with pytest.raises(ExceptionGroup) as raised:
+                await recovery.recover(NOBODY)
+        assert [str(error) for error in raised.value.exceptions] == ["a bug at r-ocs1"]
+        assert [kind for kind in told if kind.startswith("journal.open")] == [
+            "journal.open r-ocs2",
+            "journal.open r-ocs3",
+        ]
 
     run_virtual(main())
