@@ -3,7 +3,7 @@
     from ..machines.fixtures import machine_image, machines, pytest_runtest_makereport
 
 in the conftest of a folder gives its tests `machines`, and shows their consoles where one fails. Such tests are `slow` and `root`, and have a timeout
-that the making of the image fits in: 600 s.
+that the making of the image fits in: 900 s.
 """
 
 import os

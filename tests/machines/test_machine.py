@@ -8,7 +8,7 @@ import pytest
 from .fixtures import Machines
 from .machine import Boot, cable
 
-pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(900)]
 
 ADDRESSES = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 

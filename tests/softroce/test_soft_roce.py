@@ -10,7 +10,7 @@ import pytest
 from ..system.conftest import CROSSED, STRAIGHT, Mosquitto
 from .rack import HOSTS, PORTS, SoftRoce
 
-pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(900)]
 
 ENDS = {f"{host}.{port}" for host in HOSTS for port in PORTS}
 OF_THE_TWIN = {"dark", "light", "firmware"}
