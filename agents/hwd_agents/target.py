@@ -56,10 +56,10 @@ def _after(
         if wanted and not asked:
             after |= there & element.crossconnects
             continue
-        states = [state for state in element.states if asked <= frozenset(state)]
+        states = [frozenset(state) for state in element.states if asked <= frozenset(state)]
         if not states or (not wanted and () not in element.states):
             told = "; ".join(", ".join(map(str, state)) or DARK for state in element.states)
             named = ", ".join(sorted(map(str, asked))) or DARK
             raise RefusedError(f"{name}: element {element.name} cannot be {named}: it is always in one of ({told})")
-        after |= frozenset(min(states, key=lambda state: len(state)))
+        after |= min(states, key=lambda state: len(state))
     return frozenset(after)
