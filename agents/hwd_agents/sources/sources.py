@@ -13,7 +13,6 @@ from hwd_agents.sources.readings import FileSource, ModuleSource, PhySource
 from hwd_agents.sources.settings import SettingSource
 from hwd_agents.sources.udp import DatagramSource
 from hwd_agents.sources.verbs import VerbsSource
-from hwd_agents.sources.verbs import VerbsSource
 from hwd_agents.sources.wall import WallSource
 from hwd_agents.wire import SourceNote
 
@@ -41,5 +40,4 @@ class Sources:
     counters: CounterSource | None = None
     verbs: VerbsSource | None = None
     walls: Sequence[WallSource] = ()
-    verbs: VerbsSource | None = None
     background: Callable[[Callable[[], None]], Coroutine[Any, Any, None]] | None = None
