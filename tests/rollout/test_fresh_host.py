@@ -23,6 +23,8 @@ from ..machines.machine import HOST_IP, Boot, Machine
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(1500)]
 
 PASSWORD = "geheim42"
+UNSAID = f"[{PASSWORD[0]}]{PASSWORD[1:]}"
+"""A pattern that does not find itself."""
 FILE = """
 testbed: lab
 hosts:
@@ -177,8 +179,8 @@ async def test_a_fresh_host_is_deployed_to_examined_upgraded_rolled_back_and_lef
         boot = births.boot("h0")
         assert await operator.on_host("systemctl is-enabled hwd-agent") == "enabled"
         assert await operator.on_host("stat -c %a,%U /etc/hwd/agent.yaml") == "640,root"
-        assert await operator.on_host(f"grep -l {PASSWORD} /proc/[0-9]*/cmdline || true") == ""
-        assert await operator.on_host(f"journalctl -o cat | grep -c {PASSWORD} || true") == "0"
+        assert await operator.on_host(f"grep -l '{UNSAID}' /proc/[0-9]*/cmdline || true") == ""
+        assert await operator.on_host(f"journalctl -o cat | grep -c '{UNSAID}' || true") == "0"
 
         second = await operator.hwd("deploy")
         assert (second.status, second["result"], births.boot("h0")) == (0, "already", boot)
