@@ -40,6 +40,7 @@ from hwd_agents.sources.twin import TwinSources
 from hwd_agents.sources.udp import InterfaceDatagrams
 from hwd_agents.sources.verbs_port import RdmaDevices
 from hwd_agents.sources.wall import Chrony, PtpForLinux
+from hwd_agents.spool import next_step
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
 from hwd_drivers.kit.dial import TcpDialer
@@ -129,8 +130,8 @@ async def _live(config: AgentConfig, folder: Path) -> None:
         draws=draws,
         bus=lambda will: MqttBus(lambda: broker_url(config), f"hwd-{config.testbed}-{config.host}", clock, draws, will),
         sources=open_sources(config, clock, offload, i2c),
-        disk=FileDisk(folder / "events"),
-        settings_disk=FileDisk(folder / "settings"),
+        disk=_open_disk(folder / "events"),
+        settings_disk=_open_disk(folder / "settings"),
         clock_port=clock_port(config, clock),
         offload=disk_thread,
         on_started=lambda: notifier.ready(f"{config.host} of testbed {config.testbed}"),
@@ -222,6 +223,14 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
     return replace(real, modules=twins.modules, phy=twins.phys, settings=settings_of_both, background=twins.run)
 
 
+def _open_disk(path: Path) -> FileDisk:
+    """Raises ConfigError."""
+    try:
+        return FileDisk(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot open it: {error.strerror}. {next_step(error)}") from error
+
+
 @contextlib.contextmanager
 def _spool_folder(config: AgentConfig) -> Iterator[Path]:
     """The folder of the spool, held by this process alone. Raises ConfigError, or RefusedError with the holder's pid."""
@@ -230,7 +239,7 @@ def _spool_folder(config: AgentConfig) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
-        raise ConfigError(f"spool.directory: {folder}: cannot use it: {error.strerror}") from error
+        raise ConfigError(f"spool.directory: {folder}: cannot use it: {error.strerror}. {next_step(error)}") from error
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -239,8 +248,11 @@ def _spool_folder(config: AgentConfig) -> Iterator[Path]:
             raise RefusedError(
                 f"{folder}: the agent with pid {holder} holds this spool. Stop it, or use another directory"
             ) from error
-        os.ftruncate(lock, 0)
-        os.write(lock, f"{os.getpid()}\n".encode())
+        try:
+            os.ftruncate(lock, 0)
+            os.write(lock, f"{os.getpid()}\n".encode())
+        except OSError as error:  # of a full disk: the lock holds all the same
+            logging.getLogger(__name__).warning("%s: cannot note our pid: %s", folder / "lock", error.strerror)
         yield folder
     finally:
         os.close(lock)

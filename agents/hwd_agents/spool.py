@@ -329,9 +329,8 @@ class Spool:
             self._on_trouble()
 
     def _words(self, error: OSError) -> str:
-        next_step = NEXT_STEPS.get(error.errno or 0, "Look at its file system")
         most = f"at most {self._limit_bytes >> 10} KiB of them"
-        return f"cannot write: {error.strerror or error}; events are kept in memory, {most}, and lost if this agent ends. {next_step}"
+        return f"cannot write: {error.strerror or error}; events are kept in memory, {most}, and lost if this agent ends. {next_step(error)}"
 
     def _healed(self) -> None:
         self._failures_in_a_row = 0
@@ -370,6 +369,11 @@ class Spool:
         ranges = [list(each) for each in loss.ranges]
         self.add(_lost(0, self._clock.monotonic_ns(), {"count": loss.count, "why": why, "ranges": ranges}))
         self._on_trouble()
+
+
+def next_step(error: OSError) -> str:
+    """What to do about a file system that refuses."""
+    return NEXT_STEPS.get(error.errno or 0, "Look at its file system")
 
 
 def _lost(seq: int, at_ns: int, data: dict[str, Any]) -> Event:

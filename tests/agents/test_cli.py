@@ -1,9 +1,13 @@
 """`hwd-agent` as a process: exit statuses, one agent a spool, and an end in order."""
 
 import asyncio
+import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 GOOD = """
 testbed: tb
@@ -52,3 +56,28 @@ async def test_one_agent_a_spool_and_sigterm_ends_it_in_order(tmp_path: Path) ->
     _, err = await first.communicate()
     assert first.returncode == 0
     assert "Traceback" not in err.decode()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("ro,size=64k", "Read-only file system. Mount its file system writable again"),
+        ("size=64k,nr_inodes=2", "No space left on device. Free space on its file system"),
+    ],
+)
+def test_a_spool_that_cannot_be_opened_ends_with_2_and_the_remedy(tmp_path: Path, how: str, words: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: a tmpfs is mounted")
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    path = tmp_path / "agent.yaml"
+    path.write_text(GOOD.format(folder=tmp_path))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", how, "hwd-test", folder], check=True)
+    try:
+        ended = subprocess.run([sys.executable, *COMMAND, str(path)], stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        subprocess.run(["umount", folder], check=True)
+    assert ended.returncode == 2
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
