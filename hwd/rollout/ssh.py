@@ -128,8 +128,8 @@ class Ssh:
                     err += chunk
                 if not channel.status_event.wait(max(0.0, deadline_s - self._now_s())):
                     raise TimeoutError
-                if channel.exit_status < 0 and not self._transport.is_active():
-                    raise EOFError("the connection was closed")
+                if channel.exit_status < 0:
+                    raise EOFError("it ended without an exit status: it was killed, or the host went away")
             except TimeoutError:
                 self.close()
                 raise DeadlineError(

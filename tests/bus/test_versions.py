@@ -163,24 +163,17 @@ async def test_an_agent_answers_a_daemon_that_writes_more_than_it_knows(url: str
             await until(lambda: bool(heard))
             boot = heard[0].boot  # type: ignore[attr-defined]
             common = {"v": 1, "boot": boot, "seq": 1, "novel": {"a": [1]}}
-            messages = {
-                "ack": {"type": "novelty", **common},
-                "clock": {"type": "clock-request", "id": 5, "t1_ns": 7, **common},
-                "command": {
-                    "type": "command",
-                    "id": "c1",
-                    "reply_to": topic("lab", "h0", "reply"),
-                    "expires_at_ns": 1 << 61,
-                    "verb": "foretell",
-                    **common,
-                },
-            }
-            for leaf, message in messages.items():
-                await bus.publish(topic("lab", "h0", leaf), json.dumps(message).encode(), qos=1)
-            await until(lambda: sum(isinstance(one, ClockReply | Reply) for one in heard) == 2)
+            await bus.publish(topic("lab", "h0", "ack"), json.dumps({"type": "novelty", **common}).encode(), qos=1)
+            asked = {"type": "clock-request", "id": 5, "t1_ns": 7, **common}
+            await bus.publish(topic("lab", "h0", "clock"), json.dumps(asked).encode(), qos=1)
+            await until(lambda: any(isinstance(one, ClockReply) for one in heard))
             (clock,) = [one for one in heard if isinstance(one, ClockReply)]
-            (reply,) = [one for one in heard if isinstance(one, Reply)]
             assert (clock.id, clock.t1_ns) == (5, 7)
+            command = {"type": "command", "id": "c1", "reply_to": topic("lab", "h0", "reply"), "verb": "foretell"}
+            rest = {"expires_at_ns": clock.t3_ns + 30 * 10**9, **common}
+            await bus.publish(topic("lab", "h0", "command"), json.dumps(command | rest).encode(), qos=1)
+            await until(lambda: any(isinstance(one, Reply) for one in heard))
+            (reply,) = [one for one in heard if isinstance(one, Reply)]
             assert (reply.id, reply.outcome) == ("c1", "refused")
             assert "foretell" in reply.why
     finally:
