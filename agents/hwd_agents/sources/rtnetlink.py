@@ -31,6 +31,8 @@ seen), except for an interface whose IFLA_LINK is another index."""
 
 _OF_THE_MOMENT: Final = frozenset({errno.ENOBUFS, errno.EBUSY, errno.EAGAIN})  # our buffer is full, or a dump goes on
 _OPERSTATES: Final = tuple(OperState)
+_WORKED_DOWN: Final = frozenset({OperState.NOT_PRESENT, OperState.DOWN, OperState.LOWER_LAYER_DOWN})
+"""A fall shows here only when the kernel has worked it off and its queues stand: the rise after that is urgent. One that a dump alone has shown is not."""
 _WANTED: Final = (
     netlink.IFLA_ADDRESS,
     netlink.IFLA_IFNAME,
@@ -229,7 +231,7 @@ class RtnetlinkLinks:
             self._held_ns[ifindex] = dump.asked_ns
         else:
             earliest_ns = self._notice_since(
-                ifindex, found, at_ns, rose=before is not None and carrier > before.carrier
+                ifindex, found, at_ns, prompt=before is not None and carrier and before.operstate in _WORKED_DOWN
             )
             self._held_ns[ifindex] = earliest_ns
         operstate = found.get(netlink.IFLA_OPERSTATE, b"\0")[0]
@@ -252,14 +254,13 @@ class RtnetlinkLinks:
         self._known[ifindex] = reading
         self._tell(reading)
 
-    def _notice_since(self, ifindex: int, found: dict[int, bytes], at_ns: int, *, rose: bool) -> int:
-        """The earliest begin of the state that a notice tells.
+    def _notice_since(self, ifindex: int, found: dict[int, bytes], at_ns: int, *, prompt: bool) -> int:
+        """The earliest begin of the state that a notice tells. `prompt`: it is a rise after a fall that the kernel had worked off, which is told at once.
 
-        A rise is told at once: its fall was told before. All else may have been held back, unless the kernel treats
-        every change of this interface as urgent.
+        All else may have been held back, unless the kernel treats every change of this interface as urgent.
         """
         other = _number(found, netlink.IFLA_LINK)
-        prompt = rose or other not in (0, ifindex)
+        prompt = prompt or other not in (0, ifindex)
         by_delivery = self._delivered_since(at_ns) - (0 if prompt else HELD_BACK_NS)
         if ifindex not in self._known:
             return by_delivery

@@ -261,6 +261,22 @@ async def test_notice_that_the_kernel_held_back_has_a_bound_that_says_so(
     assert held_back, "this kernel holds nothing back: HELD_BACK_NS may go"
 
 
+async def test_rise_after_a_fall_that_only_a_refresh_has_shown_may_be_held_back(
+    keeper: Keeper, watched: Watched, clock: SystemClock
+) -> None:
+    nic = HeldBack(keeper, clock)
+    nic.carrier(True)
+    await watched.until(lambda reading: reading.carrier and reading.operstate is OperState.UP, "nic")
+    nic.carrier(False)
+    await watched.links.refresh()
+    fall = await watched.until(is_down, "nic")
+    assert fall.operstate is OperState.UP, "this kernel has told of the fall already: nothing is held back"
+    bracket = nic.carrier(True)
+    rise = await watched.until(is_up, "nic")
+    assert rise.origin is Origin.NOTICE
+    assert holds(rise, bracket)
+
+
 async def test_refresh_counts_what_the_kernel_holds_back(keeper: Keeper, watched: Watched, clock: SystemClock) -> None:
     nic = HeldBack(keeper, clock)
     await watched.links.refresh()
