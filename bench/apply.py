@@ -46,6 +46,9 @@ class SilentAgents:
     def address(self, port: NicPortId) -> tuple[str, int] | None:
         return None
 
+    def verbs(self, port: NicPortId) -> Mapping[str, Json] | None:
+        return None
+
     def boot(self, host: str) -> str | None:
         return None
 

@@ -43,11 +43,11 @@ class Answer:
 
 def encode(message: Request | Answer, key: str) -> bytes:
     """With the proof."""
-    match message:
-        case Request(nonce=nonce):
-            body = _LAYOUT.pack(_MAGIC, b"?", nonce, 0, 0, _NOBODY, 0)
-        case Answer(nonce=nonce, t2_ns=t2_ns, t3_ns=t3_ns, before=before, t3_before_ns=t3_before_ns):
-            body = _LAYOUT.pack(_MAGIC, b"!", nonce, t2_ns, t3_ns, before or _NOBODY, t3_before_ns)
+    if isinstance(message, Request):
+        body = _LAYOUT.pack(_MAGIC, b"?", message.nonce, 0, 0, _NOBODY, 0)
+    else:
+        before = message.before or _NOBODY
+        body = _LAYOUT.pack(_MAGIC, b"!", message.nonce, message.t2_ns, message.t3_ns, before, message.t3_before_ns)
     return body + _proof(body, key)
 
 

@@ -59,6 +59,10 @@ class _Watch:
     timer: asyncio.TimerHandle | None = None
     look: asyncio.TimerHandle | None = None
 
+    def is_open(self) -> bool:
+        """The send is posted, and has neither completed nor failed."""
+        return self.posted_ns is not None and self.failed_ns is None and not self.done
+
 
 class RcRecovery:
     """Events `rc-recovery`.
@@ -183,11 +187,11 @@ class RcRecovery:
         watch = self._watches[name]
         watch.look = None
         port = self._verbs.port(name)
-        if port is None or watch.posted_ns is None or watch.failed_ns is not None or watch.done:
+        if port is None or not watch.is_open():
             return
         now_ns = self._clock.monotonic_ns()
         port.drain()
-        if watch.failed_ns is None and not watch.done:
+        if watch.is_open():
             watch.open_ns = max(watch.open_ns, now_ns)
             loop = asyncio.get_running_loop()
             wait_s = max(LOOK_S, (loop.time() - since_s) / LOOK_PARTS)

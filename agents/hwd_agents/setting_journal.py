@@ -68,9 +68,7 @@ class SettingJournal:
 
     def hold(self, run: str, until_ns: int | None) -> Sequence[KeptSetting]:
         """All that a run has set holds until then; returns it. Raises OSError where the disk cannot: then it holds until when it did."""
-        renewed = [
-            msgspec.structs.replace(held, until_ns=until_ns) if held.run == run else held for held in self._held
-        ]
+        renewed = [msgspec.structs.replace(held, until_ns=until_ns) if held.run == run else held for held in self._held]
         if renewed != self._held:
             self._write(renewed)
         return [held for held in self._held if held.run == run]

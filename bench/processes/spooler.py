@@ -29,7 +29,7 @@ class StampedDisk(FileDisk):
 
 
 def main(config: str) -> None:
-    cli.FileDisk = StampedDisk  # type: ignore[misc]
+    vars(cli)["FileDisk"] = StampedDisk
     threading.Thread(target=_answer, daemon=True).start()
     cli.run(Path(config), "warning")
 

@@ -139,13 +139,17 @@ class PlayedConnection:
     def _try(self, on_sent: OnSent, left: int) -> None:
         if self.closed:
             return
-        loop, clock = asyncio.get_running_loop(), self._port.verbs.clock
+        loop = asyncio.get_running_loop()
         if self._answers():
-            loop.call_later(2 * CABLE_S, lambda: self.closed or on_sent("", clock.monotonic_ns()))
+            loop.call_later(2 * CABLE_S, self._complete, on_sent)
         elif left:
             loop.call_later(self._retries.ack_timeout_s, self._try, on_sent, left - 1)
         else:
             loop.call_later(self._retries.ack_timeout_s, self._fail, on_sent)
+
+    def _complete(self, on_sent: OnSent) -> None:
+        if not self.closed:
+            on_sent("", self._port.verbs.clock.monotonic_ns())
 
     def _fail(self, on_sent: OnSent) -> None:
         if not self.closed:
