@@ -86,17 +86,18 @@ class Rollout:
                 "agent.yaml": make_agent_file(self.testbed, host, broker=broker, layout=self.layout),
                 UNIT: make_unit(self.layout, tools=facts["tools"], switches=bool(owned_switches(self.testbed, host))),
             }
-            there = (facts["environments"].get(bundle.id) or None) is not None
+            there = facts["environments"].get(bundle.id) is not None
+            there = there and (facts["current"] != bundle.id or facts["current_runs"])
             if not there:
                 contents |= {wheel.name: wheel for wheel in bundle.wheels}
                 say(f"copying hwd-agent {bundle.id}")
             async with remote.staging(contents) as staging:
+                made = False
                 if not there:
-                    made = await remote.do(
-                        "install", staging=staging, id=bundle.id, spec=bundle.spec, version=bundle.version
-                    )
-                    there = not made["made"]
-                return await self._start(host, remote, births, staging, bundle, facts, say)
+                    spec, version = bundle.spec, bundle.version
+                    done = await remote.do("install", staging=staging, id=bundle.id, spec=spec, version=version)
+                    made = done["made"]
+                return await self._start(host, remote, births, staging, bundle, facts, say, made=made)
 
     async def _start(
         self,
@@ -107,10 +108,12 @@ class Rollout:
         bundle: Bundle,
         facts: Mapping[str, Any],
         say: Say,
+        *,
+        made: bool,
     ) -> HostReport:
         was = None if births is None else births.boot(host.name)
         try:
-            done = await remote.do("switch", staging=staging, id=bundle.id)
+            done = await remote.do("switch", staging=staging, id=bundle.id, made=made)
             changed = tuple(done["changed"])
             if births is not None:
                 say("waiting for its birth")

@@ -58,7 +58,7 @@ def of_install(host: str, facts: Mapping[str, Any]) -> list[Finding]:
         found.append(
             red(
                 "install",
-                f"the environment {current} does not run with Python {facts['python']} (it was made with {manifest['python']}). Make it anew: hwd agent remove {host} --keep-spool, then hwd agent deploy {host}",
+                f"the environment {current} does not run with Python {facts['python']} (it was made with {manifest['python']}). Make it anew: hwd agent deploy {host}",
             )
         )
     else:

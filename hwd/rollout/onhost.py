@@ -84,14 +84,12 @@ def look(layout: dict[str, str], broker: list[Any] | None = None) -> dict[str, A
     return {
         "python": platform.python_version(),
         "implementation": sys.implementation.name,
-        "executable": sys.executable,
         "machine": platform.machine(),
         "libc": list(platform.libc_ver()),
         "system": system_name(),
         "kernel": platform.release(),
         "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         "network": os.stat("/proc/self/ns/net").st_ino,
-        "root_user": os.geteuid() == 0,
         "systemd": Path("/run/systemd/system").is_dir(),
         "venv": has_venv(),
         "near": str(near),
@@ -106,11 +104,8 @@ def look(layout: dict[str, str], broker: list[Any] | None = None) -> dict[str, A
         "before": [name for name in (layout["config"], layout["unit"]) if name and Path(name + BEFORE).exists()],
         "service": service() if layout["unit"] else {},
         "log": log_lines() if layout["unit"] else [],
-        "pyverbs": str(path) if (path := pyverbs()) is not None else None,
         "tools": [tool for tool in ("mlxlink", "mstlink") if shutil.which(tool)],
         "interfaces": sorted(os.listdir("/sys/class/net")),
-        "state_bytes": sum(path.stat().st_size for path in files_below(Path(layout["state"]))),
-        "state_there": Path(layout["state"]).is_dir(),
         "synchronized": synchronized(),
         "broker": None if broker is None else reach(broker[0], int(broker[1])),
     }
@@ -159,10 +154,6 @@ def mode(path: Path) -> str | None:
         return f"{path.stat().st_mode & 0o777:o}"
     except FileNotFoundError:
         return None
-
-
-def files_below(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else iter(())
 
 
 def system_name() -> str:
@@ -215,12 +206,15 @@ def reach(host: str, port: int) -> str:
 
 
 def install(layout: dict[str, str], staging: str, id: str, spec: list[str], version: str) -> dict[str, Any]:
-    """Make the environment `id` of the wheels in `staging`; `spec` is what pip is asked for. Returns {made: whether it was not there}."""
+    """Make the environment `id` of the wheels in `staging`; `spec` is what pip is asked for. Returns {made: whether it was not there, or did not run}."""
     root = Path(layout["root"])
     with held(root):
         environment = root / id
         if manifest(environment) is not None:
-            return {"made": False}
+            if runs(environment):
+                return {"made": False}
+            say(step=f"taking away {id}, which does not run any more")
+            shutil.rmtree(environment)
         for path in root.iterdir():  # of an install that was cut off
             if path.is_dir() and not path.is_symlink() and manifest(path) is None:
                 say(step=f"taking away {path.name}, which was not finished")
@@ -285,8 +279,11 @@ def held(root: Path) -> Iterator[None]:
 # --- switch, back, settle
 
 
-def switch(layout: dict[str, str], staging: str, id: str) -> dict[str, Any]:
-    """Put what is in `staging` (agent.yaml, and the unit) and the environment in place, each at once, and start the agent anew if anything differs."""
+def switch(layout: dict[str, str], staging: str, id: str, made: bool = False) -> dict[str, Any]:
+    """Put what is in `staging` (agent.yaml, and the unit) and the environment in place, each at once, and start the agent anew if anything differs.
+
+    `made`: the environment was made just now, so that an agent that runs in one of that name is not it.
+    """
     root, config = Path(layout["root"]), Path(layout["config"])
     with held(root):
         changed = []
@@ -295,7 +292,7 @@ def switch(layout: dict[str, str], staging: str, id: str) -> dict[str, Any]:
             changed.append("agent file")
         if layout["unit"] and replace(Path(layout["unit"]), (Path(staging) / UNIT).read_bytes(), 0o644):
             changed.append("unit")
-        if point(root / "current", id, keep=root / f"current{BEFORE}"):
+        if point(root / "current", id, keep=root / f"current{BEFORE}") or made:
             changed.append("environment")
         active = bool(layout["unit"]) and start(anew=bool(changed))
         return {"changed": changed, "started": active}
@@ -361,19 +358,19 @@ def replace(path: Path, content: bytes, permissions: int) -> bool:
     if path.exists() and path.read_bytes() == content and mode(path) == f"{permissions:o}":
         return False
     before = Path(str(path) + BEFORE)
-    if (
-        path.exists() and not before.exists()
-    ):  # one that is there is of a switch that was cut off: that was the good one
-        shutil.copy2(path, before)
+    if path.exists() and not before.exists():  # else it is of a switch that was cut off: that was the good one
+        write(before, path.read_bytes(), permissions)
     write(path, content, permissions)
     return True
 
 
 def point(link: Path, target: str, *, keep: Path) -> bool:
-    """Let the link lead to `target`, at once; `keep` then leads where it led before."""
+    """Let the link lead to `target`, at once; `keep` then leads where it led before, or stays as a switch that was cut off has made it."""
     now = os.readlink(link) if link.is_symlink() else None
     if now == target:
         return False
+    if keep.is_symlink():
+        now = None
     for path, to in ((keep, now), (link, target)):
         if to is not None:
             new = path.with_name(f"{path.name}.new")
@@ -444,12 +441,17 @@ def remove(layout: dict[str, str], keep_spool: bool, leave_settings: bool) -> di
 
 def put_back(environment: Path, config: Path) -> list[str]:
     """What runs have set of the ports is put back by the agent's own program."""
-    done = run([str(environment / "bin/hwd-agent"), "put-back", "--config", str(config)], fails=True)
-    if done.returncode:
-        raise Failure(
-            f"what runs have set of the ports is not put back: {last(done)}. Put it back by hand, then use --leave-settings"
-        )
-    return done.stdout.splitlines()
+    try:
+        done = run([str(environment / "bin/hwd-agent"), "put-back", "--config", str(config)], fails=True)
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}"
+    else:
+        if done.returncode == 0:
+            return done.stdout.splitlines()
+        why = last(done)
+    raise Failure(
+        f"what runs have set of the ports is not put back: {why}. Put it back by hand, then use --leave-settings"
+    )
 
 
 def gone(path: Path, removed: list[str]) -> None:

@@ -98,6 +98,25 @@ def test_a_switch_that_was_cut_off_and_done_again_still_knows_the_good_one(place
     assert place.now == ("a", "one")
 
 
+def test_the_way_back_from_a_second_try_leads_past_the_first_that_was_cut_off(place: Place) -> None:
+    for id in ("a", "b", "c"):
+        place.environment(id)
+    place.switch("a", "one")
+    place.settle()
+    place.switch("b", "two")  # and the operator's machine dies
+    place.switch("c", "three")
+    onhost.back(place.layout)
+    assert place.now == ("a", "one")
+
+
+def test_what_is_kept_for_the_way_back_is_not_for_others_to_read(place: Place) -> None:
+    place.environment("a")
+    place.switch("a", "one")
+    place.config.chmod(0o644)
+    place.switch("a", "two")
+    assert Path(f"{place.config}{onhost.BEFORE}").stat().st_mode & 0o777 == 0o640
+
+
 def test_one_environment_before_the_present_one_stays(place: Place) -> None:
     for id in ("a", "b", "c"):
         place.environment(id)
@@ -140,6 +159,16 @@ def test_what_an_install_left_that_was_cut_off_is_taken_away(place: Place, capsy
         onhost.install(place.layout, str(place.folder / "staging"), "new", ["hwd-agents"], "0.1.0")
     assert place.names == ["good"], "nor does what has just failed stay"
     assert '{"step": "taking away half, which was not finished"}' in capsys.readouterr().out
+
+
+def test_an_environment_that_does_not_run_any_more_is_made_anew(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.environment("a")
+    (place.folder / "staging").mkdir()
+    with pytest.raises(ValueError, match="not enough values"):  # there is no pip to install with
+        onhost.install(place.layout, str(place.folder / "staging"), "a", ["hwd-agents"], "0.1.0")
+    assert '{"step": "taking away a, which does not run any more"}' in capsys.readouterr().out
 
 
 def test_a_host_without_room_is_not_touched(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +219,11 @@ def test_removal_stops_where_settings_cannot_be_put_back(place: Place) -> None:
     with pytest.raises(onhost.Failure, match=r"not put back: eth0 mtu: no such interface\. .*--leave-settings"):
         onhost.remove(place.layout, keep_spool=False, leave_settings=False)
     assert place.now == ("a", "one")
+    program.unlink()
+    with pytest.raises(
+        onhost.Failure, match=r"not put back: .*hwd-agent: No such file or directory\. .*--leave-settings"
+    ):
+        onhost.remove(place.layout, keep_spool=False, leave_settings=False)
     onhost.remove(place.layout, keep_spool=False, leave_settings=True)
     assert list((place.folder / "host").rglob("*")) == []
 
