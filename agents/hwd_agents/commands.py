@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import ipaddress
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ EXPIRY_MOST_S: Final = 600.0
 """No daemon asks for anything that may come so late: it was made up, or by the clock that this host had before it was set."""
 ID_MOST_CHARS: Final = 128
 """An id is kept with its outcome. A UUID has 36."""
+
+_log = logging.getLogger(__name__)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +159,9 @@ class Commands:
             return Outcome(outcome="refused", why=f"{command.verb}: {error}")
         except (HwdError, OSError) as error:
             return Outcome(outcome="failed", why=f"{command.verb}: {error}")
+        except Exception as error:  # noqa: BLE001 - a bug on the way of one command must not end the watchers
+            _log.exception("command %s failed", command.verb)
+            return Outcome(outcome="failed", why=f"{command.verb}: {type(error).__name__}: {error}")
 
     def _verb(self, command: Command) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
         match command.verb:

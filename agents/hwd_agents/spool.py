@@ -178,7 +178,7 @@ class Spool:
     def batch(self, boot: str, *, after: int, upto: int | None = None, limit: int = EVENTS_MAX) -> list[Event]:
         """The next events of `boot` behind `after`, ascending without gaps; empty when there are none."""
         held = self._boots.get(boot)
-        if not held:
+        if not held or after >= held[-1].seq:
             return []
         start = max(0, after + 1 - held[0].seq)
         if upto is not None:

@@ -3,13 +3,14 @@
 import asyncio
 import random
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwd_agents.commands import REMEMBERED, Commands, Outcome
+from hwd_agents.commands import REMEMBERED, Commands, Outcome, Verb
 from hwd_agents.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
 from hwd_agents.outbox import Outbox
 from hwd_agents.settings import Settings
@@ -95,7 +96,7 @@ class SlowNic:
 class Asked:
     """The commands of `h0`, with watchers of two ports on its played twin."""
 
-    def __init__(self, one: Stage) -> None:
+    def __init__(self, one: Stage, *, more: Mapping[str, Verb] | None = None) -> None:
         self._stage = one
         self._count = 0
         config = AgentConfig(
@@ -118,7 +119,7 @@ class Asked:
         )
         self.nic = SlowNic(one.sources["h0"].settings)
         settings = Settings(config.ports, self.nic, MemoryDisk(), clock=one.clock, life=str, on_change=lambda: None)
-        self.commands = Commands(config, "b1", one.clock, self.watchers, self.outbox, self.spool, settings)
+        self.commands = Commands(config, "b1", one.clock, self.watchers, self.outbox, self.spool, settings, more=more)
         one.run(self.outbox)
         for watcher in (self.watchers.link, self.watchers.optics, self.watchers.firmware, self.watchers.probe):
             one.run(watcher)
@@ -336,6 +337,7 @@ def test_whatever_a_command_says_it_is_answered_and_the_agent_goes_on(said: list
             for verb, arguments in said:
                 outcome = await agent.take(verb, arguments)
                 assert outcome.outcome in ("done", "refused", "failed"), outcome
+                assert "Error: " not in outcome.why, "no bug was met on the way"
             await asyncio.sleep(0.2)  # what they began goes on
             assert (await agent.do("refresh")).outcome == "done"
             agent.commands.close()
@@ -371,5 +373,21 @@ def test_what_a_run_has_set_is_held_and_says_how_much_that_is() -> None:
             assert (await host.do("hold", run="r2", for_s=60.0)).data == {"held": 0, "back": []}
             refused = await host.do("hold", run="r1", for_s=0.0)
             assert (refused.outcome, refused.why) == ("refused", "hold: for_s 0.0 is not above 0 and up to 604800 s")
+
+    run_virtual(main())
+
+
+async def _stumble(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"half": arguments["whole"] / 0}
+
+
+def test_a_bug_on_the_way_of_one_command_is_its_answer_and_the_agent_goes_on() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = Asked(one, more={"stumble": _stumble})
+            outcome = await agent.do("stumble", whole=1)
+            assert (outcome.outcome, outcome.why) == ("failed", "stumble: ZeroDivisionError: division by zero")
+            assert (await agent.do("refresh")).outcome == "done"
+            agent.commands.close()
 
     run_virtual(main())

@@ -186,6 +186,7 @@ def test_what_is_asked_for_again_is_sent_as_far_as_it_is_here() -> None:
             one.taken.clear()
             assert one.outbox.resend("b1", 5, 500) == 490
             assert one.outbox.resend("b9", 1, 5) == 0
+            assert one.outbox.resend("b1", 601, 700) == one.outbox.resend("b1", 1 << 70, 1 << 80) == 0
             await asyncio.sleep(0.1)
             assert one.sequences() == list(range(11, 501))
 
