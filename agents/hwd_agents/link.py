@@ -78,10 +78,12 @@ class LinkWatcher:
             self._open = False
             await self._sources.link.close()
 
-    async def refresh(self) -> None:
-        """Read all interfaces now. Does nothing while the source is away: it reads all when it comes back."""
-        if self._open:
-            await self._sources.link.refresh()
+    async def refresh(self) -> bool:
+        """Read all interfaces now. Does nothing, and returns False, while the source is away: it reads all when it comes back."""
+        if not self._open:
+            return False
+        await self._sources.link.refresh()
+        return True
 
     def begin(self, port: str) -> None:
         """Observe a port: read it more often, and count what it does."""
@@ -129,7 +131,7 @@ class LinkWatcher:
         """Nothing is known of it in this life of the agent, but perhaps of one before."""
         old = self._marks.get(_mark_name(reading.interface))
         if self._opened and reading.present:
-            self._tell_presence(port, reading, mark)
+            self._tell_presence(port, reading)
         if old is None or old["life"] != mark["life"]:
             self._set_mark(_mark_name(reading.interface), mark)
         else:
@@ -145,14 +147,18 @@ class LinkWatcher:
         changes = reading.carrier_changes - (0 if anew else before.carrier_changes)
         if not same_life:
             changes = int(before.carrier != reading.carrier)  # what the old counter counted at last nobody knows
-        if before.present != reading.present or (anew and reading.present):
-            self._tell_presence(port, reading, mark)
-        self._tell_carrier(port, reading, mark, was=before.carrier, changes=changes, since_ns=before.at_ns)
+        is_news = before.present != reading.present or (anew and reading.present)
+        if is_news:
+            self._tell_presence(port, reading)
+        told = self._tell_carrier(port, reading, mark, was=before.carrier, changes=changes, since_ns=before.at_ns)
+        if is_news and not told:
+            self._set_mark(_mark_name(reading.interface), mark)
         if before.carrier != reading.carrier or changes:
             for call in self.on_carrier:
                 call(port, reading)
 
-    def _tell_presence(self, port: str, reading: LinkReading, mark: Mark) -> None:
+    def _tell_presence(self, port: str, reading: LinkReading) -> None:
+        """Without a mark: that counts changes which are told after this, and whoever is killed in between has not told them."""
         since_ns = reading.at_ns if reading.earliest_ns is None else reading.earliest_ns
         self._emit(
             "interface",
@@ -162,14 +168,14 @@ class LinkWatcher:
             source=SOURCE,
             origin=self._origin,
             data={"present": reading.present},
-            marks={_mark_name(reading.interface): mark},
         )
         for call in self.on_presence:
             call(port, reading)
 
     def _tell_carrier(
         self, port: str, reading: LinkReading, mark: Mark, *, was: bool, changes: int, since_ns: int
-    ) -> None:
+    ) -> bool:
+        """Whether there was anything to tell."""
         differs = was != reading.carrier
         unseen = max(0, changes - differs)
         if port in self._tallies:
@@ -178,7 +184,7 @@ class LinkWatcher:
             if not reading.present:
                 self._tallies[port].fail(self._why_missing(port))
         if not differs and not unseen:
-            return
+            return False
         self._emit(
             "carrier",
             port,
@@ -189,6 +195,7 @@ class LinkWatcher:
             data={"carrier": reading.carrier, "carrier_changes": reading.carrier_changes, "unseen": unseen},
             marks={_mark_name(reading.interface): mark},
         )
+        return True
 
     def _why_missing(self, port: str) -> str:
         interface = next(interface for interface, name in self._ports.items() if name == port)

@@ -41,6 +41,8 @@ class Ear:
     def __init__(self) -> None:
         self.told: list[Told] = []
         self.marks: dict[str, Mark] = {}
+        self.marks_after: list[dict[str, Mark]] = [{}]
+        """As they were after the first 0, 1, 2 ... words: what is there where its agent is killed then."""
 
     def __call__(
         self,
@@ -68,9 +70,11 @@ class Ear:
                 data=dict(data),
             )
         )
+        self.marks_after.append(dict(self.marks))
 
     def mark(self, name: str, value: Mark) -> None:
         self.marks[name] = value
+        self.marks_after[-1] = dict(self.marks)
 
     def kinds(self) -> list[str]:
         return [one.kind for one in self.told]

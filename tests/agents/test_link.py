@@ -226,6 +226,45 @@ def test_an_interface_that_was_made_anew_between_two_looks_is_told_as_present_ag
     run_virtual(main())
 
 
+def test_whoever_is_killed_between_two_words_has_its_changes_counted_by_the_next_life() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].carrier("eth0", up=True, flaps=4)
+            await asyncio.sleep(0.1)
+            first = Watched(one)
+            await asyncio.sleep(0.1)
+            await one.rack_down("h0")
+            one.hosts["h0"].unplug("eth0")
+            one.hosts["h0"].plug("eth0", ifindex=200)
+            one.hosts["h0"].carrier("eth0", up=True, flaps=6)
+            await asyncio.sleep(0.1)
+            await one.rack_up("h0")
+            await asyncio.sleep(2)
+            await stop(first.task)
+            whole = _changes(first.ear)
+            assert [told.kind for told in first.ear.told] == ["interface", "carrier"]
+            assert whole == 7
+            for number in range(len(first.ear.told) + 1):
+                ear = Ear()
+                ear.told = first.ear.told[:number]
+                ear.marks = first.ear.marks_after[number]
+                second = Watched(one, ear)
+                await asyncio.sleep(0.1)
+                await stop(second.task)
+                assert _changes(ear) == whole, f"killed after {number} words: {ear.told}"
+
+    run_virtual(main())
+
+
+def _changes(ear: Ear) -> int:
+    """Of a carrier that was there at first, as all that was told has them."""
+    was, changes = True, 0
+    for told in ear.of("carrier"):
+        changes += int(told.data["unseen"]) + (told.data["carrier"] != was)
+        was = told.data["carrier"]
+    return changes
+
+
 def test_an_interface_that_comes_after_the_start_is_told() -> None:
     async def main() -> None:
         async with stage("h0", ports=0) as one:
