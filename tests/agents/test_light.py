@@ -1,11 +1,12 @@
 """From samples to dark and light: the truth lies within each bound, and nothing that the flags latched is missed."""
 
+import dataclasses
 import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd_agents.light import LightChange, LightJudge, LightSample
+from hwd_agents.light import LATE_NS, LightChange, LightJudge, LightSample
 from hwd_agents.sources.module_memory import Los
 
 LIT = (-2.0,) * 4
@@ -89,6 +90,53 @@ def test_whatever_the_light_does_each_outage_seen_holds_the_truth(
         assert change.earliest_ns is not None
         edges_of = falls if change.kind == "dark" else rises
         assert any(change.earliest_ns <= edge <= change.at_ns for edge in edges_of)
+
+
+@given(
+    st.lists(st.integers(1, 60), max_size=12),
+    st.lists(st.integers(2, 25), min_size=3, max_size=60),
+    st.integers(1, 300),
+    st.sampled_from(["none", "prompt", "late"]),
+)
+def test_a_flag_that_takes_its_time_to_be_set_again_is_not_taken_for_light(
+    lengths: list[int], distances: list[int], late: int, powers: str
+) -> None:
+    """The module looks at its light every `late`, sets the flag when it is dark and measures the power: a read in between clears the one and finds the other old."""
+    edges = [sum(lengths[: index + 1]) * 10 + 5 for index in range(len(lengths))]
+
+    def lit_at(at: int) -> bool:
+        return sum(edge <= at for edge in edges) % 2 == 0
+
+    judge = LightJudge()
+    found: list[LightChange] = []
+    since = at = 0
+    for distance in distances:
+        at += distance * 10
+        looks = range(-(-(since + 1) // late) * late, at + 1, late)
+        lost = any(not lit_at(look) for look in looks)
+        dark = {"none": False, "prompt": not lit_at(at), "late": not lit_at(at // late * late)}[powers]
+        one = sample(at, lost=lost, dark=dark)
+        found += judge.feed(dataclasses.replace(one, late_by_flag_ns=late, late_by_power_ns=late))
+        since = at
+    kinds = [change.kind for change in found]
+    assert all(one != other for one, other in itertools.pairwise(kinds))
+    for change in found:
+        assert change.earliest_ns is not None
+        edges_of = [edge for edge in edges if lit_at(edge) == (change.kind == "light")]
+        assert any(change.earliest_ns <= edge <= change.at_ns for edge in edges_of)
+
+
+def test_where_nobody_declared_how_late_a_flag_is_the_standards_say() -> None:
+    judge = LightJudge()
+    samples = [sample(at, lost=at == 10) for at in (0, 10, 20, LATE_NS, LATE_NS + 20)]
+    found = [judge.feed(dataclasses.replace(one, late_by_flag_ns=None, late_by_power_ns=None)) for one in samples]
+    assert [[(change.kind, change.at_ns) for change in changes] for changes in found] == [
+        [],
+        [("dark", 11)],
+        [],
+        [],
+        [("light", LATE_NS + 11)],
+    ]
 
 
 def state(at_ns: int, *, lost: bool = False, dark: bool = False, late_ns: int | None = 0) -> LightSample:

@@ -31,7 +31,7 @@ class Los(StrEnum):
     """What a module's sign for loss of signal is worth."""
 
     LATCHED = "latched"
-    """A flag: set by a loss, cleared by the read, set again at once while the light stays away. It tells of losses between two reads."""
+    """A flag: set by a loss, cleared by the read, set again while the light stays away, in the module's own time. It tells of losses between two reads."""
     STATE = "state"
     """How it is at the read. What happened between two reads it does not tell."""
     NONE = "none"
