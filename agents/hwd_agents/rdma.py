@@ -132,7 +132,7 @@ class _Port:
         self._last_ns: int | None = None  # when the last look began
         self._looked: asyncio.Future[None] | None = None
         self._known: bool | None = None  # outlasts a source that is away for a while
-        self._changed_ns: int | None = None  # when `_known` was last found changed
+        self._changed_ns: int | None = None  # not after the last change of `_known`
         self._fell_s: float | None = None  # when files showed a fall whose event has not come yet
         self._pushed = False  # whether verbs have told of each change since the last look
         self._flaps = Flaps()
@@ -242,8 +242,8 @@ class _Port:
     def _change(self, active: bool, earliest_ns: int | None, at_ns: int, source: str) -> None:
         fell = self._known is True and not active
         self.active = self._known = active
-        earliest_ns = max(earliest_ns or 0, self._changed_ns or 0)  # it was otherwise when it last changed
-        self._changed_ns = at_ns
+        # Changes come one after the other; when the last one was found, this one may have been over already.
+        earliest_ns = self._changed_ns = max(earliest_ns or 0, self._changed_ns or 0)
         if fell:
             self._flaps.see()
         if self._tally is not None:

@@ -271,9 +271,28 @@ def test_a_flap_that_no_file_showed_is_told_by_its_events() -> None:
             ]
             down, up = seen.ear.told
             assert down.earliest_ns <= fell_ns <= down.at_ns <= fell_ns + MS
-            assert down.at_ns <= up.earliest_ns <= up.at_ns <= fell_ns + 5 * MS
+            assert down.earliest_ns <= up.earliest_ns <= fell_ns <= up.at_ns <= fell_ns + 5 * MS
             kept = seen.rdma.observation("eth0")
             assert (kept.lost, kept.latched, kept.longest_gap_ns) == (1, True, 0)
+
+    run_virtual(main())
+
+
+def test_a_port_that_was_up_again_before_its_fall_was_taken_is_bounded_so() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            verbs = PlayedVerbs(one.clock, "mlx5_0")
+            seen = await steady(one, verbs)
+            one.hosts["h0"].rdma("mlx5_0", active=False)
+            await asyncio.sleep(0.003)
+            rose_ns = one.now_ns()
+            one.hosts["h0"].rdma("mlx5_0", active=True)
+            await asyncio.sleep(0.02)
+            verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
+            await asyncio.sleep(1)
+            _down, up = seen.ear.told
+            assert up.data == {"active": True}
+            assert up.earliest_ns <= rose_ns <= up.at_ns
 
     run_virtual(main())
 
