@@ -67,7 +67,7 @@ log = logging.getLogger(__name__)
 
 
 class Daemon:
-    """One testbed's daemon. Everything that it needs comes in here; it reaches for nothing."""
+    """One testbed's daemon. Everything that it needs comes in here; it reaches for nothing. `clock_name` names `clock`: one of another name has another zero."""
 
     def __init__(
         self,
@@ -83,6 +83,7 @@ class Daemon:
         journal_disk: Disk,
         set_fault: SetFault,
         clock: Clock,
+        clock_name: str = "",
         ids: Ids,
         draws: Draws,
         offload: Offload,
@@ -107,6 +108,7 @@ class Daemon:
         self._records = records
         self._faults = TwinFaults(testbed=testbed, records=records, set_fault=set_fault, under_way=self._runs_under_way)
         self._clock = clock
+        self._clock_name = clock_name
         self._ids = ids
         self._draws = draws
         self._offload = offload
@@ -127,6 +129,7 @@ class Daemon:
         self._supervisors = {
             name: self._supervise(switch) for name, switch in self.testbed.switches.items() if switch.owner is None
         }
+        known = await self._records.alignments.read(self._clock_name)
         self._gateway = Gateway(
             bus=self._bus,
             testbed=self.testbed.name,
@@ -134,7 +137,7 @@ class Daemon:
             clock=self._clock,
             ids=self._ids,
             sink=self._sink,
-            known={boot: Alignment.from_data(data) for (_, boot), data in (await self._records.alignments()).items()},
+            known={boot: Alignment.from_data(data) for (_, boot), data in known.items()},
             seen=await self._records.seen(),
             clocks_by_udp=not self._virtual_time,
             durable=self._recorder.flush,

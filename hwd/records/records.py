@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from hwd.model.lease import Lease
 from hwd.records.access import Access
+from hwd.records.alignments import AlignmentTable
 from hwd.records.delegations import DelegationTable
 from hwd.records.queue import QueueTable
 from hwd.records.reserve import Reserve
@@ -81,6 +82,7 @@ class Records:
     ) -> None:
         self._store = Store(url, max_bytes=max_bytes)
         self._access = Access(self._store, offload)
+        self.alignments = AlignmentTable(self._access, self._last_resort)
         self.queue = QueueTable(self._access)
         self.twin_faults = TwinFaultTable(self._access)
         self.delegations = DelegationTable(self._access)
@@ -168,10 +170,6 @@ class Records:
         await self._access.write(self._delete_lease, id)
 
     # --- agents
-
-    async def alignments(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-        """For each (host, boot): the last alignment of its clock with ours, as the data of its document."""
-        return await self._access.read(self._alignments)
 
     async def seen(self) -> Mapping[tuple[str, str], int]:
         """For each (host, boot): the events up to this number are held."""
@@ -342,10 +340,6 @@ class Records:
     def _delete_lease(self, id: str) -> None:
         with self._store.transaction(f"delete lease {id}") as connection:
             connection.execute(sa.delete(leases).where(leases.c.id == id))
-
-    def _alignments(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-        with self._store.transaction("read alignments") as connection:
-            return {(row.host, row.boot): json.loads(row.data) for row in connection.execute(sa.select(alignments))}
 
     def _seen(self) -> Mapping[tuple[str, str], int]:
         with self._store.transaction("read how far events are held") as connection:

@@ -161,8 +161,18 @@ async def test_lease_outlives_the_daemon(url: str) -> None:
 async def test_last_alignment_of_each_boot_is_kept(memory: Records) -> None:
     await memory.add_documents([told("clock.aligned", "b1", offset_ns=5), told("clock.aligned", "b1", offset_ns=6)])
     await memory.add_documents([told("clock.aligned", "b2", offset_ns=7)])
-    held = await memory.alignments()
+    held = await memory.alignments.read()
     assert {boot: data["offset_ns"] for (_, boot), data in held.items()} == {"b1": 6, "b2": 7}
+
+
+async def test_alignments_are_forgotten_with_the_clock_that_they_are_to(memory: Records) -> None:
+    assert await memory.alignments.read("machine, started on Monday") == {}
+    await memory.add_documents([told("clock.aligned", "b1", offset_ns=5)])
+    assert len(await memory.alignments.read("machine, started on Monday")) == 1
+    assert await memory.alignments.read("machine, started on Tuesday") == {}
+    await memory.add_documents([told("clock.aligned", "b1", offset_ns=9)])
+    (held,) = (await memory.alignments.read("machine, started on Tuesday")).values()
+    assert held["offset_ns"] == 9
 
 
 async def test_last_document_of_a_kind_is_the_newest_of_its_run(memory: Records) -> None:

@@ -1,0 +1,38 @@
+"""The alignments of agents' clocks in the records: they hold as long as the daemon's own clock runs on."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from hwd.records.access import Access
+from hwd.records.schema import about, alignments
+
+CLOCK: Final = "clock"
+
+Alignments = Mapping[tuple[str, str], Mapping[str, Any]]
+
+
+class AlignmentTable:
+    """By host and boot, the last alignment, as the data of its document; `Records.add` writes them. `last_resort` writes where the disk may be full."""
+
+    def __init__(self, access: Access, last_resort: Callable[[Callable[[], Alignments]], Alignments]) -> None:
+        self._access = access
+        self._store = access.store
+        self._last_resort = last_resort
+
+    async def read(self, clock: str = "") -> Alignments:
+        """Those with the daemon's clock of this name. Those with another are forgotten: its zero was the start of a machine that runs no more."""
+        return await self._access.write(self._last_resort, lambda: self._read(clock))
+
+    # --- blocking, in the offload
+
+    def _read(self, clock: str) -> Alignments:
+        with self._store.transaction("read alignments") as connection:
+            before = connection.scalar(sa.select(about.c.value).where(about.c.key == CLOCK))
+            if (before or "") != clock:
+                connection.execute(sa.delete(alignments))
+                connection.execute(sa.delete(about).where(about.c.key == CLOCK))
+                connection.execute(sa.insert(about).values(key=CLOCK, value=clock))
+            return {(row.host, row.boot): json.loads(row.data) for row in connection.execute(sa.select(alignments))}
