@@ -177,9 +177,9 @@ class Probe:
         )
 
     def carrier_changed(self, port: str, *, carrier: bool, earliest_ns: int) -> None:
-        """Start at carrier on, as fast as at first; stop at carrier off, which also ends that it was ready."""
+        """Start at carrier on, as fast as at first; stop at carrier off. Either ends that it was ready: one that is on still was off meanwhile, unseen."""
         watch = self._watches.get(port)
-        if watch is None or watch.ended_ns is not None or (carrier and watch.ready_ns is not None):
+        if watch is None or watch.ended_ns is not None:
             return
         _stop(watch)
         watch.ready_ns = None

@@ -373,6 +373,29 @@ def test_what_was_ready_and_lost_its_carrier_becomes_ready_again_only_by_another
     run_virtual(main())
 
 
+def test_what_was_ready_and_flapped_unseen_becomes_ready_again_only_by_another_transfer() -> None:
+    async def main() -> None:
+        async with stage("h0", "h1") as one:
+            join(one)
+            h0, h1 = await sides(one)
+            h0.begin("h1", h1.udp_port())
+            h1.begin("h0", h0.udp_port())
+            for side in (h0, h1):
+                side.up()
+            await asyncio.sleep(1)
+            flapped_ns = one.now_ns()
+            await asyncio.sleep(1)
+            h0.probe.carrier_changed("eth0", carrier=True, earliest_ns=flapped_ns)
+            assert not h0.probe.observation("eth0").now
+            told_ns = one.now_ns()
+            await asyncio.sleep(1)
+            _, again = h0.ear.told
+            assert again.earliest_ns == flapped_ns
+            assert told_ns < again.at_ns
+
+    run_virtual(main())
+
+
 def test_what_was_ready_and_lost_its_rdma_port_asks_again_when_that_is_back() -> None:
     async def main() -> None:
         async with stage("h0", "h1") as one:
