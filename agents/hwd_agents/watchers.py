@@ -321,7 +321,7 @@ class Watchers:
             self.rdma.carrier_changed(port, reading)
         if self.details is not None:
             self.details.changed(port)
-        earliest_ns = reading.at_ns if reading.earliest_ns is None else reading.earliest_ns
+        earliest_ns = 0 if reading.earliest_ns is None else reading.earliest_ns
         self.probe.carrier_changed(port, carrier=reading.carrier, earliest_ns=earliest_ns)
         if self.rc is not None:
             self.rc.carrier_changed(port, carrier=reading.carrier, earliest_ns=earliest_ns)
