@@ -17,6 +17,8 @@ WINDOW_EVENTS: Final = 16 * EVENTS_MAX
 PATIENCE_FIRST_S: Final = 2.0
 PATIENCE_MOST_S: Final = 30.0
 """How long without an acknowledgement until the oldest batch is sent again: the daemon was away, or the broker had nobody to give it to."""
+DISK_AGAIN_S: Final = 10.0
+"""What the disk refused is tried again at least so often, whether there are new events or not."""
 PAUSE_S: Final = 0.05
 """After a publish that failed though the bus says that it is up."""
 
@@ -124,6 +126,7 @@ class Outbox:
             for number in range(IN_FLIGHT):
                 group.create_task(self._work(), name=f"hwd:outbox/{number}")
             group.create_task(self._be_patient(), name="hwd:outbox/acks")
+            group.create_task(self._try_disk(), name="hwd:outbox/disk")
 
     async def _work(self) -> None:
         while True:
@@ -156,6 +159,11 @@ class Outbox:
             patience_s = min(2 * patience_s, PATIENCE_MOST_S)
             self._window = EVENTS_MAX
             self.go()
+
+    async def _try_disk(self) -> None:
+        while True:
+            await asyncio.sleep(DISK_AGAIN_S)
+            self._spool.try_again()
 
     def _wake(self) -> None:
         if self._woken:

@@ -210,6 +210,13 @@ class Spool:
         self._rewrite, self._skip = True, 0
         self._write(b"")
 
+    def try_again(self) -> None:
+        """Put down now what the disk refused, where it did: who makes room on it makes no event."""
+        if self._failures_in_a_row:
+            self._skip = 0
+            self._write(b"")
+            self.flush()
+
     def close(self) -> None:
         """Put down what is left, durably, and give up the file."""
         self.flush()

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hwd_agents.outbox import PATIENCE_FIRST_S, WINDOW_EVENTS, Outbox
+from hwd_agents.outbox import DISK_AGAIN_S, PATIENCE_FIRST_S, WINDOW_EVENTS, Outbox
 from hwd_agents.spool import Spool
 from hwd_agents.wire import EVENTS_MAX, Ack, Event
 from hwd_drivers.kit.disk import MemoryDisk
@@ -146,6 +146,25 @@ def test_what_got_no_answer_is_sent_again_ever_more_patiently(failing: bool) -> 
             assert one.ack(3)
             await asyncio.sleep(300)
             assert one.sequences().count(1) == sent
+
+    run_virtual(main())
+
+
+def test_what_the_disk_refused_is_put_down_when_there_is_room_also_where_nothing_happens_any_more() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            one.up = False
+            one.disk.capacity_bytes = 0
+            for _ in range(40):
+                one.emit()
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(60)
+            assert "cannot write" in one.spool.trouble
+            one.disk.capacity_bytes = None
+            await asyncio.sleep(1.1 * DISK_AGAIN_S)
+            assert one.spool.trouble == ""
+            next_life = Spool(one.disk, boot="b2", clock=one.clock, limit_bytes=1 << 20)
+            assert len(next_life.batch("b1", after=0)) == 40
 
     run_virtual(main())
 
