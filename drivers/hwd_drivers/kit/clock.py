@@ -47,20 +47,24 @@ class SystemClock:
     def kernel_bounds_ns(self, stamp_ns: int) -> tuple[int, int]:
         """Both clocks are read now, and were before: the stamp lies between two such reads, and how far the clocks are apart at it between what they say.
 
-        A clock that was slewed one way and set the other way in between can be off by what it was slewed.
+        Where the wall clock was set back it may lie between several. A clock that was slewed one way and set the other way in between can be off by what
+        it was slewed.
         """
-        newest = self._tightest()
-        earliest_ns, latest_ns = stamp_ns + newest.least_ns, stamp_ns + newest.most_ns
+        newest = later = self._tightest()
+        earliest_ns, latest_ns = newest.after_ns, 0
         for older in reversed(self._pairs):
-            earliest_ns = min(earliest_ns, stamp_ns + older.least_ns)
-            latest_ns = max(latest_ns, stamp_ns + older.most_ns)
-            if older.before_ns <= earliest_ns:
-                break
-        else:  # older than all that was read, or the wall clock was set: nothing is known but that it is past
+            from_ns = max(older.before_ns, stamp_ns + min(older.least_ns, later.least_ns))
+            upto_ns = min(later.after_ns, stamp_ns + max(older.most_ns, later.most_ns))
+            if from_ns <= upto_ns:
+                earliest_ns, latest_ns = min(earliest_ns, from_ns), max(latest_ns, upto_ns)
+            later = older
+        if stamp_ns + later.least_ns < later.before_ns:  # it may be older than all that was read
+            earliest_ns = 0
+        if latest_ns == 0:  # between no two reads: nothing is known but that it is past
             earliest_ns, latest_ns = 0, newest.after_ns
         if newest.after_ns - self._pairs[-1].after_ns >= _PAIR_EVERY_NS:
             self._pairs.append(newest)
-        return min(earliest_ns, newest.after_ns), min(latest_ns, newest.after_ns)
+        return earliest_ns, latest_ns
 
     def from_kernel_ns(self, stamp_ns: int) -> int:
         return self.kernel_bounds_ns(stamp_ns)[1]

@@ -128,6 +128,28 @@ def test_a_wall_clock_that_is_set_around_a_stamp_never_moves_it_out_of_its_bound
         assert true_ns <= machine.from_kernel_ns(stamp_ns) + against_ns + 2
 
 
+@given(
+    step_ms=st.floats(-20, 20),
+    ages_ms=st.lists(st.floats(0.001, 10), min_size=3, max_size=3),
+    seen=st.lists(st.floats(0.001, 10), max_size=4),
+)
+def test_other_stamps_that_were_asked_about_after_the_wall_clock_was_set_do_not_move_an_older_one(
+    step_ms: float, ages_ms: list[float], seen: list[float]
+) -> None:
+    machine = Machine()
+    before_ms, until_set_ms, since_ms = ages_ms
+    machine.raw_ns += round(before_ms * MS)
+    true_ns, stamp_ns = machine.stamp()
+    machine.raw_ns += round(until_set_ms * MS)
+    machine.wall_ahead_ns += round(step_ms * MS)
+    for ms in seen:
+        machine.raw_ns += round(ms * MS)
+        machine.kernel_bounds_ns(machine.stamp()[1])
+    machine.raw_ns += round(since_ms * MS)
+    earliest_ns, latest_ns = machine.kernel_bounds_ns(stamp_ns)
+    assert earliest_ns <= true_ns <= latest_ns
+
+
 def test_a_stamp_of_a_quiet_wall_clock_is_known_to_the_width_of_a_read_and_what_it_slewed() -> None:
     machine = Machine()
     for _ in range(100):
