@@ -4,6 +4,7 @@ import ipaddress
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from hwd.config.module_standard import ModuleMemories
 from hwd.config.modules import LOS_DEASSERT_UNDER_RX_MIN_DB, LOS_HYSTERESIS_DB, MODULE_TYPES
@@ -86,9 +87,16 @@ class HostsReader:
         except ConfigError as error:
             self.sections.reading.add(where, str(error))
             return None
+        key, known_hosts = self._beside(entry.key), self._beside(entry.known_hosts)
         if jump is not None:
-            jump = replace(jump, key=entry.key, known_hosts=entry.known_hosts)
-        return replace(place, key=entry.key, known_hosts=entry.known_hosts, jump=jump)
+            jump = replace(jump, key=key, known_hosts=known_hosts)
+        return replace(place, key=key, known_hosts=known_hosts, jump=jump)
+
+    def _beside(self, path: str | None) -> str | None:
+        """A path in the testbed file goes from the folder of that file."""
+        if path is None or path.startswith("~"):
+            return path
+        return str(Path(self.sections.reading.file).parent / path)
 
     def _nics(self, host: str, node: Node, host_where: Where, gpus: set[int] | None) -> tuple[NicPort, ...]:
         nics = node.child("nics")

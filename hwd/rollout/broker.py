@@ -26,7 +26,7 @@ class Brokers:
             raise ConfigError(
                 f"--broker {BrokerUrl.parse(option)}: everybody on this machine can read a password that is on a command line. Put the URL into {BROKER_VARIABLE} instead"
             )
-        named = option or environment.get(BROKER_VARIABLE)
+        named = option or environment.get(BROKER_VARIABLE) or None
         if named is not None:
             BrokerUrl.parse(named)
         return cls(named=named, daemons=daemons)

@@ -174,10 +174,10 @@ class Rollout:
             self.progress(name, f"has no interface {', '.join(missing)} now; its agent will wait for it")
         broker = BrokerUrl.parse(url)
         if broker.transport == "tcp" and self.layout.unit:
-            again = await remote.look((broker.host, broker.port))
-            if again["broker"]:
+            why = await remote.reach(broker.host, broker.port)
+            if why:
                 raise LinkError(
-                    f"{name}: it cannot reach the broker at {broker}: {again['broker']}. Does it listen on that address, and does no firewall stand between?"
+                    f"{name}: it cannot reach the broker at {broker}: {why}. Does it listen on that address, and does no firewall stand between?"
                 )
 
     async def _bundle(self, host: Host, facts: Mapping[str, Any], say: Say) -> Bundle:

@@ -138,7 +138,7 @@ class Doctor:
             found.append(_drift("unit file", self.layout.unit, facts["unit"], unit, host.name))
         broker = BrokerUrl.parse(url)
         if broker.transport == "tcp":
-            why = (await remote.look((broker.host, broker.port)))["broker"]
+            why = await remote.reach(broker.host, broker.port)
             found.append(
                 red(
                     "broker",
@@ -151,6 +151,13 @@ class Doctor:
 
     def _at_the_daemon(self, host: str) -> list[Finding]:
         status = self.daemon_hosts.get(host)
+        if status is None and self.daemon_version is not None:
+            return [
+                red(
+                    "daemon",
+                    "the one that runs here does not know this host. Start it anew with this testbed file: hwd serve",
+                )
+            ]
         if status is None:
             return [
                 yellow("daemon", "no daemon of this testbed runs here, so nobody takes the agent's events: hwd serve")

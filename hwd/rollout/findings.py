@@ -142,7 +142,7 @@ def of_birth(host: Host, birth: Birth, *, ours: str, daemon: str | None) -> list
             for source, said in note.sources.items()
             if note.present and not _unasked(source, said, has_rdma=port.rdma is not None)
         ]
-    found += _spool(birth)
+    found += [*_selection(birth), *_spool(birth)]
     if birth.settings:
         runs = sorted({held.run for held in birth.settings})
         found.append(yellow("settings", f"{len(birth.settings)} settings of {', '.join(runs)} are not put back yet"))
@@ -159,6 +159,11 @@ def _source(subject: str, source: str, note: SourceNote) -> Finding:
         return (red if source in NEEDED else yellow)(subject, f"cannot see: {note.why_not}")
     limits = f"; not: {note.limits}" if note.limits else ""
     return green(subject, f"sees {', '.join(note.sees)} ({note.origin}){limits}")
+
+
+def _selection(birth: Birth) -> Sequence[Finding]:
+    why = (birth.inventory.get("selection") or {}).get("why_not")
+    return [red("selections", f"jobs cannot set this host's switches: {why}")] if why else []
 
 
 def _spool(birth: Birth) -> Sequence[Finding]:

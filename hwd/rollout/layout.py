@@ -8,6 +8,8 @@ from typing import Final
 from hwd_drivers.kit.errors import ConfigError
 
 UNIT_PATH: Final = "/etc/systemd/system/hwd-agent.service"
+HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
+"""From the unit: ProtectHome, PrivateTmp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,10 @@ class Layout:
         if self.prefix and (not PurePosixPath(self.prefix).is_absolute() or ".." in PurePosixPath(self.prefix).parts):
             raise ConfigError(
                 f"--prefix {self.prefix}: write the whole path of a folder on the hosts, such as /srv/hwd"
+            )
+        if self.unit and any(PurePosixPath(self.prefix).is_relative_to(one) for one in HIDDEN if self.prefix):
+            raise ConfigError(
+                f"--prefix {self.prefix}: the unit sees nothing of {', '.join(HIDDEN)}. Name another, such as /srv/hwd, or use --no-start"
             )
         if any(one.isspace() or one in "%$\\\"'" for one in self.prefix):
             raise ConfigError(

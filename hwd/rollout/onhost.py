@@ -5,6 +5,7 @@ Each line that it says is a JSON object: `{"step": ...}` for what is under way, 
 | verb | does |
 |---|---|
 | look | reads what is there |
+| reach | tries to connect to the broker |
 | install | makes an environment beside those that are there |
 | switch | puts agent file, unit and environment in place and starts the agent; what was before is kept |
 | back | puts back what was before |
@@ -49,6 +50,7 @@ def main() -> None:
     verb, arguments = sys.argv[1], json.loads(sys.argv[2])
     verbs: dict[str, Callable[..., Any]] = {
         "look": look,
+        "reach": reach,
         "install": install,
         "switch": switch,
         "back": back,
@@ -74,8 +76,8 @@ def say(**line: Any) -> None:
 # --- look
 
 
-def look(layout: dict[str, str], broker: list[Any] | None = None) -> dict[str, Any]:
-    """What there is. `broker`: host and port that the agent shall reach."""
+def look(layout: dict[str, str]) -> dict[str, Any]:
+    """What there is."""
     root = Path(layout["root"])
     names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     current = os.path.basename(os.readlink(root / "current")) if (root / "current").is_symlink() else None
@@ -107,7 +109,6 @@ def look(layout: dict[str, str], broker: list[Any] | None = None) -> dict[str, A
         "tools": [tool for tool in ("mlxlink", "mstlink") if shutil.which(tool)],
         "interfaces": sorted(os.listdir("/sys/class/net")),
         "synchronized": synchronized(),
-        "broker": None if broker is None else reach(broker[0], int(broker[1])),
     }
 
 
@@ -193,13 +194,13 @@ def synchronized() -> bool | None:
     return {"yes": True, "no": False}.get(done.stdout.strip())
 
 
-def reach(host: str, port: int) -> str:
-    """Why no TCP connection to it comes up; empty where one does."""
+def reach(layout: dict[str, str], host: str, port: int) -> dict[str, Any]:
+    """{why: no TCP connection to it comes up; empty where one does}."""
     try:
         with socket.create_connection((host, port), timeout=REACH_S):
-            return ""
+            return {"why": ""}
     except OSError as error:
-        return error.strerror or str(error)
+        return {"why": error.strerror or str(error)}
 
 
 # --- install

@@ -21,7 +21,8 @@ T = TypeVar("T")
 Say = Callable[[str], None]
 PYTHON_LEAST: Final = (3, 11)
 PYTHONS: Final = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
-LOOK_S: Final = 60.0
+LOOK_S: Final = 120.0
+"""A look takes a second; on a host with one busy processor it was seen to take over a minute."""
 WORK_S: Final = 1200.0
 """An environment takes ten seconds on a present host, minutes on a slow one."""
 FIND: Final = "; ".join(
@@ -80,9 +81,13 @@ class RemoteHost:
         """What this machine is to the host; None behind a jump host."""
         return self._ssh.local_address
 
-    async def look(self, broker: tuple[str, int] | None = None) -> dict[str, Any]:
+    async def look(self) -> dict[str, Any]:
         """What is there: `onhost.look`."""
-        return await self.do("look", broker=broker, within_s=LOOK_S)
+        return await self.do("look", within_s=LOOK_S)
+
+    async def reach(self, host: str, port: int) -> str:
+        """Why the host has no way to this TCP port; empty where it has."""
+        return str((await self.do("reach", host=host, port=port, within_s=LOOK_S))["why"])
 
     async def do(self, verb: str, *, within_s: float = WORK_S, **arguments: Any) -> dict[str, Any]:
         """A verb of `onhost`. Raises FailedError with its words."""

@@ -9,7 +9,7 @@ from hwd.rollout.births import Births
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.steps import HostReport, Progress, Result
-from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.kit.errors import HwdError, LinkError
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,9 +45,14 @@ class Removal:
             done = await remote.do("remove", keep_spool=self.keep_spool, leave_settings=self.leave_settings)
         changed = [f"put back {one}" for one in done["back"]] + [f"removed {path}" for path in done["removed"]]
         if self.broker is not None:
-            async with Births.open(self.testbed.name, self.broker) as births:
-                known = host.name in births.birth or host.name in births.state
-                if known:
-                    await births.forget(host.name)
-                    changed.append("cleared its birth at the broker")
+            try:
+                async with Births.open(self.testbed.name, self.broker) as births:
+                    if host.name in births.birth or host.name in births.state:
+                        await births.forget(host.name)
+                        changed.append("cleared its birth at the broker")
+            except LinkError as error:
+                done_there = f": {', '.join(changed)}" if changed else ""
+                raise LinkError(
+                    f"{host.name}: nothing is left there{done_there}. What the broker has kept of it is not cleared: {error} Then: hwd agent remove {host.name}"
+                ) from error
         return HostReport(host=host.name, result=Result.DONE if changed else Result.ALREADY, changed=tuple(changed))

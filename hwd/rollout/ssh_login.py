@@ -34,6 +34,8 @@ def log_in(
     client: paramiko.SSHClient, name: str, settings: SshSettings, sock: paramiko.Channel | None, connect_s: float
 ) -> None:
     where = f"{settings.user}@{settings.known_as}"
+    port = "" if settings.port == 22 else f"-p {settings.port} "
+    copy_key = f"ssh-copy-id {port}{settings.user}@{settings.address}"
     try:
         client.connect(
             settings.address,
@@ -50,7 +52,7 @@ def log_in(
     except paramiko.BadHostKeyException as error:
         raise ConfigError(
             f"{name}: {settings.known_as} shows the host key {error.key.get_name()} {fingerprint(error.key)}, and it is known by another, {fingerprint(error.expected_key)}. "
-            f"Either the host was set up anew, or somebody else answers in its place. If it was set up anew: ssh-keygen -R '{settings.known_as}', and add its new key to {settings.known_hosts[0]}"
+            f"Either the host was set up anew, or somebody else answers in its place. If it was set up anew: ssh-keygen -R '{settings.known_as}' -f {settings.known_hosts[0]}, and add its new key there"
         ) from error
     except paramiko.PasswordRequiredException as error:
         raise _login_refused(
@@ -59,7 +61,7 @@ def log_in(
     except paramiko.AuthenticationException as error:
         tried = " or ".join([*settings.keys, "a key of an SSH agent"])
         raise _login_refused(
-            name, where, f"it does not take {tried} ({error}). Add one to its authorized_keys: ssh-copy-id {where}"
+            name, where, f"it does not take {tried} ({error}). Add one to its authorized_keys: {copy_key}"
         ) from error
     except TimeoutError as error:
         raise LinkError(
@@ -67,8 +69,8 @@ def log_in(
         ) from error
     except paramiko.SSHException as error:
         if "No authentication methods" in str(error):
-            words = "there is no key to log in with, neither in ~/.ssh nor in an SSH agent. Make one: ssh-keygen, then ssh-copy-id"
-            raise _login_refused(name, where, f"{words} {where}") from error
+            words = "there is no key to log in with, neither in ~/.ssh nor in an SSH agent. Make one: ssh-keygen, then"
+            raise _login_refused(name, where, f"{words} {copy_key}") from error
         raise LinkError(
             f"{name}: {where}: it does not speak SSH with us within {connect_s:g} s: {error}. Is it an SSH server, and not overloaded?"
         ) from error

@@ -51,13 +51,14 @@ class SshSettings:
             raise ConfigError(
                 f"{config}: ProxyCommand of {place.address} is not used here. Name a jump host: ssh: {{address: {place}, jump: user@host}}"
             )
-        files = place.known_hosts or str(found.get("userknownhostsfile", folder / "known_hosts"))
+        named_files = str(found.get("userknownhostsfile", folder / "known_hosts")).split()
+        files = named_files if place.known_hosts is None else [place.known_hosts]
         return cls(
             address=str(found.get("hostname", place.address)),
             port=place.port or int(str(found.get("port", 22))),
             user=place.user or str(found.get("user", "")) or getpass.getuser(),
             keys=_keys(place, found.get("identityfile", []), folder),
-            known_hosts=(*(Path(one).expanduser() for one in files.split()), SYSTEM_KNOWN_HOSTS),
+            known_hosts=(*(Path(one).expanduser() for one in files), SYSTEM_KNOWN_HOSTS),
             jump=jump,
         )
 

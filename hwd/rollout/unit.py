@@ -8,6 +8,8 @@ from hwd.rollout.layout import Layout
 
 TOOL_CAPABILITIES: Final = "CAP_SYS_RAWIO CAP_SYS_ADMIN"
 """`mlxlink` and `mstlink` map the registers of the NIC."""
+PCI: Final = "/sys/devices"
+"""Where these registers are files, `config` and `resource0` of the PCI device: all of /sys is read-only but for what is named."""
 
 
 def make_unit(layout: Layout, *, tools: Collection[str], switches: bool) -> bytes:
@@ -22,6 +24,7 @@ def make_unit(layout: Layout, *, tools: Collection[str], switches: bool) -> byte
     if tools:
         bounds = "CAP_SYS_NICE CAP_IPC_LOCK"
         text = text.replace(bounds, f"{bounds} {TOOL_CAPABILITIES}").replace("@privileged @resources", "@resources")
+        text = text.replace("ProtectKernelTunables=yes", f"ProtectKernelTunables=yes\nReadWritePaths={PCI}")
     if switches:
         bounds = "CAP_SYS_NICE CAP_IPC_LOCK"
         text = text.replace(bounds, f"{bounds} CAP_CHOWN").replace(

@@ -49,7 +49,10 @@ class Operator:
     host: Machine
 
     async def hwd(self, verb: str, *hosts: str, ahead: Path | None = None) -> "Said":
-        environment = self.environment if ahead is None else {**self.environment, "PYTHONPATH": str(ahead)}
+        environment = self.environment
+        if ahead is not None:
+            paths = [str(ahead), *filter(None, [environment.get("PYTHONPATH")])]
+            environment = {**environment, "PYTHONPATH": os.pathsep.join(paths)}
         command = [sys.executable, "-m", "hwd.cli", "agent", verb, *(hosts or ("h0",)), "--json"]
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -67,7 +70,7 @@ class Operator:
         return Said(status=process.returncode or 0, err=said, data=json.loads(out))
 
     async def on_host(self, command: str) -> str:
-        return (await self.host.run("sh", "-c", command, within_s=120)).out.strip()
+        return (await self.host.run("sh", "-c", command, within_s=400)).out.strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +186,7 @@ async def test_a_fresh_host_is_deployed_to_examined_upgraded_rolled_back_and_lef
         assert await operator.on_host(f"journalctl -o cat | grep -c '{UNSAID}' || true") == "0"
 
         second = await operator.hwd("deploy")
-        assert (second.status, second["result"], births.boot("h0")) == (0, "already", boot)
+        assert (second.status, second["result"], births.boot("h0")) == (0, "already", boot), second["why"]
 
         doctor = await operator.hwd("doctor")
         assert (doctor.status, doctor.red) == (0, [])
@@ -235,7 +238,9 @@ async def test_a_host_whose_power_fails_during_the_install_is_finished_by_the_ne
         machines, tmp_path, cache, through=("sh", "-c", 'exec "$@" -action reboot=reset', "sh")
     ) as operator:
         cut = asyncio.create_task(operator.hwd("deploy"))
-        await operator.on_host("until ls /opt/hwd-agent/*/lib/python3*/site-packages/msgspec; do sleep 0.1; done")
+        await operator.on_host(
+            "until ls /opt/hwd-agent/*/lib/python3*/site-packages/msgspec 2>/dev/null; do sleep 0.5; done"
+        )
         await operator.host.spawn("sh", "-c", "echo b >/proc/sysrq-trigger", log="/dev/null")
         said = await cut
         assert (said.status, said["result"]) == (4, "failed")

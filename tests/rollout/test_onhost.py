@@ -232,13 +232,13 @@ def test_a_look_tells_of_this_machine(place: Place) -> None:
     place.environment("a")
     place.environment("half", complete=False)
     place.switch("a", "one")
-    facts = onhost.look(place.layout, ["127.0.0.1", 1])
+    facts = onhost.look(place.layout)
     assert facts["python"] == ".".join(map(str, sys.version_info[:3]))
     assert facts["interfaces"] == sorted(os.listdir("/sys/class/net"))
     assert (facts["current"], facts["current_runs"], facts["config_mode"]) == ("a", False, "640")
     assert facts["environments"]["half"] is None
     assert facts["environments"]["a"]["version"] == "0.1.0"
-    assert facts["broker"] == "Connection refused"
+    assert onhost.reach(place.layout, "127.0.0.1", 1) == {"why": "Connection refused"}
 
 
 def test_the_program_says_one_json_object_a_line_and_a_failure_in_words(place: Place) -> None:

@@ -73,14 +73,18 @@ def test_a_changed_host_key_is_refused_with_both_fingerprints_and_the_remedy(mak
         pass
     assert _fingerprint(server) in str(error.value)
     assert _fingerprint(other) in str(error.value)
-    assert f"ssh-keygen -R '[127.0.0.1]:{server.port}'" in str(error.value)
+    known = server.home / ".ssh" / "known_hosts"
+    assert f"ssh-keygen -R '[127.0.0.1]:{server.port}' -f {known}, and" in str(error.value)
     assert (server.home / ".ssh" / "known_hosts").read_text().count("\n") == 1, "it was not taken over"
 
 
 def test_a_key_that_is_not_authorized_is_refused_with_the_remedy(sshd: Any, tmp_path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
     with (
-        pytest.raises(LoginError, match=rf"it does not take {tmp_path}/other .* ssh-copy-id"),
+        pytest.raises(
+            LoginError,
+            match=rf"it does not take {tmp_path}/other .* ssh-copy-id -p {sshd.port} {sshd.place.user}@127\.0\.0\.1",
+        ),
         opened(sshd, key=str(tmp_path / "other")),
     ):
         pass

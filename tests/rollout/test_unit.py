@@ -37,6 +37,8 @@ def test_only_a_host_with_the_vendors_tool_may_touch_registers() -> None:
     (with_tool,) = values(make_unit(Layout(), tools=("mstlink",), switches=False), "CapabilityBoundingSet")
     assert "CAP_SYS_RAWIO" not in plain
     assert with_tool.split()[-2:] == ["CAP_SYS_RAWIO", "CAP_SYS_ADMIN"]
+    assert values(make_unit(Layout(), tools=(), switches=False), "ReadWritePaths") == []
+    assert values(make_unit(Layout(), tools=("mstlink",), switches=False), "ReadWritePaths") == ["/sys/devices"]
 
 
 def test_only_a_host_with_switches_of_its_own_may_give_a_socket_to_a_group() -> None:
@@ -53,6 +55,13 @@ def test_a_prefix_moves_all_that_it_reads_and_writes() -> None:
     ]
     assert values(unit, "ReadWritePaths") == ["/srv/hwd/var/lib/hwd-agent"]
     assert values(unit, "StateDirectory") == []
+
+
+@pytest.mark.parametrize("prefix", ["/home/lab", "/root", "/tmp/x"])
+def test_a_prefix_that_the_unit_would_not_see_is_refused(prefix: str) -> None:
+    with pytest.raises(ConfigError, match=r"the unit sees nothing of /home, .* such as /srv/hwd, or use --no-start"):
+        Layout(prefix=prefix)
+    assert Layout(prefix=prefix, unit="").root == f"{prefix}/opt/hwd-agent"
 
 
 @pytest.mark.parametrize("prefix", ["srv", "/srv/../etc", "/srv/a b", "/srv/%h", '/srv/"'])
