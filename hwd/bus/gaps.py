@@ -45,7 +45,7 @@ class Gaps:
 
     async def _fill(self, host: Host, boot: str) -> None:
         intake = host.intakes[boot]
-        tries, asked = 0, (0, 0)
+        tries, asked, gone = 0, (0, 0), False
         try:
             while (gap := intake.gap) is not None:
                 tries, asked = (tries + 1 if gap == asked else 1), gap
@@ -54,7 +54,7 @@ class Gaps:
                 arguments = {"boot": boot, "from_seq": gap[0], "upto_seq": gap[1]}
                 try:
                     reply = await self._command(host.name, "resend", arguments)
-                    if reply.data.get("here") == 0:
+                    if gone := reply.data.get("here") == 0:
                         break
                 except DeadlineError as error:
                     log.debug("%s", error)
@@ -64,6 +64,6 @@ class Gaps:
                 await asyncio.sleep(PAUSE_S)
         finally:
             self._filling.discard((host.name, boot))
-        if not self._full() and (gap := intake.skip_gap()) is not None:
+        if not self._full() and (gap := intake.skip_gap()) is not None and not (gone and intake.was_gone(gap)):
             self._lost(host, boot, *gap)
         self._pass_on(host, boot)

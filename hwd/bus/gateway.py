@@ -214,7 +214,9 @@ class Gateway:
         if (message.host, message.testbed) != (host.name, self._testbed):
             raise ProtocolError(f"the birth of {message.host} of testbed {message.testbed}")
         if host.take_birth(message, self._now_s(), retained=incoming.retained):
-            self._intake(host, message.boot, message.clock).begin(message.spool_oldest_seq)
+            self._intake(host, message.boot, message.clock).begin(
+                message.spool_oldest_seq, as_of_then=incoming.retained
+            )
             self._pass_on(host, message.boot)
         self._timekeepers[host.name].wake()
         for call in self._birth_calls:

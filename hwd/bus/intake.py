@@ -26,11 +26,17 @@ class Intake:
         self._held: dict[int, Event] = {}
         self._owed_upto = 0
         self._again = False
+        self._as_of_then: int | None = None
 
-    def begin(self, next_seq: int) -> None:
-        """`next_seq` is the first event that is wanted; only the first call counts."""
+    def begin(self, next_seq: int, *, as_of_then: bool = False) -> None:
+        """`next_seq` is the first event that is wanted; only the first call counts. `as_of_then`: it was the oldest of the agent once, and may be long gone."""
         if self._next_seq is None:
             self._next_seq = min([next_seq, *self._held])
+            self._as_of_then = next_seq if as_of_then else None
+
+    def was_gone(self, gap: tuple[int, int]) -> bool:
+        """Whether what the agent says is gone was so before this began: acknowledged to other records than these, or else it tells of its loss itself."""
+        return gap[0] == self._as_of_then
 
     @property
     def upto(self) -> int:

@@ -543,6 +543,44 @@ def test_first_event_seen_by_a_new_daemon_may_overtake_earlier_ones() -> None:
     play(scenario, start=False)
 
 
+def test_what_was_acknowledged_to_other_records_is_no_loss_to_these() -> None:
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        await peer.be_born()
+        await peer.send(*(peer.event() for _ in range(5)))
+        await world.agreed(peer, "boot-1", 5)
+        peer.spools["boot-1"].clear()
+        peer.answers = obeys_with_count(peer)
+        await world.stop()
+        world.documents.clear()
+        world.start(world.new_gateway())  # on a new data directory; the broker has the birth from before
+        await world.until("clock.aligned")
+        await peer.send(peer.event(seq=6))
+        (told,) = await world.until("host.event")
+        assert told["seq"] == 6
+        peer.event(seq=9)
+        await peer.send(peer.spools["boot-1"][-1])
+        (lost,) = await world.until("host.lost")
+        assert lost["count"] == 2, "a gap behind what these hold is one"
+
+    play(scenario)
+
+
+def obeys_with_count(peer: Peer) -> Callable[[Command], Reply | None]:
+    """As an agent does, which says how many are here."""
+
+    def obey(command: Command) -> Reply:
+        reply = peer.obey(command)
+        if command.verb != "resend":
+            return reply
+        arguments = command.arguments
+        wanted = range(arguments["from_seq"], arguments["upto_seq"] + 1)
+        here = sum(event.seq in wanted for event in peer.spools.get(arguments["boot"], []))
+        return msgspec.structs.replace(reply, data={"here": here})
+
+    return obey
+
+
 def test_acknowledgement_waits_until_the_events_are_durable() -> None:
     async def scenario(world: World) -> None:
         results: list[Exception | None] = [FailedError("records: disk full"), None]
