@@ -21,6 +21,7 @@ from hwd_agents.broker_addresses import broker_addresses
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.clock_port import ClockPort
 from hwd_agents.config import AgentConfig, broker_url, load_config
+from hwd_agents.disk_trouble import next_step
 from hwd_agents.notify import Notifier
 from hwd_agents.priority import ask_for_real_time
 from hwd_agents.put_back import put_back_all
@@ -40,7 +41,6 @@ from hwd_agents.sources.twin import TwinSources
 from hwd_agents.sources.udp import InterfaceDatagrams
 from hwd_agents.sources.verbs_port import RdmaDevices
 from hwd_agents.sources.wall import Chrony, PtpForLinux
-from hwd_agents.spool import next_step
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
 from hwd_drivers.kit.dial import TcpDialer

@@ -1,6 +1,5 @@
 """The spool: events that the daemon does not hold yet, of this boot of the agent and of earlier ones, on a Disk."""
 
-import errno
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -11,8 +10,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from hwd_agents import spool_file
+from hwd_agents.disk_trouble import next_step
 from hwd_agents.ranges import Ranges
-from hwd_agents.spool_file import AckedFrame, BatchFrame, BootFrame
+from hwd_agents.spool_file import AckedFrame, BatchFrame, BootFrame, FreshFrame
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.disk import Disk
@@ -24,13 +24,6 @@ KEPT_AFTER_DROP: Final = 0.75
 """When the spool is full, the oldest go until this part of the limit is left: one rewrite for many events."""
 RETRY_MOST: Final = 256
 """A disk that fails is tried again after 1, 2, 4 ... and at last each 256 flushes."""
-
-NEXT_STEPS: Final = {
-    errno.ENOSPC: "Free space on its file system",
-    errno.EDQUOT: "Give its user more room",
-    errno.EROFS: "Mount its file system writable again; the kernel's log says why it is not",
-    errno.EIO: "Look at its disk; the kernel's log says what is wrong with it",
-}
 
 Mark = dict[str, Any]
 _encode: Final = msgspec.json.Encoder().encode
@@ -100,6 +93,7 @@ class Spool:
         self._live_bytes = 0
         self._fresh: list[Event] = []
         self._fresh_marks: dict[str, Mark] = {}
+        self._put_down: list[Event] = []
         self._unwritten = bytearray()
         self._rewrite = False
         self._skip = self._failures_in_a_row = 0
@@ -229,22 +223,22 @@ class Spool:
         self._disk.close()
 
     def _take_fresh(self) -> bytes:
-        frames = bytearray()
+        frames = b""
+        if not self._named:
+            frames = self._name(self._boot)
+            self._named = True
         while self._fresh or self._fresh_marks:
-            chunk = self._fresh[:EVENTS_MAX]
-            del self._fresh[: len(chunk)]
+            chunk, self._fresh = self._fresh[:EVENTS_MAX], self._fresh[EVENTS_MAX:]
             marks, self._fresh_marks = self._fresh_marks, {}
-            raws = [_encode(event) for event in chunk]
-            if not self._named:
-                frames += self._name(self._boot)
-                self._named = True
-            frames += spool_file.encode_batch(self._boot, raws, marks)
-            held = self._boots[self._boot]
-            for event, raw in zip(chunk, raws, strict=True):
-                held.append(_Stored(event.seq, event.kind, raw))
-                self._live_bytes += len(raw) + 1
+            frames += spool_file.encode(FreshFrame(boot=self._boot, events=chunk, marks=marks))
+            self._put_down += chunk
             self._marks.update(marks)
-        return bytes(frames)
+        return frames
+
+    def _hold_put_down(self) -> None:
+        for event in self._put_down:
+            self._hold(self._boot, _Stored(event.seq, event.kind, _encode(event)))
+        self._put_down.clear()
 
     def _name(self, boot: str) -> bytes:
         """The frame that says by which clock the events of a boot are stamped."""
@@ -293,24 +287,30 @@ class Spool:
 
     def _write(self, frames: bytes) -> None:
         """Append, with what an earlier failure left; rewrite where the file is full of acknowledged events, drop where it is full of others."""
-        self._unwritten += frames
         if self._skip:
             self._skip -= 1
+            self._unwritten += frames
         else:
             try:
-                self._put()
+                self._put(frames)
             except OSError as error:
+                self._unwritten += frames
                 self._failed(error)
             else:
-                self._healed()
+                if self._failures_in_a_row:
+                    self._healed()
+        self._hold_put_down()  # after the disk, which comes first
         if len(self._unwritten) > self._limit_bytes:  # the disk is away for long; memory is all there is
             self._unwritten.clear()
             self._rewrite = True
         if self._live_bytes > self._limit_bytes:
             self._drop_oldest()
 
-    def _put(self) -> None:
-        if self._rewrite or self._disk.size() + len(self._unwritten) > self._limit_bytes:
+    def _put(self, frames: bytes) -> None:
+        if self._unwritten:
+            frames = bytes(self._unwritten) + frames
+        if self._rewrite or self._disk.size() + len(frames) > self._limit_bytes:
+            self._hold_put_down()
             whole = self._compact()
             if len(whole) > self._limit_bytes * KEPT_AFTER_DROP:
                 self._drop_oldest()
@@ -319,7 +319,7 @@ class Spool:
             self._rewrite = False
             self._named = True
         else:
-            self._disk.append(bytes(self._unwritten))
+            self._disk.append(frames)
         self._unwritten.clear()
         self.on_written()
 
@@ -376,11 +376,6 @@ class Spool:
         ranges = [list(each) for each in loss.ranges]
         self.add(_lost(0, self._clock.monotonic_ns(), {"count": loss.count, "why": why, "ranges": ranges}))
         self._on_trouble()
-
-
-def next_step(error: OSError) -> str:
-    """What to do about a file system that refuses."""
-    return NEXT_STEPS.get(error.errno or 0, "Look at its file system")
 
 
 def _lost(seq: int, at_ns: int, data: dict[str, Any]) -> Event:

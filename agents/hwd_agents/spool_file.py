@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hwd_agents.wire import EVENTS_MAX
+from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.kit.disk import decode_frames, encode_frame
 
 START: Final = b'{"type":"'
@@ -19,6 +19,14 @@ class BatchFrame(msgspec.Struct, frozen=True, kw_only=True, tag="events"):
     boot: str
     events: list[msgspec.Raw]
     marks: dict[str, dict[str, Any]] = {}
+
+
+class FreshFrame(msgspec.Struct, frozen=True, kw_only=True, tag="events"):
+    """A BatchFrame as it is written when its events are new: encoded in one go, as this is on the way of each event."""
+
+    boot: str
+    events: list[Event]
+    marks: dict[str, dict[str, Any]]
 
 
 class AckedFrame(msgspec.Struct, frozen=True, kw_only=True, tag="acked"):
@@ -37,7 +45,7 @@ class BootFrame(msgspec.Struct, frozen=True, kw_only=True, tag="boot"):
 
 Frame = BatchFrame | AckedFrame | BootFrame
 
-_encoder: Final = msgspec.json.Encoder()
+_encode: Final = msgspec.json.Encoder().encode
 _decoder: Final[msgspec.json.Decoder[Frame]] = msgspec.json.Decoder(Frame)
 
 
@@ -53,18 +61,15 @@ class Contents:
     torn_bytes: int = 0
 
 
-def encode(frame: Frame) -> bytes:
-    return encode_frame(_encoder.encode(frame))
+def encode(frame: Frame | FreshFrame) -> bytes:
+    return encode_frame(_encode(frame))
 
 
 def encode_batch(boot: str, raws: Sequence[bytes], marks: Mapping[str, dict[str, Any]]) -> bytes:
-    """The BatchFrame of events that are encoded already: joined, as this is on the way of each event."""
-    payload = b'{"type":"events","boot":%s,"events":[%s],"marks":%s}' % (
-        _encoder.encode(boot),
-        b",".join(raws),
-        _encoder.encode(marks),
+    """The BatchFrame of events that are encoded already."""
+    return encode_frame(
+        b'{"type":"events","boot":%s,"events":[%s],"marks":%s}' % (_encode(boot), b",".join(raws), _encode(marks))
     )
-    return encode_frame(payload)
 
 
 def encode_all(boot: str, raws: Sequence[bytes]) -> bytes:

@@ -51,7 +51,10 @@ class Lateness:
 
     def most_ns(self) -> int:
         """What is read now came at most so long ago."""
-        return self._mark()[1] - self._marks[0][1]
+        if self._fd < 0:
+            return self._clock.monotonic_ns() - self._marks[0][1]
+        worked, waited, _ = os.pread(self._fd, 64, 0).split()
+        return int(worked) + int(waited) - self._marks[0][1]
 
     def _mark(self) -> tuple[int, int]:
         """The time, and what the thread has worked and waited so far."""

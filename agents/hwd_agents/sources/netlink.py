@@ -65,6 +65,14 @@ class Message(NamedTuple):
     payload: bytes
 
 
+def is_alone(data: bytes, kind: int) -> bool:
+    """Whether a datagram is one message of this type."""
+    if len(data) < HEADER.size:
+        return False
+    length, found, *_ = HEADER.unpack_from(data)
+    return bool(found == kind and length == len(data))
+
+
 def messages(data: bytes) -> Iterator[Message]:
     """The messages of one datagram. Raises ProtocolError at a length that does not fit."""
     offset = 0

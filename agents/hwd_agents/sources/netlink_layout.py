@@ -1,5 +1,6 @@
 """Layouts: where the attributes of netlink messages stand. Notices of an interface are laid out alike, so that most need no walk."""
 
+import struct
 from collections.abc import Iterable
 from typing import Final
 
@@ -17,26 +18,31 @@ class Layout:
     def __init__(self, data: bytes, start: int, wanted: Iterable[int]) -> None:
         """Raises ProtocolError at a length that does not fit."""
         self._size = len(data)
-        self._places: list[tuple[int, int, int]] = []
-        mask, offset, kept = bytearray(len(data)), start, set(wanted)
+        self._kinds: list[int] = []
+        headers, values = f"={start}x", f"={start}x"
+        offset, header_end, value_end, kept = start, start, start, set(wanted)
         while offset + ATTRIBUTE.size <= len(data):
             length, kind = ATTRIBUTE.unpack_from(data, offset)
             if length < ATTRIBUTE.size or offset + length > len(data):
                 raise ProtocolError(f"netlink: attribute {kind} of {length} bytes at {offset} in {len(data)} bytes")
+            headers += f"{offset - header_end}xI"
+            header_end = offset + ATTRIBUTE.size
             if kind & TYPE_MASK in kept:
-                self._places.append((kind & TYPE_MASK, offset + ATTRIBUTE.size, offset + length))
-            mask[offset : offset + ATTRIBUTE.size] = b"\xff" * ATTRIBUTE.size
+                values += f"{header_end - value_end}x{length - ATTRIBUTE.size}s"
+                value_end = offset + length
+                self._kinds.append(kind & TYPE_MASK)
             offset += (length + 3) & ~3
-        self._mask = int.from_bytes(mask, "little")
-        self._headers = int.from_bytes(data, "little") & self._mask
+        self._unpack_headers = struct.Struct(f"{headers}{len(data) - header_end}x").unpack
+        self._unpack_values = struct.Struct(f"{values}{len(data) - value_end}x").unpack
+        self._headers = self._unpack_headers(data)
 
     def fits(self, data: bytes) -> bool:
         """Whether every attribute of `data` stands where those of this layout do."""
-        return len(data) == self._size and int.from_bytes(data, "little") & self._mask == self._headers
+        return len(data) == self._size and self._unpack_headers(data) == self._headers
 
     def read(self, data: bytes) -> dict[int, bytes]:
         """The wanted attributes, by type."""
-        return {kind: data[start:end] for kind, start, end in self._places}
+        return dict(zip(self._kinds, self._unpack_values(data), strict=True))
 
 
 class Layouts:

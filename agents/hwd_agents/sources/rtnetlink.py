@@ -5,7 +5,7 @@ import errno
 import itertools
 import logging
 import socket
-import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -43,7 +43,6 @@ _WANTED: Final = (
     netlink.IFLA_CARRIER_UP_COUNT,
     netlink.IFLA_CARRIER_DOWN_COUNT,
 )
-_NUMBER: Final = struct.Struct("=I")
 _RECEIVE_BYTES: Final = 65536
 _DATAGRAMS_A_TURN: Final = 64
 _LINK_REQUEST: Final = netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + netlink.encode_u32(
@@ -177,6 +176,9 @@ class RtnetlinkLinks:
                 self._overrun()
                 continue
             at_ns = self._clock.monotonic_ns()
+            if self._dump is None and netlink.is_alone(data, netlink.RTM_NEWLINK):  # a notice: the shortest way
+                self._take_link(data[netlink.HEADER.size :], at_ns, None)
+                continue
             for message in netlink.messages(data):
                 self._take(message, at_ns)
 
@@ -199,8 +201,12 @@ class RtnetlinkLinks:
         if ours and dump is not None and message.flags & netlink.NLM_F_DUMP_INTR:
             dump.interrupted = True
         match message.type:
-            case netlink.RTM_NEWLINK | netlink.RTM_DELLINK:
-                self._take_link(message, at_ns, dump if ours else None)
+            case netlink.RTM_NEWLINK:
+                self._take_link(message.payload, at_ns, dump if ours else None)
+            case netlink.RTM_DELLINK:
+                family, _, ifindex, _, _ = netlink.INTERFACE.unpack_from(message.payload)
+                if family == socket.AF_UNSPEC:
+                    self._gone(ifindex, Origin.NOTICE, at_ns, self._delivered_since(at_ns))
             case netlink.NLMSG_DONE if ours and dump is not None:
                 self._end_dump(dump, at_ns)
             case netlink.NLMSG_ERROR if ours:
@@ -211,14 +217,11 @@ class RtnetlinkLinks:
                 else:
                     self._fail_dump(LinkError(f"rtnetlink: cannot read the interfaces: the kernel says {words}"))
 
-    def _take_link(self, message: netlink.Message, at_ns: int, dump: _Dump | None) -> None:
-        family, _kind, ifindex, flags, _change = netlink.INTERFACE.unpack_from(message.payload)
+    def _take_link(self, payload: bytes, at_ns: int, dump: _Dump | None) -> None:
+        family, _kind, ifindex, flags, _change = netlink.INTERFACE.unpack_from(payload)
         if family != socket.AF_UNSPEC:  # bridge ports are told as links too, and "deleted" when they leave their bridge
             return
-        if message.type == netlink.RTM_DELLINK:
-            self._gone(ifindex, Origin.NOTICE, at_ns, self._delivered_since(at_ns))
-            return
-        found = self._attributes.read(message.payload, ifindex)
+        found = self._attributes.read(payload, ifindex)
         interface = found[netlink.IFLA_IFNAME].rstrip(b"\0").decode()
         carrier = bool(flags & netlink.IFF_LOWER_UP)
         before = self._known.get(ifindex)
@@ -252,7 +255,8 @@ class RtnetlinkLinks:
             earliest_ns=earliest_ns,
         )
         self._known[ifindex] = reading
-        self._tell(reading)
+        if self._on_reading is not None:
+            self._on_reading(reading)
 
     def _notice_since(self, ifindex: int, found: dict[int, bytes], at_ns: int, *, prompt: bool) -> int:
         """The earliest begin of the state that a notice tells. `prompt`: it is a rise after a fall that the kernel had worked off, which is told at once.
@@ -304,8 +308,4 @@ class RtnetlinkLinks:
 
 
 def _number(found: dict[int, bytes], kind: int) -> int:
-    value = found.get(kind)
-    if value is None:
-        return 0
-    (number,) = _NUMBER.unpack(value)
-    return int(number)
+    return int.from_bytes(found.get(kind, b""), sys.byteorder)

@@ -1,0 +1,16 @@
+"""What to do about a file system that refuses, by the number of its error."""
+
+import errno
+from typing import Final
+
+NEXT_STEPS: Final = {
+    errno.ENOSPC: "Free space on its file system",
+    errno.EDQUOT: "Give its user more room",
+    errno.EROFS: "Mount its file system writable again; the kernel's log says why it is not",
+    errno.EIO: "Look at its disk; the kernel's log says what is wrong with it",
+}
+
+
+def next_step(error: OSError) -> str:
+    """One sentence, without its full stop."""
+    return NEXT_STEPS.get(error.errno or 0, "Look at its file system")
