@@ -131,6 +131,7 @@ class Agent:
             emit=self._outbox.emit,
             spawn=self._spawn,
             on_change=self._birth_due.set,
+            clock_name=clock_name,
         )
         self._host_clock = HostClock(
             config.host,

@@ -60,9 +60,9 @@ class Epochs:
         self._check_known(switch)
         if epoch < self._last[switch]:
             raise RefusedError(f"{switch}: epoch {epoch} is over, {self._last[switch]} was granted meanwhile")
-        self._keep(switch, epoch, why)
-        self._granted.pop(switch, None)
+        self._granted.pop(switch, None)  # first: it is over, whatever the disk says
         self._why[switch] = why
+        self._keep(switch, epoch, why)
 
     def _keep(self, switch: str, epoch: int, why: str | None) -> None:
         self._set_mark(_mark(switch), {"epoch": epoch, "taken_back": why})

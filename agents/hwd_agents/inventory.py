@@ -21,9 +21,9 @@ class Inventory:
         self._nics = nics
         self._spool = spool
 
-    def news(self) -> tuple[dict[str, Any], dict[str, Any], str]:
+    def news(self) -> tuple[dict[str, Any], dict[str, Any], str, str]:
         """What of it is worth another birth."""
-        return self._modules(), self._nics.to_data(), self._spool.trouble
+        return self._modules(), self._nics.to_data(), self._spool.trouble, self._watchers.broken.get(SOCKET, "")
 
     def to_data(self, *, garbage: int) -> dict[str, Any]:
         """All of it."""

@@ -1,6 +1,7 @@
 """Link-up: waits until ports of this host have carrier on what their switches were just set to, and not on what was there before."""
 
 import asyncio
+import math
 from collections.abc import Iterable
 from typing import Final
 
@@ -33,13 +34,14 @@ class LinkUp:
     """The ports of one selection, from just before its first byte on.
 
         watch = LinkUp(link, clock, ["eth0"])
+        await watch.look()                         # else flaps of before, that the kernel still holds back, would be taken for those of now
         watch.moved(["eth0"])                      # as its switch is commanded
         watch.acknowledged(["eth0"])               # as it has answered
         await watch.wait(fall_s=0.25, until_s=loop.time() + 1)
         watch.close()
 
     A port whose switch moved is up when its carrier came after the command: where it was there before, it must have fallen and come again, by the
-    kernel's own count. One that has not fallen within `fall_s` of the answer never left. A port whose switch stood right already is up when it has carrier.
+    kernel's own count. One that a look `fall_s` after the answer, or later, finds as it was never left. A port whose switch stood right already is up when it has carrier.
     """
 
     def __init__(self, link: LinkWatcher, clock: Clock, ports: Iterable[str]) -> None:
@@ -50,6 +52,7 @@ class LinkUp:
         self._commanded_ns: dict[str, int] = {}
         self._answered_s: dict[str, float] = {}
         self._fell_ns: dict[str, int] = {}
+        self._looked_s = -math.inf
         self._changed = asyncio.Event()
         link.on_carrier.append(self._take)
 
@@ -75,7 +78,7 @@ class LinkUp:
         while True:
             self._changed.clear()
             now_s = loop.time()
-            if all(self._is_up(port, now_s, fall_s) for port in self._ports):
+            if self.all_up(fall_s=fall_s):
                 return True
             if now_s >= until_s:
                 return False
@@ -83,16 +86,22 @@ class LinkUp:
                 async with asyncio.timeout_at(min(until_s, now_s + LOOK_S)):
                     await self._changed.wait()
             except TimeoutError:
-                await self._look()
+                await self.look()
+
+    def all_up(self, *, fall_s: float) -> bool:
+        """Whether all are up, as of now."""
+        return all(self._is_up(port, fall_s) for port in self._ports)
 
     def result(self, *, fall_s: float) -> dict[str, PortUp]:
         """What became of each, as of now."""
-        now_s = asyncio.get_running_loop().time()
-        return {port: self._one(port, now_s, fall_s) for port in self._ports}
+        return {port: self._one(port, fall_s) for port in self._ports}
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Read the ports now."""
+        asked_s = asyncio.get_running_loop().time()
         try:
-            await self._link.refresh()
+            if await self._link.refresh():
+                self._looked_s = asked_s
         except (HwdError, OSError):
             return  # the watcher's own run meets the same, says it in the birth and opens its source anew
 
@@ -102,8 +111,8 @@ class LinkUp:
                 self._fell_ns.setdefault(port, reading.at_ns)
             self._changed.set()
 
-    def _is_up(self, port: str, now_s: float, fall_s: float) -> bool:
-        return self._came(port) or self._is_kept(port, now_s, fall_s)
+    def _is_up(self, port: str, fall_s: float) -> bool:
+        return self._came(port) or self._is_kept(port, fall_s)
 
     def _came(self, port: str) -> bool:
         """Whether its carrier is there, and came after the command where its switch moved."""
@@ -117,14 +126,14 @@ class LinkUp:
             return reading.at_ns >= self._commanded_ns[port]
         return reading.changes_since(before) >= (2 if before.carrier else 1)
 
-    def _is_kept(self, port: str, now_s: float, fall_s: float) -> bool:
+    def _is_kept(self, port: str, fall_s: float) -> bool:
         reading, before = self._link.reading(port), self._before.get(port)
         if before is None or reading is None or not (before.carrier and reading.carrier and reading.present):
             return False
         answered_s = self._answered_s.get(port)
-        return answered_s is not None and now_s >= answered_s + fall_s and not reading.changes_since(before)
+        return answered_s is not None and self._looked_s >= answered_s + fall_s and not reading.changes_since(before)
 
-    def _one(self, port: str, now_s: float, fall_s: float) -> PortUp:
+    def _one(self, port: str, fall_s: float) -> PortUp:
         reading = self._link.reading(port)
         if self._came(port) and reading is not None:
             return PortUp(
@@ -134,7 +143,7 @@ class LinkUp:
                 earliest_ns=reading.earliest_ns,
                 at_ns=reading.at_ns,
             )
-        if self._is_kept(port, now_s, fall_s):
+        if self._is_kept(port, fall_s):
             return PortUp(up=True, kept=True, why="its carrier never fell")
         return PortUp(up=False, fell_ns=self._fell_ns.get(port), why=self._why_not(port, reading))
 

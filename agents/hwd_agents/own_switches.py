@@ -8,6 +8,7 @@ import msgspec
 from hwd_agents.commands import Verb
 from hwd_agents.config import AgentConfig
 from hwd_agents.epochs import Epochs
+from hwd_agents.intents import Intents
 from hwd_agents.link import LinkWatcher
 from hwd_agents.outbox import Emit
 from hwd_agents.select_socket import SelectSocket, Spawn
@@ -20,6 +21,7 @@ from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.errors import RefusedError
 from hwd_drivers.kit.ids import Draws
 
+SELECTIONS: Final = "selections"
 SOCKET: Final = "selection socket"
 
 
@@ -53,10 +55,14 @@ class OwnSwitches:
         emit: Emit,
         spawn: Spawn,
         on_change: Callable[[], None],
+        clock_name: str = "",
     ) -> None:
-        def set_mark(name: str, value: dict[str, Any]) -> None:
+        def keep(name: str, value: dict[str, Any]) -> None:
             spool.mark(name, value)
             spool.flush()
+
+        def set_mark(name: str, value: dict[str, Any]) -> None:
+            keep(name, value)
             spool.sync()  # before the daemon hears that it is so
 
         origin = "measured" if config.sources.twin is None else "twin"
@@ -74,7 +80,16 @@ class OwnSwitches:
             on_change=on_change,
         )
         self._selections = Selections(
-            self._switches, self._epochs, link, config.selection, clock=clock, emit=emit, origin=origin, name=self._name
+            self._switches,
+            self._epochs,
+            link,
+            config.selection,
+            clock=clock,
+            emit=emit,
+            origin=origin,
+            name=self._name,
+            intents=Intents(spool.marks, keep),
+            clock_name=clock_name,
         )
         self._socket = SelectSocket(
             config.selection, self._selections, self._switches, acceptor=dialer, clock=clock, spawn=spawn
@@ -84,7 +99,7 @@ class OwnSwitches:
         """Name and body of each task."""
         if not self._switches.names:
             return []
-        return [(SOCKET, self._socket.run), *self._switches.runs().items()]
+        return [(SELECTIONS, self._selections.run), (SOCKET, self._socket.run), *self._switches.runs().items()]
 
     def notes(self) -> dict[str, SwitchNote]:
         """For the birth."""

@@ -13,13 +13,14 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from hwd_agents.selection import Selected
+from hwd_agents.selected import Selected
 from hwd_drivers.kit.errors import DeadlineError, FailedError, LinkError, NotReadyError, ProtocolError, RefusedError
 
 SOCKET: Final = "/run/hwd-agent/select.sock"
 """Where agents listen whose file says nothing else. The command line takes another from HWD_SELECT_SOCKET."""
-GRACE_S: Final = 1.0
-"""The agent keeps to the limit by itself; one that is silent for so long after it is taken for gone."""
+GRACE_S: Final = 3.0
+"""The agent keeps to the limit by itself, but for a switch that failed or is read back late, which has 2 s to tell what stands. One that is silent for longer
+is taken for gone."""
 ANSWER_LIMIT_BYTES: Final = 1 << 20
 SHOW_WITHIN_S: Final = 5.0
 

@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from hwd_agents.select_client import SOCKET, Selector, check
-from hwd_agents.selection import Selected
+from hwd_agents.selected import Selected
 from hwd_drivers.kit.errors import ConfigError, HwdError
 
 

@@ -1,6 +1,6 @@
 """The socket where jobs of this host set its switches: JSON lines, one answer a request, in the order in which they are done.
 
-{"set": {"sel0": "in-2"}, "within_s": 1, "epoch": 7, "id": 3}          a selection: `hwd_agents.selection.Request`; answer: `Selected`
+{"set": {"sel0": "in-2"}, "within_s": 1, "epoch": 7, "id": 3}          a selection: `hwd_agents.selected.Request`; answer: `Selected`
 {"show": true}                                                         answer: {"switches": {name: note and crossconnects}}
 """
 
@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import socket
+from collections import deque
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,8 @@ import msgspec
 from typing_extensions import override
 
 from hwd_agents.config import SelectionConfig
-from hwd_agents.selection import Request, Selections
+from hwd_agents.selected import Request
+from hwd_agents.selection import Selections
 from hwd_agents.switches import Switches
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Acceptor
@@ -25,6 +27,8 @@ from hwd_drivers.kit.errors import ConfigError
 
 MODE: Final = 0o660
 LINE_LIMIT_BYTES: Final = 64 * 1024
+PENDING_MOST: Final = 64
+"""Requests of one client that wait for their answer; more are not read until one is answered, and read."""
 UNIX: Final = "unix:"
 
 log = logging.getLogger(__name__)
@@ -106,7 +110,7 @@ class SelectSocket:
             if isinstance(data, dict) and data.get("show") is True:
                 return msgspec.json.encode({"switches": self._switches.show()})
             request = msgspec.convert(data, Request)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: brackets in brackets
             why = f'no request: {error}. Write {{"set": {{"sel0": "in-2"}}, "within_s": 1}}'
             return msgspec.json.encode(self._selections.refusal(why, requested_ns=requested_ns))
         return msgspec.json.encode(await self._selections.select(request, requested_ns=requested_ns))
@@ -123,6 +127,9 @@ class _Session(asyncio.Protocol):
         self._spawn = spawn
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
+        self._lines: deque[bytes] = deque()
+        self._pending = 0
+        self._full = False
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -138,16 +145,41 @@ class _Session(asyncio.Protocol):
     @override
     def data_received(self, data: bytes) -> None:
         *lines, self._buffer = (self._buffer + data).split(b"\n")
-        for line in filter(None, map(bytes.strip, lines)):
-            self._spawn(self._do(line), "selection")
+        self._lines += filter(None, map(bytes.strip, lines))
+        self._go_on()
         if len(self._buffer) > LINE_LIMIT_BYTES:
             self.hang_up()
+
+    @override
+    def pause_writing(self) -> None:
+        self._full = True
+
+    @override
+    def resume_writing(self) -> None:
+        self._full = False
+        self._go_on()
 
     def hang_up(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
+    def _go_on(self) -> None:
+        """Begin what was read; a client that asks much and hears nothing is not read meanwhile."""
+        while self._lines and self._pending < PENDING_MOST and not self._full:
+            self._pending += 1
+            self._spawn(self._do(self._lines.popleft()), "selection")
+        if self._transport is None:
+            return
+        if self._lines:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
     async def _do(self, line: bytes) -> None:
-        answer = await self._answer(line)
+        try:
+            answer = await self._answer(line)
+        finally:
+            self._pending -= 1
         if self._transport is not None:
             self._transport.write(answer + b"\n")
+        self._go_on()

@@ -11,11 +11,13 @@ import msgspec
 
 from hwd_agents.config import SelectionConfig
 from hwd_agents.epochs import Epochs
+from hwd_agents.intents import Intents
 from hwd_agents.link import LinkWatcher
-from hwd_agents.linkup import LinkUp, PortUp
+from hwd_agents.linkup import LinkUp
 from hwd_agents.outbox import Emit
+from hwd_agents.selected import Request, Selected, SwitchSet
 from hwd_agents.switches import SOURCE, Switches
-from hwd_agents.target import Moves, moves_to, parse_target
+from hwd_agents.target import DARK, Moves, moves_to, parse_target
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
 from hwd_drivers.kit.supervise import Supervisor
@@ -26,53 +28,25 @@ COMMAND_WITHIN_S: Final = 10.0
 """For a switch to answer, where the request gives it longer: one that is late by that much is not waited for."""
 REREAD_S: Final = 0.02
 """Between two reads of a switch that is tuning."""
+LOOK_WITHIN_S: Final = 10.0
+"""For switches to be there after a start, where the agent before was killed while it set them; then it is told without what they report."""
 
 log = logging.getLogger(__name__)
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a job asks. `set`: {switch: crossconnects, such as `in-2`}; `within_s`: for all of it, from when it came; late, it does not begin.
+class _Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a selection before its first byte. `clock` names the one of its times; empty where nobody named it."""
 
-    `by_s`: not later than this either, of this machine's CLOCK_MONOTONIC, so that one that lay unread is late too. `epoch`: the one it was made for, for all switches or by switch; left out, it is for whichever is in force. `id` comes back in the answer.
-    """
+    clock: str
+    what: Selected
 
-    set: dict[str, str]
-    within_s: float = 1.0
-    by_s: float | None = None
-    epoch: int | dict[str, int] | None = None
-    id: str | int | None = None
-
-
-class SwitchSet(msgspec.Struct, kw_only=True):
-    """What became of one switch. `now`: what it reported after, None where nobody knows. Stamps are of this host's clock, and exact."""
-
-    epoch: int
-    wanted: list[str]
-    before: list[str]
-    now: list[str] | None = None
-    removed: list[str] = []
-    added: list[str] = []
-    commands: int = 0
-    commanded_ns: int | None = None
-    acknowledged_ns: int | None = None
-    why: str = ""
-
-
-class Selected(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer, and the data of the event `selection`.
-
-    `outcome`: `up`: the switches are set and read back, every port behind them has carrier; `not-up`: set, and not every port has; `failed`: a switch
-    was not set, and nothing was brought back; `refused`: nothing was touched. `why` says it in words. Times are ns of this host's clock.
-    """
-
-    outcome: str
-    why: str = ""
-    selection: str = ""
-    switches: dict[str, SwitchSet] = {}
-    ports: dict[str, PortUp] = {}
-    requested_ns: int
-    answered_ns: int
-    id: str | int | None = None
+    @classmethod
+    def of(cls, data: object) -> "_Begun | None":
+        """None where it makes no sense to this agent."""
+        try:
+            return msgspec.convert(data, cls)
+        except msgspec.ValidationError:
+            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +79,8 @@ class Selections:
         emit: Emit,
         origin: str,
         name: Callable[[], str],
+        intents: Intents,
+        clock_name: str = "",
     ) -> None:
         self._switches = switches
         self._epochs = epochs
@@ -114,6 +90,8 @@ class Selections:
         self._emit = emit
         self._origin = origin
         self._name = name
+        self._intents = intents
+        self._clock_name = clock_name
         self._turns = {name: asyncio.Lock() for name in switches.names}
         self._driving: dict[str, asyncio.Event] = {}
 
@@ -125,8 +103,13 @@ class Selections:
         try:
             self._check(request)
             async with self._turn(sorted(request.set), until_s):
-                changes = self._plan(request)
-                return await self._do(changes, request, requested_ns=requested_ns, until_s=until_s)
+                watch = LinkUp(self._link, self._clock, self._ports(request))
+                try:
+                    await watch.look()
+                    changes = self._plan(request)
+                    return await self._do(changes, watch, request, requested_ns=requested_ns, until_s=until_s)
+                finally:
+                    watch.close()
         except (ConfigError, RefusedError, LinkError) as error:
             log.info("selection refused: %s", error)
             return self.refusal(str(error), requested_ns=requested_ns, id=request.id)
@@ -134,6 +117,24 @@ class Selections:
     def refusal(self, why: str, *, requested_ns: int, id: str | int | None = None) -> Selected:
         now_ns = self._clock.monotonic_ns()
         return Selected(outcome="refused", why=why, requested_ns=requested_ns, answered_ns=now_ns, id=id)
+
+    async def run(self) -> None:
+        """Tell of the selections that an agent before this one was killed in, and how their switches stand now; then there is nothing to do, until cancelled."""
+        left = {selection: _Begun.of(data) for selection, data in self._intents.left.items()}
+        names = {name for begun in left.values() if begun is not None for name in begun.what.switches}
+        async with contextlib.AsyncExitStack() as stack:
+            for name in sorted(names & self._turns.keys()):
+                await stack.enter_async_context(self._turns[name])
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_WITHIN_S):
+                    await asyncio.gather(*(self._switches.wait_up(name) for name in names & self._turns.keys()))
+            for selection, begun in left.items():
+                if begun is None:
+                    log.warning("selection %s was begun, and what is kept of it makes no sense", selection)
+                    self._intents.end(selection)
+                else:
+                    self._tell(self._unknown(begun))
+        await asyncio.Event().wait()
 
     async def driven(self, switch: str) -> None:
         """Wait until no command to this switch is under way."""
@@ -151,6 +152,11 @@ class Selections:
             if name not in self._turns:
                 raise ConfigError(f"{name}: this host drives no such switch; it has {', '.join(self._turns) or 'none'}")
             self._epochs.check(name, _epoch_of(request, name))
+
+    def _ports(self, request: Request) -> Iterable[str]:
+        """Those that shall have light."""
+        lit = [name for name, text in request.set.items() if text.strip() != DARK]
+        return (port for name in lit for port in self._switches.ports(name))
 
     @contextlib.asynccontextmanager
     async def _turn(self, names: Iterable[str], until_s: float) -> AsyncIterator[None]:
@@ -193,20 +199,30 @@ class Selections:
 
     # --- the switches, then the links
 
-    async def _do(self, changes: list[_Change], request: Request, *, requested_ns: int, until_s: float) -> Selected:
-        lit = [change for change in changes if change.wanted]
-        watch = LinkUp(self._link, self._clock, (port for one in lit for port in self._switches.ports(one.name)))
+    async def _do(
+        self, changes: list[_Change], watch: LinkUp, request: Request, *, requested_ns: int, until_s: float
+    ) -> Selected:
         selection, outcome, why = self._name(), "failed", "the agent ended before it was done"
+        told = {change.name: change.told for change in changes}
+        if any(change.is_move for change in changes):
+            begun = Selected(
+                outcome="unknown",
+                selection=selection,
+                switches=told,
+                requested_ns=requested_ns,
+                answered_ns=requested_ns,
+                id=request.id,
+            )
+            self._intents.begin(selection, msgspec.to_builtins(_Begun(clock=self._clock_name, what=begun)))
         try:
             failure = await self._drive(changes, watch, until_s)
             outcome, why = ("failed", failure) if failure else await self._wait(changes, watch, until_s)
         finally:
-            watch.close()
             done = Selected(
                 outcome=outcome,
                 why=why,
                 selection=selection,
-                switches={change.name: change.told for change in changes},
+                switches=told,
                 ports=watch.result(fall_s=self._config.fall_s),
                 requested_ns=requested_ns,
                 answered_ns=self._clock.monotonic_ns(),
@@ -229,6 +245,8 @@ class Selections:
             for change in moving:
                 del self._driving[change.name]
             under_way.set()
+        if any(whys):
+            await asyncio.gather(*(self._read_after_failure(change) for change in moving if not change.told.why))
         return "; ".join(filter(None, whys))
 
     async def _drive_one(self, change: _Change, watch: LinkUp, until_s: float) -> str:
@@ -245,8 +263,8 @@ class Selections:
             exchange = await change.supervisor.change(
                 remove=change.moves[0], add=change.moves[1], deadline_s=limit_s, on_commanded=commanded
             )
-        except (HwdError, OSError) as error:
-            told.why = str(error)
+        except Exception as error:  # noqa: BLE001 - a bug in a driver must take neither the agent along nor the other switches
+            told.why = _cause(change.name, error)
             await self._read_after_failure(change)
             return told.why
         told.commanded_ns, told.acknowledged_ns = exchange.commanded_ns, exchange.acknowledged_ns
@@ -259,11 +277,13 @@ class Selections:
         up = asyncio.create_task(watch.wait(fall_s=self._config.fall_s, until_s=until_s), name="hwd:selection/links")
         try:
             try:
-                await asyncio.gather(*(self._read_back(change, until_s) for change in changes if change.is_move))
-            except (HwdError, OSError) as error:
-                return "failed", str(error)
-            if await up:
-                return "up", ""
+                await asyncio.gather(*(self._read_back(change, until_s) for change in changes))
+            except Exception as error:  # noqa: BLE001 - as above
+                return "failed", _cause(", ".join(change.name for change in changes), error)
+            while await up:
+                if watch.all_up(fall_s=self._config.fall_s):  # and not fallen again while a switch was read
+                    return "up", ""
+                up = asyncio.create_task(watch.wait(fall_s=self._config.fall_s, until_s=until_s))
         finally:
             up.cancel()
             await asyncio.wait([up])
@@ -281,7 +301,7 @@ class Selections:
             if not tuning or asyncio.get_running_loop().time() >= until_s:
                 break
             await asyncio.sleep(REREAD_S)
-        missing = [one for one in change.moves[1] if states.get(one) in (None, CrossconnectState.FAILED)]
+        missing = [one for one in change.wanted if states.get(one) in (None, CrossconnectState.FAILED)]
         left = [one for one in change.moves[0] if one in states]
         if missing or left:
             words = [f"{one} is not there" for one in missing] + [f"{one} is still there" for one in left]
@@ -292,10 +312,25 @@ class Selections:
         """What then stands; where that cannot be told either, it stays unknown."""
         try:
             readings = await change.supervisor.read()
-        except (HwdError, OSError) as error:
-            change.told.why = f"{change.told.why}. What stands now cannot be read: {error}"
+        except Exception as error:  # noqa: BLE001 - as above
+            cannot = f"What stands now cannot be read: {_cause(change.name, error)}"
+            change.told.why = f"{change.told.why}. {cannot}" if change.told.why else cannot
         else:
             change.told.now = [str(one.crossconnect) for one in readings]
+
+    def _unknown(self, begun: "_Begun") -> Selected:
+        """How a selection ended that nobody saw the end of, by what its switches report now."""
+        now_ns, stands = self._clock.monotonic_ns(), []
+        for name, one in begun.what.switches.items():
+            found = self._switches.crossconnects(name) if name in self._turns else None
+            one.now = None if found is None else [each["id"] for each in found]
+            told = "nobody can tell now" if one.now is None else " ".join(one.now) or "dark"
+            stands.append(f"{name}: {told}, where {' '.join(one.wanted) or 'dark'} was asked for")
+        why = f"the agent was killed in the middle of it, and how far it came is not known. {'; '.join(stands)}"
+        requested_ns = begun.what.requested_ns
+        if not self._clock_name or begun.clock != self._clock_name or requested_ns > now_ns:
+            requested_ns, why = now_ns, f"{why}. When it was asked for is not known: it was by another clock"
+        return msgspec.structs.replace(begun.what, why=why, requested_ns=requested_ns, answered_ns=now_ns)
 
     def _tell(self, done: Selected) -> None:
         words = ", ".join(f"{name}:{' '.join(one.wanted) or 'dark'}" for name, one in done.switches.items())
@@ -310,11 +345,20 @@ class Selections:
             source=SOURCE,
             origin=self._origin,
             data=data,
+            marks=self._intents.end(done.selection),
         )
 
 
 def _epoch_of(request: Request, switch: str) -> int | None:
     return request.epoch.get(switch) if isinstance(request.epoch, Mapping) else request.epoch
+
+
+def _cause(name: str, error: Exception) -> str:
+    """In words."""
+    if isinstance(error, HwdError | OSError):
+        return str(error)
+    log.error("%s: bug in its driver", name, exc_info=error)
+    return f"{name}: bug in its driver: {type(error).__name__}: {error}"
 
 
 def _colon(why: str) -> str:

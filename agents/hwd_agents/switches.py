@@ -65,6 +65,10 @@ class Switches:
             raise LinkError(f"{name}: the switch is down: {supervisor.cause}")
         return supervisor
 
+    async def wait_up(self, name: str) -> None:
+        """Wait until it is connected and was read."""
+        await self._supervisors[name].wait_up()
+
     def ports(self, name: str) -> tuple[str, ...]:
         """Ports of this host whose light goes through it."""
         return tuple(self._configs[name].ports)

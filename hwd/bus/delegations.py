@@ -14,7 +14,7 @@ from hwd.model.testbed import Testbed
 from hwd_agents.wire import Birth, SwitchNote
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import FailedError, HwdError, LinkError, RefusedError
+from hwd_drivers.kit.errors import FailedError, HwdError, RefusedError
 
 WITHIN_S: Final = 5.0
 """For an agent to take a grant: it writes one frame to its disk; what is under way on a switch that is taken back ends in the switch's own time."""
@@ -23,8 +23,8 @@ AGAIN_S: Final = 5.0
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[str, Mapping[str, Any]], None]
-"""A host's name, and its switches as its agent shows them."""
+Tell = Callable[[str, Mapping[str, Any], int], None]
+"""A host's name, its switches as its agent shows them, and when by its own clock."""
 
 
 class DelegationStore(Protocol):
@@ -101,6 +101,10 @@ class Delegations:
         """Those in force, and those that were taken back, in the order of the testbed file."""
         return tuple(self._leases[name] for name in self._owners if name in self._leases)
 
+    def has(self, lease: Delegation) -> bool:
+        """Whether the host's agent has taken it, and is there."""
+        return bool(lease.boot) and self._attended.get(lease.host) == lease.boot
+
     def __call__(self, document: Document) -> None:
         """A sink: agents that come and go."""
         if document.kind == "host.down":
@@ -152,7 +156,7 @@ class Delegations:
             return Kicked(delegation=lease)
 
     async def grant(self, switch: str, *, by: str) -> Delegation:
-        """Give a lease that was taken back to its host again, with the next epoch. Raises RefusedError where it was not taken back."""
+        """Give a lease that was taken back to its host again, with the next epoch; `has` tells whether its agent has heard. Raises RefusedError where it was not taken back."""
         async with self._changing:
             lease = self._leases.get(switch)
             if lease is None or lease.state is not DelegationState.TAKEN_BACK:
@@ -170,7 +174,8 @@ class Delegations:
             self._attended.pop(lease.host, None)
             try:
                 await self._attend(lease.host)
-            except LinkError as error:
+            except HwdError as error:
+                self._news.set()
                 log.info("%s: host %s gets it when it is there: %s", switch, lease.host, error)
             return self._leases[switch]
 
@@ -199,7 +204,7 @@ class Delegations:
                 raise FailedError(f"{name}: host {host} does not take epoch {grants[name]}: {refused[name]}")
             self._tell("lease.delegated", self._leases[name])
         self._attended[host] = view.boot
-        self._on_told(host, reply.data.get("switches", {}))
+        self._on_told(host, reply.data.get("switches", {}), reply.at_ns)
 
     async def _owed(self, host: str, birth: Birth, name: str, note: SwitchNote) -> int | None:
         """The epoch to grant; None where it has it, or must not have one, which it is told then."""

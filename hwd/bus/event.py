@@ -3,7 +3,7 @@
 import msgspec
 
 from hwd.timeline.alignment import Alignment
-from hwd_agents.selection import Selected
+from hwd_agents.selected import Selected
 from hwd_agents.wire import Event
 from hwd_drivers.kit.documents import Json
 

@@ -13,6 +13,8 @@ from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, Crossconne
 
 TOLD: Final = frozenset({"up", "down", "read", "command", "power", "override"})
 """What an agent may tell of a switch."""
+STANDS: Final = frozenset({"up", "down", "read"})
+"""What of it is how it stands."""
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +22,8 @@ log = logging.getLogger(__name__)
 class HostSwitches:
     """A `Sink`. Emits `switch.up`, `.down`, `.read` ... with the host's name in them, as the supervisor of a switch of our own does, and `switch.unknown`.
 
-    `given` is what they carry, for plans. An event of an earlier boot, or of a host that does not own the switch, changes nothing.
+    `given` is what they carry, for plans. An event of an earlier boot, of before the host's last answer (its spool may hold many), or of a host that does not
+    own the switch, changes nothing.
     """
 
     TAKES: ClassVar = ("host.event", "host.birth", "host.down")
@@ -30,6 +33,7 @@ class HostSwitches:
         self._clock = clock
         self._sink = sink
         self._boots: dict[str, str] = {}
+        self._told_ns: dict[str, int] = {}
         self._carried: dict[str, tuple[CrossconnectReading, ...]] = {}
 
     def given(self) -> Mapping[str, tuple[CrossconnectReading, ...]]:
@@ -40,15 +44,20 @@ class HostSwitches:
         data = document.data
         match document.kind:
             case "host.birth":
+                if self._boots.get(str(data["host"])) != data["boot"]:
+                    self._told_ns.pop(str(data["host"]), None)  # by another clock, perhaps
                 self._boots[str(data["host"])] = str(data["boot"])
             case "host.down":
                 self._lose(str(data["host"]), str(data["cause"]))
             case "host.event" if data["type"] == "switch" and isinstance(data["data"], Mapping):
-                if data["boot"] == self._boots.get(str(data["host"])):
-                    self._take(str(data["host"]), data["data"])
+                host, agent_ns = str(data["host"]), data["agent_ns"]
+                if data["boot"] == self._boots.get(host):
+                    old = isinstance(agent_ns, int) and agent_ns < self._told_ns.get(host, agent_ns)
+                    self._take(host, data["data"], old=old)
 
-    def told(self, host: str, switches: Mapping[str, Any]) -> None:
-        """How the switches of a host stand, as its agent has answered."""
+    def told(self, host: str, switches: Mapping[str, Any], at_ns: int) -> None:
+        """How the switches of a host stand, as its agent has answered, at this time of its own clock."""
+        self._told_ns[host] = at_ns
         for name, note in switches.items():
             if self._owners.get(name) != host:
                 continue
@@ -60,10 +69,12 @@ class HostSwitches:
             read = {"crossconnects": note["crossconnects"] or [], "added": [], "removed": [], "ours": True}
             self._emit("switch.read", host, {"switch": name, **read})
 
-    def _take(self, host: str, told: Mapping[str, Json]) -> None:
+    def _take(self, host: str, told: Mapping[str, Json], *, old: bool) -> None:
         kind, name = f"switch.{told.get('what')}", told.get("switch")
         if told.get("what") not in TOLD or not isinstance(name, str) or self._owners.get(name) != host:
             log.debug("%s: tells %s of %s, which is not its own to tell", host, kind, name)
+            return
+        if old and told["what"] in STANDS:
             return
         data = {key: value for key, value in told.items() if key != "what"}
         if not KINDS[kind] <= data.keys():

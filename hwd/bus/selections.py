@@ -17,7 +17,7 @@ from hwd.model.link import RoutedLink
 from hwd.model.state import Observed
 from hwd.model.testbed import NicPortId, Testbed
 from hwd.timeline.build import build_timeline
-from hwd_agents.selection import Selected, SwitchSet
+from hwd_agents.selected import Selected, SwitchSet
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import ConfigError
@@ -32,6 +32,8 @@ MOVES_KEPT: Final = 64
 GRACE_NS: Final = 1_000_000
 """Events that ended this long before a selection was asked for still belong to it: stamps carry an alignment error."""
 LOCAL: Final = "local"
+UNKNOWN: Final = "unknown"
+"""The outcome of a selection whose agent was killed in the middle: no instant of it is known, so it has no timeline."""
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +54,8 @@ class _Local:
 
 
 class Selections:
-    """A `Sink`. At once: `host.selection`. Once the other ends were heard: `reconfiguration.started`, `.commanded`, `.ended` and `timeline`.
+    """A `Sink`. At once: `host.selection`. Once the other ends were heard: `reconfiguration.started`, `.commanded`, `.ended` and `timeline`; the last is not there
+    where the host's agent was killed in the middle.
 
     `observed`: what all switches reported last, those of hosts too.
     """
@@ -92,6 +95,9 @@ class Selections:
         elif data["type"] == "selection" and (local := self._local(data)) is not None:
             self._remember(local)
             self._tell_at_once(local, boot=str(data["boot"]))
+            if local.done.outcome == UNKNOWN:
+                self._tell_unknown(local)
+                return
             self._waiting.append((asyncio.get_running_loop().time() + GATHER_S, local))
             self._came.set()
 
@@ -218,6 +224,14 @@ class Selections:
             switch_origins=self._origins,
         )
         self._emit("timeline", source=LOCAL, host=local.host, **timeline.to_data())
+        self._tell_end(local)
+
+    def _tell_unknown(self, local: _Local) -> None:
+        self._emit("reconfiguration.started", **self._started(local))
+        self._tell_end(local)
+
+    def _tell_end(self, local: _Local) -> None:
+        done = local.done
         outcome = "confirmed" if done.outcome == "up" else "failed"
         why = "; ".join(filter(None, [done.why, local.remarks]))
         seconds = (done.answered_ns - done.requested_ns) / 1e9
@@ -235,7 +249,11 @@ class Selections:
     def _started(self, local: _Local) -> dict[str, Json]:
         done = local.done
         routed = self._links(local)
-        moved = {name for name, one in done.switches.items() if one.commanded_ns is not None}
+        moved = {
+            name
+            for name, one in done.switches.items()
+            if one.commanded_ns is not None or (done.outcome == UNKNOWN and (one.removed or one.added))
+        }
         links: list[Json] = [
             {
                 "link": str(one.link),

@@ -89,7 +89,7 @@ def kick(lease: LeaseId, url: Url = None, json: Json = False) -> None:
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        kicked = hwd.kick_lease(lease)
+        kicked = hwd.kick_lease(lease, by=me())
     output.say(f"lease {kicked['lease']} taken away from {kicked['holder']}")
     if why := kicked.get("why"):
         output.note(str(why))
@@ -110,7 +110,10 @@ def grant(
     output = Output(json=json)
     with Client.find(url) as hwd:
         granted = hwd.grant_lease(switch, by=me())
-    output.say(f"{granted['holder']} may set {granted['lease']} again, epoch {granted['epoch']}")
+    if granted["told"]:
+        output.say(f"{granted['holder']} may set {granted['lease']} again, epoch {granted['epoch']}")
+    else:
+        output.say(f"{granted['holder']} may set {granted['lease']} again as soon as its agent is there")
     output.data(granted)
 
 

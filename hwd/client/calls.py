@@ -236,9 +236,9 @@ def release_lease(lease: str) -> Call[HeldLease]:
     return Call(method="POST", path=f"/api/v1/leases/{_part(lease)}/release", read=HeldLease)
 
 
-def kick_lease(lease: str) -> Call[HeldLease]:
-    """Take it away from its holder."""
-    return Call(method="POST", path=f"/api/v1/leases/{_part(lease)}/kick", read=HeldLease)
+def kick_lease(lease: str, *, by: str = "a Python client") -> Call[HeldLease]:
+    """Take it away from its holder. `by`: who does; the jobs of a host whose switch it is are told."""
+    return Call(method="POST", path=f"/api/v1/leases/{_part(lease)}/kick", body={"by": by}, read=HeldLease)
 
 
 def grant_lease(switch: str, *, by: str = "a Python client") -> Call[HeldLease]:

@@ -13,6 +13,9 @@ SELECTIONS_LOOKED_AT: Final = 200
 """The newest: a timeline is made two seconds after its selection, and no host makes more in that time."""
 EVENTS_LOOKED_AT: Final = 4000
 
+UNKNOWN: Final = "unknown"
+"""The outcome of one that never gets a timeline: its agent was killed in the middle."""
+
 Told = Mapping[str, Any]
 """Data of a `host.event`."""
 
@@ -31,7 +34,8 @@ class UnfinishedSelections:
     # --- blocking, in the offload
 
     def _read(self) -> tuple[Sequence[Told], Sequence[Told]]:
-        told = {data["selection"] for data in self._newest("host.selection", SELECTIONS_LOOKED_AT)}
+        newest = self._newest("host.selection", SELECTIONS_LOOKED_AT)
+        told = {data["selection"] for data in newest if data["outcome"] != UNKNOWN}
         missing = told - {data["reconfiguration"] for data in self._newest("timeline", 2 * SELECTIONS_LOOKED_AT)}
         if not missing:
             return (), ()

@@ -30,8 +30,8 @@ RECONFIGURATION_STATES = (
     *("planned", "journaled", "driving", "read-back", "driven"),
     *("waiting", "awaiting-confirm", "confirming", "rolling-back"),
 )
-SELECTION_OUTCOMES = ("up", "not-up", "failed")
-"""As `hwd_agents.selection.Selected` has them; one that is refused touches nothing, and is not told."""
+SELECTION_OUTCOMES = ("up", "not-up", "failed", "unknown")
+"""As `hwd_agents.selected.Selected` has them; one that is refused touches nothing, and is not told."""
 RUN_OUTCOMES = tuple(state for state in RunState if state.ended)
 RUN_STATES = tuple(state for state in RunState if not state.ended)
 """Closed sets: a counter of one of them begins at 0, else its first increase would be none to Prometheus."""

@@ -259,9 +259,9 @@ def _leases(service: Service) -> APIRouter:
         return await service.release_lease(id)
 
     @router.post("/leases/{id}/kick")
-    async def kick(id: str) -> Data:
+    async def kick(id: str, body: ByBody | None = None) -> Data:
         """Take it away from its holder. Of a delegated one, whose id is its switch: the host may not set the switch until it is granted again."""
-        return await service.release_lease(id, kick=True)
+        return await service.release_lease(id, kick=True, by=(body or ByBody()).by)
 
     @router.post("/leases/{id}/grant")
     async def grant(id: str, body: ByBody) -> Data:

@@ -204,10 +204,11 @@ class Service:
         return self._lease(await self._leases.renew(id, for_s=for_s))
 
     async def grant_lease(self, id: str, *, by: str) -> dict[str, Json]:
-        """Give a switch that was taken back to its host again, under the next epoch."""
-        return self._delegation(await self._delegations.grant(id, by=by))
+        """Give a switch that was taken back to its host again, under the next epoch. `told`: whether its agent has it already."""
+        granted = await self._delegations.grant(id, by=by)
+        return {**self._delegation(granted), "told": self._delegations.has(granted)}
 
-    async def release_lease(self, id: str, *, kick: bool = False, by: str = "an operator") -> dict[str, Json]:
+    async def release_lease(self, id: str, *, kick: bool = False, by: str = "") -> dict[str, Json]:
         if kick and (hold := self._settings.kick(id)) is not None:
             ports = list[Json](sorted(hold.ports))
             return {"lease": id, "holder": f"settings of run {hold.run}", "ports": ports, "left_s": 0.0}

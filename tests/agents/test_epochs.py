@@ -69,3 +69,19 @@ def test_a_take_back_that_comes_late_does_not_end_a_later_grant() -> None:
     assert epochs.check("sel0", 3) == 3
     with pytest.raises(RefusedError, match="sel7: no switch of this agent's file; there are sel0, sel1"):
         epochs.grant("sel7", 1)
+
+
+def test_what_is_taken_back_is_over_though_the_disk_fails() -> None:
+    full = False
+
+    def keep(name: str, mark: dict[str, Any]) -> None:
+        if full:
+            raise OSError("no room")
+
+    epochs = Epochs(NAMES, {}, keep)
+    epochs.grant("sel0", 4)
+    full = True
+    with pytest.raises(OSError, match="no room"):
+        epochs.take_back("sel0", 4, "ada has taken it back")
+    with pytest.raises(RefusedError, match="ada has taken it back"):
+        epochs.check("sel0", None)

@@ -141,3 +141,30 @@ def test_a_port_whose_switch_stood_so_is_up_when_it_has_carrier() -> None:
             assert not up
 
     run_virtual(main())
+
+
+def test_a_flap_of_before_that_the_kernel_held_back_is_not_taken_for_one_of_now() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Waiting(one)
+            await seen.begin(carrier=True, moved=False)
+            seen.host.carrier("eth0", up=True, flaps=2, told=False)
+            await seen.watch.look()
+            seen.watch.moved(["eth0"])
+            seen.watch.acknowledged(["eth0"])
+            up, port, _ = await seen.result(0.1)
+            assert (up, port.up) == (False, False)
+
+    run_virtual(main())
+
+
+def test_nothing_is_kept_while_nobody_can_look() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Waiting(one)
+            await seen.begin(carrier=True)
+            await one.rack_down("h0")
+            up, port, _ = await seen.result()
+            assert (up, port.up, port.kept) == (False, False, False)
+
+    run_virtual(main())

@@ -17,8 +17,12 @@ from hwd.reconfigure.planner import Request
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World, agent_node, select_address
 from hwd_agents.config import AgentConfig
+from hwd_agents.select_socket import PENDING_MOST
+from hwd_agents.syncer import SpoolSync
 from hwd_drivers.kit.errors import ConfigError, RefusedError
 from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.kit.supervise import Supervisor
+from hwd_drivers.kit.values import Crossconnect
 from hwd_drivers.kit.virtual import run_virtual
 
 TESTBED = """
@@ -316,7 +320,7 @@ def test_what_is_taken_back_is_set_by_nobody_until_it_is_granted_again(tmp_path:
         service = await one.world.settled()
         assert (await one.select("h0", 2))["outcome"] == "refused"
         granted = await service.grant_lease("tx0", by="ada")
-        assert granted["epoch"] == 2
+        assert (granted["epoch"], granted["told"]) == (2, True)
         assert [each["outcome"] for each in await one.both(2)] == ["up", "up"]
         with pytest.raises(RefusedError, match="lease tx0: it was not taken back: it is in force"):
             await service.grant_lease("tx0", by="ada")
@@ -338,6 +342,13 @@ def test_an_agent_that_was_away_when_its_lease_was_taken_is_told_when_it_is_back
         one.world.start_agent("h0")
         await asyncio.sleep(3)
         assert "ada has taken it back" in (await one.select("h0", 2))["why"]
+        one.world.kill(agent_node("h0"))
+        await asyncio.sleep(0.5)
+        granted = await service.grant_lease("tx0", by="ada")
+        assert (granted["state"], granted["told"]) == ("granted", False)
+        one.world.start_agent("h0")
+        await asyncio.sleep(3)
+        assert (await one.select("h0", 1))["outcome"] == "up"
 
     play(tmp_path, act)
 
@@ -385,6 +396,57 @@ def test_a_daemon_that_died_between_telling_and_timeline_makes_it_up(tmp_path: P
     play(tmp_path, act)
 
 
+class Synced(World):
+    """A kill of its agents takes no more than the last second, as a power cut does; where it takes what was not synced, SIGKILL takes nothing."""
+
+    @override
+    def _config(self, host: str) -> AgentConfig:
+        config = super()._config(host)
+        return msgspec.structs.replace(config, spool=msgspec.structs.replace(config.spool, sync=SpoolSync.SECOND))
+
+
+def test_a_selection_that_its_agent_was_killed_in_is_told_by_the_next_with_what_stands(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        job = await one.job("h0")
+        job.say({"set": {"tx0": "in-2", "rx0": "in-2"}, "within_s": 30})  # h1 stays: it waits for carrier
+        await asyncio.sleep(2)
+        one.world.kill(agent_node("h0"))
+        one.world.start_agent("h0")
+        await one.leased(epoch=1)
+        await asyncio.sleep(3)
+        (told,) = one.told("host.selection")
+        assert told["outcome"] == "unknown"
+        assert "the agent was killed in the middle of it" in told["why"]
+        assert "tx0: in-2, where in-2 was asked for" in told["why"]
+        assert told["switches"]["tx0"]["now"] == one.stands("tx0") == ["in-2"]
+        assert told["switches"]["tx0"]["commanded_ns"] is None
+        (ended,) = one.told("reconfiguration.ended")
+        assert (ended["outcome"], ended["reconfiguration"]) == ("failed", told["selection"])
+        (started,) = one.told("reconfiguration.started")
+        assert [move["add"] for move in started["moves"]] == [["in-2"], ["in-2"]]
+        one.world.kill(DAEMON)
+        one.world.start_daemon()
+        one.world.kill(agent_node("h0"))
+        one.world.start_agent("h0")
+        await one.world.settled()
+        await asyncio.sleep(4)
+        assert len(one.told("host.selection")) == len(one.told("reconfiguration.ended")) == 1, "told twice"
+
+    play(tmp_path, act, world=Synced)
+
+
+def test_an_answered_selection_is_told_once_by_its_own_agent_and_by_no_later_one(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        await one.both(2)
+        await asyncio.sleep(2)
+        one.world.kill(agent_node("h0"))
+        one.world.start_agent("h0")
+        await asyncio.sleep(4)
+        assert [each["outcome"] for each in one.told("host.selection")] == ["up", "up"]
+
+    play(tmp_path, act, world=Synced)
+
+
 def test_a_plan_relies_on_a_hosts_switch_and_never_moves_it(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         service = await one.world.settled()
@@ -411,6 +473,8 @@ def test_nonsense_on_the_socket_is_answered_in_words(tmp_path: Path) -> None:
         job = await one.job("h0")
         for said, words in (
             (b"not json\n", "no request"),
+            (b'{"set": {"tx0": "\xff"}}\n', "no request"),
+            (b"[" * 60_000 + b"\n", "no request"),
             ({"set": {"tx0": "in-2"}, "withn_s": 1}, "withn_s"),
             ({"set": {}}, "names no switch"),
             ({"set": {"tx1": "in-2"}}, "this host drives no such switch; it has tx0, rx0"),
@@ -445,6 +509,76 @@ def test_the_link_of_a_selection_is_known_though_the_neighbour_never_told(tmp_pa
         assert [*links] == mine
         for name in mine:
             assert [link["link"] for link in links[name]] == ["h0.eth0<->h1.eth0"]
+
+    play(tmp_path, act)
+
+
+def test_a_bug_in_a_driver_is_an_answer_and_takes_nothing_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(one: Scene) -> None:
+        async def change(supervisor: Supervisor, **asked: Any) -> Any:
+            if supervisor.name == "tx0":
+                raise IndexError("no such pin")
+            return await right(supervisor, **asked)
+
+        right: Any = Supervisor.change
+        with monkeypatch.context() as patched:
+            patched.setattr(Supervisor, "change", change)
+            answer = await one.select("h0", 2)
+        assert answer["outcome"] == "failed"
+        assert answer["why"] == "tx0: bug in its driver: IndexError: no such pin"
+        assert {name: each["now"] for name, each in answer["switches"].items()} == {"tx0": ["in-1"], "rx0": ["in-2"]}
+        assert (await one.select("h0", 1))["outcome"] == "up", "the agent is still there"
+
+    play(tmp_path, act)
+
+
+def test_a_switch_that_somebody_else_has_turned_is_not_answered_as_standing_right(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        mirror, now_ns = one.world.rack.switches["tx0"].mirror, one.world.clock.monotonic_ns
+        await asyncio.sleep(1)
+        mirror.connect(
+            [Crossconnect.parse("in-4")], now_ns(), move=True
+        )  # at its front panel; the agent looks each 5 s
+        await asyncio.sleep(0.05)
+        answer = await one.select("h0", 1, within_s=0.3)
+        assert answer["outcome"] == "failed", answer
+        assert "tx0: it answered, but does not report what was asked for: in-1 is not there" in answer["why"]
+        assert answer["switches"]["tx0"]["now"] == ["in-4"]
+        assert (await one.select("h0", 1))["outcome"] == "up"
+
+    play(tmp_path, act)
+
+
+def test_a_client_that_asks_without_end_and_never_listens_is_not_read_on(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        job = await one.job("h0")
+        job.say(b'{"set": {"tx0": "in-4"}, "within_s": 2}\n' * 1000)
+        await asyncio.sleep(0.1)
+        waiting = [task for task in asyncio.all_tasks() if task.get_name().endswith("/selection")]
+        assert len(waiting) == PENDING_MOST
+        answers = [await job.heard() for _ in range(1000)]
+        assert {each["outcome"] for each in answers} <= {"not-up", "refused"}
+
+    play(tmp_path, act)
+
+
+def test_a_socket_that_cannot_listen_and_one_that_can_again_are_told_in_a_birth(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        def why_not() -> str:
+            assert one.world.daemon is not None
+            return str(next(each for each in one.world.daemon.service.hosts() if each["host"] == "h0")["selection"])
+
+        one.world.kill(agent_node("h0"))
+        await asyncio.sleep(0.5)
+        other = await one.world.net.listen(Job, select_address("h0"))
+        one.world.start_agent("h0")
+        await asyncio.sleep(5)
+        assert select_address("h0") in why_not()
+        await other.close()
+        await asyncio.sleep(20)
+        assert why_not() == ""
 
     play(tmp_path, act)
 

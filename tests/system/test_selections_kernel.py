@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hwd_agents.select_client import Selector
-from hwd_agents.selection import Selected
+from hwd_agents.selected import Selected
 from hwd_drivers.kit.errors import LinkError, NotReadyError, RefusedError
 from hwd_drivers.kit.offload import ThreadOffload
 
@@ -104,7 +104,7 @@ async def test_a_host_alone_is_told_that_its_neighbour_has_not_switched(lab: Lab
     said = await lab.hwd("lease", "kick", "tx0", "--json")
     assert said.status == 0
     assert said.json["told"] is True
-    with pytest.raises(RefusedError, match="tx0: this host may not set it now"):
+    with pytest.raises(RefusedError, match=r"tx0: this host may not set it now: \S+@\S+ has taken it back"):
         await select(lab, "h0", 1)
     assert (await lab.hwd("lease", "grant", "tx0")).status == 0
     assert (await select(lab, "h0", 1)).outcome == "up"
