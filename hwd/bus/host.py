@@ -56,6 +56,7 @@ class HostView:
             "settings": [] if self.birth is None else settings_data(self.birth),
             "lost": self.lost,
             "spool": None if self.birth is None else spool_data(self.birth),
+            "selection": "" if self.birth is None else selection_trouble(self.birth),
         }
 
 
@@ -249,6 +250,12 @@ def spool_data(birth: Birth) -> Mapping[str, Json]:
     found = birth.inventory.get("spool")
     data: Mapping[str, Json] = found if isinstance(found, dict) else {}
     return {key: data.get(key) for key in ("bytes", "limit_bytes")} | {"trouble": data.get("why") or ""}
+
+
+def selection_trouble(birth: Birth) -> str:
+    """Why jobs of the host cannot ask for its own switches; empty where they can, or where it has none."""
+    found = birth.inventory.get("selection")
+    return str(found.get("why_not") or "") if isinstance(found, dict) else ""
 
 
 def wall_data(birth: Birth) -> dict[str, Json] | None:

@@ -256,9 +256,11 @@ def skew_lines(host: dict[str, Any]) -> list[str]:
 
 
 def spool_lines(host: dict[str, Any]) -> list[str]:
-    """What is wrong with the spool of its agent, and what was lost since the daemon started."""
+    """What is wrong with the spool of its agent and with the socket of its jobs, and what was lost since the daemon started."""
     trouble = (host.get("spool") or {}).get("trouble")
     lines = [f"{host['host']}: spool: {trouble}"] if trouble else []
+    if why := host.get("selection"):
+        lines.append(f"{host['host']}: jobs cannot set its switches: {why}")
     if lost := host.get("lost"):
         lines.append(
             f"{host['host']}: {plural(lost, 'event')} lost, or flaps not seen one by one: hwd watch --kind host.lost --after 0"
