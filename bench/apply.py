@@ -111,7 +111,7 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
         switches={"ocs1": supervisor},
         agents=SilentAgents(),
         journal=Journal(disk, sync=sync),
-        leases=Leases(store=records, clock=clock, ids=ids, sink=documents.append),
+        leases=Leases(store=records.leases, clock=clock, ids=ids, sink=documents.append),
         clock=clock,
         ids=ids,
         sink=documents.append,

@@ -143,7 +143,7 @@ class Daemon:
             durable=self._recorder.flush,
             full=lambda: self._recorder.full,
         )
-        self._leases = Leases(store=self._records, clock=self._clock, ids=self._ids, sink=self._sink)
+        self._leases = Leases(store=self._records.leases, clock=self._clock, ids=self._ids, sink=self._sink)
         await self._leases.load()
         origins = {name: _origin(switch) for name, switch in self.testbed.switches.items()}
         host_switches = HostSwitches(self.testbed, clock=self._clock, sink=self._sink)

@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 class LeaseStore(Protocol):
     """Where leases last: `hwd.records`."""
 
-    async def leases(self) -> tuple[Lease, ...]: ...
+    async def all(self) -> tuple[Lease, ...]: ...
 
-    async def save_lease(self, lease: Lease) -> None: ...
+    async def save(self, lease: Lease) -> None: ...
 
-    async def delete_lease(self, id: str) -> None: ...
+    async def delete(self, id: str) -> None: ...
 
 
 class Leases:
@@ -47,7 +47,7 @@ class Leases:
         self._changed = asyncio.Event()
 
     async def load(self) -> None:
-        self._leases = {lease.id: lease for lease in await self._store.leases()}
+        self._leases = {lease.id: lease for lease in await self._store.all()}
         self._lasting = set(self._leases)
 
     def all(self) -> tuple[Lease, ...]:
@@ -155,7 +155,7 @@ class Leases:
         if lasting:
             self._lasting.add(lease.id)
             try:
-                await self._store.save_lease(lease)
+                await self._store.save(lease)
             except BaseException:  # nobody was given it, so nobody could release it
                 del self._leases[lease.id]
                 self._lasting.remove(lease.id)
@@ -176,7 +176,7 @@ class Leases:
         )
         self._leases[id] = lease
         if id in self._lasting:
-            await self._store.save_lease(lease)
+            await self._store.save(lease)
         self._tell("lease.renewed", lease)
         return lease
 
@@ -212,7 +212,7 @@ class Leases:
         """What is over in memory is over, whether the records can be written now or later; a restart before that brings it back until it expires."""
         for id in sorted(self._to_delete):
             try:
-                await self._store.delete_lease(id)
+                await self._store.delete(id)
             except HwdError as error:
                 log.warning("lease %s is over, but the records still have it: %s", id, error)
                 return

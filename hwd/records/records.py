@@ -1,4 +1,4 @@
-"""Records: runs, documents, leases, alignments and how far each agent's events are held, in SQL."""
+"""Records: runs, documents and how far each agent's events are held, in SQL; the other tables are its parts."""
 
 import dataclasses
 import json
@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from hwd.model.lease import Lease
 from hwd.records.access import Access
 from hwd.records.alignments import AlignmentTable
 from hwd.records.delegations import DelegationTable
+from hwd.records.leases import LeaseTable
 from hwd.records.queue import QueueTable
 from hwd.records.reserve import Reserve
 from hwd.records.run import LONG, Run, RunOutcome
-from hwd.records.schema import alignments, documents, leases, queue, runs, seen
+from hwd.records.schema import alignments, documents, queue, runs, seen
 from hwd.records.store import Store, insert_rows
 from hwd.records.twinfaults import TwinFaultTable
 from hwd.records.unfinished import UnfinishedSelections
@@ -84,6 +84,7 @@ class Records:
         self._access = Access(self._store, offload)
         self.alignments = AlignmentTable(self._access, self._last_resort)
         self.queue = QueueTable(self._access)
+        self.leases = LeaseTable(self._access)
         self.twin_faults = TwinFaultTable(self._access)
         self.delegations = DelegationTable(self._access)
         self.unfinished_selections = UnfinishedSelections(self._access)
@@ -150,24 +151,6 @@ class Records:
     async def last_document(self, run: str, kind: str) -> Document | None:
         """The newest of a kind of one run."""
         return await self._access.read(self._last_document, run, kind)
-
-    # --- leases
-
-    async def leases(self) -> tuple[Lease, ...]:
-        """All that were saved and not deleted, expired ones too."""
-        return await self._access.read(self._leases)
-
-    async def save_lease(self, lease: Lease) -> None:
-        row = {
-            "holder": lease.holder,
-            "ports": _encode(sorted(lease.ports)),
-            "taken_wall_ns": lease.taken_wall_ns,
-            "expires_wall_ns": lease.expires_wall_ns,
-        }
-        await self._access.write(self._save_lease, lease.id, row)
-
-    async def delete_lease(self, id: str) -> None:
-        await self._access.write(self._delete_lease, id)
 
     # --- agents
 
@@ -319,27 +302,6 @@ class Records:
         with self._store.transaction("read the last document of a kind") as connection:
             row = connection.execute(sa.select(documents).where(mine).order_by(documents.c.id.desc()).limit(1)).first()
             return None if row is None else _to_document(row)
-
-    def _leases(self) -> tuple[Lease, ...]:
-        with self._store.transaction("read leases") as connection:
-            return tuple(
-                Lease(
-                    id=row.id,
-                    holder=row.holder,
-                    ports=frozenset(json.loads(row.ports)),
-                    taken_wall_ns=row.taken_wall_ns,
-                    expires_wall_ns=row.expires_wall_ns,
-                )
-                for row in connection.execute(sa.select(leases).order_by(leases.c.taken_wall_ns, leases.c.id))
-            )
-
-    def _save_lease(self, id: str, row: dict[str, Any]) -> None:
-        with self._store.transaction("save a lease") as connection:
-            _replace(connection, leases, {"id": id}, row)
-
-    def _delete_lease(self, id: str) -> None:
-        with self._store.transaction(f"delete lease {id}") as connection:
-            connection.execute(sa.delete(leases).where(leases.c.id == id))
 
     def _seen(self) -> Mapping[tuple[str, str], int]:
         with self._store.transaction("read how far events are held") as connection:

@@ -96,7 +96,7 @@ class Lab:
         self.lives[name] = asyncio.create_task(self.nodes.run_in_node(name, live()))
 
     def start_daemon(self) -> None:
-        self.leases = Leases(store=self.records, clock=self.clock, ids=self._ids, sink=self._take)
+        self.leases = Leases(store=self.records.leases, clock=self.clock, ids=self._ids, sink=self._take)
         self.gateway = Gateway(
             bus=MemoryBus(self.broker, "daemon", self.clock),
             testbed="lab",

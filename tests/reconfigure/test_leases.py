@@ -19,13 +19,13 @@ from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
 class FullStore:
     """A `LeaseStore` on a disk that is full."""
 
-    async def leases(self) -> tuple[Lease, ...]:
+    async def all(self) -> tuple[Lease, ...]:
         return ()
 
-    async def save_lease(self, lease: Lease) -> None:
+    async def save(self, lease: Lease) -> None:
         raise FailedError(f"records: cannot save {lease}: the disk is full")
 
-    async def delete_lease(self, id: str) -> None:
+    async def delete(self, id: str) -> None:
         raise FailedError(f"records: cannot delete lease {id}: the disk is full")
 
 
@@ -43,7 +43,7 @@ class Desk:
 
     async def restart(self) -> Leases:
         await self.stop()
-        leases = Leases(store=self.records, clock=self.clock, ids=self._ids, sink=self.told.append)
+        leases = Leases(store=self.records.leases, clock=self.clock, ids=self._ids, sink=self.told.append)
         await leases.load()
         self._running = asyncio.create_task(leases.run())
         return leases
@@ -97,7 +97,7 @@ def test_a_lease_ends_at_its_time_and_its_ports_are_free() -> None:
                 leases.check(["ocs1.1"], lease=mine.id)
             await leases.take(holder="bob", ports=["ocs1.1"], for_s=60)
             assert one.kinds() == [("lease.taken", ""), ("lease.released", "expired"), ("lease.taken", "")]
-            assert await one.records.leases() == leases.all()
+            assert await one.records.leases.all() == leases.all()
 
     run_virtual(main())
 
@@ -143,7 +143,7 @@ def test_leases_outlive_the_daemon_and_those_of_runs_do_not_even_when_renewed() 
             assert leases.all() == (mine,)
             await asyncio.sleep(61)
             assert leases.all() == ()
-            assert await one.records.leases() == ()
+            assert await one.records.leases.all() == ()
 
     run_virtual(main())
 

@@ -104,7 +104,7 @@ async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") ->
     switches = {name: supervised(name, await twin.start()) for name, twin in zip(SWITCHES, twins, strict=True)}
     records = Records("sqlite://", InlineOffload())
     await records.open()
-    leases = Leases(store=records, clock=clock, ids=SeededIds(1), sink=keep)
+    leases = Leases(store=records.leases, clock=clock, ids=SeededIds(1), sink=keep)
     runs = [asyncio.create_task(one.run()) for one in switches.values()]
     try:
         for switch, twin in zip(switches.values(), twins, strict=True):

@@ -1,4 +1,4 @@
-"""Runs, documents, leases, alignments."""
+"""Runs, documents, alignments."""
 
 import asyncio
 import sqlite3
@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.model.lease import Lease
 from hwd.records import Records, Run, RunOutcome
 from hwd.records.recorder import RecordingSink
 from hwd_drivers.kit.documents import Document, Json
@@ -139,23 +138,6 @@ async def test_seen_mark_never_goes_back(memory: Records) -> None:
     await memory.add_documents([told("host.event", "b1", seq=7), told("host.event", "b9", seq=1)])
     await memory.add_documents([told("host.event", "b1", seq=5)])
     assert await memory.seen() == {("h0", "b1"): 7, ("h0", "b9"): 1}
-
-
-async def test_lease_outlives_the_daemon(url: str) -> None:
-    lease = Lease(id="l1", holder="ada", ports=frozenset({"ocs1.3", "h0.eth0"}), taken_wall_ns=1, expires_wall_ns=2_000)
-    longer = Lease(id="l1", holder="ada", ports=lease.ports, taken_wall_ns=1, expires_wall_ns=9_000)
-    first = Records(url, InlineOffload())
-    await first.open()
-    await first.save_lease(lease)
-    await first.save_lease(longer)
-    first.close()
-    second = Records(url, InlineOffload())
-    await second.open()
-    assert await second.leases() == (longer,)
-    await second.delete_lease("l1")
-    await second.delete_lease("l1")
-    assert await second.leases() == ()
-    second.close()
 
 
 async def test_last_alignment_of_each_boot_is_kept(memory: Records) -> None:

@@ -56,7 +56,7 @@ class Rack:
             bus=bus, testbed=testbed.name, hosts=tuple(testbed.hosts), clock=clock, ids=RandomIds(), sink=self._take
         )
         records = Records("sqlite://", InlineOffload())
-        self.leases = Leases(store=records, clock=clock, ids=RandomIds(), sink=self._take)
+        self.leases = Leases(store=records.leases, clock=clock, ids=RandomIds(), sink=self._take)
         self.settings = HostSettings(
             self.gateway, testbed, holds=self.leases, under_way=lambda: self.under_way, clock=clock, sink=self._take
         )
