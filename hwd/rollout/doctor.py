@@ -11,7 +11,7 @@ from hwd.model.testbed import Host, Testbed
 from hwd.rollout.agent_file import make_agent_file, owned_switches
 from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
-from hwd.rollout.findings import Finding, Light, green, of_birth, of_install, of_unit, red, yellow
+from hwd.rollout.findings import Finding, Light, green, of_birth, of_install, of_silence, of_unit, red, yellow
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.steps import Progress
@@ -61,39 +61,25 @@ class Doctor:
 
     async def _host(self, host: Host, births: Births | None, no_broker: str) -> Diagnosis:
         findings: list[Finding] = []
+        log: Sequence[str] = ()
         try:
-            findings += await self._there(host)
+            there, log = await self._there(host)
+            findings += there
         except HwdError as error:
             findings.append(red("host", str(error)))
         if births is None:
             findings.append(red("broker", no_broker))
-        elif (birth := births.birth.get(host.name)) is None:
-            why = births.unreadable.get(host.name)
-            findings.append(
-                red(
-                    "birth",
-                    f"what came cannot be read: {why}"
-                    if why
-                    else "the broker has none: no agent of this host has ever reached it",
-                )
-            )
-        elif not births.is_up(host.name):
-            state = births.state.get(host.name)
-            said = {"down": "it stopped in order", "lost": "its connection was lost"}
-            findings.append(
-                red(
-                    "birth",
-                    f"the agent is down: {said.get(state.state, state.state) if state else 'it never said that it is up'}",
-                )
-            )
+        elif (birth := births.birth.get(host.name)) is None or not births.is_up(host.name):
+            state, unreadable = births.state.get(host.name), births.unreadable.get(host.name)
+            findings.append(of_silence(state, unreadable=unreadable, never=birth is None, log=log))
         else:
             findings.append(green("birth", f"boot {birth.boot}"))
             findings += of_birth(host, birth, ours=version("hwd-agents"), daemon=self.daemon_version)
         findings += self._at_the_daemon(host.name)
         return Diagnosis(host=host.name, findings=findings)
 
-    async def _there(self, host: Host) -> list[Finding]:
-        """Over SSH."""
+    async def _there(self, host: Host) -> tuple[list[Finding], Sequence[str]]:
+        """Over SSH; and the last words of an agent that runs."""
         self.progress(host.name, f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
         async with RemoteHost.open(
             host, self.layout, lambda words: self.progress(host.name, words), home=self.home
@@ -116,7 +102,8 @@ class Doctor:
                         "nothing keeps it right, so the times of its log mislead (figures do not hang on it). Install chrony or systemd-timesyncd there",
                     )
                 )
-        return findings
+        runs = facts["service"].get("ActiveState") == "active"
+        return findings, facts["log"] if runs else ()
 
     async def _configured(self, host: Host, remote: RemoteHost, facts: Mapping[str, Any]) -> list[Finding]:
         """Agent file and unit against the testbed; the broker from there."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from hwd.bus.skew import skew
 from hwd.model.testbed import Host
-from hwd_agents.wire import Birth, SourceNote
+from hwd_agents.wire import Birth, SourceNote, State
 from hwd_drivers.kit.documents import Json
 
 NEEDED = ("link", "probe")
@@ -111,6 +111,18 @@ def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
     if service.get("NeedDaemonReload") == "yes":
         found.append(yellow("unit", f"its file was changed and not read again: hwd agent deploy {host}"))
     return found
+
+
+def of_silence(state: State | None, *, unreadable: str | None, never: bool, log: Sequence[str]) -> Finding:
+    """An agent that is not heard of. `log`: its last words, where its unit runs all the same."""
+    said = {"down": "it stopped in order", "lost": "its connection was lost"}
+    if unreadable:
+        text = f"what came cannot be read: {unreadable}"
+    elif never:
+        text = "the broker has none: no agent of this host has ever reached it"
+    else:
+        text = f"the agent is down: {said.get(state.state, state.state) if state else 'it never said that it is up'}"
+    return red("birth", "\n".join([f"{text}; it runs, and its last words are:", *log[-6:]]) if log else text)
 
 
 def of_birth(host: Host, birth: Birth, *, ours: str, daemon: str | None) -> list[Finding]:

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from hwd.model.testbed import Host, Module, NicPort, NicPortId
-from hwd.rollout.findings import Finding, Light, of_birth, of_install, of_unit
-from hwd_agents.wire import Birth, HeldSetting, PortNote, SourceNote
+from hwd.rollout.findings import Finding, Light, of_birth, of_install, of_silence, of_unit
+from hwd_agents.wire import Birth, HeldSetting, PortNote, SourceNote, State
 
 MODULE = Module(
     type="100g-lr4",
@@ -62,6 +62,24 @@ def examined(birth: Birth, *, ours: str = "0.1.0", daemon: str | None = None) ->
 
 def bad(findings: Sequence[Finding]) -> list[tuple[str, str, str]]:
     return [(one.light.value, one.subject, one.text) for one in findings if one.light is not Light.GREEN]
+
+
+@pytest.mark.parametrize(
+    ("state", "unreadable", "never", "words"),
+    [
+        (None, None, True, "the broker has none: no agent of this host has ever reached it"),
+        (None, "no JSON", True, "what came cannot be read: no JSON"),
+        (None, None, False, "the agent is down: it never said that it is up"),
+        (State(boot="b", seq=2, state="lost"), None, False, "the agent is down: its connection was lost"),
+    ],
+)
+def test_an_agent_that_runs_and_is_not_heard_of_has_the_last_word(
+    state: State | None, unreadable: str | None, never: bool, words: str
+) -> None:
+    stopped = of_silence(state, unreadable=unreadable, never=never, log=[])
+    assert (stopped.light, stopped.subject, stopped.text) == (Light.RED, "birth", words)
+    runs = of_silence(state, unreadable=unreadable, never=never, log=["broker: not authorized"])
+    assert runs.text == f"{words}; it runs, and its last words are:\nbroker: not authorized"
 
 
 def test_a_well_agent_has_nothing_but_green() -> None:

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from hwd.model.testbed import Host, HostTwin
+from hwd.model.testbed import Host, HostTwin, Testbed
+from hwd.rollout import births
 from hwd.rollout import remote as module
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
-from hwd_drivers.kit.errors import ConfigError, FailedError
+from hwd.rollout.remove import Removal
+from hwd.rollout.steps import Result
+from hwd_drivers.kit.errors import ConfigError, FailedError, LinkError
 
 Make = Callable[..., Any]
 
@@ -106,3 +109,26 @@ async def test_who_gives_up_does_not_wait_for_the_host(sshd: Any, layout: Layout
     await asyncio.wait([working])
     assert working.cancelled()
     assert loop.time() - began_s < 15.0
+
+
+async def test_a_removal_without_the_broker_says_what_is_gone_and_what_is_not(
+    sshd: Any, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(births, "CONNECT_S", 0.2)
+    agent_file = Path(layout.config)
+    agent_file.parent.mkdir(parents=True)
+    agent_file.write_text("broker: secret")
+    removal = Removal(
+        testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
+        broker="mqtt://127.0.0.1:1",
+        layout=layout,
+        progress=lambda host, words: None,
+        home=sshd.home,
+    )
+    ((report,), error) = await removal.run([host(sshd)])
+    assert report.result is Result.FAILED
+    assert isinstance(error, LinkError)
+    assert (
+        f"h0: nothing is left there: removed {agent_file}. What the broker has kept of it is not cleared" in report.why
+    )
+    assert not agent_file.exists()
