@@ -42,14 +42,12 @@ from hwd_agents.sources.udp import InterfaceDatagrams
 from hwd_agents.sources.verbs_port import RdmaDevices
 from hwd_agents.sources.wall import Chrony, PtpForLinux
 from hwd_agents.wire import SourceNote
-from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
+from hwd_drivers.kit.clock import BOOT_ID, Clock, ShiftedClock, SystemClock
 from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.disk import FileDisk
 from hwd_drivers.kit.errors import ConfigError, HwdError, RefusedError
 from hwd_drivers.kit.ids import Draws, RandomIds
 from hwd_drivers.kit.offload import Offload, ThreadOffload
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def main() -> None:
@@ -115,7 +113,7 @@ async def _live(config: AgentConfig, folder: Path) -> None:
     system = SystemClock()
     shift = config.clock
     clock: Clock = system
-    clock_name = BOOT_ID.read_text().strip()
+    clock_name = system.name
     if shift is not None:  # it counts from the boot of the machine: a host's clock does not begin anew with its agent
         clock = ShiftedClock(system, offset_s=shift.offset_s, drift_ppm=shift.drift_ppm, start_ns=0)
         clock_name = f"{clock_name} {shift.offset_s:+} s {shift.drift_ppm:+} ppm"

@@ -39,8 +39,6 @@ from hwd_drivers.kit.offload import ThreadOffload
 
 HTTP_PORT = 8642
 """Taken where no address is asked for and it is free, so that bookmarks and Prometheus find the daemon again."""
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-"""Another one at each start of the machine, which is when its clock begins at zero."""
 THREADS = 4
 """One that writes records and one that reads them, SQLite has one writer; one for a playbook or a topology that is read; and one that searches ways through composites."""
 
@@ -118,7 +116,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
             journal_disk=journal,
             set_fault=set_fault,
             clock=clock,
-            clock_name=BOOT_ID.read_text().strip(),
+            clock_name=clock.name,
             ids=ids,
             draws=draws,
             commit=await offload(find_commit),

@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from hwd.config.places import daemon_of, data_dir, rack_of, records_path
-from hwd.daemon.serve import BOOT_ID, host_and_port
+from hwd.daemon.serve import host_and_port
+from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.errors import ConfigError
 
 TESTBED = """\
@@ -103,7 +104,7 @@ def test_a_daemon_can_be_found_from_its_start_to_its_end(
     assert daemon_of("desk", environment) is None
     with contextlib.closing(sqlite3.connect(records_path(Path(place.data_dir)))) as records:
         clock = records.execute("SELECT value FROM hwd_about WHERE key = 'clock'").fetchall()
-    assert clock == [(BOOT_ID.read_text().strip(),)], "what was measured against it holds until the machine starts anew"
+    assert clock == [(SystemClock().name,)], "what was measured against it holds until the machine starts anew"
 
 
 def test_the_rack_is_started_and_outlives_the_daemon(serve: Serve, environment: dict[str, str]) -> None:

@@ -2,8 +2,11 @@
 
 import time
 from collections import deque
+from pathlib import Path
 from typing import Final, Protocol
 
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+"""Another one at each start of the machine."""
 _NS_IN_S = 1_000_000_000
 _PPB_IN_PPM = 1_000
 _PAIRS_READ = 3
@@ -37,6 +40,17 @@ class SystemClock:
 
     def __init__(self) -> None:
         self._pairs = deque([self._tightest()], maxlen=_PAIRS_KEPT)
+
+    @property
+    def name(self) -> str:
+        """What `monotonic_ns` counts: stamps of one name are apart as the time was between them.
+
+        Another one after each start of the machine, and after it was suspended, when that clock stands still.
+        """
+        monotonic_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        suspended_s = round((time.clock_gettime_ns(time.CLOCK_BOOTTIME) - monotonic_ns) / _NS_IN_S)
+        boot = BOOT_ID.read_text().strip()
+        return f"{boot} suspended {suspended_s} s" if suspended_s else boot
 
     def monotonic_ns(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)

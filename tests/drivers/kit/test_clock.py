@@ -1,6 +1,9 @@
 """Clocks never run backwards, and a shifted one moves every stamp alike."""
 
 import itertools
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -9,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
+from hwd_drivers.kit.clock import BOOT_ID, Clock, ShiftedClock, SystemClock
 
 S, MS = 1_000_000_000, 1_000_000
 DAY_NS = 86_400_000_000_000
@@ -220,3 +223,19 @@ def test_step_moves_every_stamp_and_the_last_one_counts(at_ns: int, offset_s: fl
     after = clock.monotonic_ns(), clock.wall_ns(), clock.from_kernel_ns(inner_ns)
     assert [late - early for early, late in zip(before, after, strict=True)] == [moved_ns] * 3
     assert clock.to_inner_ns(clock.monotonic_ns()) == inner_ns
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not os.path.exists("/proc/self/ns/time"), reason="needs time namespaces of the kernel")
+def test_a_clock_that_stood_while_its_machine_was_suspended_has_another_name() -> None:
+    """Suspended for 100 s, as a time namespace has it (time_namespaces(7)): its CLOCK_BOOTTIME is so much further than all that stands meanwhile."""
+    say = "from hwd_drivers.kit.clock import SystemClock; print(SystemClock().name)"
+    command = ["unshare", "--time", "--boottime", "100", "--fork", sys.executable, "-c", say]
+    name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    own = SystemClock().name
+    assert name.split()[0] == own.split()[0] == BOOT_ID.read_text().strip()
+    assert _suspended_s(name) == _suspended_s(own) + 100
+
+
+def _suspended_s(name: str) -> int:
+    return int(name.split()[2]) if " suspended " in name else 0
