@@ -104,6 +104,9 @@ class HostSettings:
         self._sink = sink
         self._hold_s = hold_s
         self._renewed_ns: dict[tuple[str, str], int] = {}
+        self._stands: set[tuple[str, str]] = (
+            set()
+        )  # (host, run) where something was set, and nobody has told that it is gone
         self._complained: dict[tuple[str, str], str] = {}
         self._born = asyncio.Event()
         self._holds = SettingHolds(holds, why=self._why, on_let_go=on_let_go)
@@ -162,6 +165,7 @@ class HostSettings:
         reply = await self._gateway.command(host, "set", arguments, within_s=WITHIN_S)
         changed = _read(host, str(action), reply, _Changed)
         self._renewed_ns[host, run] = self._clock.monotonic_ns()
+        self._stands.add((host, run))
         return {"before": changed.before, "after": changed.after}
 
     async def put_back(self, run: str) -> None:
@@ -188,6 +192,7 @@ class HostSettings:
                 for back in answer.back:
                     self._tell(run, host, back, took_s)
                 self._holds.left(host, run, [f"{host}.{one.port}" for one in answer.left])
+                self._stands.discard((host, run))
             if answer.left:
                 words = "; ".join(f"{one.port} {one.setting}: {one.why}" for one in answer.left)
                 raise FailedError(f"{host}: {words}")
@@ -230,8 +235,17 @@ class HostSettings:
                 f"{host}: its agent has put back {names} of this run by itself: it had not heard of us for {self._hold_s:g} s. What was measured after that "
                 "was measured without it"
             )
-            log.warning("run %s: %s", run, words)
-            self._emit("run.note", run=run, text=words)
+        elif not answer.held and (host, run) in self._stands:
+            words = (
+                f"{host}: nothing of what this run set stands there any more: the host was started anew, or its agent, which had put it back. What was measured "
+                "after that was measured without it"
+            )
+        else:
+            return
+        if not answer.held:
+            self._stands.discard((host, run))
+        log.warning("run %s: %s", run, words)
+        self._emit("run.note", run=run, text=words)
 
     def _orphans(self) -> list[tuple[str, str]]:
         """(host, run) of runs that are over, where the host's agent can be asked."""

@@ -269,6 +269,24 @@ def test_run_whose_host_was_cut_off_for_too_long_is_told_that_its_setting_is_gon
     play(body)
 
 
+def test_run_whose_host_was_started_anew_is_told_once_that_its_setting_is_gone() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        lab.kill("h0")
+        lab.hosts["h0"].life = "2"
+        lab.hosts["h0"].states["eth0", "mtu", ""] = 1500  # a kernel that starts knows nothing of before
+        lab.start_agent("h0")
+        await asyncio.sleep(HOLD_S)
+        (note,) = [one.data for one in lab.documents if one.kind == "run.note"]
+        assert note["run"] == "r1"
+        assert str(note["text"]).startswith("h0: nothing of what this run set stands there any more")
+        await lab.settings.put_back("r1")
+        assert lab.held_ports() == []
+
+    play(body)
+
+
 def test_agent_that_knows_no_limit_is_not_complained_of(caplog: pytest.LogCaptureFixture) -> None:
     async def body(lab: Lab) -> None:
         lab.under_way.add("r1")
