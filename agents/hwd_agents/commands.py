@@ -21,7 +21,7 @@ from hwd_drivers.kit.errors import DeadlineError, HwdError, RefusedError
 Verb = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """From the arguments to the data of the reply; raises RefusedError where it says no."""
 REMEMBERED: Final = 256
-"""Commands whose outcome is kept: a broker may deliver at QoS 1 again, and what was done is not done twice."""
+"""Commands whose outcome is kept: a broker may deliver at QoS 1 again, and what was done is not done twice. As many observations."""
 OBSERVE_MOST_S: Final = 3600.0
 EXPIRY_MOST_S: Final = 600.0
 """No daemon asks for anything that may come so late: it was made up, or by the clock that this host had before it was set."""
@@ -198,6 +198,10 @@ class Commands:
         for reconfiguration, others in list(self._observed.items()):
             self._observed[reconfiguration] = tuple(port for port in others if port not in ports)
         self._observed[asked.reconfiguration] = ports
+        if len(self._observed) > REMEMBERED:  # nobody settled it
+            oldest = next(iter(self._observed))
+            self._end(oldest)
+            del self._observed[oldest]
         loop = asyncio.get_running_loop()
         self._ends[asked.reconfiguration] = loop.call_later(asked.for_s, self._end, asked.reconfiguration)
         await self._watchers.begin(asked.reconfiguration, asked.peers)

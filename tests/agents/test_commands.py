@@ -260,6 +260,24 @@ def test_a_later_reconfiguration_takes_a_port_over_and_the_end_of_the_first_does
     run_virtual(main())
 
 
+def test_observations_that_nobody_settles_are_forgotten_beyond_some() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            agent = await asked(one)
+            await agent.observe("r0", "eth0", for_s=3600)
+            for number in range(1, REMEMBERED):
+                await agent.observe(f"r{number}", "eth1", for_s=0.01)
+            assert len((await agent.settle("r0"))) == 1
+            await agent.observe("r0", "eth0", for_s=3600)
+            for number in range(REMEMBERED, 2 * REMEMBERED):
+                await agent.observe(f"r{number}", "eth1", for_s=0.01)
+            assert await agent.settle("r0") == {}
+            assert len(await agent.settle(f"r{2 * REMEMBERED - 1}")) == 1
+            agent.commands.close()
+
+    run_virtual(main())
+
+
 def test_settle_of_what_was_never_observed_tells_nothing() -> None:
     async def main() -> None:
         async with stage("h0", ports=2) as one:
