@@ -71,12 +71,16 @@ class SystemClock:
             upto_ns = min(later.after_ns, stamp_ns + max(older.most_ns, later.most_ns))
             if from_ns <= upto_ns:
                 earliest_ns, latest_ns = min(earliest_ns, from_ns), max(latest_ns, upto_ns)
+            if stamp_ns > older.shown_ns:
+                break
             later = older
-        if stamp_ns + later.least_ns < later.before_ns:  # it may be older than all that was read
-            earliest_ns = 0
+        else:
+            if stamp_ns + later.least_ns < later.before_ns:  # it may be older than all that was read
+                earliest_ns = 0
         if latest_ns == 0:  # between no two reads: nothing is known but that it is past
             earliest_ns, latest_ns = 0, newest.after_ns
         if newest.after_ns - self._pairs[-1].after_ns >= _PAIR_EVERY_NS:
+            newest.follow(self._pairs[-1])
             self._pairs.append(newest)
         return earliest_ns, latest_ns
 
@@ -93,15 +97,20 @@ class SystemClock:
 
 
 class _Pair:
-    """The wall clock, read between two reads of the monotonic one."""
+    """The wall clock, read between two reads of the monotonic one. `shown_ns`: the most that it can have shown up to then, as far as it was followed."""
 
-    __slots__ = ("after_ns", "before_ns", "least_ns", "most_ns")
+    __slots__ = ("after_ns", "before_ns", "least_ns", "most_ns", "shown_ns")
 
     def __init__(self, before_ns: int, wall_ns: int, after_ns: int) -> None:
         self.before_ns = before_ns
         self.after_ns = after_ns
         self.least_ns = before_ns - wall_ns
         self.most_ns = after_ns - wall_ns
+        self.shown_ns = after_ns - self.least_ns
+
+    def follow(self, before: "_Pair") -> None:
+        """It was read next after that one."""
+        self.shown_ns = max(before.shown_ns, self.after_ns - min(before.least_ns, self.least_ns))
 
 
 class ShiftedClock:
