@@ -2,8 +2,9 @@
 
 import contextlib
 import importlib
+import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from hwd_drivers.kit.errors import LinkError
 
@@ -12,12 +13,16 @@ REMEDY = (
     "made with --system-site-packages"
 )
 
+GIVE_BACK_OF_REMOVED: Final = ("RDMAV_ALLOW_DISASSOC_DESTROY", "1")
+"""Read by libibverbs as it starts (ibv_open_device(3)): what is held of a device that was removed can be given back, its files too."""
+
 
 class Verbs:
     """The classes of pyverbs that are used. Its documentation: rdma-core, Documentation/pyverbs.md."""
 
     def __init__(self) -> None:
         """Raises LinkError where it is not there, with the remedy."""
+        os.environ.setdefault(*GIVE_BACK_OF_REMOVED)
         try:
             modules = {
                 name: importlib.import_module(f"pyverbs.{name}")

@@ -1,7 +1,9 @@
 """Queue pairs of a real RDMA device: UD for datagrams, RC for connections."""
 
 import ipaddress
+import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +31,8 @@ RNR_TIMER: Final = 12
 COMPLETE: Final = "0x2"
 """Of /proc/net/arp: the link-layer address is known (ATF_COM)."""
 _SEND: Final = 1 << 32
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,11 +142,8 @@ class UdPair:
 
     def close(self) -> None:
         """Give it back."""
-        self._pair.close()
-        for _, way in self._ways.values():
-            way.close()
-        self._sends.close()
-        self._receives.close()
+        ways = [way for _, way in self._ways.values()]
+        give_back(self._verbs, self._pair, *ways, self._sends, self._receives)
 
     def _offer(self, slot: int) -> None:
         size = HEADER_BYTES + SLOT_BYTES
@@ -155,12 +156,13 @@ class UdPair:
 
 
 class RcPair:
-    """VerbsConnection."""
+    """VerbsConnection. `on_closed`: called when it was given back, whoever did that."""
 
-    def __init__(self, verbs: Verbs, place: Place, retries: Retries) -> None:
+    def __init__(self, verbs: Verbs, place: Place, retries: Retries, on_closed: "Callable[[RcPair], None]") -> None:
         self._verbs = verbs
         self._place = place
         self._retries = retries
+        self._on_closed = on_closed
         self._waiting: deque[OnSent] = deque()
         self._closed = False
         with verbs.doing("make an RC queue pair"):
@@ -219,8 +221,8 @@ class RcPair:
         if not self._closed:
             self._closed = True
             self._waiting.clear()
-            self._pair.close()
-            self._memory.close()
+            give_back(self._verbs, self._pair, self._memory)
+            self._on_closed(self)
 
     def _offer(self, slot: int) -> None:
         place = self._verbs.wr.SGE(self._memory.buf + (1 + slot) * RC_BYTES, RC_BYTES, self._memory.lkey)
@@ -235,6 +237,16 @@ def neighbour(table: Path, gid: str) -> str | None:
         if len(fields) >= 6 and fields[0] == str(ip) and int(fields[2], 16) & int(COMPLETE, 16):
             return fields[3]
     return None
+
+
+def give_back(verbs: Verbs, *held: Any) -> None:
+    """Close each of them. A device that went away under us refuses (EIO): that keeps none of the others open, and nothing of it is left to hold."""
+    for one in held:
+        try:
+            with verbs.doing(f"give back a {type(one).__name__}"):
+                one.close()
+        except LinkError as error:
+            _log.debug("%s", error)
 
 
 def _memory(verbs: Verbs, place: Place, size: int) -> Any:

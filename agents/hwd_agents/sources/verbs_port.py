@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hwd_agents.sources.verbs import OnDatagram, OnEvent, PortEvent, Retries
 from hwd_agents.sources.verbs_library import Verbs
-from hwd_agents.sources.verbs_pairs import Completed, Place, RcPair, UdPair
+from hwd_agents.sources.verbs_pairs import Completed, Place, RcPair, UdPair, give_back
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import LinkError
 
@@ -111,10 +111,14 @@ class OpenPort:
 
     def connection(self, retries: Retries) -> RcPair:
         """A new RC queue pair. Raises LinkError."""
-        pair = RcPair(self._verbs, self._place(), retries)
+        pair = RcPair(self._verbs, self._place(), retries, self._forget)
         self._takers[pair.qpn] = pair.completed
         self._pairs.append(pair)
         return pair
+
+    def _forget(self, pair: RcPair) -> None:
+        self._pairs.remove(pair)
+        self._takers.pop(pair.qpn, None)
 
     def drain(self) -> None:
         """Tell the events and the completions that have come."""
@@ -143,16 +147,12 @@ class OpenPort:
         self._closed = True
         for file in self._readers:
             self._loop.remove_reader(file)
+        for pair in list(self._pairs):
+            pair.close()
         self._takers.clear()
-        try:
-            with self._verbs.doing(f"close the RDMA device {self._name}"):
-                for pair in self._pairs:
-                    pair.close()
-                if self.datagrams is not None:
-                    self.datagrams.close()
-                self._context.close()
-        except LinkError as error:  # a device that went away under us answers EIO to all
-            _log.debug("%s", error)
+        if self.datagrams is not None:
+            self.datagrams.close()
+        give_back(self._verbs, self._context)
 
     def _seek_gid(self) -> None:
         """Open the UD queue pair with the GID of our address, where there is one."""

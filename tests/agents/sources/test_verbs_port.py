@@ -2,12 +2,17 @@
 
 import asyncio
 import importlib.util
+import os
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from hwd_agents.sources.verbs import Retries
-from hwd_agents.sources.verbs_pairs import neighbour
+from hwd_agents.sources.verbs_library import Verbs
+from hwd_agents.sources.verbs_pairs import Place, RcPair, neighbour
 from hwd_agents.sources.verbs_port import RdmaDevices
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.errors import LinkError
@@ -53,3 +58,66 @@ def test_a_neighbour_is_known_only_with_its_link_layer_address(tmp_path: Path) -
 
 def test_an_ack_timeout_is_in_powers_of_two_of_4_microseconds() -> None:
     assert Retries(ack_timeout=14, count=7).ack_timeout_s == pytest.approx(0.067108864)
+
+
+class PyverbsError(Exception):
+    """As pyverbs has it."""
+
+
+class Held:
+    """What pyverbs gives; of a device that was removed the kernel gives nothing back."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.qp_num = 17
+        self.is_removed = False
+        self.asked = 0
+
+    def close(self) -> None:
+        self.asked += 1
+        if self.is_removed:
+            raise PyverbsError("Failed to destroy. Errno: 5, Input/output error")
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Verbs:
+    """Our side of pyverbs on a pyverbs that holds nothing."""
+    monkeypatch.setitem(sys.modules, "pyverbs", ModuleType("pyverbs"))
+    monkeypatch.setenv("RDMAV_ALLOW_DISASSOC_DESTROY", "1")
+    monkeypatch.delenv("RDMAV_ALLOW_DISASSOC_DESTROY")
+    kinds = {"mr": "MR", "qp": "QP QPCap QPInitAttr", "pyverbs_error": "", "enums": "", "addr": "", "cq": ""}
+    for name, classes in {**kinds, "device": "", "pd": "", "wr": ""}.items():
+        module = ModuleType(f"pyverbs.{name}")
+        module.__dict__.update(dict.fromkeys(classes.split(), Held))
+        module.__dict__.update(PyverbsError=PyverbsError, IBV_ACCESS_LOCAL_WRITE=1, IBV_QPT_RC=2)
+        monkeypatch.setitem(sys.modules, f"pyverbs.{name}", module)
+    return Verbs()
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_connection_lets_go_of_all_that_it_holds_and_says_so_once(
+    library: Verbs, tmp_path: Path, is_removed: bool
+) -> None:
+    place = Place(domain=None, queue=None, port=1, gid_index=0, mtu=3, clock=SystemClock(), neighbours=tmp_path / "arp")
+    made: list[Held] = []
+    for kind in (library.mr, library.qp):
+        kind.__dict__.update({name: _kept(made) for name in ("MR", "QP") if hasattr(kind, name)})
+    closed: list[RcPair] = []
+    pair = RcPair(library, place, Retries(ack_timeout=14, count=7), closed.append)
+    for held in made:
+        held.is_removed = is_removed
+    pair.close()
+    pair.close()
+    assert [held.asked for held in made] == [1, 1]
+    assert closed == [pair]
+
+
+def test_the_library_gives_back_what_is_held_of_a_removed_device(library: Verbs) -> None:
+    assert os.environ["RDMAV_ALLOW_DISASSOC_DESTROY"] == "1"
+
+
+def _kept(made: list[Held]) -> Any:
+    def make(*_: Any, **__: Any) -> Held:
+        made.append(Held())
+        return made[-1]
+
+    return make
