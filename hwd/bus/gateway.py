@@ -384,6 +384,10 @@ class Gateway:
                         self._let_go(host, boot)
 
     def _tell_lost(self, host: Host, boot: str, count: int, why: str) -> None:
+        if count and not host.lost:  # the first only: each has its document
+            log.warning(
+                "%s: %d events lost: %s. `hwd watch --kind host.lost --after 0` lists them", host.name, count, why
+            )
         host.lost += count
         if count:
             self._tell("host.lost", host=host.name, boot=boot, count=count, why=why)

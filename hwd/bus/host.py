@@ -87,6 +87,7 @@ class Host:
         self._early: State | None = None
         self._sent: dict[tuple[str, str], int] = {}
         self._warned = False
+        self._troubles: dict[str, str] = {}
         self._told: dict[str, Event] = {}  # by port: the last event of its carrier
         self._rdma: dict[str, bool | None] = {}
 
@@ -219,8 +220,19 @@ class Host:
             level = logging.INFO if self.cause == CAUSES["down"] else logging.WARNING  # somebody stopped it
             log.log(level, "%s: agent down: %s", self.name, self.cause)
 
+    def _warn_of(self, found: dict[str, str]) -> None:
+        """Once each, and once when it is over."""
+        for subject, why in found.items():
+            if subject not in self._troubles:
+                log.warning("%s: %s: %s", self.name, subject, why)
+        for subject in self._troubles:
+            if subject not in found:
+                log.info("%s: %s: well again", self.name, subject)
+        self._troubles = found
+
     def _born(self, birth: Birth) -> None:
         before, self.birth = self.birth, birth
+        self._warn_of(troubles(birth))
         if before is None or _content(birth) != _content(before):
             self._tell(
                 "host.birth",
@@ -250,6 +262,15 @@ def spool_data(birth: Birth) -> Mapping[str, Json]:
     found = birth.inventory.get("spool")
     data: Mapping[str, Json] = found if isinstance(found, dict) else {}
     return {key: data.get(key) for key in ("bytes", "limit_bytes")} | {"trouble": data.get("why") or ""}
+
+
+def troubles(birth: Birth) -> dict[str, str]:
+    """What is wrong on the host for as long as nobody mends it, with its remedy, by subject: its spool, and ports without an interface."""
+    found = {"spool": why} if (why := str(spool_data(birth).get("trouble") or "")) else {}
+    for port, note in birth.ports.items():
+        if not note.present and (link := note.sources.get("link")) is not None and link.why_not:
+            found[port] = link.why_not
+    return found
 
 
 def selection_trouble(birth: Birth) -> str:

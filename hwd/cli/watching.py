@@ -49,7 +49,7 @@ def status(url: Url = None, json: Json = False) -> None:
     rows = [host_row(host, connected=connected) for host in now["hosts"]]
     output.table(("host", "state", "clock", "ports with carrier"), rows)
     for host in now["hosts"]:
-        for line in (*skew_lines(host), *spool_lines(host)):
+        for line in (*skew_lines(host), *port_lines(host), *spool_lines(host)):
             output.say(line)
     output.say()
     if now["links"]:
@@ -253,6 +253,15 @@ def skew_lines(host: dict[str, Any]) -> list[str]:
     """What is wrong with the version of its agent."""
     skew = host.get("skew")
     return [f"{host['host']}: {skew}"] if skew else []
+
+
+def port_lines(host: dict[str, Any]) -> list[str]:
+    """Ports whose interface is not there: how it is called now, where the agent knows, and what to do."""
+    return [
+        f"{host['host']}.{name}: {port['sources'].get('link', {}).get('why_not') or 'there is no interface ' + port['interface']}"
+        for name, port in host["ports"].items()
+        if host["up"] and not port["present"]
+    ]
 
 
 def spool_lines(host: dict[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from hwd.cli.watching import (
     link_row,
     no_links,
     overrun_lines,
+    port_lines,
     run_line,
     skew_lines,
     spool_lines,
@@ -203,3 +204,13 @@ def test_a_spool_in_trouble_and_what_was_lost_have_a_line_each() -> None:
         f"h0: spool: {trouble}",
         "h0: 3 events lost, or flaps not seen one by one: hwd watch --kind host.lost --after 0",
     ]
+
+
+def test_a_port_whose_interface_is_not_there_has_a_line_with_the_remedy() -> None:
+    renamed = "there is no interface eth3: it is called weird0 now. Name it so in the agent's file, or name it back"
+    port = {"interface": "eth3", "present": False, "carrier": None, "sources": {"link": {"why_not": renamed}}}
+    there = {**port, "interface": "eth0", "present": True, "carrier": True, "sources": {"link": {"why_not": ""}}}
+    host = {**HOST, "up": True, "ports": {"eth0": there, "eth3": port}}
+    assert port_lines(host) == [f"h0.eth3: {renamed}"]
+    assert port_lines({**host, "ports": {"eth3": {**port, "sources": {}}}}) == ["h0.eth3: there is no interface eth3"]
+    assert port_lines({**host, "up": False}) == []  # as it was found when the host was heard

@@ -1,0 +1,71 @@
+"""What is wrong on a host is in the daemon's log: once, with its remedy, and once when it is over."""
+
+import logging
+
+import pytest
+
+from hwd.bus.host import Host
+from hwd_agents.wire import Birth, PortNote, SourceNote
+
+from .test_gateway import World, play
+
+FULL = "cannot write: No space left on device; events are kept in memory. Free space on its file system"
+RENAMED = "there is no interface eth3: it is called weird0 now. Name it so in the agent's file, or name it back"
+
+
+def birth(*, spool: str = "", link: str = "") -> Birth:
+    note = PortNote(
+        interface="eth3",
+        present=not link,
+        ip=None,
+        carrier=None if link else True,
+        carrier_changes=None if link else 2,
+        probe_port=None,
+        sources={"link": SourceNote(sees=[] if link else ["carrier"], origin="kernel", why_not=link)},
+    )
+    return Birth(
+        boot="boot-1",
+        seq=1,
+        host="h0",
+        testbed="lab",
+        version="0.1.0",
+        at_ns=0,
+        ports={"eth3": note},
+        inventory={"spool": {"why": spool}},
+        spool_oldest_seq=1,
+        spool_next_seq=1,
+        spool_lost=0,
+    )
+
+
+def test_a_full_disk_and_a_renamed_interface_are_in_the_log_once_and_so_is_their_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "hwd.bus.host")
+    host = Host("h0", lambda kind, **data: None, lambda cause: None)
+    for now_s, told in enumerate((birth(), birth(spool=FULL), birth(spool=FULL), birth(spool=FULL, link=RENAMED))):
+        host.take_birth(told, now_s)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", f"h0: spool: {FULL}"),
+        ("WARNING", f"h0: eth3: {RENAMED}"),
+    ]
+    caplog.clear()
+    host.take_birth(birth(link=RENAMED), 4)
+    host.take_birth(birth(), 5)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "h0: spool: well again"),
+        ("INFO", "h0: eth3: well again"),
+    ]
+
+
+def test_the_first_lost_events_of_a_host_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        for changes in (9, 15):
+            await peer.send(peer.event(carrier=True, carrier_changes=changes, unseen=6))
+        await world.until("host.lost", 2)
+
+    play(scenario)
+    assert [record.getMessage() for record in caplog.records if "lost" in record.getMessage()] == [
+        "h0: 6 events lost: flaps that nobody saw one by one. `hwd watch --kind host.lost --after 0` lists them"
+    ]
