@@ -14,7 +14,7 @@ from pathlib import Path
 import aiomqtt
 
 from bench.broker import mosquitto
-from bench.carriers import EVENT_WITHIN_S, IFF_LOWER_UP, Daemon, Ports
+from bench.carriers import EVENT_WITHIN_S, IFF_LOWER_UP, PORTS, Daemon, Ports
 from bench.child import Child, child
 from bench.measure import Bar, Summary
 from bench.progress import Progress
@@ -26,25 +26,38 @@ SPOOL_LIMIT, DOCUMENT_LIMIT, CAPTURE_LIMIT_US = 1.3, 1.3, 200.0
 SPACING_S = 0.02
 """Between two measurements: acknowledgements and what the kernel tells besides are over by then."""
 PROBE_TOPIC = "bench/probe"
+TURNS = ("rest", "receive", "write")
+"""What the floor does: the agent is alone, with it, and with it writing. Both wait alike before; none keeps a processor from the other where it is judged."""
+FLAPS_A_TURN = 2 * PORTS
+"""Each port up and down."""
 
 
 @dataclass(slots=True)
 class Flaps:
-    """Times in ns, one entry a flap; `floor_broker` has one for each probe in between."""
+    """Times in ns, one entry a flap; `broker` has one for each probe in between. `listened` and `written` are 0 where the floor did not."""
 
+    turn: list[str] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
     spooled: list[int] = field(default_factory=list)
     sunk: list[int] = field(default_factory=list)
     stamped: list[int] = field(default_factory=list)
     listened: list[int] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)
     broker: list[int] = field(default_factory=list)
+
+    def us(self, turn: str, starts_ns: list[int], ends_ns: list[int]) -> Summary:
+        """From one to the other, in the flaps of a turn."""
+        rows = zip(self.turn, starts_ns, ends_ns, strict=True)
+        return Summary.of([(end - start) / 1e3 for each, start, end in rows if each == turn])
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    rounds = 60 if quick else 400
+    rounds = (2 if quick else 20) * len(TURNS) * FLAPS_A_TURN
     async with contextlib.AsyncExitStack() as stack:
         ports = await stack.enter_async_context(Ports.open([HOST], folder))
-        listener = await stack.enter_async_context(child("bench.processes.listener", str(ports.keeper.path), HOST))
+        listener = await stack.enter_async_context(
+            child("bench.processes.listener", str(ports.keeper.path), HOST, str(folder / "floor"))
+        )
         await listener.hear()
         bars = []
         for name, broker in (("Mosquitto", mosquitto(folder)), ("embedded broker", _embedded())):
@@ -67,7 +80,11 @@ async def _flap(ports: Ports, listener: Child, port: int, folder: Path, name: st
         Probe.open(port) as probe,
     ):
         await daemon.aligned()
-        for number in range(-(rounds // 10), rounds):
+        for number in range(-len(TURNS) * FLAPS_A_TURN, rounds):
+            turn = TURNS[number // FLAPS_A_TURN % len(TURNS)]
+            if number % FLAPS_A_TURN == 0:
+                listener.say(turn)
+                await listener.hear()
             await asyncio.sleep(SPACING_S)
             broker_ns = await probe.once()
             await asyncio.sleep(SPACING_S)
@@ -75,28 +92,33 @@ async def _flap(ports: Ports, listener: Child, port: int, folder: Path, name: st
             interface, up, bracket = ports.flap()
             sunk_ns, document = await asyncio.wait_for(expected, EVENT_WITHIN_S)
             if number >= 0:
+                flaps.turn.append(turn)
                 flaps.before.append(bracket.before_ns)
                 flaps.sunk.append(sunk_ns)
                 flaps.stamped.append(int(str(document.data["agent_ns"])))
                 flaps.broker.append(broker_ns)
                 marks.append((ports.ifindex[interface], up))
         flaps.spooled = await _spooled(agent, flaps.stamped)
-    flaps.listened = await _heard(listener, flaps.before, marks)
+    await _hear(listener, flaps, marks)
     return flaps
 
 
-async def _heard(listener: Child, before_ns: list[int], marks: list[tuple[int, bool]]) -> list[int]:
-    """When the raw listener had each flap."""
+async def _hear(listener: Child, flaps: Flaps, marks: list[tuple[int, bool]]) -> None:
+    """When the floor had each flap, and had written it."""
     listener.say("all")
     notes = json.loads(await listener.hear())
-    return [
-        next(
-            at_ns
-            for at_ns, ifindex, flags in notes
-            if at_ns >= start_ns and ifindex == mark[0] and bool(flags & IFF_LOWER_UP) is mark[1]
+    for turn, start_ns, mark in zip(flaps.turn, flaps.before, marks, strict=True):
+        at_ns, end_ns = (
+            (0, 0)
+            if turn == "rest"
+            else next(
+                (at_ns, end_ns)
+                for at_ns, end_ns, ifindex, flags in notes
+                if at_ns >= start_ns and ifindex == mark[0] and bool(flags & IFF_LOWER_UP) is mark[1]
+            )
         )
-        for start_ns, mark in zip(before_ns, marks, strict=True)
-    ]
+        flaps.listened.append(at_ns)
+        flaps.written.append(end_ns if turn == "write" else 0)
 
 
 async def _spooled(agent: Child, stamped_ns: list[int]) -> list[int]:
@@ -177,12 +199,13 @@ def _typical_message() -> bytes:
 
 
 def _bars(name: str, flaps: Flaps, *, met: bool) -> list[Bar]:
-    spooled = Summary.of(_us(flaps.before, flaps.spooled))
-    ours = Summary.of(_us(flaps.before, flaps.sunk))
-    raw = Summary.of(_us(flaps.before, flaps.listened))
+    spooled = flaps.us("rest", flaps.before, flaps.spooled)
+    ours = flaps.us("rest", flaps.before, flaps.sunk)
+    raw = flaps.us("receive", flaps.before, flaps.listened)
+    written = flaps.us("write", flaps.before, flaps.written)
     broker = Summary.of([ns / 1e3 for ns in flaps.broker])
-    capture = Summary.of(_us(flaps.listened, flaps.stamped))
-    after = Summary.of(_us(flaps.stamped, flaps.sunk))
+    capture = flaps.us("receive", flaps.listened, flaps.stamped)
+    after = flaps.us("rest", flaps.stamped, flaps.sunk)
     floor_us = raw.median + broker.median
     detail = {
         "spooled_us": spooled.to_data(),
@@ -199,7 +222,16 @@ def _bars(name: str, flaps: Flaps, *, met: bool) -> list[Bar]:
         unit="x",
         spread=f"{spooled.median:.0f} us ({spooled.p25:.0f}-{spooled.p75:.0f}) over raw {raw.median:.0f} us",
         n=spooled.n,
-        detail={"spooled_us": spooled.to_data()},
+        detail={"spooled_us": spooled.to_data(), "raw_us": raw.to_data()},
+    )
+    written_ratio = Bar(
+        name=f"carrier event to spool, against a bare loop that writes it, {name}",
+        value=spooled.median / written.median,
+        limit=SPOOL_LIMIT if met else None,
+        unit="x",
+        spread=f"{spooled.median:.0f} us ({spooled.p25:.0f}-{spooled.p75:.0f}) over {written.median:.0f} us ({written.p25:.0f}-{written.p75:.0f})",
+        n=written.n,
+        detail={"written_us": written.to_data()},
     )
     ratio = Bar(
         name=f"carrier event to document, {name}",
@@ -219,8 +251,4 @@ def _bars(name: str, flaps: Flaps, *, met: bool) -> list[Bar]:
         n=capture.n,
         detail={"capture_us": capture.to_data()},
     )
-    return [spool, ratio, delay]
-
-
-def _us(starts_ns: list[int], ends_ns: list[int]) -> list[float]:
-    return [(end - start) / 1e3 for start, end in zip(starts_ns, ends_ns, strict=True)]
+    return [spool, written_ratio, ratio, delay]
