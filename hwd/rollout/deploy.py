@@ -10,7 +10,8 @@ from hwd.rollout.agent_file import make_agent_file, owned_switches
 from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
 from hwd.rollout.layout import Layout
-from hwd.rollout.onhost import NEEDED_BYTES, UNIT
+from hwd.rollout.onhost import NEEDED_BYTES
+from hwd.rollout.onhost_facts import UNIT
 from hwd.rollout.remote import RemoteHost, Say
 from hwd.rollout.steps import HostReport, Progress, Result
 from hwd.rollout.unit import make_unit

@@ -1,4 +1,4 @@
-"""What is done on a host itself. This file is sent to the host's own Python and needs nothing but that: `python3 -I -B - VERB JSON < onhost.py`.
+"""What is done on a host itself. This file is sent to the host's own Python with those that it imports, and they need nothing but that (`hwd.rollout.sent`).
 
 Each line that it says is a JSON object: `{"step": ...}` for what is under way, at last `{"done": ...}` or `{"failed": words}`. `layout` is `Layout.to_data`.
 
@@ -16,33 +16,32 @@ Each line that it says is a JSON object: `{"step": ...}` for what is under way, 
 import contextlib
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import platform
 import shutil
-import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-UNIT: Final = "hwd-agent.service"
-COMPLETE: Final = "complete.json"
-"""In an environment that was made to its end: a power cut leaves one without it, which is made anew."""
-BEFORE: Final = ".before"
-"""Behind the name of what a switch has replaced."""
+from hwd.rollout.onhost_facts import (
+    BEFORE,
+    COMPLETE,
+    UNIT,
+    log_lines,
+    look,
+    manifest,
+    mode,
+    pyverbs,
+    reach,
+    runs,
+    service,
+)
+from hwd.rollout.onhost_programs import Failure, last, run, say
+
 NEEDED_BYTES: Final = 100_000_000
 """An environment takes 25 MB (`du -s`), its wheels 8, while the one before it stays."""
-COMMAND_S: Final = 600.0
-"""For any program; the longest, pip's, takes half a minute on a slow host."""
-REACH_S: Final = 4.0
-LOG_LINES: Final = 20
-
-
-class Failure(Exception):
-    """It did not come out; the words are for the operator."""
 
 
 def main() -> None:
@@ -66,141 +65,6 @@ def main() -> None:
             say(failed=f"{error.filename or 'a file'}: the disk is full. Free {NEEDED_BYTES // 1_000_000} MB on it")
         else:
             say(failed=f"{error.filename}: {error.strerror}" if error.filename else str(error))
-
-
-def say(**line: Any) -> None:
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
-
-
-# --- look
-
-
-def look(layout: dict[str, str]) -> dict[str, Any]:
-    """What there is."""
-    root = Path(layout["root"])
-    names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
-    current = os.path.basename(os.readlink(root / "current")) if (root / "current").is_symlink() else None
-    near = nearest(root)
-    disk = os.statvfs(near)
-    return {
-        "python": platform.python_version(),
-        "implementation": sys.implementation.name,
-        "machine": platform.machine(),
-        "libc": list(platform.libc_ver()),
-        "system": system_name(),
-        "kernel": platform.release(),
-        "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-        "network": os.stat("/proc/self/ns/net").st_ino,
-        "systemd": Path("/run/systemd/system").is_dir(),
-        "venv": has_venv(),
-        "near": str(near),
-        "free_bytes": disk.f_bavail * disk.f_frsize,
-        "read_only": bool(disk.f_flag & os.ST_RDONLY),
-        "environments": {name: manifest(root / name) for name in names if not (root / name).is_symlink()},
-        "current": current,
-        "current_runs": current is not None and runs(root / current),
-        "config": digest(Path(layout["config"])),
-        "config_mode": mode(Path(layout["config"])),
-        "unit": digest(Path(layout["unit"])) if layout["unit"] else None,
-        "before": [name for name in (layout["config"], layout["unit"]) if name and Path(name + BEFORE).exists()],
-        "service": service() if layout["unit"] else {},
-        "log": log_lines() if layout["unit"] else [],
-        "tools": [tool for tool in ("mlxlink", "mstlink") if shutil.which(tool)],
-        "interfaces": sorted(os.listdir("/sys/class/net")),
-        "synchronized": synchronized(),
-    }
-
-
-def has_venv() -> bool:
-    try:
-        import venv  # noqa: F401 - whether it is there
-    except ImportError:
-        return False
-    return True
-
-
-def nearest(path: Path) -> Path:
-    """The path, or of what is above it the first that is there."""
-    while not path.exists():
-        path = path.parent
-    return path
-
-
-def manifest(environment: Path) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads((environment / COMPLETE).read_text())
-    except (OSError, ValueError):
-        return None
-    return found
-
-
-def runs(environment: Path) -> bool:
-    """Whether the agent can be started: an upgrade of the host's Python leaves an environment that cannot."""
-    try:
-        return run([str(environment / "bin/python"), "-I", "-c", "import hwd_agents.cli"], fails=True).returncode == 0
-    except OSError:
-        return False
-
-
-def digest(path: Path) -> str | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError:
-        return None
-
-
-def mode(path: Path) -> str | None:
-    try:
-        return f"{path.stat().st_mode & 0o777:o}"
-    except FileNotFoundError:
-        return None
-
-
-def system_name() -> str:
-    try:
-        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
-    except OSError:
-        return "Linux"
-
-
-def service() -> dict[str, str]:
-    """What systemd says of the unit; empty without systemd."""
-    if not Path("/run/systemd/system").is_dir():
-        return {}
-    names = "LoadState,ActiveState,SubState,Result,NRestarts,MainPID,ExecMainStatus,UnitFileState,StatusText,NeedDaemonReload"
-    said = run(["systemctl", "show", UNIT, "-p", names], fails=True).stdout
-    return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
-
-
-def log_lines() -> list[str]:
-    if shutil.which("journalctl") is None:
-        return []
-    done = run(["journalctl", "-u", UNIT, "-n", str(LOG_LINES), "-o", "short-iso", "--no-pager", "-q"], fails=True)
-    return done.stdout.splitlines()
-
-
-def pyverbs() -> Path | None:
-    """Where the host's own python3-pyverbs is."""
-    places = ("/usr/lib/python3/dist-packages", f"/usr/lib64/python3.{sys.version_info.minor}/site-packages")
-    return next((path for place in places if (path := Path(place, "pyverbs")).is_dir()), None)
-
-
-def synchronized() -> bool | None:
-    """Whether something keeps the host's clock right; None where nobody can say."""
-    if shutil.which("timedatectl") is None:
-        return None
-    done = run(["timedatectl", "show", "-p", "NTPSynchronized", "--value"], fails=True)
-    return {"yes": True, "no": False}.get(done.stdout.strip())
-
-
-def reach(layout: dict[str, str], host: str, port: int) -> dict[str, Any]:
-    """{why: no TCP connection to it comes up; empty where one does}."""
-    try:
-        with socket.create_connection((host, port), timeout=REACH_S):
-            return {"why": ""}
-    except OSError as error:
-        return {"why": error.strerror or str(error)}
 
 
 # --- install
@@ -463,37 +327,3 @@ def gone(path: Path, removed: list[str]) -> None:
     else:
         return
     removed.append(str(path))
-
-
-# --- programs
-
-
-def run(command: list[str], *, fails: bool = False) -> "subprocess.CompletedProcess[str]":
-    """Raises Failure where it does not end well, but with `fails`, and where it does not end."""
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", "PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1"}
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S,
-            env=environment,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise Failure(f"{' '.join(command[:3])}: did not end in {COMMAND_S:g} s. Is the host overloaded?") from None
-    if done.returncode and not fails:
-        raise Failure(f"{' '.join(command[:4])}: {last(done)}")
-    return done
-
-
-def last(done: "subprocess.CompletedProcess[str]") -> str:
-    """The last words of a program."""
-    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    errors = [line for line in lines if line.startswith("ERROR")]
-    return " ".join(errors[-2:] or lines[-2:]) or f"it ended with {done.returncode}"
-
-
-if __name__ == "__main__":
-    main()

@@ -5,12 +5,12 @@ import json
 import shlex
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from hwd.model.testbed import Host
 from hwd.rollout.layout import Layout
+from hwd.rollout.sent import make_program
 from hwd.rollout.ssh import Ran, Ssh
 from hwd_drivers.kit.clock import Clock, SystemClock
 from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, ProtocolError, RefusedError
@@ -91,7 +91,6 @@ class RemoteHost:
 
     async def do(self, verb: str, *, within_s: float = WORK_S, **arguments: Any) -> dict[str, Any]:
         """A verb of `onhost`. Raises FailedError with its words."""
-        program = files("hwd.rollout").joinpath("onhost.py").read_bytes()
         words = json.dumps({"layout": self._layout.to_data(), **arguments})
         command = f"{self._sudo}{self._python} -I -B - {verb} {shlex.quote(words)}"
         last: dict[str, Any] = {}
@@ -106,7 +105,7 @@ class RemoteHost:
                 self._say(str(last["step"]))
 
         def run() -> Ran:
-            return self._ssh.run(command, within_s=within_s, stdin=program, on_line=take)
+            return self._ssh.run(command, within_s=within_s, stdin=make_program(), on_line=take)
 
         ended = await self._call(run)
         match last:

@@ -12,6 +12,9 @@ import pytest
 
 from hwd.rollout import onhost
 from hwd.rollout.layout import Layout
+from hwd.rollout.onhost_facts import BEFORE, COMPLETE, look, reach
+from hwd.rollout.onhost_programs import Failure
+from hwd.rollout.sent import make_program
 
 
 class Place:
@@ -30,9 +33,7 @@ class Place:
         path.mkdir()
         (path / "file").write_text(id)
         if complete:
-            (path / onhost.COMPLETE).write_text(
-                json.dumps({"id": id, "version": "0.1.0", "python": "3.11.2", "wheels": []})
-            )
+            (path / COMPLETE).write_text(json.dumps({"id": id, "version": "0.1.0", "python": "3.11.2", "wheels": []}))
         return path
 
     def switch(self, id: str, agent_file: str) -> list[str]:
@@ -114,7 +115,7 @@ def test_what_is_kept_for_the_way_back_is_not_for_others_to_read(place: Place) -
     place.switch("a", "one")
     place.config.chmod(0o644)
     place.switch("a", "two")
-    assert Path(f"{place.config}{onhost.BEFORE}").stat().st_mode & 0o777 == 0o640
+    assert Path(f"{place.config}{BEFORE}").stat().st_mode & 0o777 == 0o640
 
 
 def test_one_environment_before_the_present_one_stays(place: Place) -> None:
@@ -145,7 +146,7 @@ def test_two_roll_outs_at_once_are_refused(place: Place) -> None:
     fd = os.open(place.root, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        with pytest.raises(onhost.Failure, match="somebody else is rolling out to this host right now"):
+        with pytest.raises(Failure, match="somebody else is rolling out to this host right now"):
             place.switch("a", "one")
     finally:
         os.close(fd)
@@ -173,7 +174,7 @@ def test_an_environment_that_does_not_run_any_more_is_made_anew(
 
 def test_a_host_without_room_is_not_touched(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onhost, "NEEDED_BYTES", 1 << 60)
-    with pytest.raises(onhost.Failure, match=r"MB are free, and .* MB are needed\. Free some"):
+    with pytest.raises(Failure, match=r"MB are free, and .* MB are needed\. Free some"):
         onhost.install(place.layout, str(place.folder), "new", [], "0.1.0")
     assert place.names == []
 
@@ -216,13 +217,11 @@ def test_removal_stops_where_settings_cannot_be_put_back(place: Place) -> None:
     program.chmod(0o755)
     place.switch("a", "one")
     (place.state / "settings").write_text("something")
-    with pytest.raises(onhost.Failure, match=r"not put back: eth0 mtu: no such interface\. .*--leave-settings"):
+    with pytest.raises(Failure, match=r"not put back: eth0 mtu: no such interface\. .*--leave-settings"):
         onhost.remove(place.layout, keep_spool=False, leave_settings=False)
     assert place.now == ("a", "one")
     program.unlink()
-    with pytest.raises(
-        onhost.Failure, match=r"not put back: .*hwd-agent: No such file or directory\. .*--leave-settings"
-    ):
+    with pytest.raises(Failure, match=r"not put back: .*hwd-agent: No such file or directory\. .*--leave-settings"):
         onhost.remove(place.layout, keep_spool=False, leave_settings=False)
     onhost.remove(place.layout, keep_spool=False, leave_settings=True)
     assert list((place.folder / "host").rglob("*")) == []
@@ -232,18 +231,18 @@ def test_a_look_tells_of_this_machine(place: Place) -> None:
     place.environment("a")
     place.environment("half", complete=False)
     place.switch("a", "one")
-    facts = onhost.look(place.layout)
+    facts = look(place.layout)
     assert facts["python"] == ".".join(map(str, sys.version_info[:3]))
     assert facts["interfaces"] == sorted(os.listdir("/sys/class/net"))
     assert (facts["current"], facts["current_runs"], facts["config_mode"]) == ("a", False, "640")
     assert facts["environments"]["half"] is None
     assert facts["environments"]["a"]["version"] == "0.1.0"
-    assert onhost.reach(place.layout, "127.0.0.1", 1) == {"why": "Connection refused"}
+    assert reach(place.layout, "127.0.0.1", 1) == {"why": "Connection refused"}
 
 
 def test_the_program_says_one_json_object_a_line_and_a_failure_in_words(place: Place) -> None:
     words = json.dumps({"layout": place.layout, "keep_spool": False, "leave_settings": False})
-    source = Path(onhost.__file__).read_bytes()
+    source = make_program()
     (place.folder / "host/etc/hwd").mkdir(parents=True)
     done = ask("remove", words, source)
     assert done["done"]["removed"] == [str(place.root)]

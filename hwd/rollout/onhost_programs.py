@@ -1,0 +1,46 @@
+"""Programs that are run on a host, and what is said of them. This file is sent there: it needs nothing but Python."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any, Final
+
+COMMAND_S: Final = 600.0
+"""For any program; the longest, pip's, takes half a minute on a slow host."""
+
+
+class Failure(Exception):
+    """It did not come out; the words are for the operator."""
+
+
+def say(**line: Any) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def run(command: list[str], *, fails: bool = False) -> "subprocess.CompletedProcess[str]":
+    """Raises Failure where it does not end well, but with `fails`, and where it does not end."""
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1"}
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            env=environment,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{' '.join(command[:3])}: did not end in {COMMAND_S:g} s. Is the host overloaded?") from None
+    if done.returncode and not fails:
+        raise Failure(f"{' '.join(command[:4])}: {last(done)}")
+    return done
+
+
+def last(done: "subprocess.CompletedProcess[str]") -> str:
+    """The last words of a program."""
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return " ".join(errors[-2:] or lines[-2:]) or f"it ended with {done.returncode}"

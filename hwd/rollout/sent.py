@@ -1,0 +1,19 @@
+"""The program that is sent to a host's own Python, `python3 -I -B - VERB JSON`: modules of ours in one text, since nothing of ours is there yet."""
+
+from importlib.resources import files
+from typing import Final
+
+MODULES: Final = ("onhost_programs", "onhost_facts", "onhost")
+"""Each after those that it imports."""
+
+
+def make_program() -> bytes:
+    """Runs `hwd.rollout.onhost.main`."""
+    folder = files("hwd.rollout")
+    sources = {f"hwd.rollout.{name}": folder.joinpath(f"{name}.py").read_text("utf-8") for name in MODULES}
+    return f"""import sys, types
+for name, source in {sources!r}.items():
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(source, name, "exec"), module.__dict__)
+module.main()
+""".encode()
