@@ -4,10 +4,13 @@ import asyncio
 import os
 from typing import Final
 
-from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.clock import Clock, thread_ns
 
 SCHEDSTAT: Final = "/proc/thread-self/schedstat"
-"""On a processor and waiting for one, in ns (Documentation/scheduler/sched-stats.rst in the kernel's tree)."""
+"""On a processor and waiting for one, in ns (Documentation/scheduler/sched-stats.rst in the kernel's tree).
+
+The second is true to the moment. The first is as of the last tick of the kernel: 3 ms of work were not in it yet. `thread_ns` has them.
+"""
 TICK_IDLE_S: Final = 0.1
 TICK_BUSY_S: Final = 0.005
 BUSY: Final = 0.02
@@ -53,16 +56,18 @@ class Lateness:
         """What is read now came at most so long ago."""
         if self._fd < 0:
             return self._clock.monotonic_ns() - self._marks[0][1]
-        worked, waited, _ = os.pread(self._fd, 64, 0).split()
-        return int(worked) + int(waited) - self._marks[0][1]
+        return self._busy_ns() - self._marks[0][1]
 
     def _mark(self) -> tuple[int, int]:
         """The time, and what the thread has worked and waited so far."""
         now_ns = self._clock.monotonic_ns()
         if self._fd < 0:
             return now_ns, now_ns
-        worked, waited, _ = os.pread(self._fd, 64, 0).split()
-        return now_ns, int(worked) + int(waited)
+        return now_ns, self._busy_ns()
+
+    def _busy_ns(self) -> int:
+        _, waited, _ = os.pread(self._fd, 64, 0).split()
+        return thread_ns() + int(waited)
 
     def _tick(self) -> None:
         before, now = self._marks[1], self._mark()

@@ -35,6 +35,11 @@ class Clock(Protocol):
         """The latest of `kernel_bounds_ns`: for the stamp of a receipt, which may be said to be late and never early."""
 
 
+def thread_ns() -> int:
+    """How long the calling thread was on a processor, to now: CLOCK_THREAD_CPUTIME_ID."""
+    return time.thread_time_ns()
+
+
 class SystemClock:
     """The clocks of this machine."""
 

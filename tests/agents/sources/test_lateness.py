@@ -26,8 +26,8 @@ async def lateness(clock: SystemClock) -> AsyncIterator[Lateness]:
     made.stop()
 
 
-def work(clock: SystemClock) -> None:
-    until_ns = clock.monotonic_ns() + WORK_NS
+def work(clock: SystemClock, work_ns: int = WORK_NS) -> None:
+    until_ns = clock.monotonic_ns() + work_ns
     while clock.monotonic_ns() < until_ns:
         pass
 
@@ -39,6 +39,21 @@ async def test_what_the_thread_works_counts_until_the_mark_after_next(lateness: 
     async with asyncio.timeout(20):
         while lateness.most_ns() >= WORK_NS / 2:  # noqa: ASYNC110 - nothing tells of a mark
             await asyncio.sleep(TICK_IDLE_S / 4)
+
+
+@pytest.mark.skipif(not Path(SCHEDSTAT).exists(), reason="this kernel has no schedstat")
+async def test_work_between_two_ticks_of_the_kernel_counts_too(lateness: Lateness, clock: SystemClock) -> None:
+    counted_ns: list[int] = []
+    for _ in range(100):
+        await asyncio.sleep(0.003)
+        before_ns = lateness.most_ns()
+        work(clock, 2 * MS)
+        after_ns = lateness.most_ns()
+        if after_ns >= before_ns:  # else a mark was set meanwhile
+            counted_ns.append(after_ns - before_ns)
+    short = [each for each in counted_ns if each < 2 * MS * 0.95]
+    assert len(short) <= 2, "a machine below this one may take some"
+    assert len(counted_ns) > 50
 
 
 async def test_all_of_the_time_counts_where_the_kernel_does_not_tell(clock: SystemClock, tmp_path: Path) -> None:
