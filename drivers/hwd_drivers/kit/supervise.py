@@ -24,6 +24,7 @@ from hwd_drivers.kit.errors import (
 )
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.overrides import Overrides
+from hwd_drivers.kit.readings import Readings
 from hwd_drivers.kit.values import (
     Capabilities,
     Crossconnect,
@@ -32,20 +33,14 @@ from hwd_drivers.kit.values import (
     Identity,
     PortOverride,
     PortSide,
-    PowerReading,
 )
 
 FIRST_RETRY_S: Final = 0.5
 """The first pause is drawn from 0 to this; the bound doubles with each failure."""
 LONGEST_RETRY_S: Final = 30.0
 """No pause is longer; it is taken at once where trying again soon cannot help."""
-POWER_STEP_DB: Final = 0.2
-"""Power that moved less is not reported again: readings are good to about 0.1 dB."""
 
 log = logging.getLogger(__name__)
-
-_Asked = list[tuple[Sequence[Crossconnect], Sequence[Crossconnect]]]
-"""What was asked of a switch since its last reading: to remove, to add."""
 
 
 class Supervisor:
@@ -88,9 +83,7 @@ class Supervisor:
         self._down_since_s: float | None = None
         self._starting = False  # its last failure was that it is being started
         self._failures = 0
-        self._last: tuple[CrossconnectReading, ...] | None = None
-        self._last_power: dict[str, float | None] = {}
-        self._asked: _Asked = []
+        self._readings = Readings(name, clock=clock, sink=sink)
         self._changes = 0  # begun and ended
         self._changing = 0
         self._overrides = Overrides(name, self._tell_override)
@@ -114,7 +107,7 @@ class Supervisor:
     @property
     def latest(self) -> tuple[CrossconnectReading, ...] | None:
         """What the switch last reported, however long ago; None before its first report."""
-        return self._last
+        return self._readings.last
 
     @property
     def blocked(self) -> frozenset[PortSide]:
@@ -146,7 +139,7 @@ class Supervisor:
         """Pass a change through to the switch; errors as those of `CrossConnects.change_crossconnects`, LinkError where the switch is down."""
         switch = self._connected()
         verb = "change" if remove and add else "connect" if add else "disconnect"
-        self._asked.append((remove, add))
+        self._readings.ask(remove, add)
         with self._changing_by(verb):
             exchange = await switch.change_crossconnects(
                 remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
@@ -199,7 +192,7 @@ class Supervisor:
         readings = await device.read_crossconnects(deadline_s=self._deadline_s())
         self._note_up(self.identity)
         self._overrides.begin(overrides)
-        self._note_readings(self._overrides.shown(readings), connected=True)
+        self._readings.note(self._overrides.shown(readings), connected=True)
         self.device, self._switch = device, device
         self._up.set()
 
@@ -248,7 +241,7 @@ class Supervisor:
             self._overrides.note(found, by="somebody else")
 
     async def _read_power(self, powers: PowerReadings, ends: Sequence[PortSide]) -> None:
-        self._note_power(await powers.read_power(ends, deadline_s=self._deadline_s()))
+        self._readings.note_power(await powers.read_power(ends, deadline_s=self._deadline_s()))
 
     @contextmanager
     def _changing_by(self, verb: str) -> Iterator[None]:
@@ -322,52 +315,7 @@ class Supervisor:
     def _note_readings_unless_changed_since(self, changes: int, readings: tuple[CrossconnectReading, ...]) -> None:
         """A reading that a change overlapped shows neither what was before nor what is now."""
         if changes == self._changes and not self._changing:
-            self._note_readings(readings)
-
-    def _note_readings(self, readings: tuple[CrossconnectReading, ...], *, connected: bool = False) -> None:
-        """Report what differs from the last reading, right after whoever waits for it has gone on: comparing takes as long as reading."""
-        last, asked = self._last, self._asked
-        self._last, self._asked = readings, []
-        if connected or readings != last:
-            at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
-            asyncio.get_running_loop().call_soon(self._tell_readings, readings, last, asked, connected, at_ns, wall_ns)
-
-    def _tell_readings(
-        self,
-        readings: tuple[CrossconnectReading, ...],
-        last: tuple[CrossconnectReading, ...] | None,
-        asked: _Asked,
-        connected: bool,
-        at_ns: int,
-        wall_ns: int,
-    ) -> None:
-        """`ours` is False where somebody else has changed something. `connected`: it is the first reading of a session, so the switch had been away before."""
-        there = dict.fromkeys(reading.crossconnect for reading in readings)
-        before = there if last is None else dict.fromkeys(reading.crossconnect for reading in last)
-        added = [pair for pair in there if pair not in before]
-        removed = [pair for pair in before if pair not in there]
-        ours = _explain(asked, added=added, removed=removed)
-        if not ours:
-            words = [f"+{pair}" for pair in added] + [f"-{pair}" for pair in removed]
-            how = "not as it was before it was away" if connected else "changed behind our back"
-            log.warning("%s: %s: %s", self.name, how, " ".join(words))
-        texts = {pair: str(pair) for pair in there}
-        data: dict[str, Json] = {
-            "switch": self.name,
-            "crossconnects": [{"id": texts[each.crossconnect], "state": each.state.value} for each in readings],
-            "added": [texts[pair] for pair in added],
-            "removed": [str(pair) for pair in removed],
-            "ours": ours,
-        }
-        self._sink(Document(kind="switch.read", at_ns=at_ns, wall_ns=wall_ns, data=data))
-
-    def _note_power(self, readings: Sequence[PowerReading]) -> None:
-        power_dbm = {str(reading.end): reading.power_dbm for reading in readings}
-        if power_dbm.keys() != self._last_power.keys() or any(
-            _moved(self._last_power[end], power) for end, power in power_dbm.items()
-        ):
-            self._last_power = power_dbm
-            self._emit("switch.power", power_dbm=power_dbm)
+            self._readings.note(readings)
 
     def _tell_override(self, ends: Sequence[PortSide], to: PortOverride, by: str) -> None:
         log.info("%s: %s %s: %s", self.name, ", ".join(map(str, ends)), to, by)
@@ -396,19 +344,3 @@ class Supervisor:
                 data={"switch": self.name, **data},
             )
         )
-
-
-def _explain(asked: _Asked, *, added: Sequence[Crossconnect], removed: Sequence[Crossconnect]) -> bool:
-    """Whether all of the difference is what was asked for: a removed pair may also have given an end to one that was to be made."""
-    if not added and not removed:
-        return True
-    to_remove = {pair for remove, _ in asked for pair in remove}
-    to_add = {pair for _, add in asked for pair in add}
-    taken = {end for pair in to_add for end in pair.ends}
-    return to_add.issuperset(added) and all(pair in to_remove or not taken.isdisjoint(pair.ends) for pair in removed)
-
-
-def _moved(before_dbm: float | None, now_dbm: float | None) -> bool:
-    if before_dbm is None or now_dbm is None:
-        return before_dbm is not now_dbm
-    return abs(before_dbm - now_dbm) >= POWER_STEP_DB

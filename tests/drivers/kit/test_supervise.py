@@ -231,7 +231,9 @@ def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(cap
 
     with caplog.at_level(logging.INFO):
         in_world(story)()
-    ours = [record for record in caplog.records if record.name == "hwd_drivers.kit.supervise"]
+    ours = [
+        record for record in caplog.records if record.name in ("hwd_drivers.kit.supervise", "hwd_drivers.kit.readings")
+    ]
     texts = [f"{record.levelname} {record.message}" for record in ours]
     assert texts[0].startswith("INFO ocs1: up: Polatis")
     assert texts[1].startswith("WARNING ocs1: down: connection lost")
