@@ -22,7 +22,8 @@ class Lateness:
 
     What a loop reads came after it had last looked, or while the thread slept, which it would have ended. So a thing that is read now, and was not there
     to be read at the mark before the last, came at most as long ago as the thread has worked or waited since that mark. Where the kernel does not tell
-    how long that was, all of the time counts.
+    how long that was, all of the time counts. What other threads of this process keep it from, by the lock of the interpreter, is not in it: they may
+    work in Python for a fraction of a millisecond at a time only, as those that read modules do.
     """
 
     def __init__(self, clock: Clock, *, path: str = SCHEDSTAT) -> None:
