@@ -44,13 +44,15 @@ class _Loss:
     ranges: Ranges = field(default_factory=Ranges)
 
     def add(self, boot: str, stored: _Stored) -> None:
-        """One more; a `lost` event stands for those that it counted, too."""
+        """One more; a `lost` event stands for those that it counted, too, but for one in the place of another."""
         self.count += 1
         self.ranges.add(boot, stored.seq, stored.seq)
         if stored.kind == "lost":
             told = msgspec.json.decode(stored.raw, type=Event).data
+            if "ranges" not in told:
+                return
             self.count += int(told["count"])
-            for each, first, last in told.get("ranges", ()):
+            for each, first, last in told["ranges"]:
                 self.ranges.add(each, first, last)
 
 
@@ -395,4 +397,4 @@ def _lost(seq: int, at_ns: int, data: dict[str, Any]) -> Event:
 def _damaged(seq: int, at_ns: int) -> _Stored:
     """In the place of an event that damage took out of the file."""
     event = _lost(seq, at_ns, {"count": 1, "why": "the file of the spool was damaged"})
-    return _Stored(seq=seq, kind="damaged", raw=_encode(event))
+    return _Stored(seq=seq, kind=event.kind, raw=_encode(event))

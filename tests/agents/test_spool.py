@@ -228,6 +228,26 @@ def test_what_stands_behind_damage_is_found_and_what_it_took_is_told_in_its_plac
     assert [each.kind for each in again.batch("b1", after=0)].count("lost") == 2
 
 
+def test_what_damage_took_counts_once_also_where_its_place_is_dropped_in_a_later_life() -> None:
+    disk = MemoryDisk()
+    first = spool(disk, limit_bytes=LIMIT_LEAST_BYTES)
+    starts = []
+    for _ in range(10):
+        starts.append(disk.size())
+        fill(first, 1)
+    data = bytearray(disk.read())
+    data[starts[4] + 20] ^= 0xFF
+    disk.replace(bytes(data))
+    fill(spool(disk, "b2", LIMIT_LEAST_BYTES), 1)
+    third = spool(disk, "b3", LIMIT_LEAST_BYTES)
+    assert [each.seq for each in third.batch("b1", after=0) if each.kind == "lost"] == [5]
+    while not third.lost:
+        fill(third, 1)
+    (told,) = [each.data for each in third.batch("b3", after=0) if each.kind == "lost"]
+    assert ["b1", 1, 10] in told["ranges"]
+    assert told["count"] == sum(last - begin + 1 for _, begin, last in told["ranges"])
+
+
 def test_an_append_that_was_never_finished_is_no_damage() -> None:
     disk = MemoryDisk()
     one = spool(disk)
