@@ -267,7 +267,7 @@ def test_observations_that_nobody_settles_are_forgotten_beyond_some() -> None:
             await agent.observe("r0", "eth0", for_s=3600)
             for number in range(1, REMEMBERED):
                 await agent.observe(f"r{number}", "eth1", for_s=0.01)
-            assert len((await agent.settle("r0"))) == 1
+            assert len(await agent.settle("r0")) == 1
             await agent.observe("r0", "eth0", for_s=3600)
             for number in range(REMEMBERED, 2 * REMEMBERED):
                 await agent.observe(f"r{number}", "eth1", for_s=0.01)
