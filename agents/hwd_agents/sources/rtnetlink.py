@@ -79,7 +79,8 @@ class RtnetlinkLinks:
         self._on_reading: Callable[[LinkReading], None] | None = None
         self._sequences = itertools.count(1)
         self._lateness = Lateness(clock)
-        self._attributes = Layouts(start=netlink.INTERFACE.size, wanted=_WANTED)
+        self._in_dumps = Layouts(start=netlink.INTERFACE.size, wanted=_WANTED)
+        self._in_notices = Layouts(start=netlink.LINK.size, wanted=_WANTED)
         self._dump: _Dump | None = None
         self._dumping = asyncio.Lock()
         self._recovery: asyncio.Task[None] | None = None
@@ -149,6 +150,7 @@ class RtnetlinkLinks:
                 flags = netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP
                 try:
                     self._socket.send(netlink.encode_message(netlink.RTM_GETLINK, flags, dump.sequence, _LINK_REQUEST))
+                    self._read()  # the kernel answers as it is asked, so that this is all of it as a rule
                     await dump.done
                 finally:
                     self._dump = None
@@ -176,8 +178,7 @@ class RtnetlinkLinks:
                 self._overrun()
                 continue
             at_ns = self._clock.monotonic_ns()
-            if self._dump is None and netlink.is_alone(data, netlink.RTM_NEWLINK):  # a notice: the shortest way
-                self._take_link(data[netlink.HEADER.size :], at_ns, None)
+            if self._dump is None and self._take_notice(data, at_ns):
                 continue
             for message in netlink.messages(data):
                 self._take(message, at_ns)
@@ -195,18 +196,31 @@ class RtnetlinkLinks:
             if self._socket is not None:
                 _log.warning("rtnetlink: changes may be missing until the next refresh: %s", error)
 
+    def _take_notice(self, data: bytes, at_ns: int) -> bool:
+        """The shortest way, which most go: one message of one link. False: it is something else."""
+        if len(data) < netlink.LINK.size:
+            return False
+        length, kind, _, _, _, family, _, ifindex, flags, _ = netlink.LINK.unpack_from(data)
+        if kind != netlink.RTM_NEWLINK or length != len(data) or family != socket.AF_UNSPEC:
+            return False
+        self._take_link(ifindex, flags, self._in_notices.read(data, ifindex), at_ns, None)
+        return True
+
     def _take(self, message: netlink.Message, at_ns: int) -> None:
         dump = self._dump
         ours = dump is not None and message.sequence == dump.sequence
         if ours and dump is not None and message.flags & netlink.NLM_F_DUMP_INTR:
             dump.interrupted = True
         match message.type:
-            case netlink.RTM_NEWLINK:
-                self._take_link(message.payload, at_ns, dump if ours else None)
-            case netlink.RTM_DELLINK:
-                family, _, ifindex, _, _ = netlink.INTERFACE.unpack_from(message.payload)
-                if family == socket.AF_UNSPEC:
+            case netlink.RTM_NEWLINK | netlink.RTM_DELLINK:
+                family, _, ifindex, flags, _ = netlink.INTERFACE.unpack_from(message.payload)
+                if family != socket.AF_UNSPEC:
+                    return  # bridge ports are told as links too, and "deleted" when they leave their bridge
+                if message.type == netlink.RTM_DELLINK:
                     self._gone(ifindex, Origin.NOTICE, at_ns, self._delivered_since(at_ns))
+                else:
+                    found = self._in_dumps.read(message.payload, ifindex)
+                    self._take_link(ifindex, flags, found, at_ns, dump if ours else None)
             case netlink.NLMSG_DONE if ours and dump is not None:
                 self._end_dump(dump, at_ns)
             case netlink.NLMSG_ERROR if ours:
@@ -217,11 +231,7 @@ class RtnetlinkLinks:
                 else:
                     self._fail_dump(LinkError(f"rtnetlink: cannot read the interfaces: the kernel says {words}"))
 
-    def _take_link(self, payload: bytes, at_ns: int, dump: _Dump | None) -> None:
-        family, _kind, ifindex, flags, _change = netlink.INTERFACE.unpack_from(payload)
-        if family != socket.AF_UNSPEC:  # bridge ports are told as links too, and "deleted" when they leave their bridge
-            return
-        found = self._attributes.read(payload, ifindex)
+    def _take_link(self, ifindex: int, flags: int, found: dict[int, bytes], at_ns: int, dump: _Dump | None) -> None:
         interface = found[netlink.IFLA_IFNAME].rstrip(b"\0").decode()
         carrier = bool(flags & netlink.IFF_LOWER_UP)
         before = self._known.get(ifindex)
