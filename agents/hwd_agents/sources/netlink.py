@@ -10,6 +10,7 @@ from hwd_drivers.kit.errors import ProtocolError
 HEADER: Final = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 ATTRIBUTE: Final = struct.Struct("=HH")  # length, type
 INTERFACE: Final = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
+LINK: Final = struct.Struct(HEADER.format + INTERFACE.format[1:])  # both, as a message of a link begins
 
 NETLINK_GENERIC: Final = 16  # the socket module of Python does not name it
 
@@ -63,14 +64,6 @@ class Message(NamedTuple):
     flags: int
     sequence: int
     payload: bytes
-
-
-def is_alone(data: bytes, kind: int) -> bool:
-    """Whether a datagram is one message of this type."""
-    if len(data) < HEADER.size:
-        return False
-    length, found, *_ = HEADER.unpack_from(data)
-    return bool(found == kind and length == len(data))
 
 
 def messages(data: bytes) -> Iterator[Message]:
