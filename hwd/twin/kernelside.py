@@ -1,18 +1,26 @@
 """The kernel side of a rack: NIC ports as interfaces or, of virtual machines, as taps; light as redirects; static neighbours."""
 
 import asyncio
+import errno
+import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Final
 
 from hwd.model.testbed import Host, NicPort, NicPortId, Testbed
-from hwd.twin.kernel import Crossbar, HostNetwork, Keeper, Light, Plug
+from hwd.twin.kernel import Bracket, Crossbar, HostNetwork, Keeper, Light, Plug
+from hwd.twin.kernel.route import KernelError
 from hwd.twin.monitor import MachineMonitor
 from hwd_drivers.kit.clock import Clock
 
 NIC_PREFIX: Final = "hwd-"
 """The NIC of port `eth0` is `hwd-eth0` to QEMU."""
+_GONE: Final = frozenset({errno.ENODEV, errno.ENETDOWN})
+"""What the kernel says of an interface that somebody has removed, or switched off."""
+
+log = logging.getLogger(__name__)
 
 
 def kernel_hosts(testbed: Testbed) -> tuple[Host, ...]:
@@ -30,6 +38,8 @@ class KernelNetwork:
 
     Every port knows the hardware address of every other one: no ARP, which would cost a second after each dark time. A socket that is bound to a port sends to
     any address through it; others follow a route that leads to where a port's light comes from. Neighbours and routes of virtual machines are their own.
+
+    An interface that somebody removes or switches off takes itself out: the switches' light and the other ports go on.
 
     `monitors`: by virtual machine, the socket of its monitor; `run` stays in touch with them.
     """
@@ -63,20 +73,22 @@ class KernelNetwork:
 
     def light(self, receivers: Mapping[NicPortId, tuple[NicPortId, ...]]) -> None:
         """From now on the light of these senders goes to these receivers, in one call to the kernel."""
-        self._crossbar.apply(
-            [Light(from_port=str(sender), to_ports=tuple(map(str, ids))) for sender, ids in receivers.items()]
-        )
+        changes = [Light(from_port=str(sender), to_ports=tuple(map(str, ids))) for sender, ids in receivers.items()]
+        if not self._stands(lambda: self._crossbar.apply(changes)):
+            for change in changes:
+                self._light_one(change)
         for host in dict.fromkeys(id.host for ids in receivers.values() for id in ids):
             if host in self._networks:
-                self._networks[host].route(self._routes(host, receivers))
+                self._stands(partial(self._networks[host].route, self._routes(host, receivers)))
 
     def carrier(self, port: NicPortId, up: bool, told: Callable[[int, int], None]) -> None:
         """Set the carrier of a port; `told` gets the stamps before and after, of a virtual machine when it has answered."""
         if (monitor := self._monitors.get(port.host)) is not None:
             monitor.set(f"{NIC_PREFIX}{port.port}", up=up, told=told)
             return
-        bracket = self._crossbar.carrier(str(port), up)
-        told(bracket.before_ns, bracket.after_ns)
+        brackets: list[Bracket] = []
+        if self._stands(lambda: brackets.append(self._crossbar.carrier(str(port), up))):
+            told(brackets[0].before_ns, brackets[0].after_ns)
 
     async def run(self) -> None:
         """Stay in touch with the virtual machines until cancelled."""
@@ -94,6 +106,31 @@ class KernelNetwork:
         for network in self._networks.values():
             network.close()
         self._networks.clear()
+
+    def _light_one(self, change: Light) -> None:
+        """To those receivers that are there; one that is not must not keep the light where it was."""
+        if self._stands(lambda: self._crossbar.apply([change])):
+            return
+        there: list[str] = []
+        self._stands(lambda: self._crossbar.darken(change.from_port))
+        for port in change.to_ports:
+            more = Light(from_port=change.from_port, to_ports=(*there, port))
+            if self._stands(partial(self._crossbar.apply, [more])):
+                there.append(port)
+
+    def _stands(self, do: Callable[[], object]) -> bool:
+        """Whether all interfaces that `do` is about are there; what was refused for another reason is raised."""
+        try:
+            do()
+        except KernelError as error:
+            if error.number not in _GONE:
+                raise
+            log.warning(
+                "%s: somebody removed it or switched it off. `ip link set up` in its host, or start the rack anew",
+                error,
+            )
+            return False
+        return True
 
     def _plug(self, port: NicPort) -> None:
         if port.id.host in self._monitors:

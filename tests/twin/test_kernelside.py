@@ -1,6 +1,7 @@
 """A rack of kernel hosts: what its real interfaces show, driven through the real driver."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ import pytest
 
 from hwd.model.testbed import NicPortId, Testbed
 from hwd.twin.kernel import Keeper
+from hwd.twin.kernel.messages import delete_interface
+from hwd.twin.kernel.route import RouteSocket
 from hwd.twin.kernelside import KernelNetwork
 from hwd.twin.nic import What
 from hwd.twin.rack import TwinRack
@@ -163,6 +166,22 @@ async def test_carrier_comes_on_time_after_the_phy(
         late_ns = [carriers[port] - phys[port] for port in phys]
         assert min(late_ns) >= 70_000
         assert min(late_ns) < 800_000
+
+
+async def test_an_interface_that_somebody_removes_leaves_the_switch_and_the_other_ports_alone(
+    open_world: OpenWorld, make_testbed: MakeTestbed, change: Change, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_world(make_testbed(kernel=True)) as world:
+        await change(world.switch, ("1A-3B", "3A-1B"))
+        gone = await world.until("h1", "eth0", up=True)
+        route = RouteSocket(world.keeper.socket("h1", socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
+        route.do([delete_interface(gone.ifindex, says="remove h1.eth0")])
+        route.close()
+        await change(world.switch, ("2A-3B", "3A-2B", "1A-5B", "5A-1B"), ("1A-3B", "3A-1B"))
+        assert (await world.until("h2", "eth0", up=True)).carrier
+        assert (await world.until("h0", "eth0", up=True)).carrier
+        await change(world.switch, (), ("2A-3B", "3A-2B"))
+        assert "somebody removed it" in caplog.text
 
 
 def came_at(world: World, port: str, *, up: bool) -> Truth:
