@@ -1,5 +1,6 @@
 """The login over SSH: only at a host that somebody vouches for, and every refusal with its remedy."""
 
+import logging
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,9 @@ from typing_extensions import override
 from hwd.rollout.ssh_settings import SshSettings
 from hwd_drivers.kit.errors import ConfigError, DeviceError, LinkError, LoginError
 from hwd_drivers.kit.ssh_keys import fingerprint, public_line
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+"""What it would write with its own traceback is in what is raised here."""
 
 LOGIN_S: Final = 20.0
 """A server that asks a directory who we are takes some seconds."""

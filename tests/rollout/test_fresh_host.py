@@ -48,8 +48,8 @@ class Operator:
     births: Births
     host: Machine
 
-    async def hwd(self, verb: str, *hosts: str, ahead: Path | None = None) -> "Said":
-        environment = self.environment
+    async def hwd(self, verb: str, *hosts: str, ahead: Path | None = None, broker: str | None = None) -> "Said":
+        environment = self.environment if broker is None else {**self.environment, "HWD_BROKER": broker}
         if ahead is not None:
             paths = [str(ahead), *filter(None, [environment.get("PYTHONPATH")])]
             environment = {**environment, "PYTHONPATH": os.pathsep.join(paths)}
@@ -174,6 +174,11 @@ async def test_a_fresh_host_is_deployed_to_examined_upgraded_rolled_back_and_lef
     async with operating(machines, tmp_path, cache) as operator:
         births = operator.births
         before = (await operator.on_host(LIST)).splitlines()
+
+        walled = await operator.hwd("deploy", broker=f"mqtt://hwd:{PASSWORD}@{HOST_IP}:9")
+        assert (walled.status, walled["result"]) == (4, "failed")
+        assert f"h0: it cannot reach the broker at mqtt://hwd@{HOST_IP}:9" in walled["why"]
+        assert (await operator.on_host(LIST)).splitlines() == before, "it was not touched"
 
         first = await operator.hwd("deploy", "h0", "h1")
         assert first.status == 4, "h1 is nowhere"

@@ -3,6 +3,7 @@
 import re
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,23 @@ def opened(server: Any, **changes: Any) -> Iterator[Ssh]:
         yield ssh
     finally:
         ssh.close()
+
+
+def test_a_server_that_hangs_up_leaves_one_error_and_no_traceback_of_a_library(tmp_path: Path) -> None:
+    """In a process of its own: here pytest takes what is logged."""
+    with socket.create_server(("127.0.0.1", 0)) as rude:
+        hanging_up = threading.Thread(target=lambda: rude.accept()[0].close())
+        hanging_up.start()
+        program = (
+            "from pathlib import Path; from hwd.model.ssh import SshPlace; from hwd.rollout.ssh import Ssh; "
+            "from hwd_drivers.kit.clock import SystemClock; from hwd_drivers.kit.errors import LinkError\n"
+            f"try: Ssh.open('h0', SshPlace.parse('me@127.0.0.1:{rude.getsockname()[1]}'), SystemClock(), home=Path({str(tmp_path)!r}), connect_s=5)\n"
+            "except LinkError as error: print(error)"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+        hanging_up.join()
+    assert done.stdout.startswith("h0: me@[127.0.0.1]:")
+    assert done.stderr == ""
 
 
 def test_a_program_gets_its_input_and_is_heard_with_its_status(sshd: Any) -> None:
