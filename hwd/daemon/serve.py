@@ -197,7 +197,12 @@ def _rack(options: ServeOptions, testbed: Testbed, folder: Path) -> RackProcess 
     if process is None:
         log.info("twins   rack is up already")
         return None
-    log.info("twins   rack starts as pid %d, log %s; it outlives this daemon", process.pid, process.log_path)
+    log.info(
+        "twins   rack starts as pid %d, log %s; it outlives this daemon, end it by `kill %d`",
+        process.pid,
+        process.log_path,
+        process.pid,
+    )
     return process
 
 
