@@ -1,5 +1,6 @@
 """LinkWatcher: from what the kernel says of interfaces to events, with every flap counted, seen one by one or not."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -13,6 +14,8 @@ from hwd_agents.spool import Mark
 from hwd_drivers.kit.clock import Clock
 
 SOURCE: Final = "link"
+
+log = logging.getLogger(__name__)
 
 OnCarrier = Callable[[str, LinkReading], None]
 """Called with a port's name and its new reading, after the event."""
@@ -159,6 +162,10 @@ class LinkWatcher:
 
     def _tell_presence(self, port: str, reading: LinkReading) -> None:
         """Without a mark: that counts changes which are told after this, and whoever is killed in between has not told them."""
+        if reading.present:
+            log.info("%s: its interface %s is there", port, reading.interface)
+        else:
+            log.warning("%s: %s", port, self._why_missing(port))
         since_ns = reading.at_ns if reading.earliest_ns is None else reading.earliest_ns
         self._emit(
             "interface",

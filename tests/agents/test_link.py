@@ -1,6 +1,9 @@
 """Carrier and interfaces as the kernel tells of them: every flap is counted, those of before and those that nobody saw too."""
 
 import asyncio
+import logging
+
+import pytest
 
 from hwd_agents.config import PortConfig, SamplingConfig
 from hwd_agents.link import LinkWatcher
@@ -297,6 +300,24 @@ def test_a_link_that_stayed_is_told_by_no_event_and_no_loss() -> None:
             assert seen.link.observation("eth0") == ended
 
     run_virtual(main())
+
+
+def test_an_interface_that_went_and_came_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            Watched(one)
+            await asyncio.sleep(1)
+            one.hosts["h0"].unplug("eth0")
+            await asyncio.sleep(1)
+            one.hosts["h0"].plug("eth0", ifindex=101)
+            await asyncio.sleep(1)
+
+    caplog.set_level(logging.INFO, "hwd_agents.link")
+    run_virtual(main())
+    assert [record.getMessage() for record in caplog.records] == [
+        "eth0: there is no interface eth0",
+        "eth0: its interface eth0 is there",
+    ]
 
 
 def test_an_interface_that_was_renamed_is_said_with_its_new_name() -> None:

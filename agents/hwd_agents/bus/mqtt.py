@@ -264,7 +264,8 @@ class MqttBus:
         except aiomqtt.MqttError as error:
             _abandon(client)
             refused = isinstance(error, aiomqtt.MqttCodeError) and str(error.rc) in REFUSED_CREDENTIALS
-            raise _Lost(f"cannot connect: {error}", refused=refused) from error
+            remedy = ". Nothing listens there: is the broker running?" if _is_nobody_there(error) else ""
+            raise _Lost(f"cannot connect: {error}{remedy}", refused=refused) from error
         except asyncio.CancelledError:
             await asyncio.wait([entering], timeout=CONNACK_GRACE_S)
             if client._client.socket() is not None:
@@ -292,6 +293,10 @@ def _heeding_cancel() -> Generator[None, None, None]:
     finally:
         if task is not None and task.cancelling() > before:
             raise asyncio.CancelledError
+
+
+def _is_nobody_there(error: BaseException | None) -> bool:
+    return isinstance(error, ConnectionRefusedError) or (error is not None and _is_nobody_there(error.__cause__))
 
 
 def _lost_words(error: aiomqtt.MqttError) -> str:

@@ -152,6 +152,25 @@ async def test_refused_connection_is_tried_again_until_somebody_listens(run_buse
     await again.close()
 
 
+async def test_a_port_where_nobody_listens_is_said_with_what_to_look_at(caplog: pytest.LogCaptureFixture) -> None:
+    broker = EmbeddedBroker()
+    url = await broker.start()
+    await broker.close()
+    said = asyncio.Event()
+    watch = logging.Handler()
+    watch.emit = lambda record: said.set()  # type: ignore[method-assign]
+    caplog.set_level(logging.WARNING, "hwd_agents")
+    logging.getLogger("hwd_agents.bus.subscriptions").addHandler(watch)
+    run = asyncio.create_task(new_bus(url).run())
+    async with asyncio.timeout(PATIENCE_S):
+        await said.wait()
+    logging.getLogger("hwd_agents.bus.subscriptions").removeHandler(watch)
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    (text,) = [record.getMessage() for record in caplog.records]
+    assert text.endswith("Nothing listens there: is the broker running?")
+
+
 @pytest.mark.parametrize("turns", range(12))
 async def test_stop_together_with_the_broker_ends_and_leaves_no_error(turns: int) -> None:
     """In any order: a loss that nobody saw is logged by asyncio, a cancel that came with it would be lost."""
