@@ -296,7 +296,9 @@ def _heeding_cancel() -> Generator[None, None, None]:
 
 
 def _is_nobody_there(error: BaseException | None) -> bool:
-    return isinstance(error, ConnectionRefusedError) or (error is not None and _is_nobody_there(error.__cause__))
+    return isinstance(error, ConnectionRefusedError) or (
+        error is not None and _is_nobody_there(error.__context__)
+    )  # aiomqtt raises its own from nothing
 
 
 def _lost_words(error: aiomqtt.MqttError) -> str:
