@@ -15,6 +15,8 @@ TICK_IDLE_S: Final = 0.1
 TICK_BUSY_S: Final = 0.005
 BUSY: Final = 0.02
 """Above this share of the time the marks are set often: the bound is at most what the thread worked between three of them."""
+OWN_NS: Final = 500_000
+"""So little is not busy, however short the time: a mark itself took 0.15 ms on a machine whose caches others use, and would keep the marks coming."""
 
 
 class Lateness:
@@ -73,6 +75,6 @@ class Lateness:
     def _tick(self) -> None:
         before, now = self._marks[1], self._mark()
         self._marks = (before, now)
-        is_busy = now[1] - before[1] > BUSY * (now[0] - before[0])
+        is_busy = now[1] - before[1] > max(BUSY * (now[0] - before[0]), OWN_NS)
         after_s = TICK_BUSY_S if is_busy else TICK_IDLE_S
         self._timer = asyncio.get_running_loop().call_later(after_s, self._tick)

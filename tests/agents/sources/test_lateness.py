@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd_agents.sources.lateness import SCHEDSTAT, TICK_IDLE_S, Lateness
+from hwd_agents.sources.lateness import OWN_NS, SCHEDSTAT, TICK_BUSY_S, TICK_IDLE_S, Lateness
 from hwd_drivers.kit.clock import SystemClock
 
 MS = 1_000_000
@@ -62,4 +62,20 @@ async def test_all_of_the_time_counts_where_the_kernel_does_not_tell(clock: Syst
     work(clock)
     assert lateness.most_ns() >= WORK_NS
     lateness.stop()
+    lateness.stop()
+
+
+@pytest.mark.parametrize(("worked_ns", "next_s"), [(OWN_NS // 10, TICK_IDLE_S), (1000 * OWN_NS, TICK_BUSY_S)])
+async def test_marks_are_not_kept_coming_by_what_they_take_themselves(
+    clock: SystemClock, tmp_path: Path, worked_ns: int, next_s: float
+) -> None:
+    told = tmp_path / "schedstat"
+    told.write_text("0 0 0\n")
+    lateness = Lateness(clock, path=str(told))
+    lateness.start()
+    told.write_text(f"0 {worked_ns} 0\n")
+    before_s = asyncio.get_running_loop().time()
+    lateness._tick()
+    assert lateness._timer is not None
+    assert lateness._timer.when() - before_s == pytest.approx(next_s, abs=TICK_BUSY_S)
     lateness.stop()
