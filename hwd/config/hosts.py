@@ -61,7 +61,9 @@ class HostsReader:
                 )
             groups = tuple(entry.groups)
             ssh = None if entry.ssh is None else self._ssh(entry.ssh, (*where, "ssh"))
-            hosts[name] = Host(name=name, ports=ports, ssh=ssh, twin=twin, groups=groups, region=entry.region)
+            hosts[name] = Host(
+                name=name, ports=ports, ssh=ssh, jobs=entry.jobs, twin=twin, groups=groups, region=entry.region
+            )
         return hosts
 
     def _check_machine(self, entry: HostTwinEntry, where: Where) -> None:

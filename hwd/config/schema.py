@@ -140,8 +140,9 @@ class SshEntry(Entry):
 
 
 class HostEntry(Entry):
-    """`nics` are validated one by one."""
+    """`nics` are validated one by one. `jobs`: the host's group of users that may set the switches it owns."""
 
+    jobs: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,31}$")] | None = None
     ssh: (
         Annotated[
             SshEntry,

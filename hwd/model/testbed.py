@@ -119,9 +119,12 @@ class HostTwin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
+    """`jobs`: the host's group of users that may set the switches it owns; None is root alone."""
+
     name: str
     ports: tuple[NicPort, ...]
     ssh: SshPlace | None = None
+    jobs: str | None = None
     twin: HostTwin | None = None
     groups: tuple[str, ...] = ()
     region: str | None = None

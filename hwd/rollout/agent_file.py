@@ -35,6 +35,8 @@ def make_agent_file(testbed: Testbed, host: Host, *, broker: str, layout: Layout
         }
     if owned := owned_switches(testbed, host):
         data["switches"] = {switch.name: _switch(testbed, host, switch) for switch in owned}
+        if host.jobs is not None:
+            data["selection"] = {"group": host.jobs}
     if layout.prefix:
         data["spool"] = {"directory": layout.state}
     make_config(data, where=f"agent file of {host.name}")

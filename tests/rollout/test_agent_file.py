@@ -19,6 +19,7 @@ switches:
 hosts:
   h0:
     ssh: root@10.0.0.10
+    jobs: training
     nics:
       eth0: {interface: ens1f0, rdma: mlx5_0/2, ip: 10.1.0.1/32, module: 100g-lr4}
       eth1: {module: {type: 100g-cwdm4, part: QSFP28-CWDM4, los_s: 0.1}}
@@ -66,6 +67,11 @@ def test_the_owner_of_a_switch_gets_it_and_nobody_else_does(testbed: Testbed, tm
     assert switch.name == "sel0"
     assert (config.switches["sel0"].driver, config.switches["sel0"].address) == ("thorlabs-osw", switch.address)
     assert read(testbed, "h1", tmp_path).switches == {}
+
+
+def test_the_group_of_users_that_the_testbed_names_may_set_the_hosts_switches(testbed: Testbed, tmp_path: Path) -> None:
+    assert read(testbed, "h0", tmp_path).selection.group == "training"
+    assert read(testbed, "h1", tmp_path).selection.group is None
 
 
 def test_a_prefix_moves_the_spool(testbed: Testbed, tmp_path: Path) -> None:

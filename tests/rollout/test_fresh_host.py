@@ -232,7 +232,7 @@ async def test_a_fresh_host_is_deployed_to_examined_upgraded_rolled_back_and_lef
         gone = await operator.hwd("remove")
         assert (gone.status, gone["result"]) == (0, "done")
         assert (await operator.on_host(LIST)).splitlines() == before
-        assert await operator.on_host("systemctl list-unit-files 'hwd*' --no-legend") == ""
+        assert await operator.on_host("systemctl list-unit-files 'hwd-agent*' --no-legend") == ""
         assert (await operator.hwd("remove"))["result"] == "already"
 
 
@@ -253,5 +253,5 @@ async def test_a_host_whose_power_fails_during_the_install_is_finished_by_the_ne
         doctor = await operator.hwd("doctor")
         assert [subject for subject, _ in doctor.red][:2] == ["install", "unit"]
         again = await operator.hwd("deploy")
-        assert (again.status, again["result"]) == (0, "done")
+        assert (again.status, again["result"]) == (0, "done"), again["why"]
         assert operator.births.is_up("h0")
