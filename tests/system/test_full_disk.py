@@ -10,6 +10,8 @@ import pytest
 
 from .conftest import CROSSED, STRAIGHT, Lab
 
+pytestmark = pytest.mark.timeout(240)  # two starts of a daemon each, and a disk that is filled byte by byte
+
 SIZE_BYTES = 8 << 20
 DWELLS = f"""
 playbook: dwells

@@ -32,6 +32,7 @@ OF_SOME_HOSTS = (
     "hwd_nic_pause_frames_total",
     "hwd_host_tcp_retransmissions_total",
     "hwd_selections_total",
+    "hwd_wall_clock_",
 )
 """What only real hosts count, and tell where their agents' files ask for it, and what only hosts with switches of their own do."""
 
