@@ -107,6 +107,9 @@ class Selections:
                 try:
                     await watch.look()
                     changes = self._plan(request)
+                    if still := [change for change in changes if not change.is_move]:
+                        await asyncio.gather(*(self._look(change) for change in still))
+                        changes = self._plan(request)
                     return await self._do(changes, watch, request, requested_ns=requested_ns, until_s=until_s)
                 finally:
                     watch.close()
@@ -173,6 +176,13 @@ class Selections:
             if asyncio.get_running_loop().time() >= until_s:
                 raise RefusedError("its turn came too late. Nothing was set")
             yield
+
+    async def _look(self, change: _Change) -> None:
+        """Read a switch that stands so already by its last report: somebody may have turned it since. Raises LinkError."""
+        try:
+            await change.supervisor.read()
+        except Exception as error:  # noqa: BLE001 - a bug in a driver must not take the agent along
+            raise LinkError(_cause(change.name, error)) from error
 
     def _plan(self, request: Request) -> list[_Change]:
         """Looked at again, now that its turn has come."""
