@@ -157,7 +157,8 @@ async def watched(keeper: Keeper, ethtool: PlayedEthtool) -> AsyncIterator[Host]
 
 
 async def goes_on(host: Host, crossbar: Crossbar, ethtool: PlayedEthtool) -> None:
-    """All means see what now happens at eth1."""
+    """All means see what now happens at eth1, whose light is known to be there."""
+    await host.until(lambda: host.watchers.states("eth1")["light"] is True)
     before = {kind: host.told(kind, "eth1") for kind in ("carrier", "dark", "light", "counters", "link-state")}
     flags = ethtool.modules["eth1"].pages[0x50, 0]
     crossbar.carrier("p1", up=not host.watchers.link.carrier("eth1"))
