@@ -14,9 +14,10 @@ import msgspec
 from hwd_agents.config import SamplingConfig
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import DeadlineError, HwdError, LinkError, ProtocolError, RefusedError
+from hwd_drivers.kit.errors import HwdError, ProtocolError, RefusedError
 
 from .drivers import DriverSource
+from .tool import output_of
 
 TOOLS: Final = ("mlxlink", "mstlink")
 DRIVER: Final = "mlx5_core"
@@ -107,7 +108,7 @@ class ToolPhys:
             raise RefusedError(
                 f"{interface}: its driver is {driver.name}, and only {DRIVER} NICs tell of their PHY, to {tool}"
             )
-        return parse_state(interface, await _run(tool, "-d", driver.bus, "--json"))
+        return parse_state(interface, await output_of(tool, "-d", driver.bus, "--json", within_s=ANSWER_WITHIN_S))
 
 
 def find_tool() -> str | None:
@@ -135,23 +136,3 @@ def parse_state(interface: str, answer: bytes) -> bool:
         return False
     known = ", ".join(sorted(UP | DOWN))
     raise ProtocolError(f"{interface}: the state of its PHY is {state!r}, which is none of those known ({known})")
-
-
-async def _run(*command: str) -> bytes:
-    """What it writes. Raises LinkError where it fails, DeadlineError where it takes too long; it is ended then, and when we are."""
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    try:
-        async with asyncio.timeout(ANSWER_WITHIN_S):
-            answer, words = await process.communicate()
-    except TimeoutError as error:
-        raise DeadlineError(f"{' '.join(command)}: no answer in {ANSWER_WITHIN_S:g} s") from error
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        said = (words or answer).decode(errors="replace").strip().splitlines()
-        raise LinkError(f"{' '.join(command)}: failed with status {process.returncode}: {' '.join(said[-1:])[:200]}")
-    return answer

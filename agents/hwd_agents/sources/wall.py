@@ -3,7 +3,6 @@
 Nothing is put in order by the wall clock: all stamps are of CLOCK_MONOTONIC_RAW, which nobody sets, and the daemon aligns that. It only labels.
 """
 
-import asyncio
 import math
 import re
 import shutil
@@ -11,7 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from hwd_agents.wire import WallClock
-from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError, RefusedError
+from hwd_drivers.kit.errors import LinkError, ProtocolError, RefusedError
+
+from .tool import output_of
 
 ANSWER_WITHIN_S: Final = 5.0
 """chronyc gives up by itself after 3 tries of 1, 2 and 4 s; a daemon that is there answers in milliseconds."""
@@ -41,7 +42,8 @@ class Chrony:
     async def read(self) -> WallClock:
         if (tool := self._find("chronyc")) is None:
             raise LinkError("chrony: chronyc is not installed")
-        return parse_tracking(await _said(tool, "-c", "-n", *self._options, "tracking"))
+        answer = await output_of(tool, "-c", "-n", *self._options, "tracking", within_s=ANSWER_WITHIN_S)
+        return parse_tracking(answer.decode(errors="replace"))
 
 
 class PtpForLinux:
@@ -55,7 +57,8 @@ class PtpForLinux:
         if (tool := self._find("pmc")) is None:
             raise LinkError("ptp4l: pmc is not installed")
         asked = ("GET PORT_DATA_SET", "GET CURRENT_DATA_SET", "GET PARENT_DATA_SET")
-        return parse_management(await _said(tool, "-u", "-b", "0", *self._options, *asked))
+        answer = await output_of(tool, "-u", "-b", "0", *self._options, *asked, within_s=ANSWER_WITHIN_S)
+        return parse_management(answer.decode(errors="replace"))
 
 
 def parse_tracking(words: str) -> WallClock:
@@ -107,23 +110,3 @@ def parse_management(words: str) -> WallClock:
         offset_s=ahead_s,
         error_s=abs(ahead_s) + abs(delay_s) / 2,
     )
-
-
-async def _said(*command: str) -> str:
-    """What a tool writes. Raises LinkError where it fails, DeadlineError where it takes too long; it is ended then, and when we are."""
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    try:
-        async with asyncio.timeout(ANSWER_WITHIN_S):
-            answer, words = await process.communicate()
-    except TimeoutError as error:
-        raise DeadlineError(f"{' '.join(command)}: no answer in {ANSWER_WITHIN_S:g} s") from error
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        said = (words or answer).decode(errors="replace").strip().splitlines()
-        raise LinkError(f"{' '.join(command)}: failed with status {process.returncode}: {' '.join(said[-1:])[:200]}")
-    return answer.decode(errors="replace")
