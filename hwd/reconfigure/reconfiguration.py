@@ -9,6 +9,7 @@ from typing import Any
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.model.testbed import NicPortId
+from hwd.reconfigure.interruptions import Absences
 from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.timeline import Timeline
 from hwd_drivers.kit.documents import Json
@@ -85,6 +86,8 @@ class Reconfiguration:
     """What was found at read-back beside what was asked for."""
     unanswered_s: dict[str, float] = field(default_factory=dict)
     """Switches whose change was sent and failed, with the time since our last read of them: what it took from other clients nobody has told."""
+    absences: Absences = field(default_factory=Absences)
+    """Of its switches, while it was under way."""
     timeline: Timeline | None = None
     """When what happened when; there once it has ended, where anything was commanded or seen."""
     ending: asyncio.Task[None] | None = None
@@ -109,6 +112,10 @@ class Reconfiguration:
     @property
     def hosts(self) -> tuple[str, ...]:
         return tuple(sorted({end.host for end in self.ends}))
+
+    @property
+    def switches(self) -> frozenset[str]:
+        return frozenset(move.switch for move in self.plan.moves)
 
     @property
     def not_ready(self) -> tuple[Link, ...]:

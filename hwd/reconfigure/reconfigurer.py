@@ -15,6 +15,7 @@ from hwd.model.state import Observed
 from hwd.reconfigure.driving import Driving
 from hwd.reconfigure.endings import Endings
 from hwd.reconfigure.host_settings import HostSettings
+from hwd.reconfigure.interruptions import falls, gone
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.observing import Agents, Observing
@@ -40,7 +41,16 @@ GRACE_NS = 1_000_000
 class Reconfigurer:
     """Owns every write to the switches of one testbed. Also a `Sink`: it listens to what the agents report."""
 
-    TAKES: ClassVar = ("run.host", "host.event", "host.up", "host.birth", "clock.aligned", "clock.stepped")
+    TAKES: ClassVar = (
+        "run.host",
+        "host.event",
+        "host.up",
+        "host.birth",
+        "clock.aligned",
+        "clock.stepped",
+        "switch.down",
+        "switch.up",
+    )
 
     def __init__(
         self,
@@ -202,11 +212,15 @@ class Reconfigurer:
             ]
             if away:
                 why += f". Nothing was heard of {'; '.join(away)}"
+            if between := self._interruptions(reconfiguration):
+                why += f". Meanwhile: {'; '.join(between)}"
             await self.roll_back(reconfiguration, why)
             raise NotReadyError(f"{reconfiguration.plan.what}: {why}. {_came_of(reconfiguration)}") from None
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
+        zero_ns = reconfiguration.started_ns
+        reconfiguration.remarks += [one.text(zero_ns=zero_ns) for one in reconfiguration.absences.over()]
         await self._endings.reached(reconfiguration)
         if reconfiguration.outcome not in (None, Outcome.CONFIRMED):
             raise FailedError(
@@ -240,7 +254,7 @@ class Reconfigurer:
         await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in self.under_way))
 
     def __call__(self, document: Document) -> None:
-        """Sink: takes the agents' events, and what was set of NIC ports."""
+        """Sink: takes the agents' events, what was set of NIC ports, and how switches go and come."""
         data: Mapping[str, Any] = document.data
         match document.kind:
             case "run.host":
@@ -254,6 +268,13 @@ class Reconfigurer:
                 for reconfiguration in self._under_way.values():
                     if data["host"] in reconfiguration.hosts and step.latest_ns >= reconfiguration.started_ns:
                         reconfiguration.clock_steps.append((data["host"], step))
+            case "switch.down":
+                for reconfiguration in self._under_way.values():
+                    if data["switch"] in reconfiguration.switches:
+                        reconfiguration.absences.down(data["switch"], data["cause"], at_ns=document.at_ns)
+            case "switch.up":
+                for reconfiguration in self._under_way.values():
+                    reconfiguration.absences.up(data["switch"], at_ns=document.at_ns)
             case "host.up" | "host.birth" | "clock.aligned":
                 for reconfiguration in self._under_way.values():
                     reconfiguration.agents_changed.set()
@@ -297,6 +318,14 @@ class Reconfigurer:
         if run is not None:
             self._last_of_run.setdefault(run, {})[branch] = reconfiguration
         return reconfiguration
+
+    def _interruptions(self, reconfiguration: Reconfiguration) -> list[str]:
+        """What came between it and its ready links, in words."""
+        plan, zero_ns = reconfiguration.plan, reconfiguration.started_ns
+        absences = [one.text(zero_ns=zero_ns) for one in reconfiguration.absences.over()]
+        fell = falls(reconfiguration.events, plan.links, zero_ns=zero_ns)
+        reachable = {name: latest for name, latest in self.observed.items() if not self._switches.away((name,))}
+        return [*absences, *fell, *gone(reachable, plan.moves)]
 
     def _check_not_left_open(self, names: Iterable[str]) -> None:
         for name in names:

@@ -9,6 +9,7 @@ from hwd.cli.watching import left_open
 from hwd.client.answers import Status
 from hwd.sim.world import agent_node
 from hwd_drivers.kit.errors import NotReadyError
+from hwd_drivers.kit.values import Crossconnect
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab
 
@@ -151,5 +152,57 @@ def test_what_stays_open_is_in_the_status_until_it_is_brought_back(run_lab: RunL
         assert one["why"] == "its switches are back, and it is tried anew", "what the last try found is over"
         await lab.until("daemon.recovered")
         assert lab.service.status()["open"] == []
+
+    run_lab(test)
+
+
+def test_switch_that_was_away_and_is_back_is_named_with_the_light_that_fell(run_lab: RunLab) -> None:
+    """In the message, in the record that reports show, and in the end of the run."""
+    playbook = f"""
+playbook: late
+shows: a switch that loses its power while links are waited for
+steps:
+  - apply: {{pairs: "{CROSSED}"}}
+  - wait: {{for: ready, within_s: 15}}
+"""
+    away = r"ocs1 was away from \d\.\d{3} to \d\d?\.\d{3} s after the start \(.+\)"
+    fell = (
+        r"light fell at (?:h[01]\.eth[01] \(\d\.\d{3} s\)(?:, |; )){4}ocs1 reports 1A-4B, 2A-3B, 3A-2B, 4A-1B no more"
+    )
+
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        run = str((await lab.service.start_run(text=playbook, file="late.yaml", parameters={}))["run"])
+        await lab.until("reconfiguration.state", state="waiting")
+        asyncio.get_running_loop().call_later(3, lab.world.rack.switches["ocs1"].faults.reboot, 4.0)
+        await lab.until("run.ended", run=run)
+        (why,) = [end["why"] for end in lab.told("reconfiguration.ended") if end["run"] == run]
+        assert re.search(rf"Meanwhile: {away}; {fell}", why), why
+        (end,) = [end for end in lab.told("run.ended") if end["run"] == run]
+        assert why in end["why"]
+
+    run_lab(test)
+
+
+def test_switch_that_was_away_without_harm_is_a_remark(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        asyncio.get_running_loop().call_later(2, lab.world.rack.switches["ocs1"].faults.reset)
+        assert (await lab.service.apply(lab.request(STRAIGHT, ready_within_s=30)))["outcome"] == "confirmed"
+        (end,) = lab.told("reconfiguration.ended")
+        (remark,) = end["remarks"]
+        assert re.fullmatch(r"ocs1 was away from 2\.\d{3} to 2\.\d{3} s after the start \(.+\)", remark)
+
+    run_lab(test)
+
+
+def test_crossconnect_that_somebody_took_meanwhile_is_named(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        faults = lab.world.rack.switches["ocs1"].faults
+        asyncio.get_running_loop().call_later(2, faults.panel, (Crossconnect.parse("1A-4B"),), ())
+        said = await late(lab)
+        assert "ocs1 reports 1A-4B no more" in said
+        assert "light fell at h1.eth1" in said
+        assert "was away" not in said
 
     run_lab(test)
