@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,30 +14,32 @@ LINKED = (".venv", "dashboards", "docs", "drivers", "agents", "examples", "playb
 
 @contextmanager
 def home(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
-    """The folder in which a page's commands run, and their environment. Afterwards no process of that environment is left."""
+    """The folder in which a page's commands run, and their environment. Afterwards no process of that environment is left.
+
+    The run directory has a short path of its own, as a user's has: it holds Unix sockets, and `folder` may be deep.
+    """
     here = folder / "checkout"
     here.mkdir()
     for name in LINKED:
         if (ROOT / name).exists():
             (here / name).symlink_to(ROOT / name)
-    run = folder / "run"
-    run.mkdir(mode=0o700)
-    keep = {name: value for name, value in os.environ.items() if name in ("LANG", "TMPDIR", "USER", "LOGNAME")}
-    environment = {
-        **keep,
-        "HOME": str(folder),
-        "HWD_RUN_DIR": str(run),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin",
-        "PYTHONUNBUFFERED": "1",
-        "COLUMNS": "200",
-        "NO_COLOR": "1",
-    }
-    try:
-        yield here, environment
-    finally:
-        for pid in _processes(f"HWD_RUN_DIR={run}"):
-            with suppress(ProcessLookupError):  # it ended by itself meanwhile
-                os.kill(pid, signal.SIGKILL)
+    with tempfile.TemporaryDirectory(prefix="hwd-") as run:
+        keep = {name: value for name, value in os.environ.items() if name in ("LANG", "TMPDIR", "USER", "LOGNAME")}
+        environment = {
+            **keep,
+            "HOME": str(folder),
+            "HWD_RUN_DIR": run,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin",
+            "PYTHONUNBUFFERED": "1",
+            "COLUMNS": "200",
+            "NO_COLOR": "1",
+        }
+        try:
+            yield here, environment
+        finally:
+            for pid in _processes(f"HWD_RUN_DIR={run}"):
+                with suppress(ProcessLookupError):  # it ended by itself meanwhile
+                    os.kill(pid, signal.SIGKILL)
 
 
 def _processes(entry: str) -> Iterator[int]:

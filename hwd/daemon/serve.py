@@ -25,6 +25,7 @@ from hwd.records.records import Records
 from hwd.records.reserve import Reserve
 from hwd.runs.effects import NoRackError
 from hwd.twin.control import ask
+from hwd.twin.sockets import check_sockets
 from hwd.web.app import make_app
 from hwd.web.door import check_listen, read_tokens
 from hwd.web.server import HttpServer, listen
@@ -65,6 +66,8 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
     tokens = read_tokens(environment)
     directory = options.data or data_dir(testbed.name, environment)
     folder = run_dir(testbed.name, environment)
+    if options.twin and has_twins(testbed):
+        check_sockets(testbed, folder)
     async with contextlib.AsyncExitStack() as stack:
         announcement = stack.enter_context(Announcement(folder / "daemon.json"))
         data = stack.enter_context(DataDirectory(directory))

@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import yaml
@@ -20,22 +19,21 @@ from hwd.config.places import Announcement, RackPlace
 from hwd.config.scenario import Scenario
 from hwd.model.testbed import Testbed
 from hwd.twin.agents import agent_config
-from hwd.twin.control import CONTROL, ControlSession
+from hwd.twin.control import ControlSession
 from hwd.twin.faults import RackFaults
 from hwd.twin.kernel import Keeper, NamespacesUnavailableError
 from hwd.twin.kernelside import KernelNetwork, kernel_hosts, machine_hosts
 from hwd.twin.processes import AgentProcess
 from hwd.twin.rack import TwinRack
 from hwd.twin.scenario import play
+from hwd.twin.sockets import check_sockets, control_socket, host_socket, monitor_socket, select_socket
 from hwd.twin.truth import TruthFile
 from hwd_agents.config import BrokerFrom, KernelConfig, SelectionConfig, SourcesConfig, SpoolConfig, TwinConfig
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
+from hwd_drivers.kit.errors import LinkError, RefusedError
 from hwd_drivers.kit.ids import RandomIds
-
-SOCKET_PATH_LIMIT_BYTES: Final = 107  # sun_path of a Unix socket, without its closing zero
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +54,7 @@ async def serve_rack(
     """
     run_dir = run_dir.absolute()
     run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _check_paths(testbed, run_dir)
+    check_sockets(testbed, run_dir)
     with Announcement(run_dir / "rack.json") as announcement:
         async with AsyncExitStack() as stack:
             rack = await _Rack.open(testbed, run_dir, stack, process_hosts=process_hosts, announce=announcement.write)
@@ -111,7 +109,7 @@ class _Rack:
             testbed = without_kernel(testbed)
         kernel = None
         if keeper is not None:
-            monitors = {host.name: run_dir / f"{host.name}.monitor" for host in machine_hosts(testbed)}
+            monitors = {host.name: monitor_socket(run_dir, host.name) for host in machine_hosts(testbed)}
             kernel = KernelNetwork(testbed, keeper, clock, monitors=monitors)
             stack.callback(kernel.close)
         local = {host.name for host in testbed.hosts.values() if host not in machine_hosts(testbed)}
@@ -121,7 +119,7 @@ class _Rack:
             dialer=dialer,
             clock=clock,
             ids=RandomIds(),
-            places=lambda name: f"unix:{_socket(run_dir, name)}" if name in local else "127.0.0.1:0",
+            places=lambda name: f"unix:{host_socket(run_dir, name)}" if name in local else "127.0.0.1:0",
             truth=truths,
             kernel=kernel,
         )
@@ -130,7 +128,7 @@ class _Rack:
         agents: dict[str, AgentProcess] = {}
         faults = RackFaults(rack, kill_agent=partial(_kill, agents))
         stack.callback(faults.close)
-        control = await dialer.listen(partial(ControlSession, faults), f"unix:{run_dir / CONTROL}")
+        control = await dialer.listen(partial(ControlSession, faults), f"unix:{control_socket(run_dir)}")
         stack.push_async_callback(control.close)
         kept = {host.name for host in kernel_hosts(testbed)}
         path = None if keeper is None else str(keeper.path)
@@ -147,7 +145,7 @@ class _Rack:
                 }
                 for name in rack.hosts
             },
-            control=str(run_dir / CONTROL),
+            control=str(control_socket(run_dir)),
             truth=str(run_dir / "truth.jsonl"),
             protocols={name: dict(twin.addresses) for name, twin in rack.switches.items()},
         )
@@ -220,7 +218,7 @@ class _Rack:
             sources=SourcesConfig(kernel=kernel, twin=TwinConfig(address=self.place.addresses[host])),
             spool=SpoolConfig(directory=str(self._run_dir / "spool" / host)),
             addresses=self.place.addresses,
-            selection=SelectionConfig(socket=f"unix:{_select_socket(self._run_dir, host)}"),
+            selection=SelectionConfig(socket=f"unix:{select_socket(self._run_dir, host)}"),
         )
         path = self._run_dir / f"agent-{host}.yaml"
         path.write_text(yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False))
@@ -231,7 +229,7 @@ def _machine(run_dir: Path, host: str, kernel: KernelNetwork) -> Json:
     """What a virtual machine is started with: where its monitor is looked for, and the tap of each NIC, with the NIC's hardware address."""
     plugs = kernel.taps(host)
     taps: dict[str, Json] = {port: {"tap": plug.tap, "address": plug.address} for port, plug in plugs.items()}
-    return {"monitor": str(run_dir / f"{host}.monitor"), "nics": taps}
+    return {"monitor": str(monitor_socket(run_dir, host)), "nics": taps}
 
 
 def _kill(agents: Mapping[str, AgentProcess], host: str) -> None:
@@ -270,23 +268,3 @@ async def _open_keeper(testbed: Testbed, run_dir: Path, stack: AsyncExitStack) -
         log.warning("twin rack %s: its %d kernel hosts run as process hosts: %s", testbed.name, len(hosts), error)
         return None
     return keeper
-
-
-def _check_paths(testbed: Testbed, run_dir: Path) -> None:
-    paths = [run_dir / CONTROL, *(_select_socket(run_dir, name) for name in testbed.hosts)]
-    paths += [run_dir / f"{host.name}.monitor" for host in machine_hosts(testbed)]
-    longest = max(paths, key=lambda path: len(os.fsencode(path)))
-    if (length := len(os.fsencode(longest))) > SOCKET_PATH_LIMIT_BYTES:
-        raise ConfigError(
-            f"{longest}: cannot be a Unix socket: {length} bytes, over the {SOCKET_PATH_LIMIT_BYTES} of Linux. "
-            "Name a shorter run directory with HWD_RUN_DIR"
-        )
-
-
-def _select_socket(run_dir: Path, host: str) -> Path:
-    """Where the jobs of a host set its own switches."""
-    return run_dir / f"{host}.select.sock"
-
-
-def _socket(run_dir: Path, name: str) -> Path:
-    return run_dir / f"{name}.sock"

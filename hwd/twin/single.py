@@ -20,9 +20,10 @@ from typing import Final
 from hwd.config.places import Announcement, RackPlace, run_dir
 from hwd.config.scenario import load_scenario
 from hwd.model.fault import Clear, Fault, Reboot, SwitchFault, check_ends
-from hwd.twin.control import CONTROL, ControlSession
+from hwd.twin.control import ControlSession
 from hwd.twin.scenario import play
 from hwd.twin.settings import TwinSettings
+from hwd.twin.sockets import check_path, control_socket
 from hwd.twin.standing import StandingFaults
 from hwd.twin.switch_faults import is_over, set_switch_fault
 from hwd_drivers.kit.clock import SystemClock
@@ -115,7 +116,7 @@ async def serve_single(
             address = await twin.start()
         except (OSError, ValueError) as error:
             raise ConfigError(f"--listen {listen}: cannot listen: {error}") from error
-        path = run_dir(name) / CONTROL
+        path = check_path(control_socket(run_dir(name)))
         control = await dialer.listen(partial(ControlSession, faults), f"unix:{path}")
         stack.push_async_callback(control.close)
         announcement.write(

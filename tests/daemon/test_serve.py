@@ -153,6 +153,17 @@ def test_all_problems_of_the_testbed_are_said_before_anything_is_touched(serve: 
     assert not (tmp_path / "untouched").exists()
 
 
+def test_a_run_directory_too_long_for_the_sockets_of_its_rack_is_said_before_anything_is_touched(
+    serve: Serve, tmp_path: Path
+) -> None:
+    bad = serve("--data", str(tmp_path / "untouched"), HWD_RUN_DIR=str(tmp_path / ("long" * 25)))
+    _, said = bad.communicate(timeout=20)
+    assert bad.returncode == 2
+    assert "cannot be a Unix socket" in said
+    assert "Name a shorter run directory with HWD_RUN_DIR" in said
+    assert not (tmp_path / "untouched").exists()
+
+
 def test_other_machines_are_let_in_by_token_only(serve: Serve) -> None:
     process = serve("--no-twin", "--http", "0.0.0.0:0")
     _, said = process.communicate(timeout=20)

@@ -23,7 +23,8 @@ SWITCH: Final = "switch"
 
 START_TIMEOUT_S: Final = 10.0  # takes 60 ms; an interpreter on a cold disk takes longer
 STOP_TIMEOUT_S: Final = 5.0
-SOCKET_PATH_LIMIT_BYTES: Final = 107  # sun_path of a Unix socket, without its closing zero
+SOCKET_PATH_LIMIT_BYTES: Final = 107
+"""Of `sun_path` without its closing zero (unix(7))."""
 
 _REFUSALS: Final = frozenset({errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.EINVAL, errno.ENOSYS})
 
@@ -184,11 +185,16 @@ def _spawn(control: socket.socket, path: Path, names: Sequence[str]) -> subproce
     )
 
 
+def keeper_path(runtime_dir: Path) -> Path:
+    """Its socket."""
+    return runtime_dir / "keeper"
+
+
 def _socket_path(runtime_dir: Path) -> Path:
     runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if stat.S_IMODE(runtime_dir.stat().st_mode) & 0o077:
         raise ConfigError(f"{runtime_dir}: cannot hold the keeper's socket: others can enter it. Make it 0700")
-    path = runtime_dir.absolute() / "keeper"
+    path = keeper_path(runtime_dir.absolute())
     length = len(os.fsencode(path))
     if length > SOCKET_PATH_LIMIT_BYTES:
         raise ConfigError(

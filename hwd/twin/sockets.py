@@ -1,0 +1,59 @@
+"""The Unix sockets of a rack in its run directory: where each one is, and whether Linux can have it there."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from hwd.fabric.behind import ports_behind
+from hwd.model.testbed import Testbed
+from hwd.twin.control import CONTROL
+from hwd.twin.kernel.keeper import SOCKET_PATH_LIMIT_BYTES, keeper_path
+from hwd.twin.kernelside import kernel_hosts, machine_hosts
+from hwd_drivers.kit.errors import ConfigError
+
+
+def control_socket(run_dir: Path) -> Path:
+    """Where `hwd fault` speaks to the rack."""
+    return run_dir / CONTROL
+
+
+def host_socket(run_dir: Path, host: str) -> Path:
+    """Where the agent of a host twin asks for its NICs."""
+    return run_dir / f"{host}.sock"
+
+
+def select_socket(run_dir: Path, host: str) -> Path:
+    """Where the jobs of a host set its own switches; only a host that has some listens there."""
+    return run_dir / f"{host}.select.sock"
+
+
+def monitor_socket(run_dir: Path, host: str) -> Path:
+    """Where the monitor of a virtual machine is looked for."""
+    return run_dir / f"{host}.monitor"
+
+
+def check_sockets(testbed: Testbed, run_dir: Path) -> None:
+    """Raises ConfigError, with the remedy, where the path of one of them would be longer than Linux takes."""
+    check_path(max(_all(testbed, run_dir.absolute()), key=lambda path: len(os.fsencode(path))))
+
+
+def check_path(path: Path) -> Path:
+    """The path itself; raises ConfigError where it is longer than Linux takes."""
+    if (length := len(os.fsencode(path))) > SOCKET_PATH_LIMIT_BYTES:
+        raise ConfigError(
+            f"{path}: cannot be a Unix socket: {length} bytes, over the {SOCKET_PATH_LIMIT_BYTES} of Linux. "
+            "Name a shorter run directory with HWD_RUN_DIR"
+        )
+    return path
+
+
+def _all(testbed: Testbed, run_dir: Path) -> Iterator[Path]:
+    yield control_socket(run_dir)
+    if kernel_hosts(testbed) or machine_hosts(testbed):
+        yield keeper_path(run_dir)
+    for host in testbed.hosts:
+        yield host_socket(run_dir, host)
+        if ports_behind(testbed, host):
+            yield select_socket(run_dir, host)
+    for machine in machine_hosts(testbed):
+        yield monitor_socket(run_dir, machine.name)
