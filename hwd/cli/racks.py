@@ -103,13 +103,14 @@ def serve(
         ),
     ] = None,
     mqtt: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--mqtt",
             metavar="BROKER",
-            help="`embedded`, `embedded:HOST:PORT` for agents elsewhere, or mqtt://host:port.",
+            help="`embedded`, `embedded:HOST:PORT` for agents elsewhere, or mqtt://host:port. Default: HWD_MQTT, the file that HWD_MQTT_FILE names, else embedded. "
+            "A URL with a password belongs there: everybody can read a command line.",
         ),
-    ] = "embedded",
+    ] = None,
     no_twin: Annotated[
         bool, typer.Option("--no-twin", help="Do not start the twin rack; somebody runs `hwd twin up`.")
     ] = False,

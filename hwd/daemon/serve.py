@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hwd.bus.broker import EmbeddedBroker
 from hwd.config.places import Announcement, DaemonPlace, data_dir, rack_of, records_path, run_dir
+from hwd.daemon.broker_choice import EMBEDDED, chosen_broker
 from hwd.daemon.commit import find_commit
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.datadir import DataDirectory
@@ -48,12 +49,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """What the command line says. `http` None: 127.0.0.1, port 8642 or a free one. `mqtt`: `embedded`, `embedded:HOST:PORT` or a URL."""
+    """What the command line says. `http` None: 127.0.0.1, port 8642 or a free one. `mqtt`: `embedded`, `embedded:HOST:PORT` or a URL; None: as the environment says."""
 
     testbed: Path
     data: Path | None = None
     http: str | None = None
-    mqtt: str = "embedded"
+    mqtt: str | None = None
     twin: bool = True
 
 
@@ -64,6 +65,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
     for problem in loaded.problems:
         log.warning("%s", problem)
     tokens = read_tokens(environment)
+    broker = chosen_broker(options.mqtt, environment)
     directory = options.data or data_dir(testbed.name, environment)
     folder = run_dir(testbed.name, environment)
     if options.twin and has_twins(testbed):
@@ -72,7 +74,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
         announcement = stack.enter_context(Announcement(folder / "daemon.json"))
         data = stack.enter_context(DataDirectory(directory))
         sock = stack.enter_context(_listen(options.http, tokens))
-        mqtt_url = await _broker(stack, options.mqtt)
+        mqtt_url = await _broker(stack, broker)
         ids, clock, draws = RandomIds(), SystemClock(), Draws(None)
         offload = ThreadOffload(THREADS)
         stack.callback(offload.close)
@@ -182,8 +184,7 @@ def _listen(http: str | None, tokens: frozenset[str]) -> socket.socket:
 
 async def _broker(stack: contextlib.AsyncExitStack, mqtt: str) -> str:
     kind, _, address = mqtt.partition(":")
-    if kind != "embedded":
-        BrokerUrl.parse(mqtt)
+    if kind != EMBEDDED:
         return mqtt
     if address:
         host_and_port(address, "--mqtt embedded")

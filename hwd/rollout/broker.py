@@ -53,7 +53,7 @@ class Brokers:
         if broker.transport == "unix" or _only_here(broker.host):
             raise ConfigError(
                 f"{name}: it cannot reach the broker at {broker}: on that host this leads to the host itself. Agents elsewhere need a broker with a password, such as Mosquitto: "
-                f"start the daemon with it (hwd serve --mqtt URL), or put its URL as hosts reach it into {BROKER_VARIABLE}: mqtt://USER:PASSWORD@{towards or 'ADDRESS'}:1883"
+                f"start the daemon with it (its URL in HWD_MQTT), or put its URL as hosts reach it into {BROKER_VARIABLE}: mqtt://USER:PASSWORD@{towards or 'ADDRESS'}:1883"
             )
         if _everywhere(broker.host):
             if towards is None:

@@ -42,7 +42,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("XDG_STATE_HOME", str(path / "state"))
         patch.setenv("COLUMNS", "100")
         patch.setenv("TERMINAL_WIDTH", "100")
-        for name in ("HWD_URL", "HWD_TOKEN", "HWD_TOKENS", "HWD_TOKENS_FILE"):
+        for name in ("HWD_URL", "HWD_TOKEN", "HWD_TOKENS", "HWD_TOKENS_FILE", "HWD_MQTT", "HWD_MQTT_FILE"):
             patch.delenv(name, raising=False)
         yield path
 

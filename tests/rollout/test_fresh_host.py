@@ -126,9 +126,9 @@ async def serving(folder: Path, url: str, environment: dict[str, str]) -> AsyncI
     """The daemon of the testbed, which knows the broker by another address than hosts do."""
     log = os.open(folder / "serve.log", os.O_WRONLY | os.O_CREAT)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "hwd.cli", "serve", str(folder / "lab.yaml"), "--mqtt", url, "--data"),
+        *(sys.executable, "-m", "hwd.cli", "serve", str(folder / "lab.yaml"), "--data"),
         *(str(folder / "data"), "--http", "127.0.0.1:0"),
-        env=environment,
+        env={**environment, "HWD_MQTT": url},
         stderr=log,
     )
     os.close(log)
