@@ -1,7 +1,8 @@
 """A small rack: four hosts of two ports on one Polatis, and sessions of its real driver."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,14 @@ HOSTS, PORTS = 4, 2
 MakeTestbed = Callable[..., Testbed]
 OpenSwitch = Callable[[Testbed, str, Dialer, Clock], Awaitable[Device]]
 Change = Callable[..., Awaitable[Exchange]]
+
+
+@pytest.fixture
+def run_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Run directories are below it; its path is short, since those of Unix sockets must be."""
+    with tempfile.TemporaryDirectory(prefix="hwd-") as folder:
+        monkeypatch.setenv("HWD_RUN_DIR", folder)
+        yield Path(folder)
 
 
 @pytest.fixture

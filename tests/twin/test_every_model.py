@@ -1,7 +1,6 @@
 """Every model that is installed can be served alone: it says where it listens, and does."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +12,9 @@ from hwd_drivers.kit import registry
 MODELS = [(driver, model) for driver in registry.names() for model in registry.find(driver).models]
 
 
+@pytest.mark.usefixtures("run_home")
 @pytest.mark.parametrize(("driver", "model"), MODELS, ids=["-".join(each) for each in MODELS])
-async def test_it_is_served(driver: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HWD_RUN_DIR", str(tmp_path))
+async def test_it_is_served(driver: str, model: str) -> None:
     size = registry.find(driver).sizes.get(model)
     settings = TwinSettings.parse(model, [f"size={size}"] if size else [], driver=driver)
     up: asyncio.Future[Serving] = asyncio.get_running_loop().create_future()

@@ -15,12 +15,7 @@ from hwd.twin.single import Serving, serve_single
 from hwd_drivers.kit.errors import ConfigError, RefusedError
 
 LOGIN = b"ACT-USER::admin:1::root;"
-
-
-@pytest.fixture(autouse=True)
-def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HWD_RUN_DIR", str(tmp_path))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("run_home")
 
 
 @asynccontextmanager
