@@ -17,6 +17,7 @@ import typer
 
 from hwd_agents import select_command
 from hwd_agents.agent import Agent
+from hwd_agents.agent_loop import AgentLoop
 from hwd_agents.broker_addresses import broker_addresses
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.clock_port import ClockPort
@@ -79,7 +80,8 @@ def run(
         with _spool_folder(loaded) as folder:
             if loaded.realtime:
                 ask_for_real_time()
-            asyncio.run(_live(loaded, folder))
+            with asyncio.Runner(loop_factory=AgentLoop) as runner:
+                runner.run(_live(loaded, folder))
     except HwdError as error:
         typer.echo(f"hwd-agent: {error.title}: {error}", err=True)
         raise typer.Exit(error.exit_status) from error

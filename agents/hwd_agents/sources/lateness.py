@@ -4,6 +4,7 @@ import asyncio
 import os
 from typing import Final
 
+from hwd_agents.agent_loop import AgentLoop
 from hwd_drivers.kit.clock import Clock, thread_ns
 
 SCHEDSTAT: Final = "/proc/thread-self/schedstat"
@@ -11,16 +12,13 @@ SCHEDSTAT: Final = "/proc/thread-self/schedstat"
 
 The second is true to the moment. The first is as of the last tick of the kernel: 3 ms of work were not in it yet. `thread_ns` has them.
 """
-TICK_IDLE_S: Final = 0.1
-TICK_BUSY_S: Final = 0.005
-BUSY: Final = 0.02
-"""Above this share of the time the marks are set often: the bound is at most what the thread worked between three of them."""
-OWN_NS: Final = 500_000
-"""So little is not busy, however short the time: a mark itself took 0.15 ms on a machine whose caches others use, and would keep the marks coming."""
+MARK_EVERY_NS: Final = 5_000_000
+"""Not oftener: a mark takes 0.15 ms on a machine whose caches others use, and the bound is at most what the thread worked between three of them."""
 
 
 class Lateness:
-    """Marks the time in the event loop that it was started in.
+    """Marks the time in the event loop that it was started in: an `AgentLoop` before it looks at its sockets, so that an idle one is not woken; another by a timer, and
+    any where the kernel does not tell, since then time asleep counts too.
 
     What a loop reads came after it had last looked, or while the thread slept, which it would have ended. So a thing that is read now, and was not there
     to be read at the mark before the last, came at most as long ago as the thread has worked or waited since that mark. Where the kernel does not tell
@@ -33,6 +31,7 @@ class Lateness:
         self._path = path
         self._fd = -1
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: AgentLoop | None = None
         now_ns = clock.monotonic_ns()
         self._marks = ((now_ns, 0), (now_ns, 0))
 
@@ -44,10 +43,18 @@ class Lateness:
             self._fd = -1
         first = self._mark()
         self._marks = (first, first)
-        self._timer = asyncio.get_running_loop().call_later(TICK_BUSY_S, self._tick)
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, AgentLoop) and self._fd >= 0:
+            loop.before_look.append(self._look)
+            self._loop = loop
+        else:
+            self._tick()
 
     def stop(self) -> None:
         """Set no more marks. Safe to call any number of times."""
+        if self._loop is not None:
+            self._loop.before_look.remove(self._look)
+            self._loop = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -72,9 +79,13 @@ class Lateness:
         _, waited, _ = os.pread(self._fd, 64, 0).split()
         return thread_ns() + int(waited)
 
+    def _look(self) -> None:
+        if self._clock.monotonic_ns() - self._marks[1][0] >= MARK_EVERY_NS:
+            self._set()
+
     def _tick(self) -> None:
-        before, now = self._marks[1], self._mark()
-        self._marks = (before, now)
-        is_busy = now[1] - before[1] > max(BUSY * (now[0] - before[0]), OWN_NS)
-        after_s = TICK_BUSY_S if is_busy else TICK_IDLE_S
-        self._timer = asyncio.get_running_loop().call_later(after_s, self._tick)
+        self._set()
+        self._timer = asyncio.get_running_loop().call_later(MARK_EVERY_NS / 1e9, self._tick)
+
+    def _set(self) -> None:
+        self._marks = (self._marks[1], self._mark())

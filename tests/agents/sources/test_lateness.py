@@ -1,16 +1,32 @@
 """How late a loop may be: all that its thread has worked, little while it sleeps, and everything where nobody can tell."""
 
 import asyncio
+import random
+import socket
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from hwd_agents.sources.lateness import OWN_NS, SCHEDSTAT, TICK_BUSY_S, TICK_IDLE_S, Lateness
+from hwd_agents.agent_loop import AgentLoop
+from hwd_agents.sources.lateness import MARK_EVERY_NS, SCHEDSTAT, Lateness
 from hwd_drivers.kit.clock import SystemClock
 
 MS = 1_000_000
 WORK_NS = 50 * MS
+DATAGRAMS = 100
+SENDER = f"""
+import random, socket, time
+draw, sent_ns = random.Random(4), []
+with socket.socket(fileno=0) as out:
+    for number in range({DATAGRAMS}):
+        time.sleep(draw.uniform(0, 0.012))
+        out.send(str(number).encode())
+        sent_ns.append(time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW))
+print(*sent_ns)
+"""
+needs_schedstat = pytest.mark.skipif(not Path(SCHEDSTAT).exists(), reason="this kernel has no schedstat")
 
 
 @pytest.fixture
@@ -32,16 +48,16 @@ def work(clock: SystemClock, work_ns: int = WORK_NS) -> None:
         pass
 
 
-@pytest.mark.skipif(not Path(SCHEDSTAT).exists(), reason="this kernel has no schedstat")
+@needs_schedstat
 async def test_what_the_thread_works_counts_until_the_mark_after_next(lateness: Lateness, clock: SystemClock) -> None:
     work(clock)
     assert lateness.most_ns() >= WORK_NS * 0.95
     async with asyncio.timeout(20):
         while lateness.most_ns() >= WORK_NS / 2:  # noqa: ASYNC110 - nothing tells of a mark
-            await asyncio.sleep(TICK_IDLE_S / 4)
+            await asyncio.sleep(MARK_EVERY_NS / 1e9)
 
 
-@pytest.mark.skipif(not Path(SCHEDSTAT).exists(), reason="this kernel has no schedstat")
+@needs_schedstat
 async def test_work_between_two_ticks_of_the_kernel_counts_too(lateness: Lateness, clock: SystemClock) -> None:
     counted_ns: list[int] = []
     for _ in range(100):
@@ -65,17 +81,64 @@ async def test_all_of_the_time_counts_where_the_kernel_does_not_tell(clock: Syst
     lateness.stop()
 
 
-@pytest.mark.parametrize(("worked_ns", "next_s"), [(OWN_NS // 10, TICK_IDLE_S), (1000 * OWN_NS, TICK_BUSY_S)])
-async def test_marks_are_not_kept_coming_by_what_they_take_themselves(
-    clock: SystemClock, tmp_path: Path, worked_ns: int, next_s: float
-) -> None:
-    told = tmp_path / "schedstat"
-    told.write_text("0 0 0\n")
-    lateness = Lateness(clock, path=str(told))
-    lateness.start()
-    told.write_text(f"0 {worked_ns} 0\n")
-    before_s = asyncio.get_running_loop().time()
-    lateness._tick()
-    assert lateness._timer is not None
-    assert lateness._timer.when() - before_s == pytest.approx(next_s, abs=TICK_BUSY_S)
-    lateness.stop()
+@needs_schedstat
+def test_a_loop_that_tells_of_its_looks_is_not_woken_by_marks(clock: SystemClock) -> None:
+    async def looks() -> int:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, AgentLoop)
+        lateness, seen = Lateness(clock), [0]
+        lateness.start()
+        loop.before_look.append(lambda: seen.append(clock.monotonic_ns()))
+        await asyncio.sleep(20 * MARK_EVERY_NS / 1e9)
+        lateness.stop()
+        return len(seen) - 1
+
+    with asyncio.Runner(loop_factory=AgentLoop) as runner:
+        assert 0 < runner.run(looks()) < 10
+
+
+@needs_schedstat
+def test_nothing_that_such_a_loop_reads_came_earlier_than_it_says(clock: SystemClock) -> None:
+    """Datagrams of another process, which says when each had surely been sent, come while the loop works and while it sleeps."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    read: dict[int, tuple[int, int]] = {}
+
+    async def life() -> list[int]:
+        lateness, draw = Lateness(clock), random.Random(3)
+        lateness.start()
+
+        def take() -> None:
+            number = int(ours.recv(64))
+            read[number] = clock.monotonic_ns(), lateness.most_ns()
+
+        asyncio.get_running_loop().add_reader(ours, take)
+        sender = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", SENDER, stdin=theirs.fileno(), stdout=asyncio.subprocess.PIPE
+        )
+        telling = asyncio.create_task(sender.communicate())
+        while not telling.done() or len(read) < DATAGRAMS:
+            work(clock, draw.randrange(8 * MS))
+            await asyncio.sleep(draw.uniform(0, 0.008))
+        lateness.stop()
+        asyncio.get_running_loop().remove_reader(ours)
+        return [int(each) for each in telling.result()[0].split()]
+
+    with ours, theirs, asyncio.Runner(loop_factory=AgentLoop) as runner:
+        sent_ns = runner.run(life())
+    early = [number for number, (at_ns, most_ns) in read.items() if at_ns - most_ns > sent_ns[number]]
+    assert len(early) <= DATAGRAMS // 50, "the kernel's own work may come between"
+    least_ns = sorted(most_ns for _, most_ns in read.values())[DATAGRAMS // 10]
+    assert least_ns < WORK_NS, "what it says is of some use"
+
+
+def test_a_loop_of_a_kernel_that_does_not_tell_marks_by_a_timer(clock: SystemClock, tmp_path: Path) -> None:
+    async def most_ns() -> int:
+        lateness = Lateness(clock, path=str(tmp_path / "schedstat"))
+        lateness.start()
+        await asyncio.sleep(WORK_NS / 1e9)
+        least_ns = lateness.most_ns()
+        lateness.stop()
+        return least_ns
+
+    with asyncio.Runner(loop_factory=AgentLoop) as runner:
+        assert min(runner.run(most_ns()) for _ in range(5)) < WORK_NS / 2
