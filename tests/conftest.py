@@ -114,6 +114,17 @@ def no_task_outlives_the_test(request: pytest.FixtureRequest, nothing_outlives_t
         request.getfixturevalue("tasks_of_the_loop")
 
 
+@pytest.fixture(autouse=True)
+def logging_is_as_it_was() -> Iterator[None]:
+    """A command that a test runs in its own process sets logging up for good: levels that a later test would see, and a stream that is closed by then."""
+    levels = {name: logging.getLogger(name).level for name in (None, *logging.root.manager.loggerDict)}
+    yield
+    for handler in [each for each in logging.root.handlers if type(each) is logging.StreamHandler]:
+        logging.root.removeHandler(handler)
+    for name in (None, *logging.root.manager.loggerDict):
+        logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+
+
 @pytest.fixture
 async def tasks_of_the_loop() -> AsyncIterator[None]:
     """Fail the test for a task that is still there when all its fixtures are gone."""
