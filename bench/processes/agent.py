@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from hwd_agents.agent import Agent
+from hwd_agents.agent_loop import AgentLoop
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.cli import clock_port, open_sources
 from hwd_agents.config import broker_url, load_config
@@ -42,4 +43,5 @@ async def main(path: str, offset_s: str, drift_ppm: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    with asyncio.Runner(loop_factory=AgentLoop) as runner:
+        runner.run(main(*sys.argv[1:]))
