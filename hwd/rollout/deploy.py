@@ -76,7 +76,7 @@ class Rollout:
             self.progress(host.name, words)
 
         say(f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
-        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote:
+        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote, remote.alone():
             facts = await remote.look()
             say(f"{facts['system']}, Python {facts['python']}, {facts['machine']}")
             broker = self.brokers.for_host(host.name, facts, towards=remote.local_address)
@@ -122,17 +122,23 @@ class Rollout:
                 birth = await births.born(host.name, after=was if anew else None, within_s=self.birth_within_s)
                 say(f"born: version {birth.version}, boot {birth.boot}, {len(birth.ports)} ports")
         except (FailedError, LinkError) as error:
-            if not self.upgrade or facts["current"] is None:
-                raise
+            if facts["current"] is None or not (self.upgrade or self._lives(facts)):
+                raise type(error)(f"{str(error).rstrip('.')}. {self._what_stays(host.name)}") from error
             await self._back(host, remote, births, error, say)
         await remote.do("settle", staging=staging)
         if not changed and not done["started"]:
             return HostReport(host=host.name, result=Result.ALREADY, version=bundle.version)
         return HostReport(host=host.name, result=Result.DONE, version=bundle.version, changed=changed or ("started",))
 
+    def _what_stays(self, name: str) -> str:
+        """In words, where nothing that ran was there before."""
+        again = "and systemd goes on starting it: " if self.layout.unit else "where nothing ran before: "
+        return f"What was put there stays, {again}`hwd agent doctor {name}` says what keeps it, `hwd agent deploy {name}` tries again, `hwd agent remove {name}` takes it away"
+
     async def _back(self, host: Host, remote: RemoteHost, births: Births | None, error: HwdError, say: Say) -> NoReturn:
         """Always raises: what was tried did not come out."""
         why = str(error).removeprefix(f"{host.name}: ")
+        what = "the upgrade" if self.upgrade else "what was deployed"
         say(f"{why}. Going back to what was before")
         was = None if births is None else births.boot(host.name)
         try:
@@ -141,10 +147,10 @@ class Rollout:
                 await births.born(host.name, after=was, within_s=self.birth_within_s)
         except HwdError as worse:
             raise FailedError(
-                f"{host.name}: the upgrade did not come out ({why}), and neither did the way back: {worse}"
+                f"{host.name}: {what} did not come out ({why}), and neither did the way back: {worse}"
             ) from error
         raise _RolledBackError(
-            f"{host.name}: the upgrade did not come out, and {done['current']} runs again: {why}",
+            f"{host.name}: {what} did not come out, and {done['current']} runs again as before: {why}",
             str(done["current"]),
         ) from error
 
@@ -196,11 +202,14 @@ class Rollout:
         current = facts["current"]
         if self.upgrade and current is None:
             raise RefusedError(f"{host.name}: has no agent that could be upgraded: hwd agent deploy {host.name}")
-        lives = facts["service"].get("ActiveState") == "active" if self.layout.unit else facts["current_runs"]
-        if not self.upgrade and current not in (None, bundle.id) and lives:
+        if not self.upgrade and current not in (None, bundle.id) and self._lives(facts):
             raise RefusedError(
                 f"{host.name}: has hwd-agent {current}, and this is {bundle.id}: hwd agent upgrade {host.name}"
             )
+
+    def _lives(self, facts: Mapping[str, Any]) -> bool:
+        """Whether the agent that is there can be taken for a good one."""
+        return bool(facts["service"].get("ActiveState") == "active" if self.layout.unit else facts["current_runs"])
 
 
 class _RolledBackError(FailedError):

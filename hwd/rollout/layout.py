@@ -55,6 +55,11 @@ class Layout:
         return f"/var/tmp/hwd-agent-{sha256(self.root.encode()).hexdigest()[:8]}"
 
     @property
+    def lock(self) -> str:
+        """Held by the one roll-out that is at work there."""
+        return f"{self.staging}-lock"
+
+    @property
     def needs_root(self) -> bool:
         """Whether anything belongs to root."""
         return not self.prefix or bool(self.unit)
@@ -68,4 +73,5 @@ class Layout:
             "state": self.state,
             "unit": self.unit,
             "staging": self.staging,
+            "lock": self.lock,
         }

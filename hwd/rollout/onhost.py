@@ -6,6 +6,7 @@ Each line that it says is a JSON object: `{"step": ...}` for what is under way, 
 |---|---|
 | look | reads what is there |
 | reach | tries to connect to the broker |
+| hold | keeps other roll-outs out as long as somebody listens to it |
 | install | makes an environment beside those that are there |
 | switch | puts agent file, unit and environment in place and starts the agent; what was before is kept |
 | back | puts back what was before |
@@ -38,6 +39,7 @@ from hwd.rollout.onhost_facts import (
     runs,
     service,
 )
+from hwd.rollout.onhost_lock import hold
 from hwd.rollout.onhost_programs import Failure, last, run, say
 
 NEEDED_BYTES: Final = 100_000_000
@@ -50,6 +52,7 @@ def main() -> None:
     verbs: dict[str, Callable[..., Any]] = {
         "look": look,
         "reach": reach,
+        "hold": hold,
         "install": install,
         "switch": switch,
         "back": back,
@@ -128,7 +131,7 @@ def fill(environment: Path, staging: Path, spec: list[str]) -> None:
 
 @contextlib.contextmanager
 def held(root: Path) -> Iterator[None]:
-    """One roll-out at a time. The folder is made where it is not there."""
+    """One verb at a time: one that works on when its connection is gone keeps out those of the next roll-out. The folder is made where it is not there."""
     root.mkdir(parents=True, exist_ok=True)
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:

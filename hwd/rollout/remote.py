@@ -1,8 +1,10 @@
 """RemoteHost: one host over SSH, and what `onhost` does there."""
 
 import asyncio
+import getpass
 import json
 import shlex
+import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -81,6 +83,31 @@ class RemoteHost:
         """What this machine is to the host; None behind a jump host."""
         return self._ssh.local_address
 
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None]:
+        """Nobody else rolls out to the host meanwhile. Raises RefusedError, with who does; where the connection breaks the host is free again."""
+        who = f"{getpass.getuser()}@{socket.gethostname()}"
+        command, program = self._command("hold", who=who), make_program()
+
+        def start() -> tuple[str, Callable[[], None]]:
+            return self._ssh.start(command, within_s=LOOK_S, stdin=program)
+
+        line, end = await self._call(start)
+        try:
+            match json.loads(line or "null"):
+                case {"held": True}:
+                    yield
+                case {"busy": str() as other}:
+                    raise RefusedError(
+                        f"{self.name}: somebody rolls out to it already: {other}. Try again when that is done"
+                    )
+                case {"failed": str() as failed}:
+                    raise FailedError(f"{self.name}: {failed}")
+                case _:
+                    raise ProtocolError(f"{self.name}: hold: said {line or 'nothing'}")
+        finally:
+            await self._call(end)
+
     async def look(self) -> dict[str, Any]:
         """What is there: `onhost.look`."""
         return await self.do("look", within_s=LOOK_S)
@@ -91,8 +118,7 @@ class RemoteHost:
 
     async def do(self, verb: str, *, within_s: float = WORK_S, **arguments: Any) -> dict[str, Any]:
         """A verb of `onhost`. Raises FailedError with its words."""
-        words = json.dumps({"layout": self._layout.to_data(), **arguments})
-        command = f"{self._sudo}{self._python} -I -B - {verb} {shlex.quote(words)}"
+        command = self._command(verb, **arguments)
         last: dict[str, Any] = {}
 
         def take(line: str) -> None:
@@ -116,6 +142,10 @@ class RemoteHost:
             case _:
                 words = (ended.err or ended.out)[-500:] or "nothing"
                 raise ProtocolError(f"{self.name}: {verb}: ended with {ended.status} and said {words}")
+
+    def _command(self, verb: str, **arguments: Any) -> str:
+        words = json.dumps({"layout": self._layout.to_data(), **arguments})
+        return f"{self._sudo}{self._python} -I -B - {verb} {shlex.quote(words)}"
 
     @asynccontextmanager
     async def staging(self, contents: Mapping[str, bytes | Path]) -> AsyncGenerator[str]:

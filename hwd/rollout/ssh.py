@@ -141,6 +141,26 @@ class Ssh:
                 status=channel.exit_status, out=out.decode(errors="replace"), err=err.decode(errors="replace").strip()
             )
 
+    def start(self, command: str, *, within_s: float, stdin: bytes) -> tuple[str, Callable[[], None]]:
+        """Run a program that stays. Returns its first line, empty where it ended without, and what ends it. Raises DeadlineError where it says none in time."""
+        shown = command if len(command) < 60 else f"{command[:57]}..."
+        try:
+            channel = self._transport.open_session(timeout=min(within_s, LOGIN_S))
+            channel.settimeout(within_s)
+            channel.exec_command(command)
+            channel.sendall(stdin)
+            channel.shutdown_write()
+            with channel.makefile("r") as said:
+                line = str(said.readline())
+        except TimeoutError:
+            self.close()
+            raise DeadlineError(
+                f"{self._name}: {shown}: said nothing within {within_s:g} s. Is the host overloaded, or its disk stuck?"
+            ) from None
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise self._lost(shown, error) from error
+        return line, channel.close
+
     def put(self, folder: str, files: Mapping[str, bytes | Path], *, on_bytes: Callable[[int], None]) -> None:
         """Copy files into a folder of the host by SFTP, readable by nobody else. `on_bytes` hears how many more bytes are over."""
         name = folder

@@ -198,6 +198,19 @@ async def test_a_fresh_host_is_deployed_to_examined_upgraded_rolled_back_and_lef
         doctor = await operator.hwd("doctor")
         assert (doctor.status, doctor.red) == (0, [])
 
+        # An agent file whose agent is never heard of: the one before is put back.
+        agent_file = await operator.on_host("sha256sum /etc/hwd/agent.yaml")
+        wrong = await operator.hwd("deploy", broker=operator.environment["HWD_BROKER"].replace(PASSWORD, "other"))
+        assert (wrong.status, wrong["result"]) == (1, "rolled-back"), wrong["why"]
+        assert "what was deployed did not come out" in wrong["why"]
+        assert await operator.on_host("sha256sum /etc/hwd/agent.yaml") == agent_file
+        boot = (await births.born("h0", after=boot, within_s=60)).boot
+
+        # Two operators at once: the second is refused.
+        first, other = await asyncio.gather(operator.hwd("deploy"), operator.hwd("deploy"))
+        assert sorted([first.status, other.status]) in ([0, 3], [0, 0]), (first["why"], other["why"])
+        assert all(one.status == 0 or "somebody rolls out to it already" in one["why"] for one in (first, other))
+
         # A loop that hangs is killed by systemd, and the agent lives again.
         await operator.on_host("kill -STOP $(systemctl show hwd-agent -p MainPID --value)")
         birth = await births.born("h0", after=boot, within_s=120)

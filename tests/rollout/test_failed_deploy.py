@@ -1,0 +1,113 @@
+"""A deploy whose agent does not come up: what ran before runs again, and where nothing ran, what stays is said."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.model.testbed import Host, Testbed
+from hwd.rollout import layout as layouts
+from hwd.rollout.broker import Brokers
+from hwd.rollout.deploy import Rollout
+from hwd.rollout.layout import Layout
+from hwd.rollout.remote import RemoteHost
+from hwd.rollout.steps import HostReport
+from hwd.rollout.wheels import Bundle
+from hwd_drivers.kit.errors import FailedError
+from hwd_drivers.kit.offload import ThreadOffload
+
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >> {log}
+[ "$1" != restart ] || ! grep -q wrong {config}
+"""
+"""Of a host whose agent ends at once where its file is wrong. A real systemd has the slow test of a fresh host."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """A host below a folder, its systemd, and a roll-out to it."""
+
+    server: Any
+    layout: Layout
+    log: Path
+    rollout: Rollout
+
+    @property
+    def root(self) -> Path:
+        return Path(self.layout.root)
+
+    @property
+    def agent_file(self) -> Path:
+        return Path(self.layout.config)
+
+    def put(self, id: str, agent_file: str, unit: str) -> None:
+        (self.root / "current").symlink_to(id)
+        self.agent_file.write_text(agent_file)
+        Path(self.layout.unit).write_text(unit)
+
+    async def deploy(self, *, active: bool) -> HostReport:
+        """A wrong agent file."""
+        host = Host(name="h0", ports=(), ssh=self.server.place)
+        async with RemoteHost.open(host, self.layout, lambda words: None, home=self.server.home) as remote:
+            facts = {**await remote.look(), "service": {"ActiveState": "active" if active else "failed"}}
+            bundle = Bundle(id="a", version="0.1.0", wheels=(), spec=())
+            files: dict[str, bytes | Path] = {"agent.yaml": b"wrong", "hwd-agent.service": b"new"}
+            async with remote.staging(files) as staging:
+                return await self.rollout._start(
+                    host, remote, None, staging, bundle, facts, lambda words: None, made=False
+                )
+
+
+@pytest.fixture
+def place(tmp_path: Path, make_sshd: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setattr(layouts, "HIDDEN", ())  # this systemd hides nothing of /tmp
+    layout = Layout(prefix=str(tmp_path / "host"), unit=str(tmp_path / "units/hwd-agent.service"))
+    programs, log = tmp_path / "bin", tmp_path / "systemctl.log"
+    for folder in (programs, Path(layout.unit).parent, Path(layout.config).parent, Path(layout.root) / "a"):
+        folder.mkdir(parents=True)
+    (programs / "systemctl").write_text(SYSTEMCTL.format(log=log, config=layout.config))
+    (programs / "systemctl").chmod(0o755)
+    python = Path(shutil.which("python3") or "/usr/bin/python3").parent
+    return Place(
+        server=make_sshd("Subsystem=sftp internal-sftp", f"SetEnv=PATH={programs}:{python}:/usr/bin:/bin"),
+        layout=layout,
+        log=log,
+        rollout=Rollout(
+            testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
+            brokers=Brokers(named="mqtt://10.0.0.1", daemons=None),
+            layout=layout,
+            offload=ThreadOffload(1),
+            cache=tmp_path / "cache",
+            progress=lambda host, words: None,
+        ),
+    )
+
+
+async def test_what_ran_before_a_deploy_that_fails_is_put_back_and_runs(place: Place) -> None:
+    place.put("a", "right", "old")
+    with pytest.raises(
+        FailedError,
+        match=r"^h0: what was deployed did not come out, and a runs again as before: hwd-agent does not start",
+    ):
+        await place.deploy(active=True)
+    assert (place.agent_file.read_text(), Path(place.layout.unit).read_text()) == ("right", "old")
+    assert [path.name for path in place.agent_file.parent.iterdir()] == ["agent.yaml"]
+    assert place.log.read_text().splitlines()[-1] == "restart hwd-agent.service"
+    assert place.log.read_text().count("restart") == 2
+
+
+async def test_where_nothing_ran_before_what_stays_is_said_with_what_to_do(place: Place) -> None:
+    with pytest.raises(FailedError) as error:
+        await place.deploy(active=False)
+    said = str(error.value)
+    assert said.startswith("h0: hwd-agent does not start")
+    assert "What was put there stays, and systemd goes on starting it: `hwd agent doctor h0`" in said
+    assert said.endswith("`hwd agent deploy h0` tries again, `hwd agent remove h0` takes it away")
+    assert place.agent_file.read_text() == "wrong", "as it says"
+    place.agent_file.write_text("also wrong")
+    with pytest.raises(FailedError, match="What was put there stays"):
+        await place.deploy(active=False)
+    assert place.agent_file.read_text() == "wrong", "what did not run either is not put back"
