@@ -45,6 +45,7 @@ class ClockExchange:
         self._next_id = 1
         self._samples = 0
         self._bursts = deque([_Burst()], maxlen=BURSTS_REMEMBERED)
+        self._burst_id = 1  # the first of this burst
         self._slack_ns = 0
         self.via: Way | None = None
         """The way of the last burst that was answered."""
@@ -96,12 +97,13 @@ class ClockExchange:
     def begin_burst(self) -> None:
         """What comes from now on is measured for `quick`."""
         self._bursts.append(_Burst())
+        self._burst_id = self._next_id
 
     def begin_way(self, way: Way) -> None:
         """From now on it is asked on another way, which is quicker or slower throughout."""
         self._slack_ns = QUICK_UDP_NS if way is Way.UDP else 0
         self._bursts.clear()
-        self._bursts.append(_Burst())
+        self.begin_burst()
 
     def ask(self, t1_ns: int, *, aside: bool = False) -> int:
         """Return the id of a request that is sent now; `answered` does not wait for one `aside`."""
@@ -156,7 +158,8 @@ class ClockExchange:
             raise ProtocolError(f"clock reply {id}: time runs backwards in {sample}")
         self._newest = id, sample
         self._aligner.add(sample)
-        self._bursts[-1].take(sample)
+        if id >= self._burst_id:  # one of a burst before is off by what the clocks have drifted since
+            self._bursts[-1].take(sample)
 
     def _see(self) -> None:
         if not self._asked.keys() - self._aside:

@@ -8,11 +8,13 @@ OFFSET_NS = 5_000 * MS
 
 
 class Asker:
-    """Asks and is answered, with given ways there and back."""
+    """Asks and is answered, with given ways there and back. Each answer but the first tells when the one before it had left."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, drift_ppm: int = 0) -> None:
         self.exchange = ClockExchange("boot")
         self._now_ns = 0
+        self._drift_ppm = drift_ppm
+        self._before: tuple[int, int] | None = None
 
     def burst(self, *ways_us: tuple[int, int]) -> bool:
         """Whether it was quick, after these."""
@@ -20,10 +22,14 @@ class Asker:
         self.exchange.begin_burst()
         for there_us, back_us in ways_us:
             t1_ns, self._now_ns = self._now_ns, self._now_ns + 7 * MS
-            t2_ns = t1_ns + there_us * US + OFFSET_NS
+            offset_ns = OFFSET_NS + t1_ns * self._drift_ppm // 1_000_000
+            t2_ns = t1_ns + there_us * US + offset_ns
             id = self.exchange.ask(t1_ns)
+            if self._before is not None:
+                self.exchange.left(*self._before)
             reply = ClockReply(boot="boot", seq=id, id=id, t1_ns=t1_ns, t2_ns=t2_ns, t3_ns=t2_ns + 30 * US)
-            assert self.exchange.take(reply, t2_ns + 30 * US - OFFSET_NS + back_us * US)
+            assert self.exchange.take(reply, t2_ns + 30 * US - offset_ns + back_us * US)
+            self._before = id, t2_ns + 30 * US + 100
         return self.exchange.quick
 
 
@@ -60,3 +66,11 @@ def test_a_network_that_became_slower_is_quick_again_when_the_quicker_bursts_are
     slower = [asker.burst((300, 310)) for _ in range(20)]
     assert not any(slower[:19])
     assert slower[19]
+
+
+def test_clocks_that_drift_apart_between_bursts_make_none_slow() -> None:
+    for drift_ppm in (-50, 50):
+        asker = Asker(drift_ppm=drift_ppm)
+        asker.exchange.begin_way(Way.UDP)
+        assert all(asker.burst((3, 3), (2, 3), (3, 2)) for _ in range(30))
+        assert not asker.burst((30, 3), (20, 3))
