@@ -74,7 +74,7 @@ _KINDS: Mapping[int, _Kind] = {
             words=words,
             parse=sff8636.parse_memory,
             identity=lambda _head: HEAD,
-            layout=lambda _head, _identity: sff8636.LAYOUT,
+            layout=lambda head, _identity: sff8636.LAYOUT_FLAT if sff8636.is_flat(head) else sff8636.LAYOUT,
         )
         for number, words in sff8636.IDENTIFIERS.items()
     },

@@ -1,10 +1,13 @@
-"""Module memory after SFF-8636 rev 2.11 (QSFP28): the lower page and upper page 00h, 256 bytes, to values and back.
+"""Module memory after SFF-8636 rev 2.11 (QSFP28): the lower page, upper page 00h and the thresholds of page 03h to values, and back.
 
 The receiver's loss-of-signal flags (byte 3) are latched: set when a lane lost its light at any time since the read before, cleared by the read, and
 set again at once while the light stays away. Received power (bytes 34-41) is the average of a lane in steps of 0.1 uW, bias (42-49) in steps of 2 uA.
+Page 03h is optional and has no check sum: a module without it shows page 00h in its place (section 6.1, page select), or a driver does not give it; then
+there are no thresholds.
 """
 
 import struct
+from dataclasses import replace
 from typing import Final
 
 from hwd_drivers.kit.errors import ProtocolError
@@ -24,8 +27,13 @@ from .module_memory import (
     power_steps,
     text,
 )
+from .thresholds import Thresholds
 
-MEMORY_BYTES: Final = 256
+PAGE_03H: Final = 256
+"""Where page 03h begins in what the parser takes."""
+THRESHOLD_BYTES: Final = 72
+"""Bytes 128-199 of page 03h (table 6-33): temperature, supply voltage, received power, bias, transmitted power."""
+MEMORY_BYTES: Final = PAGE_03H + THRESHOLD_BYTES
 LANES: Final = 4
 
 IDENTIFIERS: Final = {0x0C: "QSFP", 0x0D: "QSFP+", 0x11: "QSFP28"}
@@ -34,9 +42,17 @@ IDENTIFIERS: Final = {0x0C: "QSFP", 0x0D: "QSFP+", 0x11: "QSFP28"}
 LAYOUT: Final = Layout(
     standard="SFF-8636",
     size=MEMORY_BYTES,
-    static=(Span(offset=128, length=128, place=128),),
+    static=(
+        Span(offset=128, length=128, place=128),
+        Span(offset=128, length=THRESHOLD_BYTES, place=PAGE_03H, page=0x03, optional=True),
+    ),
     monitors=(Span(offset=0, length=58, place=0),),  # to the end of the transmitted powers
 )
+LAYOUT_FLAT: Final = replace(LAYOUT, static=LAYOUT.static[:1])
+"""Of a module that has no pages but 00h."""
+
+_STATUS: Final = 2
+_FLAT: Final = 0x04
 
 _FLAGS_LOS: Final = 3
 _TEMPERATURE: Final = 22
@@ -51,6 +67,17 @@ _REVISION: Final = slice(184, 186)
 _SERIAL: Final = slice(196, 212)
 _BASE_SUM: Final = 191
 _EXTENDED_SUM: Final = 223
+_THRESHOLDS: Final = {
+    "temperature": PAGE_03H + 128 - 128,
+    "rx_power": PAGE_03H + 176 - 128,
+    "bias": PAGE_03H + 184 - 128,
+    "tx_power": PAGE_03H + 192 - 128,
+}
+
+
+def is_flat(head: bytes) -> bool:
+    """Whether a module with these first bytes has no pages but 00h."""
+    return bool(head[_STATUS] & _FLAT)
 
 
 def parse_memory(memory: bytes) -> ModuleMemory:
@@ -82,6 +109,7 @@ def parse_memory(memory: bytes) -> ModuleMemory:
         rx_power_dbm=tuple(power_dbm(steps) for steps in _words(memory, _RX_POWER)),
         tx_power_dbm=tuple(power_dbm(steps) for steps in _words(memory, _TX_POWER)),
         bias_ma=tuple(steps * BIAS_STEP_MA for steps in _words(memory, _BIAS)),
+        thresholds=_thresholds(memory),
     )
 
 
@@ -99,7 +127,7 @@ def build_memory(
     temperature_c: float = 35.0,
     technology: int = 0x40,
 ) -> bytes:
-    """The memory of a module as a twin shows it; `technology` 0x40 is a 1310 nm DFB laser. Lanes that are not given are dark and without flags."""
+    """The memory of a module as a twin shows it; `technology` 0x40 is a 1310 nm DFB laser. Lanes that are not given are dark and without flags. It has no thresholds."""
     memory = bytearray(MEMORY_BYTES)
     memory[0] = memory[_UPPER_IDENTIFIER] = identifier
     memory[1] = 0x08  # revision compliance: SFF-8636 rev 2.8 or later
@@ -118,6 +146,18 @@ def build_memory(
     memory[_BASE_SUM] = sum(memory[_UPPER_IDENTIFIER:_BASE_SUM]) & 0xFF
     memory[_EXTENDED_SUM] = sum(memory[_BASE_SUM + 1 : _EXTENDED_SUM]) & 0xFF
     return bytes(memory)
+
+
+def _thresholds(memory: bytes) -> Thresholds | None:
+    """None where page 03h was not read, or where page 00h, or nothing at all, shows in its place."""
+    page = memory[PAGE_03H:]
+    if (
+        is_flat(memory)
+        or page == memory[_UPPER_IDENTIFIER : _UPPER_IDENTIFIER + THRESHOLD_BYTES]
+        or set(page) == {0xFF}
+    ):
+        return None
+    return Thresholds.of(memory, **_THRESHOLDS)
 
 
 def _words(memory: bytes, start: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Thresholds: beyond which values a module itself warns and raises an alarm, as SFF-8472 and CMIS lay them out alike."""
+"""Thresholds: beyond which values a module itself warns and raises an alarm, as SFF-8472, SFF-8636 and CMIS lay them out alike."""
 
 import struct
 from dataclasses import dataclass

@@ -96,6 +96,52 @@ def cmis_pages(
     return {-1: lower, 0x00: page_00h, 0x01: page_01h, 0x02: cmis_thresholds(thresholds), 0x11: page_11h}
 
 
+def qsfp_lower(*, status: int = 0x02) -> bytearray:
+    """Lower page of a QSFP28 LR4: 34.5 degrees, -3 dBm in, 40 mA, 0 dBm out. `status` 0x04: flat, it has no pages but 00h."""
+    lower = bytearray(128)
+    put(lower, 0, bytes([0x11, 0x08, status]))
+    put(lower, 22, struct.pack(">h", 0x2280))
+    put(lower, 26, struct.pack(">H", 33_000))
+    for at, steps in ((34, 5_000), (42, 20_000), (50, 10_000)):
+        put(lower, at, struct.pack(">4H", *[steps] * 4))
+    return lower
+
+
+def qsfp_page_00h(*, technology: int = 0x40) -> bytearray:
+    """Upper page 00h of the same."""
+    page = bytearray(128)
+    put(page, 0, bytes([0x11, 0xCC, 0x07]))
+    page[147 - 128] = technology
+    put(page, 148 - 128, b"ACME OPTICS     ")
+    put(page, 165 - 128, bytes([0x00, 0x17, 0x6A]))
+    put(page, 168 - 128, b"QSFP28-LR4-10   ")
+    put(page, 184 - 128, b"1B")
+    summed(page, 0, 191 - 128)
+    put(page, 196 - 128, b"AC2411L0007     ")
+    put(page, 212 - 128, b"241101  ")
+    summed(page, 192 - 128, 223 - 128)
+    return page
+
+
+def qsfp_page_03h() -> bytearray:
+    """Upper page 03h: high alarm, low alarm, high warning, low warning of each. 75 to -5 degrees, 5 to -10 dBm received, 100 to 20 mA, 3.5 to -7 dBm sent."""
+    page = bytearray(128)
+    put(page, 128 - 128, struct.pack(">4h", 75 * 256, -5 * 256, 70 * 256, 0))
+    put(page, 144 - 128, struct.pack(">4H", 36_300, 29_700, 34_650, 31_350))
+    put(page, 176 - 128, struct.pack(">4H", 31_623, 1_000, 25_119, 1_259))
+    put(page, 184 - 128, struct.pack(">4H", 50_000, 10_000, 45_000, 12_500))
+    put(page, 192 - 128, struct.pack(">4H", 22_387, 1_995, 17_783, 2_512))
+    put(
+        page, 224 - 128, bytes([0x22, 0x44, 0x0F, 0xFF])
+    )  # equalizer limits and what controls there are: none of our business
+    return page
+
+
+def qsfp(lower: bytearray, page_00h: bytearray, page_03h: bytearray) -> bytes:
+    """As the parser takes them: of page 03h bytes 128 to 199."""
+    return bytes(lower + page_00h + page_03h[: 200 - 128])
+
+
 def cmis_thresholds(there: bool) -> bytearray:
     """Page 02h: high alarm, low alarm, high warning, low warning of each. 75 to -5 degrees, 3.5 to -7 dBm sent, 100 to 20 mA, 5 to -10 dBm received."""
     page = bytearray(128)

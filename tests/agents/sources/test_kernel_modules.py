@@ -21,7 +21,7 @@ from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
 from hwd_drivers.kit.errors import LinkError, ProtocolError, RefusedError
 from hwd_drivers.kit.offload import ThreadOffload
 
-from .modules import Pages, cmis_pages, sfp_a0h, sfp_a2h
+from .modules import Pages, cmis_pages, qsfp_lower, qsfp_page_00h, qsfp_page_03h, sfp_a0h, sfp_a2h
 from .played_ethtool import PlayedEthtool, PlayedModule, pages_of
 
 
@@ -81,7 +81,7 @@ async def test_static_memory_is_read_once_and_monitors_each_time(
     for _ in range(5):
         reading = await modules.read_module("eth0")
         assert reading.before_ns < reading.after_ns
-    assert sum(asked.offset >= 128 for asked in ethtool.asked) == 1
+    assert [asked.page for asked in ethtool.asked if asked.offset >= 128] == [0x00, 0x03]
     assert [(asked.offset, asked.length) for asked in ethtool.asked[-3:]] == [(0, 58)] * 3
 
 
@@ -140,13 +140,13 @@ async def test_what_made_no_sense_is_read_anew_soon_and_not_at_each_look(
     for _ in range(3):
         with pytest.raises(ProtocolError, match="check sum at byte 191"):
             await read(modules)
-    assert sum(asked.offset >= 128 for asked in ethtool.asked) == 1
+    assert [asked.page for asked in ethtool.asked if asked.offset >= 128] == [0x00, 0x03]
     ethtool.modules["eth0"] = qsfp()
     moved.step_to(SUSPECT_EVERY_NS / 1e9)
     assert (await read(modules)).serial == "X1"
     moved.step_to(3 * SUSPECT_EVERY_NS / 1e9)
     await read(modules)
-    assert sum(asked.offset >= 128 for asked in ethtool.asked) == 2
+    assert sum(asked.offset >= 128 and asked.page == 0 for asked in ethtool.asked) == 2
 
 
 async def test_a_module_of_another_kind_is_told_and_then_read(
@@ -215,6 +215,23 @@ async def test_a_module_that_gives_no_page_02h_is_read_without_thresholds(
     ethtool.modules["eth0"] = qsfp_dd(pages)
     module = await read(KernelModules(ethtool, clock, i2c))
     assert (module.thresholds, module.rx_los[2], module.part) == (None, True, "QDD-400G-FR4")
+
+
+async def test_thresholds_of_a_qsfp28_are_read_once_and_not_looked_for_where_its_memory_is_flat(
+    ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
+) -> None:
+    pages = {
+        (0x50, 0): qsfp_lower() + qsfp_page_00h(),
+        (0x50, 3): bytearray(128) + qsfp_page_03h(),
+    }
+    ethtool.modules["eth0"] = PlayedModule(pages=pages)
+    ethtool.modules["eth1"] = PlayedModule(pages={(0x50, 0): qsfp_lower(status=0x06) + qsfp_page_00h()})
+    modules = KernelModules(ethtool, clock, i2c)
+    module = [await read(modules) for _ in range(3)][-1]
+    assert module.thresholds is not None
+    assert module.thresholds.rx_power_dbm.low_alarm == pytest.approx(-10.0)
+    assert (await read(modules, "eth1")).thresholds is None
+    assert [(asked.interface, asked.length) for asked in ethtool.asked if asked.page == 0x03] == [("eth0", 72)]
 
 
 async def test_a_flat_cmis_cable_is_read_without_the_pages_that_it_does_not_have(

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from hwd_agents.sources.sff8636 import MEMORY_BYTES, build_memory, parse_memory
 from hwd_drivers.kit.errors import ProtocolError
 
+from .modules import qsfp, qsfp_lower, qsfp_page_00h, qsfp_page_03h
+
 powers = st.tuples(*[st.one_of(st.none(), st.floats(-35, 8))] * 4)
 
 
@@ -51,6 +53,33 @@ def test_a_copper_cable_is_known_as_one() -> None:
     assert parse_memory(build(technology=0xA0)).copper
 
 
+def test_thresholds_are_those_of_page_03h() -> None:
+    module = parse_memory(qsfp(qsfp_lower(), qsfp_page_00h(), qsfp_page_03h()))
+    assert (module.temperature_c, module.bias_ma[0], module.tx_power_dbm[3]) == (34.5, 40.0, 0.0)
+    assert module.thresholds is not None
+    assert module.thresholds.to_data() == {
+        "temperature_c": {"low_alarm": -5.0, "low_warning": 0.0, "high_warning": 70.0, "high_alarm": 75.0},
+        "bias_ma": {"low_alarm": 20.0, "low_warning": 25.0, "high_warning": 90.0, "high_alarm": 100.0},
+        "tx_power_dbm": {"low_alarm": -7.0, "low_warning": -6.0, "high_warning": 2.5, "high_alarm": 3.5},
+        "rx_power_dbm": {"low_alarm": -10.0, "low_warning": -9.0, "high_warning": 4.0, "high_alarm": 5.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("lower", "page_03h"),
+    [
+        (qsfp_lower(), bytearray(128)),
+        (qsfp_lower(), qsfp_page_00h()),
+        (qsfp_lower(), bytearray([0xFF] * 128)),
+        (qsfp_lower(status=0x06), qsfp_page_03h()),
+    ],
+    ids=["not read", "page 00h in its place", "nothing in its place", "flat"],
+)
+def test_a_module_without_page_03h_has_no_thresholds(lower: bytearray, page_03h: bytearray) -> None:
+    module = parse_memory(qsfp(lower, qsfp_page_00h(), page_03h))
+    assert (module.thresholds, module.part) == (None, "QSFP28-LR4-10")
+
+
 @pytest.mark.parametrize(
     ("position", "value", "words"),
     [
@@ -78,14 +107,14 @@ def test_powers_and_flags_survive_the_round_trip(rx: tuple[float | None, ...], l
             assert read_dbm == pytest.approx(given_dbm, abs=2.0 if given_dbm < -20 else 0.05)
 
 
-@given(st.one_of(st.binary(max_size=300), st.binary(min_size=256, max_size=256)))
+@given(st.one_of(st.binary(max_size=400), st.binary(min_size=MEMORY_BYTES, max_size=MEMORY_BYTES)))
 def test_any_bytes_are_a_module_or_a_protocol_error(memory: bytes) -> None:
     with contextlib.suppress(ProtocolError):
         assert len(parse_memory(memory).rx_los) == 4
 
 
-@given(st.binary(min_size=256, max_size=256))
-def test_any_256_bytes_with_the_right_sums_can_be_read(raw: bytes) -> None:
+@given(st.binary(min_size=MEMORY_BYTES, max_size=MEMORY_BYTES))
+def test_any_bytes_with_the_right_sums_can_be_read(raw: bytes) -> None:
     memory = bytearray(raw)
     memory[0] = memory[128] = 0x0D
     memory[191] = sum(memory[128:191]) & 0xFF
