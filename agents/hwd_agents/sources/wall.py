@@ -17,6 +17,8 @@ from .tool import output_of
 ANSWER_WITHIN_S: Final = 5.0
 """chronyc gives up by itself after 3 tries of 1, 2 and 4 s; a daemon that is there answers in milliseconds."""
 LEAP_UNSYNCHRONISED: Final = "Not synchronised"
+LEAPS: Final = ("Normal", "Insert second", "Delete second", LEAP_UNSYNCHRONISED)
+"""All that chronyc(1) says of it."""
 ITSELF: Final = "7F7F0101"
 """127.127.1.1: the reference of a server that tells its own time (chrony.conf(5), `local`)."""
 FOLLOWING: Final = "SLAVE"
@@ -74,6 +76,8 @@ def parse_tracking(words: str) -> WallClock:
         raise ProtocolError(
             f"chrony: chronyc -c tracking said {words.strip()[:100]!r}, which is no tracking"
         ) from error
+    if leap not in LEAPS:
+        raise ProtocolError(f"chrony: chronyc -c tracking said {words.strip()[:100]!r}: {leap!r} is no leap status")
     if not all(map(math.isfinite, (ahead_s, delay_s, dispersion_s))):
         raise ProtocolError(f"chrony: chronyc -c tracking said {words.strip()[:100]!r}: a figure is not finite")
     if leap == LEAP_UNSYNCHRONISED or stratum == 0:

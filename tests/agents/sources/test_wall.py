@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hwd_agents.sources.wall import Chrony, PtpForLinux, parse_management, parse_tracking
@@ -55,6 +55,7 @@ def test_chrony_that_follows_nobody_is_no_keeper(words: str, why: str) -> None:
         parse_tracking(words)
 
 
+@example(",,1,,0,,,,,,0,0,,")
 @given(st.text() | st.lists(st.text(alphabet="0123456789.-naif,"), max_size=20).map(",".join))
 def test_nonsense_of_chronyc_is_refused_with_words(words: str) -> None:
     with pytest.raises((ProtocolError, RefusedError), match="chrony: "):
