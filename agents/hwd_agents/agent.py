@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from importlib.metadata import version
 from typing import Any, Final, Literal, cast
 
 from hwd_agents import nics, wire
@@ -23,6 +22,7 @@ from hwd_agents.settings import Settings
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool import Spool
 from hwd_agents.syncer import Syncer
+from hwd_agents.version import own_version
 from hwd_agents.watchers import Watchers
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer, TcpDialer
@@ -340,7 +340,7 @@ class Agent:
             seq=self._next("birth"),
             host=self._config.host,
             testbed=self._config.testbed,
-            version=version("hwd-agents"),
+            version=own_version(),
             at_ns=self._clock.monotonic_ns(),
             ports=self._described[0],
             inventory=self._inventory.to_data(garbage=self._garbage + self._host_clock.refused),

@@ -9,13 +9,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from hwd_agents import select_command
 from hwd_agents.agent import Agent
 from hwd_agents.agent_loop import AgentLoop
 from hwd_agents.broker_addresses import broker_addresses
@@ -25,7 +20,6 @@ from hwd_agents.config import AgentConfig, broker_url, load_config
 from hwd_agents.disk_trouble import next_step
 from hwd_agents.notify import Notifier
 from hwd_agents.priority import ask_for_real_time
-from hwd_agents.put_back import put_back_all
 from hwd_agents.sources.broker_way import BrokerWay
 from hwd_agents.sources.counters import SNMP, KernelCounters
 from hwd_agents.sources.drivers import KernelDrivers
@@ -42,6 +36,7 @@ from hwd_agents.sources.twin import TwinSources
 from hwd_agents.sources.udp import InterfaceDatagrams
 from hwd_agents.sources.verbs_port import RdmaDevices
 from hwd_agents.sources.wall import Chrony, PtpForLinux
+from hwd_agents.version import own_version
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.clock import BOOT_ID, Clock, ShiftedClock, SystemClock
 from hwd_drivers.kit.dial import TcpDialer
@@ -53,61 +48,34 @@ from hwd_drivers.kit.offload import Offload, ThreadOffload
 
 def main() -> None:
     """Entry point of `hwd-agent`, of `hwd-agent select` and of `hwd-agent put-back`."""
-    if sys.argv[1:2] == ["select"]:
-        del sys.argv[1]
-        select_command.main()
-    if sys.argv[1:2] == ["put-back"]:
-        del sys.argv[1]
-        typer.run(put_back)
-    typer.run(run)
+    match sys.argv[1:]:
+        case ["--config", path] if not path.startswith("-"):
+            sys.exit(serve(Path(path)))  # it runs for months: without what parses options, which takes 2.7 MB
+        case ["select", *_]:
+            from hwd_agents import select_command
+
+            del sys.argv[1]
+            select_command.main()
+        case _:
+            from hwd_agents import command_line
+
+            command_line.main()
 
 
-def run(
-    config: Annotated[
-        Path, typer.Option(help="The YAML file that says which testbed, host, broker, ports and sources.")
-    ],
-    log: Annotated[str, typer.Option(help="debug, info, warning or error; to stderr.")] = "info",
-) -> None:
-    """Watch this host's network ports and tell the daemon over MQTT.
-
-    `hwd-agent select` sets switches of this host through the agent that runs: see its own --help.
-
-    Example: hwd-agent --config /etc/hwd/agent.yaml
-    """
+def serve(config: Path, log: str = "info") -> int:
+    """Be the agent until SIGTERM or SIGINT. Returns the exit status; what keeps it from serving is said on stderr."""
     logging.basicConfig(level=log.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         loaded = load_config(config)
-        with _spool_folder(loaded) as folder:
+        with spool_folder(loaded) as folder:
             if loaded.realtime:
                 ask_for_real_time()
             with asyncio.Runner(loop_factory=AgentLoop) as runner:
                 runner.run(_live(loaded, folder))
     except HwdError as error:
-        typer.echo(f"hwd-agent: {error.title}: {error}", err=True)
-        raise typer.Exit(error.exit_status) from error
-
-
-def put_back(config: Annotated[Path, typer.Option(help="The YAML file of the agent.")]) -> None:
-    """Put back what runs have set of this host's ports, while no agent runs here; say what that was.
-
-    Example: hwd-agent put-back --config /etc/hwd/agent.yaml
-    """
-
-    async def put(loaded: AgentConfig, folder: Path) -> list[str]:
-        clock, offload = SystemClock(), ThreadOffload(1)
-        try:
-            return await put_back_all(loaded, folder, open_sources(loaded, clock, offload, offload), clock)
-        finally:
-            offload.close()
-
-    try:
-        loaded = load_config(config)
-        with _spool_folder(loaded) as folder:
-            for words in asyncio.run(put(loaded, folder)):
-                typer.echo(words)
-    except HwdError as error:
-        typer.echo(f"hwd-agent: {error.title}: {error}", err=True)
-        raise typer.Exit(error.exit_status) from error
+        sys.stderr.write(f"hwd-agent: {error.title}: {error}\n")
+        return error.exit_status
+    return 0
 
 
 async def _live(config: AgentConfig, folder: Path) -> None:
@@ -146,7 +114,7 @@ async def _live(config: AgentConfig, folder: Path) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    logging.getLogger(__name__).info("hwd-agent %s for %s, boot %s", version("hwd-agents"), config.host, agent.boot)
+    logging.getLogger(__name__).info("hwd-agent %s for %s, boot %s", own_version(), config.host, agent.boot)
     try:
         with contextlib.suppress(asyncio.CancelledError):
             await life
@@ -232,7 +200,7 @@ def _open_disk(path: Path) -> FileDisk:
 
 
 @contextlib.contextmanager
-def _spool_folder(config: AgentConfig) -> Iterator[Path]:
+def spool_folder(config: AgentConfig) -> Iterator[Path]:
     """The folder of the spool, held by this process alone. Raises ConfigError, or RefusedError with the holder's pid."""
     folder = Path(config.spool.directory)
     try:

@@ -58,6 +58,37 @@ async def test_one_agent_a_spool_and_sigterm_ends_it_in_order(tmp_path: Path) ->
     assert "Traceback" not in err.decode()
 
 
+def test_options_that_are_parsed_end_alike(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("testbed: tb\n")
+    ended = [
+        subprocess.run([sys.executable, *COMMAND[:2], *options], capture_output=True, text=True, check=False)
+        for options in (["--config", str(path)], ["--log", "warning", f"--config={path}"])
+    ]
+    assert ended[0].returncode == ended[1].returncode == 2
+    assert ended[0].stderr == ended[1].stderr
+    unknown = subprocess.run([sys.executable, *COMMAND, "--help"], capture_output=True, text=True, check=False)
+    assert unknown.returncode == 2
+    assert "Traceback" not in unknown.stderr
+
+
+def test_what_an_agent_that_serves_needs_not_is_not_imported(tmp_path: Path) -> None:
+    """Each of them takes one to three megabytes of every host."""
+    path = tmp_path / "agent.yaml"
+    path.write_text("testbed: tb\n")
+    look = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from hwd_agents.cli import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", look, "--config", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    loaded = set(ended.stdout.split())
+    assert "hwd_agents.agent" in loaded
+    assert not loaded & {"typer", "importlib.metadata", "pyverbs", "argparse", "unittest", "hwd_drivers.kit.registry"}
+
+
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("how", "words"),
