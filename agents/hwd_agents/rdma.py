@@ -11,11 +11,12 @@ from typing import Final
 
 from hwd_agents.config import PortConfig, SamplingConfig
 from hwd_agents.flaps import Flaps
+from hwd_agents.gids import PortGids
 from hwd_agents.observation import Observation, Tally
 from hwd_agents.outbox import Emit
 from hwd_agents.pace import Pace
 from hwd_agents.sources.link import LinkReading
-from hwd_agents.sources.readings import FileReading, FileSource
+from hwd_agents.sources.readings import FileSource
 from hwd_agents.sources.verbs import PortEvent
 from hwd_agents.verbs_ports import SOURCE as VERBS
 from hwd_agents.verbs_ports import VerbsPorts
@@ -50,7 +51,7 @@ class RdmaWatcher:
     ) -> None:
         self.on_active: list[Callable[[str], None]] = []
         self._ports = {
-            name: _Port(name, port.rdma, source, clock, emit, carrier, sampling, self.on_active, verbs)
+            name: _Port(name, port.rdma, port.ip_address, source, clock, emit, carrier, sampling, self.on_active, verbs)
             for name, port in ports.items()
             if port.rdma is not None
         }
@@ -107,6 +108,7 @@ class _Port:
         self,
         name: str,
         device: str,
+        ip: str | None,
         source: FileSource,
         clock: Clock,
         emit: Emit,
@@ -120,6 +122,7 @@ class _Port:
         self._name = name
         one, _, number = device.partition("/")
         self._folder = f"class/infiniband/{one}/ports/{number or 1}"
+        self._gids = PortGids(source, self._folder, ip)
         self._source = source
         self._clock = clock
         self._emit = emit
@@ -197,7 +200,9 @@ class _Port:
             port.drain()  # what was told comes before what is found now
         try:
             state = await self._source.read_file(f"{self._folder}/state")
-            gid = await self._source.read_file(f"{self._folder}/gids/0")
+            active, after_ns = state.text is not None and state.text.startswith(ACTIVE), state.after_ns
+            if active:
+                active, after_ns = await self._gids.look()
         except LinkError as error:
             self._failed(str(error))
         else:
@@ -205,7 +210,7 @@ class _Port:
                 self._flaps = Flaps()  # a device that is not there flaps no more
                 self._failed(f"there is no {self._folder}/state")
             else:
-                self._took(state.text.startswith(ACTIVE) and _is_gid(gid), state.before_ns, gid.after_ns)
+                self._took(active, state.before_ns, after_ns)
         self._pushed = port is not None
         looked, self._looked = self._looked, None
         if looked is not None:
@@ -285,8 +290,3 @@ def _falls(before: LinkReading, reading: LinkReading) -> int:
     if anew:
         return int(before.carrier and not reading.carrier)
     return (reading.carrier_changes - before.carrier_changes + before.carrier) // 2
-
-
-def _is_gid(reading: FileReading) -> bool:
-    """A GID table entry that is not there reads as zeros."""
-    return reading.text is not None and reading.text.strip(" \n:0") != ""

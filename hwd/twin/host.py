@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Interface, IPv6Interface, ip_interface
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 
 from hwd.model.instant import Origin
 from hwd.model.testbed import Host, NicPort, NicPortId
 from hwd.twin.module import module_memory
 from hwd.twin.nic import Nic, NicChange, What
+from hwd_agents.sources.gid import gid_of
 from hwd_agents.sources.hostwire import LinkState
 from hwd_agents.sources.hostwire_server import HostWireServer
 from hwd_agents.sources.link import OperState
@@ -230,7 +231,7 @@ def _files(port: _Port) -> Iterator[tuple[str, Callable[[], str]]]:
         return
     device, _, number = port.port.rdma.partition("/")
     directory = f"class/infiniband/{device}/ports/{number or 1}"
-    gid = f"{_gid(port.port.ip_address)}\n"
+    gid = f"{_NO_GID if port.port.ip_address is None else gid_of(port.port.ip_address)}\n"
 
     def is_active() -> bool:
         return port.nic.is_up(What.RDMA)
@@ -238,11 +239,4 @@ def _files(port: _Port) -> Iterator[tuple[str, Callable[[], str]]]:
     yield f"{directory}/state", lambda: "4: ACTIVE\n" if is_active() else "1: DOWN\n"
     yield f"{directory}/phys_state", lambda: "5: LinkUp\n" if port.nic.is_up(What.CARRIER) else "3: Disabled\n"
     yield f"{directory}/gids/0", lambda: gid if is_active() else f"{_NO_GID}\n"
-
-
-def _gid(ip: str | None) -> str:
-    """The RoCE v2 GID of an IPv4 address: the address mapped into IPv6."""
-    if ip is None:
-        return _NO_GID
-    packed = IPv4Address(ip).packed.hex()
-    return f"0000:0000:0000:0000:0000:ffff:{packed[:4]}:{packed[4:]}"
+    yield f"{directory}/gid_attrs/types/0", lambda: "RoCE v2\n"

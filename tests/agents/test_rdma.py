@@ -28,6 +28,7 @@ class Watched:
         one: Stage,
         *,
         device: str | None = "mlx5_0",
+        ip: str | None = None,
         sampling: SamplingConfig | None = None,
         verbs: PlayedVerbs | None = None,
     ) -> None:
@@ -38,7 +39,7 @@ class Watched:
         self.active: list[str] = []
         self._stage = one
         self._changes = 0
-        ports = {"eth0": PortConfig(interface="eth0", rdma=device)}
+        ports = {"eth0": PortConfig(interface="eth0", rdma=device, ip=ip)}
         self.ports = None if verbs is None else VerbsPorts(ports, verbs, on_change=lambda: None)
         if self.ports is not None:
             one.run(self.ports)
@@ -116,6 +117,32 @@ def test_a_port_is_not_active_before_its_gid_is_there() -> None:
             one.hosts["h0"].files[GID] = "fe80:0000:0000:0000:0a00:00ff:fe00:0001\n"
             await asyncio.sleep(0.1)
             assert seen.ear.kinds() == ["rdma"]
+
+    run_virtual(main())
+
+
+def test_a_port_is_not_active_before_the_gid_of_its_own_address_is_there() -> None:
+    """As the probe has it: nobody reaches the port by its first GID, the link-local one."""
+
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].rdma("mlx5_0", active=True)
+            seen = Watched(one, ip="10.9.0.1/24")
+            await asyncio.sleep(2.5)
+            await seen.rdma.begin("eth0")
+            seen.set_carrier(True)
+            await asyncio.sleep(1)
+            assert (seen.ear.told, seen.rdma.active("eth0")) == ([], False)
+            came_ns = one.now_ns()
+            folder = "class/infiniband/mlx5_0/ports/1"
+            one.hosts["h0"].files |= {
+                f"{folder}/gid_attrs/types/1": "RoCE v2\n",
+                f"{folder}/gids/1": "0000:0000:0000:0000:0000:ffff:0a09:0001\n",
+            }
+            await asyncio.sleep(0.1)
+            (told,) = seen.ear.told
+            assert told.data == {"active": True}
+            assert told.earliest_ns <= came_ns <= told.at_ns
 
     run_virtual(main())
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from typing_extensions import override
 
+from hwd_agents.sources.gid import gid_of
 from hwd_agents.sources.hostwire import LinkState
 from hwd_agents.sources.hostwire_server import HostWireServer, TwinHost
 from hwd_agents.sources.link import OperState
@@ -15,6 +16,8 @@ from hwd_drivers.kit.errors import LinkError, RefusedError
 
 LIT_DBM = -2.0
 LANES = 4
+NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+LINK_LOCAL_GID = "fe80:0000:0000:0000:0a00:00ff:fe00:0001"
 
 
 class PlayedHost(TwinHost):
@@ -47,6 +50,7 @@ class PlayedHost(TwinHost):
         self.datagrams_sent = 0
         self._links: dict[str, LinkState] = {}
         self._ips: dict[str, str] = {}
+        self._gids: dict[str, str] = {}
         self._phys: dict[str, bool] = {}
         self._lit: dict[str, bool] = {}
         self._lost: dict[str, bool] = {}
@@ -60,6 +64,7 @@ class PlayedHost(TwinHost):
         self._phys[interface] = self._lit[interface] = False
         self._lost[interface] = True
         if rdma:
+            self._gids[rdma] = gid_of(ip) if ip else LINK_LOCAL_GID
             self.rdma(rdma, active=False)
         for wire in self._wires:
             wire.tell_link(self._links[interface])
@@ -102,8 +107,9 @@ class PlayedHost(TwinHost):
         """Set the files of an RDMA device's first port."""
         folder = f"class/infiniband/{device}/ports/1"
         self.files[f"{folder}/state"] = "4: ACTIVE\n" if active else "1: DOWN\n"
-        gid = "fe80:0000:0000:0000:0a00:00ff:fe00:0001" if active else "0000:0000:0000:0000:0000:0000:0000:0000"
+        gid = self._gids.get(device, LINK_LOCAL_GID) if active else NO_GID
         self.files[f"{folder}/gids/0"] = gid + "\n"
+        self.files[f"{folder}/gid_attrs/types/0"] = "RoCE v2\n"
 
     def join(self, interface: str, other: "PlayedHost", others: str) -> None:
         """Let datagrams pass between two interfaces while both have carrier."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from hwd_agents.sources.gid import gid_of
 from hwd_agents.sources.verbs import OnDatagram, OnEvent, PortEvent, Retries
 from hwd_agents.sources.verbs_library import Verbs
 from hwd_agents.sources.verbs_pairs import Completed, Place, RcPair, UdPair, give_back
@@ -159,7 +160,7 @@ class OpenPort:
         if self._ip is None:
             self.why_no_datagrams = "no ip is configured for it"
             return
-        wanted = ipaddress.IPv6Address(f"::ffff:{self._ip}")
+        wanted = ipaddress.IPv6Address(gid_of(self._ip))
         for entry in self._context.query_gid_table(self._context.query_port(self._number).gid_tbl_len):
             if (
                 entry.port_num == self._number
