@@ -6,12 +6,11 @@ exposition = metrics.render(accept)
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import product
 from typing import Any
 
 from hwd.model.run import RunState
 from hwd.telemetry.buckets import SERIES, Buckets
-from hwd.telemetry.budget import RUNS_SHOWN, VERBS, Budget
+from hwd.telemetry.budget import RUNS_SHOWN, Budget
 from hwd.telemetry.carried import Carried
 from hwd.telemetry.clocks import Clocks
 from hwd.telemetry.exposition import Exposition, wants_openmetrics
@@ -19,12 +18,10 @@ from hwd.telemetry.links import Links
 from hwd.telemetry.optics import Optics
 from hwd.telemetry.reading import mapping, number, rows, text, texts
 from hwd.telemetry.series import Series
+from hwd.telemetry.switches import Switches
 from hwd.timeline.stage import StageName
 from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.values import CrossconnectState, PortOverride
 
-COMMAND_VERBS = ("connect", "disconnect", "change", "block", "unblock")
-COMMAND_OUTCOMES = ("done", "denied", "lost", "timeout", "garbled")
 RECONFIGURATION_OUTCOMES = ("confirmed", "rolled-back", "failed")
 RECONFIGURATION_STATES = (
     *("planned", "journaled", "driving", "read-back", "driven"),
@@ -43,52 +40,15 @@ class Metrics:
     """A `Sink`. What is not known has no series: a dark port has no power, a lost host no carrier. No more series than the budget allows."""
 
     def __init__(self, budget: Budget) -> None:
-        switches, ends, hosts, ports = budget.switches, budget.ends, budget.hosts, budget.ports
+        hosts, ports = budget.hosts, budget.ports
         self._interfaces: dict[tuple[str, str], str] = {}
         self._boots: dict[str, str] = {}
         self._leases: dict[str, None] = {}
         self._states: dict[str, str] = {}
         self._runs_now: dict[str, str] = {}
         self._journal: dict[str, None] = {}
-        self._blocked_ends: dict[str, set[str]] = {}
 
         self._build_info = Series("hwd_build_info", "Version of the daemon", "version", limit=1)
-        self._switch_up = Series(
-            "hwd_switch_up", "1 while there is a session with the switch", "switch", limit=switches
-        )
-        self._crossconnects = Series(
-            "hwd_crossconnects",
-            "Crossconnects that the switch reports",
-            *("switch", "state"),
-            limit=switches * len(CrossconnectState),
-        )
-        self._commands = Series(
-            "hwd_switch_commands_total",
-            "Commands sent to a switch",
-            *("switch", "verb", "outcome"),
-            limit=switches * VERBS * len(COMMAND_OUTCOMES),
-            counter=True,
-        )
-        self._foreign = Series(
-            "hwd_switch_foreign_changes_total",
-            "Changes of crossconnects that we had not asked for",
-            "switch",
-            limit=switches,
-            counter=True,
-        )
-        self._overruns = Series(
-            "hwd_switch_overruns_total",
-            "Changes of ours that took away what another client made between our read and our write",
-            "switch",
-            limit=switches,
-            counter=True,
-        )
-        self._blocked = Series(
-            "hwd_switch_blocked_ends", "Fibre ends that an override holds dark", "switch", limit=switches
-        )
-        self._power = Series(
-            "hwd_port_power_dbm", "Optical power of a fibre end; absent where dark", "switch", "port", limit=ends
-        )
         self._reconfigurations = Series(
             "hwd_reconfigurations_total",
             "Reconfigurations that ended",
@@ -163,29 +123,18 @@ class Metrics:
             counter=True,
         )
 
-        self._command_seconds = Buckets(
-            "hwd_switch_command_seconds",
-            "From the first byte sent to the whole answer",
-            "switch",
-            limit=switches * SERIES,
-        )
-        self._unguarded_seconds = Buckets(
-            "hwd_switch_unguarded_seconds",
-            "From our last read of a switch to our first byte: what others change meanwhile is overrun",
-            "switch",
-            limit=switches * SERIES,
-        )
         self._reconfiguration_seconds = Buckets(
             "hwd_reconfiguration_seconds", "From the start of an apply to its end", limit=SERIES
         )
         self._stage_seconds = Buckets(
             "hwd_stage_seconds", "Stages of links that were reconfigured", "stage", limit=len(StageName) * SERIES
         )
+        self._switches = Switches(switches=budget.switches, ends=budget.ends)
         self._carried = Carried(hosts=hosts, ports=ports)
         self._clocks = Clocks(hosts=hosts)
         self._optics = Optics(ports=ports, lanes=budget.lanes)
         own = (value for value in vars(self).values() if isinstance(value, Series | Buckets))
-        self._all = (*own, *self._clocks, *self._carried, *self._optics)
+        self._all = (*own, *self._switches, *self._clocks, *self._carried, *self._optics)
         self._links = Links(self._link_ready)
         self._begin()
 
@@ -207,7 +156,7 @@ class Metrics:
         subject, _, _ = document.kind.partition(".")
         match subject:
             case "switch":
-                self._take_switch(document.kind, text(data, "switch"), data)
+                self._switches.take(document.kind, text(data, "switch"), data)
             case "host" | "clock":
                 self._take_host(document.kind, text(data, "host"), data)
             case "lease":
@@ -232,54 +181,6 @@ class Metrics:
         self._journal_open.set(0)
         self._count(self._under_way, RECONFIGURATION_STATES, self._states)
         self._count(self._runs_under_way, RUN_STATES, self._runs_now)
-
-    def _take_switch(self, kind: str, switch: str, data: Mapping[str, Any]) -> None:
-        match kind:
-            case "switch.up":
-                self._switch_up.set(1, switch)
-                self._foreign.add(0, switch)
-                self._overruns.add(0, switch)
-                self._blocked_ends[switch] = set()  # those that are held yet are told next
-                self._blocked.set(0, switch)
-                for verb, outcome in product(COMMAND_VERBS, COMMAND_OUTCOMES):
-                    self._commands.add(0, switch, verb, outcome)
-            case "switch.down":
-                self._switch_up.set(0, switch)
-                self._crossconnects.drop(switch)
-                self._power.drop(switch)
-                self._blocked.drop(switch)
-                self._blocked_ends.pop(switch, None)
-            case "switch.unknown":
-                for series in (self._switch_up, self._crossconnects, self._power, self._blocked):
-                    series.drop(switch)
-                self._blocked_ends.pop(switch, None)
-            case "switch.overrun":
-                self._overruns.add(1, switch)
-            case "switch.override":
-                self._take_override(switch, data)
-            case "switch.read":
-                self._foreign.add(float(data.get("ours") is False), switch)
-                self._crossconnects.drop(switch)
-                for state, count in Counter(text(row, "state") for row in rows(data, "crossconnects")).items():
-                    self._crossconnects.set(count, switch, state)
-            case "switch.command":
-                self._commands.add(1, switch, text(data, "verb"), text(data, "outcome"))
-                if (seconds := number(data, "seconds")) is not None:
-                    self._command_seconds.observe(seconds, switch)
-            case "switch.power":
-                for end in (powers := mapping(data, "power_dbm")):
-                    if (power_dbm := number(powers, end)) is None:
-                        self._power.drop(switch, end)
-                    else:
-                        self._power.set(power_dbm, switch, end)
-
-    def _take_override(self, switch: str, data: Mapping[str, Any]) -> None:
-        blocked = self._blocked_ends.setdefault(switch, set())
-        if text(data, "to") == PortOverride.FORCE_BLOCKED:
-            blocked.update(texts(data, "ends"))
-        else:
-            blocked.difference_update(texts(data, "ends"))
-        self._blocked.set(len(blocked), switch)
 
     def _take_host(self, kind: str, host: str, data: Mapping[str, Any]) -> None:
         match kind:
@@ -382,7 +283,7 @@ class Metrics:
                 ]
                 self._links.begin(id, links, removed)
             case "reconfiguration.commanded" if (seconds := number(data, "window_s")) is not None:
-                self._unguarded_seconds.observe(seconds, text(data, "switch"))
+                self._switches.unguarded(text(data, "switch"), seconds)
             case "reconfiguration.state":
                 self._states[id] = text(data, "state")
                 self._count(self._under_way, RECONFIGURATION_STATES, self._states)

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hwd.config.testbed import load_testbed
 from hwd.model.kinds import check
 from hwd.telemetry import Budget, Metrics
-from hwd.telemetry.metrics import COMMAND_VERBS
+from hwd.telemetry.switches import COMMAND_VERBS
 from hwd.timeline.stage import StageName
 from hwd_drivers.kit import registry
 from hwd_drivers.kit.documents import Document, Json

@@ -1,0 +1,125 @@
+"""Switches: how they are there, what they report and what was sent to them, in series."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+from hwd.telemetry.buckets import SERIES, Buckets
+from hwd.telemetry.budget import VERBS
+from hwd.telemetry.reading import mapping, number, rows, text, texts
+from hwd.telemetry.series import Series
+from hwd_drivers.kit.values import CrossconnectState, PortOverride
+
+COMMAND_VERBS = ("connect", "disconnect", "change", "block", "unblock")
+COMMAND_OUTCOMES = ("done", "denied", "lost", "timeout", "garbled")
+
+
+class Switches:
+    """Fed by all documents whose subject is `switch`, and by the windows of `reconfiguration.commanded`."""
+
+    def __init__(self, *, switches: int, ends: int) -> None:
+        self._blocked_ends: dict[str, set[str]] = {}
+        self._switch_up = Series(
+            "hwd_switch_up", "1 while there is a session with the switch", "switch", limit=switches
+        )
+        self._crossconnects = Series(
+            "hwd_crossconnects",
+            "Crossconnects that the switch reports",
+            *("switch", "state"),
+            limit=switches * len(CrossconnectState),
+        )
+        self._commands = Series(
+            "hwd_switch_commands_total",
+            "Commands sent to a switch",
+            *("switch", "verb", "outcome"),
+            limit=switches * VERBS * len(COMMAND_OUTCOMES),
+            counter=True,
+        )
+        self._foreign = Series(
+            "hwd_switch_foreign_changes_total",
+            "Changes of crossconnects that we had not asked for",
+            "switch",
+            limit=switches,
+            counter=True,
+        )
+        self._overruns = Series(
+            "hwd_switch_overruns_total",
+            "Changes of ours that took away what another client made between our read and our write",
+            "switch",
+            limit=switches,
+            counter=True,
+        )
+        self._blocked = Series(
+            "hwd_switch_blocked_ends", "Fibre ends that an override holds dark", "switch", limit=switches
+        )
+        self._power = Series(
+            "hwd_port_power_dbm", "Optical power of a fibre end; absent where dark", "switch", "port", limit=ends
+        )
+        self._command_seconds = Buckets(
+            "hwd_switch_command_seconds",
+            "From the first byte sent to the whole answer",
+            "switch",
+            limit=switches * SERIES,
+        )
+        self._unguarded_seconds = Buckets(
+            "hwd_switch_unguarded_seconds",
+            "From our last read of a switch to our first byte: what others change meanwhile is overrun",
+            "switch",
+            limit=switches * SERIES,
+        )
+
+    def __iter__(self) -> Iterator[Series | Buckets]:
+        return (value for value in vars(self).values() if isinstance(value, Series | Buckets))
+
+    def unguarded(self, switch: str, seconds: float) -> None:
+        """From our last read of it to our first byte."""
+        self._unguarded_seconds.observe(seconds, switch)
+
+    def take(self, kind: str, switch: str, data: Mapping[str, Any]) -> None:
+        match kind:
+            case "switch.up":
+                self._switch_up.set(1, switch)
+                self._foreign.add(0, switch)
+                self._overruns.add(0, switch)
+                self._blocked_ends[switch] = set()  # those that are held yet are told next
+                self._blocked.set(0, switch)
+                for verb, outcome in product(COMMAND_VERBS, COMMAND_OUTCOMES):
+                    self._commands.add(0, switch, verb, outcome)
+            case "switch.down":
+                self._switch_up.set(0, switch)
+                self._crossconnects.drop(switch)
+                self._power.drop(switch)
+                self._blocked.drop(switch)
+                self._blocked_ends.pop(switch, None)
+            case "switch.unknown":
+                for series in (self._switch_up, self._crossconnects, self._power, self._blocked):
+                    series.drop(switch)
+                self._blocked_ends.pop(switch, None)
+            case "switch.overrun":
+                self._overruns.add(1, switch)
+            case "switch.override":
+                self._take_override(switch, data)
+            case "switch.read":
+                self._foreign.add(float(data.get("ours") is False), switch)
+                self._crossconnects.drop(switch)
+                for state, count in Counter(text(row, "state") for row in rows(data, "crossconnects")).items():
+                    self._crossconnects.set(count, switch, state)
+            case "switch.command":
+                self._commands.add(1, switch, text(data, "verb"), text(data, "outcome"))
+                if (seconds := number(data, "seconds")) is not None:
+                    self._command_seconds.observe(seconds, switch)
+            case "switch.power":
+                for end in (powers := mapping(data, "power_dbm")):
+                    if (power_dbm := number(powers, end)) is None:
+                        self._power.drop(switch, end)
+                    else:
+                        self._power.set(power_dbm, switch, end)
+
+    def _take_override(self, switch: str, data: Mapping[str, Any]) -> None:
+        blocked = self._blocked_ends.setdefault(switch, set())
+        if text(data, "to") == PortOverride.FORCE_BLOCKED:
+            blocked.update(texts(data, "ends"))
+        else:
+            blocked.difference_update(texts(data, "ends"))
+        self._blocked.set(len(blocked), switch)
