@@ -32,7 +32,6 @@ from hwd_agents.sources.settings import SETTINGS_OF_FIRMWARE, SettingsBySource
 from hwd_agents.sources.sockets import HostSockets, NamespaceSockets, Sockets
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.sysfs import SysfsFiles
-from hwd_agents.sources.twin import TwinSources
 from hwd_agents.sources.udp import InterfaceDatagrams
 from hwd_agents.sources.verbs_port import RdmaDevices
 from hwd_agents.sources.wall import Chrony, PtpForLinux
@@ -143,11 +142,11 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
     milliseconds each: with a thread for each port no module waits for another, unless its driver or the kernel lets it."""
     kernel, twin = config.sources.kernel, config.sources.twin
     is_machine = kernel is not None and kernel.keeper is None
-    twins = (
-        None
-        if twin is None
-        else TwinSources(TcpDialer(), twin.address, clock, host=config.host, same_clock=not is_machine)
-    )
+    twins = None
+    if twin is not None:
+        from hwd_agents.sources.twin import TwinSources  # a real host has no use for its 0.3 MB
+
+        twins = TwinSources(TcpDialer(), twin.address, clock, host=config.host, same_clock=not is_machine)
     if kernel is None:
         if twins is None:
             raise ConfigError("sources: name kernel, twin or both")

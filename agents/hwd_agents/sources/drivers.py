@@ -1,6 +1,6 @@
 """Which driver a network interface has, by ethtool's ioctl (linux/ethtool.h): netlink does not tell it."""
 
-import ctypes
+import array
 import errno
 import fcntl
 import os
@@ -69,10 +69,10 @@ class KernelDrivers:
 
 def _ask(asked: socket.socket, name: bytes) -> bytes:
     """The kernel writes its answer where the request says. Raises OSError."""
-    answer = ctypes.create_string_buffer(_ANSWER.size)
+    answer = array.array("B", bytes(_ANSWER.size))
     struct.pack_into("=I", answer, 0, ETHTOOL_GDRVINFO)
-    fcntl.ioctl(asked, SIOCETHTOOL, _REQUEST.pack(name, ctypes.addressof(answer)))
-    return answer.raw
+    fcntl.ioctl(asked, SIOCETHTOOL, _REQUEST.pack(name, answer.buffer_info()[0]))
+    return answer.tobytes()
 
 
 def _text(padded: bytes) -> str | None:
