@@ -121,30 +121,6 @@ async def until_dead(*pids: int) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_rack_says_where_it_is_and_cleans_up(serve: Serve) -> None:
-    rack = await serve()
-    said = await rack.until(lambda said: True)
-    assert said["pid"] == rack.process.pid
-    assert list(said["addresses"]) == ["ocs1", "h0", "h1", "h2", "h3"]
-    assert said["hosts"]["h0"] == {"kernel": False, "keeper": None, "agent": None, "machine": None}
-    assert rack.run_dir.stat().st_mode & 0o777 == 0o700
-    assert is_held(rack.run_dir / "rack.json")
-    status, took_s = await rack.end()
-    assert (status, took_s < END_WITHIN_S) == (0, True)
-    left = {path.name for path in rack.run_dir.iterdir()}
-    assert left == {"rack.lock", "truth.jsonl"}
-
-
-async def test_second_rack_is_refused_with_the_pid_of_the_first(serve: Serve) -> None:
-    first = await serve()
-    await first.until(lambda said: True)
-    second = await serve()
-    async with asyncio.timeout(WITHIN_S):
-        assert await second.process.wait() == 3
-    assert f"with pid {first.process.pid}" in await second.words()
-    assert first.said() is not None
-
-
 async def test_killed_rack_leaves_no_agent_and_the_next_one_starts(serve: Serve) -> None:
     first = await serve(agents="agents")
     said = await first.until(lambda said: all(host["agent"] for host in said["hosts"].values()))
@@ -154,13 +130,15 @@ async def test_killed_rack_leaves_no_agent_and_the_next_one_starts(serve: Serve)
     assert (await second.until(lambda said: said["pid"] == second.process.pid))["addresses"]
 
 
-async def test_agents_are_started_again_when_they_die_and_end_with_the_rack(serve: Serve) -> None:
+async def test_agents_reach_their_twins_are_started_again_when_they_die_and_end_with_the_rack(serve: Serve) -> None:
     rack = await serve(agents="agents")
     said = await rack.until(lambda said: all(host["agent"] for host in said["hosts"].values()))
     config = load_config(rack.run_dir / "agent-h1.yaml")
     assert (config.testbed, config.host, list(config.ports)) == ("small", "h1", ["eth0", "eth1"])
     assert config.clock is not None
     assert config.clock.offset_s == 1
+    log_file = rack.run_dir / "agent-h0.log"
+    await rack.until(lambda said: "its twin at" in log_file.read_text())
     loop = asyncio.get_running_loop()
     killed_s = loop.time()
     before = said["hosts"]["h1"]["agent"]
@@ -171,23 +149,27 @@ async def test_agents_are_started_again_when_they_die_and_end_with_the_rack(serv
     status, took_s = await rack.end()
     assert (status, took_s < END_WITHIN_S) == (0, True)
     assert not any(map(alive, agents))
+    assert "Traceback" not in log_file.read_text()
     assert f"h1: its agent, pid {before}, was killed by signal 9" in await rack.words()
 
 
-async def test_agent_reaches_its_twin(serve: Serve) -> None:
-    rack = await serve(agents="agents")
-    await rack.until(lambda said: all(host["agent"] for host in said["hosts"].values()))
-    log_file = rack.run_dir / "agent-h0.log"
-    await rack.until(lambda said: "its twin at" in log_file.read_text())
-    await rack.end()
-    assert "Traceback" not in log_file.read_text()
-
-
-async def test_faults_are_set_while_it_runs(
+async def test_rack_says_where_it_is_is_the_only_one_takes_faults_and_cleans_up(
     serve: Serve, tmp_path: Path, open_switch: OpenSwitch, change: Change
 ) -> None:
     rack = await serve()
     said = await rack.until(lambda said: True)
+    assert said["pid"] == rack.process.pid
+    assert list(said["addresses"]) == ["ocs1", "h0", "h1", "h2", "h3"]
+    assert said["hosts"]["h0"] == {"kernel": False, "keeper": None, "agent": None, "machine": None}
+    assert rack.run_dir.stat().st_mode & 0o777 == 0o700
+    assert is_held(rack.run_dir / "rack.json")
+
+    second = await serve()
+    async with asyncio.timeout(WITHIN_S):
+        assert await second.process.wait() == 3
+    assert f"with pid {rack.process.pid}" in await second.words()
+    assert rack.said() is not None
+
     control = Path(said["control"])
     testbed = load_testbed(
         tmp_path / "testbed.yaml", {name: registry.find(name) for name in registry.names()}
@@ -220,7 +202,10 @@ async def test_faults_are_set_while_it_runs(
     for fault, why in wrong:
         with pytest.raises(ConfigError, match=why):
             ask(control, fault)
-    await rack.end()
+    status, took_s = await rack.end()
+    assert (status, took_s < END_WITHIN_S) == (0, True)
+    left = {path.name for path in rack.run_dir.iterdir()}
+    assert left == {"rack.lock", "truth.jsonl"}
     with pytest.raises(LinkError, match="Is it up"):
         ask(control, Reset(switch="ocs1"))
 
