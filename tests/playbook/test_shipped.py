@@ -130,7 +130,8 @@ def test_opus_timeline_is_slower_with_autonegotiation_and_puts_it_back(show: Sho
     ] * 3
     assert all(len(one["settings"]) == 16 for one in timelines)
     assert [one["breaches"] for one in timelines] == [[]] * 6
-    assert timelines[3]["explained"], "links that stayed went down with the NICs that the run set"
+    # Links that stayed went down with the NICs that the run set, some so late that the next reconfiguration hears of it.
+    assert all("was set, autoneg" in text for timeline in timelines for text in timeline["explained"])
     back = told(documents, "run.host", action="put-back")
     assert {one["port"] for one in back} == {f"h{host}.eth{port}" for host in range(4) for port in range(4)}
 
