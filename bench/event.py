@@ -34,11 +34,12 @@ FLAPS_A_TURN = 2 * PORTS
 
 @dataclass(slots=True)
 class Flaps:
-    """Times in ns, one entry a flap; `broker` has one for each probe in between. `listened` and `written` are 0 where the floor did not."""
+    """Times in ns, one entry a flap; `broker` has one for each probe in between. `spooled` is when its notice was put down, `made` when its event was. `listened` and `written` are 0 where the floor did not."""
 
     turn: list[str] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
     spooled: list[int] = field(default_factory=list)
+    made: list[int] = field(default_factory=list)
     sunk: list[int] = field(default_factory=list)
     stamped: list[int] = field(default_factory=list)
     listened: list[int] = field(default_factory=list)
@@ -98,7 +99,7 @@ async def _flap(ports: Ports, listener: Child, port: int, folder: Path, name: st
                 flaps.stamped.append(int(str(document.data["agent_ns"])))
                 flaps.broker.append(broker_ns)
                 marks.append((ports.ifindex[interface], up))
-        flaps.spooled = await _spooled(agent, flaps.stamped)
+        flaps.spooled, flaps.made = await _spooled(agent, flaps.stamped)
     await _hear(listener, flaps, marks)
     return flaps
 
@@ -121,12 +122,12 @@ async def _hear(listener: Child, flaps: Flaps, marks: list[tuple[int, bool]]) ->
         flaps.written.append(end_ns if turn == "write" else 0)
 
 
-async def _spooled(agent: Child, stamped_ns: list[int]) -> list[int]:
-    """When the spool of the agent had taken the event of each flap, which is known by its stamp."""
+async def _spooled(agent: Child, stamped_ns: list[int]) -> tuple[list[int], list[int]]:
+    """When the spool of the agent had taken the notice of each flap, and its event, which have the same stamp."""
     agent.say("all")
     notes = json.loads(await agent.hear())
-    taken = {at_ns: done_ns for done_ns, events in notes for at_ns in events}
-    return [taken[at_ns] for at_ns in stamped_ns]
+    first, last = ({at_ns: done_ns for done_ns, stamps in each for at_ns in stamps} for each in (notes[::-1], notes))
+    return [first[at_ns] for at_ns in stamped_ns], [last[at_ns] for at_ns in stamped_ns]
 
 
 class Probe:
@@ -200,6 +201,7 @@ def _typical_message() -> bytes:
 
 def _bars(name: str, flaps: Flaps, *, met: bool) -> list[Bar]:
     spooled = flaps.us("rest", flaps.before, flaps.spooled)
+    made = flaps.us("rest", flaps.before, flaps.made)
     ours = flaps.us("rest", flaps.before, flaps.sunk)
     raw = flaps.us("receive", flaps.before, flaps.listened)
     written = flaps.us("write", flaps.before, flaps.written)
@@ -223,6 +225,15 @@ def _bars(name: str, flaps: Flaps, *, met: bool) -> list[Bar]:
         spread=f"{spooled.median:.0f} us ({spooled.p25:.0f}-{spooled.p75:.0f}) over raw {raw.median:.0f} us",
         n=spooled.n,
         detail={"spooled_us": spooled.to_data(), "raw_us": raw.to_data()},
+    )
+    made_ratio = Bar(
+        name=f"carrier event to spool as an event, {name}",
+        value=made.median / raw.median,
+        limit=None,
+        unit="x",
+        spread=f"{made.median:.0f} us ({made.p25:.0f}-{made.p75:.0f}) over raw {raw.median:.0f} us",
+        n=made.n,
+        detail={"made_us": made.to_data()},
     )
     written_ratio = Bar(
         name=f"carrier event to spool, against a bare loop that writes it, {name}",
@@ -251,4 +262,4 @@ def _bars(name: str, flaps: Flaps, *, met: bool) -> list[Bar]:
         n=capture.n,
         detail={"capture_us": capture.to_data()},
     )
-    return [spool, written_ratio, ratio, delay]
+    return [spool, made_ratio, written_ratio, ratio, delay]

@@ -13,6 +13,7 @@ from hwd_agents.clock_port import ClockPort
 from hwd_agents.commands import Commands
 from hwd_agents.config import AgentConfig
 from hwd_agents.inventory import Inventory
+from hwd_agents.notice_pad import NoticePad
 from hwd_agents.outbox import Outbox
 from hwd_agents.own_switches import OwnSwitches
 from hwd_agents.reviver import Reviver
@@ -49,7 +50,7 @@ class Agent:
             settings_disk=FileDisk(other))
         await agent.run()
 
-    `dialer` is for the host's own switches; left out, it is of this machine's network and serial ports. `disk` is the spool's, `settings_disk` keeps what the settings of the ports were before runs changed them. `clock_name` names `clock`: whoever has the same name has the same clock. `offload` is where the spool is synced. `bus` is called once, with the will of this boot, `on_started` when the spool is open and the watchers were started. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
+    `dialer` is for the host's own switches; left out, it is of this machine's network and serial ports. `disk` is the spool's, `pad` takes notices before they are events, `settings_disk` keeps what the settings of the ports were before runs changed them. `clock_name` names `clock`: whoever has the same name has the same clock. `offload` is where the spool is synced. `bus` is called once, with the will of this boot, `on_started` when the spool is open and the watchers were started. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Agent:
         offload: Offload | None = None,
         on_started: Callable[[], None] = lambda: None,
         dialer: Dialer | None = None,
+        pad: NoticePad | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -101,6 +103,7 @@ class Agent:
             self._spool,
             phase=draws.stream(f"agent {config.host} phase"),
             on_change=self._ports_changed,
+            pad=pad,
         )
         self._reviver = Reviver(
             config.host,

@@ -18,6 +18,7 @@ from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.clock_port import ClockPort
 from hwd_agents.config import AgentConfig, broker_url, load_config
 from hwd_agents.disk_trouble import next_step
+from hwd_agents.notice_pad import SLOT_BYTES, SLOTS, NoticePad
 from hwd_agents.notify import Notifier
 from hwd_agents.priority import ask_for_real_time
 from hwd_agents.sources.broker_way import BrokerWay
@@ -99,6 +100,7 @@ async def _live(config: AgentConfig, folder: Path) -> None:
         sources=open_sources(config, clock, offload, i2c),
         disk=_open_disk(folder / "events"),
         settings_disk=_open_disk(folder / "settings"),
+        pad=_open_pad(folder / "notices", clock_name),
         clock_port=clock_port(config, clock),
         offload=disk_thread,
         on_started=lambda: notifier.ready(f"{config.host} of testbed {config.testbed}"),
@@ -159,16 +161,18 @@ def open_sources(config: AgentConfig, clock: Clock, offload: Offload, i2c: Offlo
     links, datagrams = RtnetlinkLinks(sockets, clock), InterfaceDatagrams(sockets, clock)
     settings, drivers = KernelSettings(sockets, offload), KernelDrivers(sockets, offload)
     if twins is not None and not is_machine:
-        return twins.sources(
+        both = twins.sources(
             link=(links, link_note),
             datagrams=(datagrams, datagrams_note),
             settings=SettingsBySource(twins.settings, SETTINGS_OF_FIRMWARE, settings),
             drivers=drivers,
         )
+        return replace(both, notices=links)
     life = BOOT_ID.read_text().strip()
     interfaces = [port.interface for port in config.ports.values()]
     real = Sources(
         link=links,
+        notices=links,
         link_note=lambda: link_note,
         datagrams=datagrams,
         datagrams_note=lambda: datagrams_note,
@@ -196,6 +200,21 @@ def _open_disk(path: Path) -> FileDisk:
         return FileDisk(path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot open it: {error.strerror}. {next_step(error)}") from error
+
+
+def _open_pad(path: Path, clock_name: str) -> NoticePad | None:
+    """None where there is no room for it."""
+    try:
+        return NoticePad(path, clock_name=clock_name)
+    except OSError as error:
+        logging.getLogger(__name__).warning(
+            "%s: cannot take %d bytes: %s. If this agent is killed between a change of a carrier and its event, the change is counted, but not when it was. %s, and start the agent anew",
+            path,
+            SLOTS * SLOT_BYTES,
+            error.strerror,
+            next_step(error),
+        )
+        return None
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """The watchers of one host, wired to each other: carrier starts the probe and the RDMA polling, RDMA hurries the probe."""
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
@@ -9,29 +10,33 @@ from hwd_agents import counters, firmware, link, link_details, optics, probe, rc
 from hwd_agents.config import AgentConfig
 from hwd_agents.counters import CounterWatcher
 from hwd_agents.firmware import FirmwareWatcher
-from hwd_agents.link import LinkWatcher
+from hwd_agents.link import Earlier, LinkWatcher
 from hwd_agents.link_details import LinkDetailWatcher
+from hwd_agents.notice_pad import Notice, NoticePad
 from hwd_agents.observation import Observation
 from hwd_agents.optics import OpticsWatcher
 from hwd_agents.outbox import Outbox
 from hwd_agents.probe import Probe
 from hwd_agents.rc import RcRecovery
 from hwd_agents.rdma import RdmaWatcher
-from hwd_agents.sources.link import LinkReading
+from hwd_agents.sources.link import LinkReading, NoticeSource
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool import Spool
 from hwd_agents.verbs_ports import VerbsPorts
 from hwd_agents.wire import Peer, PortNote, SourceNote
 from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.errors import ProtocolError
 
 BASELINE_S: Final = 0.5
 """How long the first look at the ports of an observation may take; reading a module over I2C takes 30 ms."""
 RECOVERY_S: Final = 0.7
 """The daemon waits 1 s for an answer. What comes later is told by its event, and is not in the timeline."""
 
+_log = logging.getLogger(__name__)
+
 
 class Watchers:
-    """All that looks at the ports of a host. A source that is not there is said so in each port's notes."""
+    """All that looks at the ports of a host. A source that is not there is said so in each port's notes. `pad`: where notices are put down as they come."""
 
     def __init__(
         self,
@@ -43,6 +48,7 @@ class Watchers:
         *,
         phase: random.Random,
         on_change: Callable[[], None],
+        pad: NoticePad | None = None,
     ) -> None:
         self._config = config
         self._sources = sources
@@ -60,7 +66,11 @@ class Watchers:
             set_mark=outbox.mark,
             sampling=sampling,
             origin=config.origin,
+            earlier=[] if sources.notices is None or pad is None else _understand(sources.notices, pad.notices),
+            on_life=_nothing if pad is None else pad.begin,
         )
+        if sources.notices is not None and pad is not None:
+            sources.notices.jot([port.interface for port in ports.values()], pad.put)
         self.details = (
             None
             if sources.details is None
@@ -335,5 +345,20 @@ class Watchers:
         self._on_change()
 
 
+def _nothing(life: str) -> None:
+    """Nobody has to know."""
+
+
 def _none(why_not: str) -> Observation:
     return Observation(seen=False, why_not=why_not)
+
+
+def _understand(source: NoticeSource, notices: Sequence[Notice]) -> list[Earlier]:
+    """What is in notices of earlier lives, told or not; what one of nonsense told is counted by the next."""
+    found = []
+    for notice in notices:
+        try:
+            found.append(Earlier(life=notice.life, reading=source.understand(notice.at_ns, notice.raw)))
+        except ProtocolError as error:
+            _log.warning("a notice of an earlier agent is dropped: %s", error)
+    return found

@@ -1,7 +1,7 @@
 """`hwd-agent` that notes when its spool has taken what: `python -m bench.processes.spooler CONFIG`; a line in, all notes out as JSON.
 
-Each note is [stamp in ns of CLOCK_MONOTONIC_RAW when the append had returned, `at_ns` of each event in it]. The agent is the whole of it, under its
-real-time priority; only the class of its file is one that looks at the clock.
+Each note is [stamp in ns of CLOCK_MONOTONIC_RAW when the write had returned, `at_ns` of the notice, or of each event, in it]. The agent is the whole of it, under its
+real-time priority; only the classes of its files are some that look at the clock.
 """
 
 import json
@@ -14,9 +14,11 @@ import msgspec
 from typing_extensions import override
 
 from hwd_agents import cli
+from hwd_agents.notice_pad import NoticePad
 from hwd_drivers.kit.disk import FileDisk, decode_frames
 
 APPENDS: list[tuple[int, bytes]] = []
+PUTS: list[tuple[int, int]] = []
 
 
 class StampedDisk(FileDisk):
@@ -28,20 +30,31 @@ class StampedDisk(FileDisk):
         APPENDS.append((time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), data))
 
 
+class StampedPad(NoticePad):
+    """Stamps its notices."""
+
+    @override
+    def put(self, at_ns: int, raw: bytes) -> None:
+        super().put(at_ns, raw)
+        PUTS.append((time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), at_ns))
+
+
 def main(config: str) -> None:
-    vars(cli)["FileDisk"] = StampedDisk
+    vars(cli).update(FileDisk=StampedDisk, NoticePad=StampedPad)
     threading.Thread(target=_answer, daemon=True).start()
-    cli.run(Path(config), "warning")
+    cli.serve(Path(config), "warning")
 
 
 def _answer() -> None:
     for _ in sys.stdin:
-        print(json.dumps([(at_ns, _events(data)) for at_ns, data in list(APPENDS)]), flush=True)
+        notices = [(done_ns, [at_ns]) for done_ns, at_ns in list(PUTS)]
+        events = [(done_ns, _events(data)) for done_ns, data in list(APPENDS)]
+        print(json.dumps(sorted(notices + events)), flush=True)
 
 
 def _events(data: bytes) -> list[int]:
     frames = [msgspec.json.decode(payload) for payload in decode_frames(data).payloads]
-    return [event["at_ns"] for frame in frames for event in frame.get("events", ())]
+    return [each["at_ns"] for frame in frames for each in frame.get("events", ())]
 
 
 if __name__ == "__main__":

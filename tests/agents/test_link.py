@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from hwd_agents.config import PortConfig, SamplingConfig
-from hwd_agents.link import LinkWatcher
+from hwd_agents.link import Earlier, LinkWatcher
 from hwd_agents.sources.link import LinkReading
 from hwd_drivers.kit.virtual import run_virtual
 
@@ -16,8 +18,9 @@ from .conftest import LATENCY_NS, Ear, Stage, stage, stop
 class Watched:
     """A link watcher on `h0`; a second life of it is given the ear, and with it the marks, of the first."""
 
-    def __init__(self, one: Stage, ear: Ear | None = None) -> None:
+    def __init__(self, one: Stage, ear: Ear | None = None, *, earlier: Sequence[Earlier] = ()) -> None:
         self.ear = ear or Ear()
+        self.readings: list[tuple[str, LinkReading]] = []
         self.calls: list[tuple[str, bool]] = []
         self.presences: list[bool] = []
         self.link = LinkWatcher(
@@ -29,6 +32,7 @@ class Watched:
             set_mark=self.ear.mark,
             sampling=SamplingConfig(links_fast_s=0.25, links_slow_s=10),
             origin="twin",
+            earlier=earlier,
         )
         self.link.on_carrier.append(self._called)
         self.link.on_presence.append(lambda port, reading: self.presences.append(reading.present))
@@ -36,6 +40,7 @@ class Watched:
 
     def _called(self, port: str, reading: LinkReading) -> None:
         self.calls.append((port, reading.carrier))
+        self.readings.append((port, reading))
 
     def unseen(self) -> int:
         return sum(int(told.data.get("unseen", 0)) for told in self.ear.told)
@@ -338,5 +343,64 @@ def test_an_interface_that_was_renamed_is_said_with_its_new_name() -> None:
             one.hosts["h0"].plug("eth0", ifindex=100)
             await asyncio.sleep(1)
             assert seen.link.why_not("eth0") == ""
+
+    run_virtual(main())
+
+
+def test_readings_of_an_agent_that_died_are_told_where_its_mark_does_not_know_of_them() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            first = Watched(one)
+            await asyncio.sleep(0.1)
+            for up in (True, False, True):
+                one.hosts["h0"].carrier("eth0", up=up)
+                await asyncio.sleep(1)
+            await stop(first.task)
+            told, fell, rose = first.ear.of("carrier")
+            ear = Ear()
+            ear.marks = dict(first.ear.marks_after[1])  # put down with the first
+            held_ns = ear.marks["link:eth0"]["held_ns"]
+            assert told.earliest_ns == held_ns <= told.at_ns < fell.at_ns
+            life = ear.marks["link:eth0"]["life"]
+            earlier = [
+                Earlier(life=life, reading=msgspec.structs.replace(reading, earliest_ns=None))
+                for _, reading in first.readings
+            ]
+            second = Watched(one, ear, earlier=earlier)
+            await asyncio.sleep(0.1)
+            assert [(each.at_ns, each.data) for each in ear.told] == [(each.at_ns, each.data) for each in (fell, rose)]
+            assert [each.earliest_ns for each in ear.told] == [held_ns, held_ns]
+            await stop(second.task)
+            third = Watched(one, ear, earlier=earlier)
+            await asyncio.sleep(0.1)
+            assert (len(ear.told), third.unseen()) == (2, 0)
+
+    run_virtual(main())
+
+
+def test_readings_of_another_interface_or_life_are_not_told() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            first = Watched(one)
+            await asyncio.sleep(0.1)
+            one.hosts["h0"].carrier("eth0", up=True)
+            await asyncio.sleep(1)
+            await stop(first.task)
+            (_, reading) = first.readings[-1]
+            ear = Ear()
+            ear.marks = dict(first.ear.marks_after[0])
+            life = ear.marks["link:eth0"]["life"]
+            others = [
+                Earlier(
+                    life=life,
+                    reading=msgspec.structs.replace(reading, at_ns=reading.at_ns - 7, ifindex=reading.ifindex + 1),
+                ),
+                Earlier(life=life, reading=msgspec.structs.replace(reading, at_ns=reading.at_ns - 7, interface="eth9")),
+                Earlier(life=f"not {life}", reading=msgspec.structs.replace(reading, at_ns=reading.at_ns - 7)),
+            ]
+            Watched(one, ear, earlier=others)
+            await asyncio.sleep(0.1)
+            (told,) = ear.told
+            assert (told.at_ns, told.data) == (reading.at_ns, first.ear.told[0].data)  # as a look shows it
 
     run_virtual(main())

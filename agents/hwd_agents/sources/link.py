@@ -1,6 +1,6 @@
 """What a host's kernel says of one network interface, and where a link watcher reads it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import Protocol
 
@@ -83,4 +83,16 @@ class LinkSource(Protocol):
 
     async def close(self) -> None:
         """Stop; no reading comes after."""
+        ...
+
+
+class NoticeSource(Protocol):
+    """A LinkSource whose notices can be put down as they come, before anything is made of them."""
+
+    def jot(self, interfaces: Collection[str], jot: Callable[[int, bytes], None]) -> None:
+        """From now on give `jot` the stamp and the bytes of each notice that the carrier of one of these has changed, before anything is made of it."""
+        ...
+
+    def understand(self, at_ns: int, raw: bytes) -> LinkReading:
+        """The reading that was in such bytes, of which the end may be gone; since when it may have been is not known any more. Raises ProtocolError."""
         ...

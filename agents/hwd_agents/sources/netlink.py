@@ -11,6 +11,7 @@ HEADER: Final = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 ATTRIBUTE: Final = struct.Struct("=HH")  # length, type
 INTERFACE: Final = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
 LINK: Final = struct.Struct(HEADER.format + INTERFACE.format[1:])  # both, as a message of a link begins
+LINK_STATE: Final = struct.Struct("=4xH14xiI")  # of that the type, the index and the flags
 
 NETLINK_GENERIC: Final = 16  # the socket module of Python does not name it
 
@@ -77,11 +78,13 @@ def messages(data: bytes) -> Iterator[Message]:
         offset += _aligned(length)
 
 
-def attributes(data: bytes, offset: int = 0) -> dict[int, bytes]:
-    """The attributes in `data` from `offset`, by type; a type that stands twice keeps the last."""
+def attributes(data: bytes, offset: int = 0, *, is_cut: bool = False) -> dict[int, bytes]:
+    """The attributes in `data` from `offset`, by type; a type that stands twice keeps the last. `is_cut`: `data` may end within one, which is left out."""
     found: dict[int, bytes] = {}
     while offset + ATTRIBUTE.size <= len(data):
         length, kind = ATTRIBUTE.unpack_from(data, offset)
+        if is_cut and offset + length > len(data):
+            break
         if length < ATTRIBUTE.size or offset + length > len(data):
             raise ProtocolError(f"netlink: attribute {kind} of {length} bytes at {offset} in {len(data)} bytes")
         found[kind & TYPE_MASK] = data[offset + ATTRIBUTE.size : offset + length]

@@ -6,14 +6,15 @@ import itertools
 import logging
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
+from hwd_agents.agent_loop import AgentLoop
 from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.kit.errors import LinkError, ProtocolError
 
 from . import netlink
 from .lateness import Lateness
@@ -77,6 +78,12 @@ class RtnetlinkLinks:
         self._receive_buffer_bytes = receive_buffer_bytes
         self._socket: socket.socket | None = None
         self._on_reading: Callable[[LinkReading], None] | None = None
+        self._jotted: frozenset[str] = frozenset()
+        self._news: dict[
+            int, int
+        ] = {}  # by ifindex, of those: what stands in a notice's flags where their carrier has changed
+        self._first: tuple[int, bytes] | OSError | None = None  # received before its turn
+        self._jot: Callable[[int, bytes], None] = _forget
         self._sequences = itertools.count(1)
         self._lateness = Lateness(clock)
         self._in_dumps = Layouts(start=netlink.INTERFACE.size, wanted=_WANTED)
@@ -93,6 +100,23 @@ class RtnetlinkLinks:
         """How often the kernel had to drop notices because we did not read fast enough; each was followed by a dump."""
         return self._overruns
 
+    def jot(self, interfaces: Collection[str], jot: Callable[[int, bytes], None]) -> None:
+        """As NoticeSource. Before `open`."""
+        self._jotted, self._jot = frozenset(interfaces), jot
+
+    def understand(self, at_ns: int, raw: bytes) -> LinkReading:
+        """As NoticeSource."""
+        if len(raw) < netlink.LINK.size:
+            raise ProtocolError(f"rtnetlink: a notice of {len(raw)} bytes is no notice of a link")
+        _, kind, _, _, _, _, _, ifindex, flags, _ = netlink.LINK.unpack_from(raw)
+        found = netlink.attributes(raw, netlink.LINK.size, is_cut=True)
+        if kind != netlink.RTM_NEWLINK or netlink.IFLA_IFNAME not in found:
+            raise ProtocolError(f"rtnetlink: a notice of kind {kind} and {len(raw)} bytes is none of a named link")
+        try:
+            return _reading(ifindex, flags, found, Origin.NOTICE, at_ns, None)
+        except UnicodeDecodeError as error:
+            raise ProtocolError(f"rtnetlink: a notice of a link whose name is no text: {error}") from error
+
     async def open(self, on_reading: Callable[[LinkReading], None]) -> None:
         """Listen, and give the reading of each interface that is there."""
         if self._socket is not None:
@@ -107,7 +131,10 @@ class RtnetlinkLinks:
             raise
         self._socket = opened
         self._on_reading = on_reading
-        asyncio.get_running_loop().add_reader(opened, self._read)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(opened, self._read)
+        if isinstance(loop, AgentLoop):
+            loop.read_first(opened.fileno(), self._read_first)
         self._lateness.start()
         try:
             await self.refresh()
@@ -124,7 +151,8 @@ class RtnetlinkLinks:
         opened, self._socket = self._socket, None
         if opened is None:
             return
-        asyncio.get_running_loop().remove_reader(opened)
+        self._read_no_more(opened)
+        self._first = None
         self._lateness.stop()
         opened.close()
         self._fail_dump(LinkError("rtnetlink: the source was closed"))
@@ -165,23 +193,53 @@ class RtnetlinkLinks:
             if self._socket is None:  # a callback closed us
                 return
             try:
-                data = self._socket.recv(_RECEIVE_BYTES)
+                at_ns, data = self._next()
             except BlockingIOError:
                 return
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
-                    asyncio.get_running_loop().remove_reader(
-                        self._socket
-                    )  # else this would come again at once, for ever
+                    self._read_no_more(self._socket)  # else this would come again at once, for ever
                     self._fail_dump(LinkError(f"rtnetlink: cannot read: {error.strerror}"))
                     raise
                 self._overrun()
                 continue
-            at_ns = self._clock.monotonic_ns()
             if self._dump is None and self._take_notice(data, at_ns):
                 continue
             for message in netlink.messages(data):
                 self._take(message, at_ns)
+
+    def _receive(self) -> tuple[int, bytes]:
+        """The next datagram and its stamp; what it tells of a carrier is put down at once. Raises OSError."""
+        assert self._socket is not None
+        data = self._socket.recv(_RECEIVE_BYTES)
+        at_ns = self._clock.monotonic_ns()
+        if len(data) >= netlink.LINK.size:
+            kind, ifindex, flags = netlink.LINK_STATE.unpack_from(data)
+            if kind == netlink.RTM_NEWLINK and self._news.get(ifindex) == flags & netlink.IFF_LOWER_UP:
+                self._jot(at_ns, data)
+        return at_ns, data
+
+    def _read_first(self) -> None:
+        """Receive one as the loop wakes; `_read` takes it in this turn."""
+        if self._first is None:
+            try:
+                self._first = self._receive()
+            except BlockingIOError:
+                return
+            except OSError as error:  # for `_read` to raise
+                self._first = error
+            asyncio.get_running_loop().call_soon(self._read)  # there may be nothing more to wake it for
+
+    def _next(self) -> tuple[int, bytes]:
+        first, self._first = self._first, None
+        if isinstance(first, OSError):
+            raise first
+        return self._receive() if first is None else first
+
+    def _read_no_more(self, opened: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.remove_reader(opened) and isinstance(loop, AgentLoop):
+            loop.read_first_no_more(opened.fileno())
 
     def _overrun(self) -> None:
         self._overruns += 1
@@ -232,7 +290,7 @@ class RtnetlinkLinks:
                     self._fail_dump(LinkError(f"rtnetlink: cannot read the interfaces: the kernel says {words}"))
 
     def _take_link(self, ifindex: int, flags: int, found: dict[int, bytes], at_ns: int, dump: _Dump | None) -> None:
-        interface = found[netlink.IFLA_IFNAME].rstrip(b"\0").decode()
+        interface = _name(found)
         carrier = bool(flags & netlink.IFF_LOWER_UP)
         before = self._known.get(ifindex)
         if before is not None and before.interface != interface:  # renamed
@@ -247,24 +305,11 @@ class RtnetlinkLinks:
                 ifindex, found, at_ns, prompt=before is not None and carrier and before.operstate in _WORKED_DOWN
             )
             self._held_ns[ifindex] = earliest_ns
-        operstate = found.get(netlink.IFLA_OPERSTATE, b"\0")[0]
-        reading = LinkReading(
-            interface=interface,
-            ifindex=ifindex,
-            present=True,
-            admin_up=bool(flags & netlink.IFF_UP),
-            carrier=carrier,
-            operstate=_OPERSTATES[operstate] if operstate < len(_OPERSTATES) else OperState.UNKNOWN,
-            carrier_changes=_number(found, netlink.IFLA_CARRIER_CHANGES),
-            carrier_ups=_number(found, netlink.IFLA_CARRIER_UP_COUNT),
-            carrier_downs=_number(found, netlink.IFLA_CARRIER_DOWN_COUNT),
-            mtu=_number(found, netlink.IFLA_MTU),
-            address=found.get(netlink.IFLA_ADDRESS, b"").hex(":"),
-            origin=Origin.NOTICE if dump is None else dump.origin,
-            at_ns=at_ns,
-            earliest_ns=earliest_ns,
-        )
+        origin = Origin.NOTICE if dump is None else dump.origin
+        reading = _reading(ifindex, flags, found, origin, at_ns, earliest_ns)
         self._known[ifindex] = reading
+        if interface in self._jotted:
+            self._news[ifindex] = 0 if carrier else netlink.IFF_LOWER_UP
         if self._on_reading is not None:
             self._on_reading(reading)
 
@@ -286,6 +331,7 @@ class RtnetlinkLinks:
 
     def _gone(self, ifindex: int, origin: Origin, at_ns: int, earliest_ns: int) -> None:
         before = self._known.pop(ifindex, None)
+        self._news.pop(ifindex, None)
         held_ns = self._held_ns.pop(ifindex, earliest_ns)
         if before is None:
             return
@@ -319,3 +365,33 @@ class RtnetlinkLinks:
 
 def _number(found: dict[int, bytes], kind: int) -> int:
     return int.from_bytes(found.get(kind, b""), sys.byteorder)
+
+
+def _name(found: dict[int, bytes]) -> str:
+    return found[netlink.IFLA_IFNAME].rstrip(b"\0").decode()
+
+
+def _reading(
+    ifindex: int, flags: int, found: dict[int, bytes], origin: Origin, at_ns: int, earliest_ns: int | None
+) -> LinkReading:
+    operstate = (found.get(netlink.IFLA_OPERSTATE) or b"\0")[0]
+    return LinkReading(
+        interface=_name(found),
+        ifindex=ifindex,
+        present=True,
+        admin_up=bool(flags & netlink.IFF_UP),
+        carrier=bool(flags & netlink.IFF_LOWER_UP),
+        operstate=_OPERSTATES[operstate] if operstate < len(_OPERSTATES) else OperState.UNKNOWN,
+        carrier_changes=_number(found, netlink.IFLA_CARRIER_CHANGES),
+        carrier_ups=_number(found, netlink.IFLA_CARRIER_UP_COUNT),
+        carrier_downs=_number(found, netlink.IFLA_CARRIER_DOWN_COUNT),
+        mtu=_number(found, netlink.IFLA_MTU),
+        address=found.get(netlink.IFLA_ADDRESS, b"").hex(":"),
+        origin=origin,
+        at_ns=at_ns,
+        earliest_ns=earliest_ns,
+    )
+
+
+def _forget(at_ns: int, raw: bytes) -> None:
+    """Nobody keeps notices."""

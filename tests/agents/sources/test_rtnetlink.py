@@ -1,20 +1,28 @@
 """Links read from the real kernel, on the interfaces of a twin rack."""
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg  # type: ignore[import-untyped]
 
 from hwd.twin.kernel import SWITCH, Bracket, Carrier, Crossbar, Keeper, messages
 from hwd.twin.kernel.route import Request, RouteSocket
+from hwd_agents.agent_loop import AgentLoop
+from hwd_agents.notice_pad import RAW_MOST_BYTES
 from hwd_agents.sources import netlink
 from hwd_agents.sources.link import LinkReading, LinkSource, OperState, Origin
 from hwd_agents.sources.rtnetlink import DELIVERY_NS, RtnetlinkLinks
+from hwd_agents.sources.sockets import HostSockets
 from hwd_drivers.kit.clock import ShiftedClock, SystemClock
-from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.kit.errors import LinkError, ProtocolError
 
 pytestmark = pytest.mark.kernel
 
@@ -331,3 +339,65 @@ async def test_pyroute2_reads_the_same(keeper: Keeper, watched: Watched, crossba
     assert theirs.get_attr("IFLA_CARRIER_CHANGES") == ours.carrier_changes
     assert theirs.get_attr("IFLA_CARRIER_UP_COUNT") == ours.carrier_ups
     assert theirs.get_attr("IFLA_CARRIER_DOWN_COUNT") == ours.carrier_downs
+
+
+async def test_notices_of_a_changed_carrier_are_handed_on_before_their_readings_and_hold_all_of_them(
+    watched: Watched, crossbar: Crossbar
+) -> None:
+    crossbar.plug("b", host="h0", interface="eth1")
+    jotted: list[tuple[int, bytes, int]] = []
+    watched.links.jot(["eth0"], lambda at_ns, raw: jotted.append((at_ns, raw, len(watched.of()))))
+    readings: list[LinkReading] = []
+    for up in (True, False, True):
+        watched.readings.clear()
+        crossbar.carrier("b", up)
+        await watched.until(lambda reading, up=up: reading.carrier is up, "eth1")  # type: ignore[misc]
+        crossbar.carrier("a", up)
+        readings.append(await watched.until(lambda reading, up=up: reading.carrier is up))  # type: ignore[misc]
+    understood = [watched.links.understand(at_ns, raw[:RAW_MOST_BYTES]) for at_ns, raw, _ in jotted]
+    assert understood == [msgspec.structs.replace(reading, earliest_ns=None) for reading in readings]
+    assert min(len(raw) for _, raw, _ in jotted) > RAW_MOST_BYTES
+
+
+@given(cut=st.integers(0, 80), at=st.integers(0, 70), byte=st.integers(0, 255))
+def test_a_notice_that_makes_no_sense_is_refused(cut: int, at: int, byte: int) -> None:
+    links = RtnetlinkLinks(HostSockets(), SystemClock())
+    payload = netlink.INTERFACE.pack(0, 1, 7, netlink.IFF_LOWER_UP, 0)
+    payload += netlink.encode_text(netlink.IFLA_IFNAME, "eth0") + netlink.encode_u32(netlink.IFLA_CARRIER_CHANGES, 3)
+    good = netlink.encode_message(netlink.RTM_NEWLINK, 0, 0, payload + netlink.encode_attribute(16, b"\6"))
+    assert links.understand(5, good).carrier_changes == 3
+    bad = bytearray(good)
+    bad[at % len(good)] = byte
+    with contextlib.suppress(ProtocolError):
+        assert links.understand(5, bytes(bad[:cut])).at_ns == 5
+    for nonsense in (b"", good[: netlink.LINK.size], good.replace(b"eth0", b"\xff\xfe\xfd\xfc")):
+        with pytest.raises(ProtocolError, match="netlink: "):
+            links.understand(5, nonsense)
+
+
+def test_in_the_loop_of_an_agent_they_are_handed_on_as_it_wakes_and_an_overrun_is_made_good(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = SystemClock()
+        async with Keeper() as keeper:
+            await keeper.start(["h0"], tmp_path / "run")
+            crossbar = Crossbar(keeper, clock)
+            crossbar.plug("a", host="h0", interface="eth0")
+            watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock, receive_buffer_bytes=2048))
+            jotted: list[int] = []
+            watched.links.jot(["eth0"], lambda at_ns, raw: jotted.append(at_ns))
+            await watched.links.open(watched.take)
+            (start,) = watched.of()
+            crossbar.carrier("a", True)
+            up = await watched.until(is_up)
+            assert jotted == [up.at_ns]
+            for _ in range(50):  # we do not read meanwhile
+                crossbar.carrier("a", False)
+                crossbar.carrier("a", True)
+            while watched.readings or start.carrier_changes + 101 > up.carrier_changes:
+                up = await watched.until(lambda reading: reading.present)
+            assert (up.changes_since(start), watched.links.overruns >= 1) == (101, True)
+            await watched.links.close()
+            crossbar.close()
+
+    with asyncio.Runner(loop_factory=AgentLoop) as runner:
+        runner.run(main())

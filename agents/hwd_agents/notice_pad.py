@@ -1,0 +1,130 @@
+"""NoticePad: what the kernel said of changed carriers, put down as it came, for the life after one that dies before it could put down their events."""
+
+import logging
+import os
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hwd_agents.disk_trouble import next_step
+
+SLOT_BYTES: Final = 1024
+SLOTS: Final = 16
+"""More than come in a turn of the loop as a rule: the oldest goes first, and what it told is then counted by the next."""
+RAW_MOST_BYTES: Final = 800
+"""Of a notice of some 1,500 bytes. The kernel tells of state and counts first; even with the longest alias they end before byte 600."""
+
+NAME_MOST_BYTES: Final = 90
+"""Of the names of a clock and of a life, each; they are a UUID and some words."""
+
+_HEADER: Final = struct.Struct(
+    "<QQH"
+)  # number, stamp, length of the notice, which follows the names, each of which has its length before it
+_CHECK: Final = struct.Struct(
+    "<I"
+)  # Adler-32: that of a torn record; it needs no table, which would have to be fetched first
+_pwrite: Final = os.pwrite
+_adler32: Final = zlib.adler32
+"""Nothing is on the disk before `put` is through, and caches are cold then: it looks up little."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """The first `RAW_MOST_BYTES` of what the kernel said at `at_ns` of the clock of that name, in that life of its counters."""
+
+    clock: str
+    life: str
+    at_ns: int
+    raw: bytes
+
+
+class NoticePad:
+    """A file beside the spool's, of a fixed size that it takes at once: a full disk does not keep it from taking notices, nor do they take room from events.
+
+        pad = NoticePad(path, clock_name=name)
+        pad.put(life, at_ns, raw)
+
+    Like the spool it survives the death of its process, whatever kills it. It is never synced: after the machine's, its clock is another one.
+    Whether a notice was told already is for the marks of the spool to say.
+    """
+
+    def __init__(self, path: Path, *, clock_name: str) -> None:
+        """Raises OSError, also where there is no room for it."""
+        self._path = path
+        self._clock_name = clock_name
+        self._names = b""
+        self.begin("")
+        self._failing = False
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            found = _read(self._fd)
+            if os.fstat(self._fd).st_size < SLOTS * SLOT_BYTES:
+                _fill(self._fd)
+        except OSError:
+            os.close(self._fd)
+            raise
+        self._number = max(found, default=0)
+        self.notices = [found[number] for number in sorted(found) if found[number].clock == clock_name != ""]
+        """What earlier lives by the same clock put down, in its order."""
+
+    def put(self, at_ns: int, raw: bytes) -> None:
+        """Put it down at once. A disk that fails is said once: the event, which follows, says what that means."""
+        self._number = number = self._number + 1
+        raw = raw[:RAW_MOST_BYTES]
+        record = _HEADER.pack(number, at_ns, len(raw)) + self._names + raw
+        try:
+            _pwrite(self._fd, _CHECK.pack(_adler32(record)) + record, number % SLOTS * SLOT_BYTES)
+        except OSError as error:
+            if not self._failing:
+                _log.warning("%s: cannot write: %s. %s", self._path, error.strerror, next_step(error))
+            self._failing = True
+        else:
+            self._failing = False
+
+    def begin(self, life: str) -> None:
+        """What is put from now on is of that life of the counters."""
+        names = [name.encode()[:NAME_MOST_BYTES] for name in (self._clock_name, life)]
+        self._names = b"".join(bytes([len(name)]) + name for name in names)
+
+    def close(self) -> None:
+        """Give up the file."""
+        os.close(self._fd)
+
+
+def _read(fd: int) -> dict[int, Notice]:
+    """What stands in the slots, by number. One that was never finished, or was damaged, is left out."""
+    found = {}
+    for slot in range(SLOTS):
+        data = os.pread(fd, SLOT_BYTES, slot * SLOT_BYTES)
+        if len(data) < SLOT_BYTES:
+            continue
+        (check,) = _CHECK.unpack_from(data)
+        number, at_ns, size = _HEADER.unpack_from(data, _CHECK.size)
+        clock_at = _CHECK.size + _HEADER.size + 1
+        life_at = clock_at + data[clock_at - 1] + 1
+        raw_at = life_at + data[life_at - 1]
+        if raw_at + size > SLOT_BYTES or _adler32(data[_CHECK.size : raw_at + size]) != check:
+            continue
+        found[number] = Notice(
+            clock=data[clock_at : life_at - 1].decode(errors="replace"),
+            life=data[life_at:raw_at].decode(errors="replace"),
+            at_ns=at_ns,
+            raw=data[raw_at : raw_at + size],
+        )
+    return found
+
+
+def _fill(fd: int) -> None:
+    """Take the room for good, or none."""
+    os.ftruncate(fd, 0)
+    empty = bytes(SLOTS * SLOT_BYTES)
+    try:
+        if (written := os.pwrite(fd, empty, 0)) < len(empty):
+            os.pwrite(fd, empty[written:], written)
+    except OSError:
+        os.ftruncate(fd, 0)
+        raise
