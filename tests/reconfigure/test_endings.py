@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
+from hwd.sim.world import agent_node
 from hwd_drivers.kit.errors import FailedError, HwdError, NotReadyError, RefusedError
 from hwd_drivers.kit.server import Denial
 
@@ -194,6 +195,8 @@ def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(run_lab: RunLab) -
 def test_ports_that_may_go_back_cannot_be_leased_meanwhile(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         one = await held(lab)
+        for host in ("h0", "h1"):
+            lab.world.kill(agent_node(host))  # they have no part in it, and would sample all the while
         await asyncio.sleep(900)
         with pytest.raises(RefusedError, match="has not ended"):
             await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
