@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -194,7 +194,8 @@ class Lab:
         self._calls.append(asyncio.create_task(self.hwd(*arguments), name=f"hwd {arguments[0]}"))
         return self._calls[-1]
 
-    async def close(self) -> None:
+    async def leave(self) -> None:
+        """End what was started here."""
         for call in self._calls:
             call.cancel()
         await asyncio.gather(*self._calls, return_exceptions=True)
@@ -207,6 +208,9 @@ class Lab:
                 except TimeoutError:
                     program.process.kill()
                     await program.process.wait()
+
+    async def close(self) -> None:
+        await self.leave()
         shutil.rmtree(self.folder)
 
     # --- what is seen from outside
@@ -335,11 +339,11 @@ class Lab:
         """The data of those that are in the records, oldest first."""
         return [dict(document.data) for document in await self._documents(kinds, run)]
 
-    async def recorded(self, kind: str) -> Data:
-        """The data of the one document of a kind, when it is there."""
+    async def recorded(self, kind: str, *, after: int = 0) -> Data:
+        """The data of the one document of a kind behind so many others of it, when it is there."""
 
         async def look() -> list[Data] | None:
-            return await self.documents(kind) or None
+            return (await self.documents(kind))[after:] or None
 
         (document,) = await self.found(f"{kind} is recorded", look)
         return document
@@ -454,6 +458,29 @@ async def lab() -> AsyncIterator[Lab]:
     await made.close()
 
 
+@pytest.fixture(scope="module")
+def shared_folder() -> Iterator[Path]:
+    """Of a rack and a daemon that the tests of a file share, and which end as they should behind the last of them."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        made = Lab(Path(tempfile.mkdtemp(prefix="hwd-")))
+        try:
+            daemon = runner.run(made.up())
+            yield made.folder
+            assert runner.run(daemon.end(signal.SIGTERM)) == 0
+        finally:
+            runner.run(made.close())
+
+
+@pytest.fixture
+async def standing(shared_folder: Path) -> AsyncIterator[Lab]:
+    """A lab that is up, for a test that leaves it as good as it was; what its tests before did is in its records, and its light is as they left it."""
+    lab = Lab(shared_folder)
+    await lab.fault("clear")
+    await lab.settled()
+    yield lab
+    await lab.leave()
+
+
 @pytest.fixture
 async def mosquitto(lab: Lab) -> Mosquitto:
     program = shutil.which("mosquitto", path="/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin")
@@ -468,7 +495,8 @@ async def mosquitto(lab: Lab) -> Mosquitto:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Show what the processes said where a test fails, before its fixtures take the logs away."""
     report = yield
-    made = getattr(item, "funcargs", {}).get("lab")
+    known = getattr(item, "funcargs", {})
+    made = known.get("lab", known.get("standing"))
     if report.when == "call" and report.failed and isinstance(made, Lab) and made.folder.exists():
         report.sections.append(("what the processes said", made.words()))
     return report

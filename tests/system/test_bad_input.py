@@ -22,53 +22,56 @@ fibres: []
 """
 
 
-async def test_second_daemon_is_refused_with_the_pid_of_the_first(lab: Lab) -> None:
-    first = await lab.up()
-    same = await lab.hwd("serve", str(lab.testbed), "--no-twin", "--data", str(lab.data), "--http", "127.0.0.1:0")
+async def test_second_daemon_is_refused_with_the_pid_of_the_first(standing: Lab) -> None:
+    first = standing.said("daemon")
+    assert first is not None
+    same = await standing.hwd(
+        "serve", str(standing.testbed), "--no-twin", "--data", str(standing.data), "--http", "127.0.0.1:0"
+    )
     assert same.status == 3
-    assert f"pid {first.pid}" in same.err
-    other = lab.folder / "other.yaml"
-    other.write_text(lab.testbed.read_text().replace("testbed: lab", "testbed: other"))
-    same = await lab.hwd("serve", str(other), "--no-twin", "--data", str(lab.data), "--http", "127.0.0.1:0")
+    assert f"pid {first['pid']}" in same.err
+    other = standing.folder / "other.yaml"
+    other.write_text(standing.testbed.read_text().replace("testbed: lab", "testbed: other"))
+    same = await standing.hwd("serve", str(other), "--no-twin", "--data", str(standing.data), "--http", "127.0.0.1:0")
     assert same.status == 3
-    assert f"pid {first.pid}" in same.err
-    assert str(lab.data) in same.err
-    assert (await lab.hwd("status")).status == 0
+    assert f"pid {first['pid']}" in same.err
+    assert str(standing.data) in same.err
+    assert (await standing.hwd("status")).status == 0
 
 
-async def test_malformed_files_are_bad_input_and_touch_nothing(lab: Lab) -> None:
-    await lab.up()
-    assert (await lab.run()).status == 0
-    bad = lab.folder / "bad.yaml"
+async def test_malformed_files_are_bad_input_and_touch_nothing(standing: Lab) -> None:
+    assert (await standing.run()).status == 0
+    runs, begun = [len(await standing.documents(kind)) for kind in ("run.started", "reconfiguration.started")]
+    bad = standing.folder / "bad.yaml"
 
-    bad.write_text(lab.testbed.read_text().replace("polatis-tl1", "polatis-tl2").replace("rail", "rial"))
+    bad.write_text(standing.testbed.read_text().replace("polatis-tl1", "polatis-tl2").replace("rail", "rial"))
     for command in (
         ("check", str(bad)),
-        ("serve", str(bad), "--data", str(lab.folder / "fresh")),
+        ("serve", str(bad), "--data", str(standing.folder / "fresh")),
         ("twin", "up", str(bad)),
     ):
-        said = await lab.hwd(*command)
+        said = await standing.hwd(*command)
         assert said.status == 2, said
         assert re.search(r"bad\.yaml:4: .*polatis-tl2", said.out + said.err), said
         assert "rail" in said.out + said.err
-    assert not (lab.folder / "fresh").exists()
+    assert not (standing.folder / "fresh").exists()
 
     bad.write_text("playbook: bad\nshows: nothing\nsteps:\n  - aply: {topology: ring}\n  - wait: {for: ready}\n")
-    said = await lab.hwd("run", str(bad))
+    said = await standing.hwd("run", str(bad))
     assert said.status == 2, said
     assert "bad.yaml:4" in said.err
     assert "bad.yaml:5" in said.err
 
     bad.write_text("topology: bad\nlinks:\n  - h0.eth0 <-> h1.eth7\n")
-    said = await lab.hwd("apply", str(bad))
+    said = await standing.hwd("apply", str(bad))
     assert said.status == 2, said
     assert "bad.yaml:3" in said.err
-    said = await lab.hwd("apply", "ocs1:1A-99B")
+    said = await standing.hwd("apply", "ocs1:1A-99B")
     assert said.status == 2, said
 
-    assert await lab.light() == CROSSED
-    assert len(await lab.documents("run.started")) == 1
-    assert len(await lab.documents("reconfiguration.started")) == 2
+    assert await standing.light() == CROSSED
+    assert len(await standing.documents("run.started")) == runs
+    assert len(await standing.documents("reconfiguration.started")) == begun
 
 
 async def test_switch_that_is_not_there_is_named_and_the_others_are_watched(lab: Lab) -> None:
@@ -113,14 +116,15 @@ async def test_garbage_on_mqtt_is_counted_and_ignored(lab: Lab, mosquitto: Mosqu
     await lab.nothing_lost()
 
 
-async def test_lease_of_another_is_refused_by_name(lab: Lab) -> None:
-    await lab.up()
-    taken = await lab.hwd("lease", "take", "ocs1.1", "--for", "60", "--json")
+async def test_lease_of_another_is_refused_by_name(standing: Lab) -> None:
+    light = await standing.light()
+    taken = await standing.hwd("lease", "take", "ocs1.1", "--for", "60", "--json")
     assert taken.status == 0, taken
-    said = await lab.run()
+    said = await standing.run()
     assert said.status == 3, said
     assert taken.json["holder"] in said.json["why"]
-    assert await lab.light() == DARK
+    assert await standing.light() == light
+    assert (await standing.hwd("lease", "release", taken.json["lease"])).status == 0
 
 
 async def test_apply_that_is_cut_off_by_ctrl_c_goes_back(lab: Lab) -> None:
@@ -132,12 +136,11 @@ async def test_apply_that_is_cut_off_by_ctrl_c_goes_back(lab: Lab) -> None:
     await lab.nothing_lost()
 
 
-async def test_stuck_mirror_is_found_by_the_read_back(lab: Lab) -> None:
+async def test_stuck_mirror_is_found_by_the_read_back(standing: Lab) -> None:
     """The twin answers COMPLD and does not move: never a success."""
-    await lab.up()
-    await lab.fault("stick", ends=["3A", "1B"])
-    said = await lab.run(within_s=3.0)
+    await standing.fault("stick", ends=["3A", "1B"])
+    said = await standing.run(within_s=3.0)
     assert said.status in (1, 5), said
     assert said.json["outcome"] == "failed"
-    await lab.fault("clear")
-    await lab.nothing_lost()
+    await standing.fault("clear")
+    await standing.nothing_lost()
