@@ -459,12 +459,12 @@ async def lab() -> AsyncIterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def shared_folder() -> Iterator[Path]:
-    """Of a rack and a daemon that the tests of a file share, and which end as they should behind the last of them."""
+def shared_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Of a rack and a daemon that the tests of a file share, and which end as they should behind the last of them; with NICs like the file's `NIC`."""
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         made = Lab(Path(tempfile.mkdtemp(prefix="hwd-")))
         try:
-            daemon = runner.run(made.up())
+            daemon = runner.run(made.up(nic=getattr(request.module, "NIC", "ideal")))
             yield made.folder
             assert runner.run(daemon.end(signal.SIGTERM)) == 0
         finally:

@@ -57,17 +57,6 @@ async def test_switch_that_stays_away_is_brought_back_when_it_answers(standing: 
     await standing.nothing_lost()
 
 
-async def test_switch_cut_while_links_come_up_does_not_matter(lab: Lab) -> None:
-    await lab.up(nic="opus-cx6dx")
-    run = lab.go("apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--json")
-    await lab.waited_for()
-    await lab.fault("reset")
-    said = await run
-    assert said.status == 0, said
-    assert await lab.light() == STRAIGHT
-    await lab.nothing_lost()
-
-
 async def test_denied_change_is_rolled_back_with_the_words_of_the_switch(standing: Lab) -> None:
     assert (await standing.run()).status == 0
     await standing.fault("deny", code="SROF", text="Mirror 3 is being calibrated")
