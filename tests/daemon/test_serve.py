@@ -9,14 +9,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from hwd.config.places import daemon_of, data_dir, rack_of, records_path
-from hwd.daemon.serve import host_and_port
+from hwd.daemon.serve import ServeOptions, host_and_port
+from hwd.daemon.serve import serve as run_daemon
 from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.errors import ConfigError, RefusedError
 
 TESTBED = """\
 testbed: desk
@@ -71,7 +73,24 @@ def end(process: Process, number: int = signal.SIGTERM) -> tuple[int, str]:
     return process.returncode, said
 
 
-def test_a_run_is_recorded_with_the_commit_of_the_program(serve: Serve, environment: dict[str, str]) -> None:
+def test_a_daemon_can_be_found_from_its_start_to_its_end(serve: Serve, environment: dict[str, str]) -> None:
+    process = serve("--no-twin", "--http", "127.0.0.1:0")
+    said = said_until(process, "data ")
+    place = daemon_of("desk", environment)
+    assert place is not None
+    assert place.http in said
+    assert place.data_dir == str(data_dir("desk", environment))
+    assert httpx.get(f"{place.http}/readyz", trust_env=False).json()["ready"] is False
+    assert end(process, signal.SIGINT)[0] == 0
+    assert daemon_of("desk", environment) is None
+    with contextlib.closing(sqlite3.connect(records_path(Path(place.data_dir)))) as records:
+        clock = records.execute("SELECT value FROM hwd_about WHERE key = 'clock'").fetchall()
+    assert clock == [(SystemClock().name,)], "what was measured against it holds until the machine starts anew"
+
+
+def test_a_run_is_recorded_with_the_commit_of_the_program_and_an_open_event_stream_does_not_hold_up_the_end(
+    serve: Serve, environment: dict[str, str]
+) -> None:
     process = serve("--no-twin", "--http", "127.0.0.1:0")
     said_until(process, "data ")
     place = daemon_of("desk", environment)
@@ -86,25 +105,12 @@ def test_a_run_is_recorded_with_the_commit_of_the_program(serve: Serve, environm
     else:
         assert run["commit"] is None
         assert run["inventory"]["commit"].startswith("unknown: ")
-    assert end(process)[0] == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_daemon_can_be_found_from_its_start_to_its_end(
-    serve: Serve, environment: dict[str, str], number: int
-) -> None:
-    process = serve("--no-twin", "--http", "127.0.0.1:0")
-    said = said_until(process, "data ")
-    place = daemon_of("desk", environment)
-    assert place is not None
-    assert place.http in said
-    assert place.data_dir == str(data_dir("desk", environment))
-    assert httpx.get(f"{place.http}/readyz", trust_env=False).json()["ready"] is False
-    assert end(process, number)[0] == 0
-    assert daemon_of("desk", environment) is None
-    with contextlib.closing(sqlite3.connect(records_path(Path(place.data_dir)))) as records:
-        clock = records.execute("SELECT value FROM hwd_about WHERE key = 'clock'").fetchall()
-    assert clock == [(SystemClock().name,)], "what was measured against it holds until the machine starts anew"
+    with httpx.stream("GET", f"{place.http}/api/v1/events", trust_env=False, timeout=20) as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith(": events")
+        assert end(process)[0] == 0
+        told = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+    assert told[-1]["kind"] == "daemon.stopped"
 
 
 def test_the_rack_is_started_and_outlives_the_daemon(serve: Serve, environment: dict[str, str]) -> None:
@@ -131,44 +137,53 @@ def test_where_nobody_starts_a_rack_it_is_told_how_to(serve: Serve) -> None:
     assert "is starting" not in said
 
 
-def test_a_second_daemon_on_the_same_data_is_refused_with_the_pid(
+def test_a_second_daemon_on_the_same_data_is_refused_with_the_pid_and_one_on_the_same_port_is_bad_input(
     serve: Serve, environment: dict[str, str], tmp_path: Path
 ) -> None:
     data = str(tmp_path / "data")
     first = serve("--no-twin", "--http", "127.0.0.1:0", "--data", data)
     said_until(first, "data ")
-    other = {"HWD_RUN_DIR": str(tmp_path / "other")}
-    second = serve("--no-twin", "--http", "127.0.0.1:0", "--data", data, **other)
-    _, said = second.communicate(timeout=20)
-    assert second.returncode == 3
+    place = daemon_of("desk", environment)
+    assert place is not None
+    other = {"HWD_RUN_DIR": str(tmp_path / "other"), "XDG_STATE_HOME": str(tmp_path / "other")}
+    same_data = serve("--no-twin", "--http", "127.0.0.1:0", "--data", data, **other)
+    _, said = same_data.communicate(timeout=20)
+    assert same_data.returncode == 3
     assert f"in use by the daemon with pid {first.pid}" in said
+    same_port = serve("--no-twin", "--http", place.http.removeprefix("http://"), **other)
+    _, said = same_port.communicate(timeout=20)
+    assert same_port.returncode == 2
+    assert "cannot listen: Address already in use" in said
 
 
-def test_all_problems_of_the_testbed_are_said_before_anything_is_touched(serve: Serve, tmp_path: Path) -> None:
-    (tmp_path / "desk.yaml").write_text(TESTBED.replace("size: 8x8", "size: 9").replace("hosts", "hots"))
-    bad = serve("--no-twin", "--data", str(tmp_path / "untouched"))
-    _, said = bad.communicate(timeout=20)
-    assert bad.returncode == 2
-    assert "desk.yaml:4: hots: unknown key; did you mean hosts?" in said
+async def refused(tmp_path: Path, text: str = TESTBED, run_dir: str = "run", **options: Any) -> str:
+    """What is said where a daemon does not start at all; it has exit status 2 then, as bad input, and has touched nothing."""
+    (tmp_path / "desk.yaml").write_text(text)
+    asked = ServeOptions(testbed=tmp_path / "desk.yaml", data=tmp_path / "untouched", **options)
+    with pytest.raises(ConfigError) as error:
+        await run_daemon(asked, {"HWD_RUN_DIR": str(tmp_path / run_dir)})
     assert not (tmp_path / "untouched").exists()
+    return str(error.value)
 
 
-def test_a_run_directory_too_long_for_the_sockets_of_its_rack_is_said_before_anything_is_touched(
-    serve: Serve, tmp_path: Path
+async def test_all_problems_of_the_testbed_are_said_before_anything_is_touched(tmp_path: Path) -> None:
+    said = await refused(tmp_path, TESTBED.replace("size: 8x8", "size: 9").replace("hosts", "hots"))
+    assert "desk.yaml:4: hots: unknown key; did you mean hosts?" in said
+
+
+async def test_a_run_directory_too_long_for_the_sockets_of_its_rack_is_said_before_anything_is_touched(
+    tmp_path: Path,
 ) -> None:
-    bad = serve("--data", str(tmp_path / "untouched"), HWD_RUN_DIR=str(tmp_path / ("long" * 25)))
-    _, said = bad.communicate(timeout=20)
-    assert bad.returncode == 2
+    said = await refused(tmp_path, run_dir="long" * 25)
     assert "cannot be a Unix socket" in said
     assert "Name a shorter run directory with HWD_RUN_DIR" in said
-    assert not (tmp_path / "untouched").exists()
 
 
-def test_other_machines_are_let_in_by_token_only(serve: Serve) -> None:
-    process = serve("--no-twin", "--http", "0.0.0.0:0")
-    _, said = process.communicate(timeout=20)
-    assert process.returncode == 3
-    assert "no tokens are set" in said
+async def test_other_machines_are_let_in_by_token_only(tmp_path: Path) -> None:
+    (tmp_path / "desk.yaml").write_text(TESTBED)
+    asked = ServeOptions(testbed=tmp_path / "desk.yaml", data=tmp_path / "data", http="0.0.0.0:0", twin=False)
+    with pytest.raises(RefusedError, match="no tokens are set"):
+        await run_daemon(asked, {"HWD_RUN_DIR": str(tmp_path / "run")})
 
 
 def test_tokens_open_it_to_other_machines(serve: Serve, environment: dict[str, str]) -> None:
@@ -181,31 +196,6 @@ def test_tokens_open_it_to_other_machines(serve: Serve, environment: dict[str, s
     assert httpx.get(f"{url}/api/v1/status", trust_env=False).status_code == 401
     known = httpx.get(f"{url}/api/v1/status", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
     assert known.json()["testbed"] == "desk"
-
-
-def test_a_port_that_is_taken_is_bad_input(serve: Serve, environment: dict[str, str], tmp_path: Path) -> None:
-    first = serve("--no-twin", "--http", "127.0.0.1:0")
-    said_until(first, "data ")
-    place = daemon_of("desk", environment)
-    assert place is not None
-    other = {"HWD_RUN_DIR": str(tmp_path / "other"), "XDG_STATE_HOME": str(tmp_path / "other")}
-    second = serve("--no-twin", "--http", place.http.removeprefix("http://"), **other)
-    _, said = second.communicate(timeout=20)
-    assert second.returncode == 2
-    assert "cannot listen: Address already in use" in said
-
-
-def test_an_open_event_stream_does_not_hold_up_the_end(serve: Serve, environment: dict[str, str]) -> None:
-    process = serve("--no-twin", "--http", "127.0.0.1:0")
-    said_until(process, "data ")
-    place = daemon_of("desk", environment)
-    assert place is not None
-    with httpx.stream("GET", f"{place.http}/api/v1/events", trust_env=False, timeout=20) as stream:
-        lines = stream.iter_lines()
-        assert next(lines).startswith(": events")
-        assert end(process)[0] == 0
-        told = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
-    assert told[-1]["kind"] == "daemon.stopped"
 
 
 @pytest.mark.parametrize(
