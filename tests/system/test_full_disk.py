@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import CROSSED, STRAIGHT, Lab
+from .conftest import CROSSED, STRAIGHT, Lab, Program
 
-pytestmark = pytest.mark.timeout(240)  # two starts of a daemon each, and a disk that is filled byte by byte
+pytestmark = pytest.mark.timeout(300)  # three starts of a daemon, and a disk that is filled byte by byte
 
 SIZE_BYTES = 8 << 20
 DWELLS = f"""
@@ -57,7 +57,9 @@ def disk(lab: Lab) -> Iterator[SmallDisk]:
         subprocess.run(["umount", "--lazy", lab.data], check=True)
 
 
-async def test_run_fails_as_such_on_a_full_disk_and_what_was_recorded_stays_readable(lab: Lab, disk: SmallDisk) -> None:
+async def test_run_fails_as_such_on_a_full_disk_what_was_recorded_stays_readable_and_a_killed_daemon_brings_back(
+    lab: Lab, disk: SmallDisk
+) -> None:
     daemon = await lab.up()
     assert (await lab.run()).status == 0
     await lab.nothing_lost()
@@ -90,27 +92,36 @@ async def test_run_fails_as_such_on_a_full_disk_and_what_was_recorded_stays_read
     rows = (await lab.hwd("runs", "--data", str(lab.data), "--json")).json
     assert [row["outcome"] for row in rows] == ["failed", "succeeded"]
     disk.free()
-    await lab.serve()
+    daemon = await lab.serve()
     await lab.settled()
     assert (await lab.outcome())["outcome"] == "failed", "not crashed"
     assert (await lab.run()).status == 0
     await lab.nothing_lost()
+    await _starts_on_a_full_disk_and_brings_the_switches_back(lab, disk, daemon, has_reserve=False)
 
 
-@pytest.mark.parametrize("reserve", [pytest.param("with a reserve", marks=pytest.mark.slow), "without one"])
-async def test_killed_daemon_starts_on_a_full_disk_and_brings_the_switches_back(
-    lab: Lab, disk: SmallDisk, reserve: str
+@pytest.mark.slow
+async def test_killed_daemon_starts_on_a_full_disk_with_a_reserve_and_brings_the_switches_back(
+    lab: Lab, disk: SmallDisk
 ) -> None:
     daemon = await lab.up()
     assert (await lab.run()).status == 0
     await lab.nothing_lost()
+    await _starts_on_a_full_disk_and_brings_the_switches_back(lab, disk, daemon, has_reserve=True)
+
+
+async def _starts_on_a_full_disk_and_brings_the_switches_back(
+    lab: Lab, disk: SmallDisk, daemon: Program, *, has_reserve: bool
+) -> None:
+    """The daemon is killed in a run, and its next life finds a full disk, with or without a reserve of its own on it."""
+    recoveries = len(await lab.documents("daemon.recovered"))
     await lab.fault("slow", seconds=1.0)
     run = lab.run()
     now = await lab.under_way("driving", done=1)
     await lab.lit(STRAIGHT)
     assert await daemon.end(signal.SIGKILL) == -signal.SIGKILL
     await lab.fault("clear")
-    if reserve == "without one":
+    if not has_reserve:
         (disk.path / "reserve").unlink()
     disk.fill()
 
@@ -128,14 +139,14 @@ async def test_killed_daemon_starts_on_a_full_disk_and_brings_the_switches_back(
 
     assert await lab.found("it says that it is not ready", not_ready)
     assert not (await lab.get("/api/v1/status"))["records"]["writable"]
-    assert (await lab.outcome())["outcome"] == ("crashed" if reserve == "with a reserve" else None)
+    assert (await lab.outcome())["outcome"] == ("crashed" if has_reserve else None)
     assert (await lab.outcome())["state"] == "crashed"
     said = await run
     assert (said.status, said.json["outcome"]) == (1, "crashed"), said
     assert risen.process.returncode is None
 
     disk.free()
-    assert (await lab.recorded("daemon.recovered"))["outcome"] == "rolled-back"
+    assert (await lab.recorded("daemon.recovered", after=recoveries))["outcome"] == "rolled-back"
     await lab.settled()
     await lab.found("it is ready again", lambda: ready_again(lab))
     assert (await lab.outcome())["outcome"] == "crashed"
