@@ -21,23 +21,6 @@ fibres: []
 """
 
 
-async def test_second_daemon_is_refused_with_the_pid_of_the_first(standing: Lab) -> None:
-    first = standing.said("daemon")
-    assert first is not None
-    same = await standing.hwd(
-        "serve", str(standing.testbed), "--no-twin", "--data", str(standing.data), "--http", "127.0.0.1:0"
-    )
-    assert same.status == 3
-    assert f"pid {first['pid']}" in same.err
-    other = standing.folder / "other.yaml"
-    other.write_text(standing.testbed.read_text().replace("testbed: lab", "testbed: other"))
-    same = await standing.hwd("serve", str(other), "--no-twin", "--data", str(standing.data), "--http", "127.0.0.1:0")
-    assert same.status == 3
-    assert f"pid {first['pid']}" in same.err
-    assert str(standing.data) in same.err
-    assert (await standing.hwd("status")).status == 0
-
-
 async def test_malformed_files_are_bad_input_and_touch_nothing(standing: Lab) -> None:
     assert (await standing.run()).status == 0
     runs, begun = [len(await standing.documents(kind)) for kind in ("run.started", "reconfiguration.started")]
