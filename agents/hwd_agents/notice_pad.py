@@ -15,19 +15,17 @@ SLOTS: Final = 16
 """More than come in a turn of the loop as a rule: the oldest goes first, and what it told is then counted by the next."""
 RAW_MOST_BYTES: Final = 800
 """Of a notice of some 1,500 bytes. The kernel tells of state and counts first; even with the longest alias they end before byte 600."""
-
+ROOM_BYTES: Final = 64 * 1024
 NAME_MOST_BYTES: Final = 90
 """Of the names of a clock and of a life, each; they are a UUID and some words."""
 
-_HEADER: Final = struct.Struct(
-    "<QQH"
-)  # number, stamp, length of the notice, which follows the names, each of which has its length before it
-_CHECK: Final = struct.Struct(
-    "<I"
-)  # Adler-32: that of a torn record; it needs no table, which would have to be fetched first
-_pwrite: Final = os.pwrite
-_adler32: Final = zlib.adler32
-"""Nothing is on the disk before `put` is through, and caches are cold then: it looks up little."""
+_CHECK: Final = struct.Struct("<I")
+"""Adler-32 of the rest of the slot: it needs no table, which would have to be fetched first."""
+_HEADER: Final = struct.Struct(f"<QQI{NAME_MOST_BYTES + 1}p{NAME_MOST_BYTES + 1}p")
+"""What `_STAMP` has, clock and life; the notice follows."""
+_STAMP: Final = struct.Struct("<QQI")
+"""Number, stamp, length of the notice."""
+_RAW_AT: Final = _CHECK.size + _HEADER.size
 
 _log = logging.getLogger(__name__)
 
@@ -46,8 +44,11 @@ class NoticePad:
     """A file beside the spool's, of a fixed size that it takes at once: a full disk does not keep it from taking notices, nor do they take room from events.
 
         pad = NoticePad(path, clock_name=name)
-        pad.put(life, at_ns, raw)
+        pad.begin(life)
+        size = socket.recv_into(pad.room)
+        pad.put(clock.monotonic_ns(), size)
 
+    What is put is received where it is written from: nothing is on the disk before `put` is through, so that it does little.
     Like the spool it survives the death of its process, whatever kills it. It is never synced: after the machine's, its clock is another one.
     Whether a notice was told already is for the marks of the spool to say.
     """
@@ -56,9 +57,13 @@ class NoticePad:
         """Raises OSError, also where there is no room for it."""
         self._path = path
         self._clock_name = clock_name
-        self._names = b""
-        self.begin("")
         self._failing = False
+        self._buffer = bytearray(_RAW_AT + ROOM_BYTES)
+        self._slot = memoryview(self._buffer)[:SLOT_BYTES]
+        self._checked = self._slot[_CHECK.size :]
+        self.room = memoryview(self._buffer)[_RAW_AT:]
+        """Where a notice is received."""
+        self.begin("")
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             found = _read(self._fd)
@@ -71,24 +76,23 @@ class NoticePad:
         self.notices = [found[number] for number in sorted(found) if found[number].clock == clock_name != ""]
         """What earlier lives by the same clock put down, in its order."""
 
-    def put(self, at_ns: int, raw: bytes) -> None:
-        """Put it down at once. A disk that fails is said once: the event, which follows, says what that means."""
+    def begin(self, life: str) -> None:
+        """What is put from now on is of that life of the counters."""
+        _HEADER.pack_into(self._buffer, _CHECK.size, 0, 0, 0, self._clock_name.encode(), life.encode())
+
+    def put(self, at_ns: int, size: int) -> None:
+        """Put down the `size` bytes that are in the room. A disk that fails is said once: the event, which follows, says what that means."""
         self._number = number = self._number + 1
-        raw = raw[:RAW_MOST_BYTES]
-        record = _HEADER.pack(number, at_ns, len(raw)) + self._names + raw
+        _STAMP.pack_into(self._buffer, _CHECK.size, number, at_ns, size)
+        _CHECK.pack_into(self._buffer, 0, zlib.adler32(self._checked))
         try:
-            _pwrite(self._fd, _CHECK.pack(_adler32(record)) + record, number % SLOTS * SLOT_BYTES)
+            os.pwrite(self._fd, self._slot, number % SLOTS * SLOT_BYTES)
         except OSError as error:
             if not self._failing:
                 _log.warning("%s: cannot write: %s. %s", self._path, error.strerror, next_step(error))
             self._failing = True
         else:
             self._failing = False
-
-    def begin(self, life: str) -> None:
-        """What is put from now on is of that life of the counters."""
-        names = [name.encode()[:NAME_MOST_BYTES] for name in (self._clock_name, life)]
-        self._names = b"".join(bytes([len(name)]) + name for name in names)
 
     def close(self) -> None:
         """Give up the file."""
@@ -100,20 +104,14 @@ def _read(fd: int) -> dict[int, Notice]:
     found = {}
     for slot in range(SLOTS):
         data = os.pread(fd, SLOT_BYTES, slot * SLOT_BYTES)
-        if len(data) < SLOT_BYTES:
+        if len(data) < SLOT_BYTES or _CHECK.unpack_from(data)[0] != zlib.adler32(data[_CHECK.size :]):
             continue
-        (check,) = _CHECK.unpack_from(data)
-        number, at_ns, size = _HEADER.unpack_from(data, _CHECK.size)
-        clock_at = _CHECK.size + _HEADER.size + 1
-        life_at = clock_at + data[clock_at - 1] + 1
-        raw_at = life_at + data[life_at - 1]
-        if raw_at + size > SLOT_BYTES or _adler32(data[_CHECK.size : raw_at + size]) != check:
-            continue
+        number, at_ns, size, clock, life = _HEADER.unpack_from(data, _CHECK.size)
         found[number] = Notice(
-            clock=data[clock_at : life_at - 1].decode(errors="replace"),
-            life=data[life_at:raw_at].decode(errors="replace"),
+            clock=clock.decode(errors="replace"),
+            life=life.decode(errors="replace"),
             at_ns=at_ns,
-            raw=data[raw_at : raw_at + size],
+            raw=data[_RAW_AT : _RAW_AT + min(size, RAW_MOST_BYTES)],
         )
     return found
 

@@ -70,7 +70,7 @@ class Watchers:
             on_life=_nothing if pad is None else pad.begin,
         )
         if sources.notices is not None and pad is not None:
-            sources.notices.jot([port.interface for port in ports.values()], pad.put)
+            sources.notices.jot([port.interface for port in ports.values()], pad.room, pad.put)
         self.details = (
             None
             if sources.details is None

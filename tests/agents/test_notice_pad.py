@@ -20,6 +20,11 @@ def pad(folder: Path, clock_name: str = "c") -> Iterator[NoticePad]:
         yield opened
 
 
+def put(into: NoticePad, at_ns: int, raw: bytes) -> None:
+    into.room[: len(raw)] = raw
+    into.put(at_ns, len(raw))
+
+
 def notices(folder: Path, clock_name: str = "c") -> list[tuple[str, int, bytes]]:
     with pad(folder, clock_name) as opened:
         return [(each.life, each.at_ns, each.raw) for each in opened.notices]
@@ -28,9 +33,9 @@ def notices(folder: Path, clock_name: str = "c") -> list[tuple[str, int, bytes]]
 def test_what_was_put_is_there_for_all_later_lives_by_the_same_clock(tmp_path: Path) -> None:
     with pad(tmp_path) as one:
         one.begin("1")
-        one.put(5, b"\0\xff")
+        put(one, 5, b"\0\xff")
         one.begin("2")
-        one.put(7, b"more")
+        put(one, 7, b"more")
         assert one.notices == []
     with pad(tmp_path) as two:
         assert two.notices == [
@@ -38,14 +43,14 @@ def test_what_was_put_is_there_for_all_later_lives_by_the_same_clock(tmp_path: P
             Notice(clock="c", life="2", at_ns=7, raw=b"more"),
         ]
         two.begin("2")
-        two.put(9, b"")
+        put(two, 9, b"")
     assert notices(tmp_path) == [("1", 5, b"\0\xff"), ("2", 7, b"more"), ("2", 9, b"")]
     assert notices(tmp_path, "after the machine slept") == []
 
 
 def test_a_clock_without_a_name_is_not_believed(tmp_path: Path) -> None:
     with pad(tmp_path, "") as one:
-        one.put(5, b"raw")
+        put(one, 5, b"raw")
     assert notices(tmp_path, "") == []
 
 
@@ -53,7 +58,7 @@ def test_the_latest_stay_and_the_file_does_not_grow(tmp_path: Path) -> None:
     with pad(tmp_path) as one:
         one.begin("1" * 200)
         for number in range(3 * SLOTS + 1):
-            one.put(number, bytes([number]) * 2000)
+            put(one, number, bytes([number]) * 2000)
     kept = notices(tmp_path)
     assert [at_ns for _, at_ns, _ in kept] == list(range(2 * SLOTS + 1, 3 * SLOTS + 1))
     assert kept[-1][2] == bytes([3 * SLOTS]) * RAW_MOST_BYTES
@@ -67,7 +72,7 @@ def test_a_damaged_or_torn_slot_takes_no_other_with_it(
     folder = tmp_path_factory.mktemp("pad")
     with pad(folder) as one:
         for number in range(1, 4):
-            one.put(number, b"raw %d" % number)
+            put(one, number, b"raw %d" % number)
     with (folder / "notices").open("r+b") as file:
         file.seek(SLOT_BYTES + at)
         file.write(data)
@@ -77,7 +82,7 @@ def test_a_damaged_or_torn_slot_takes_no_other_with_it(
     if size == SLOTS * SLOT_BYTES and at + len(data) <= 2 * SLOT_BYTES:
         assert ("", 3, b"raw 3") in found
     with pad(folder) as two:
-        two.put(9, b"next")
+        put(two, 9, b"next")
     assert ("", 9, b"next") in notices(folder)
 
 
@@ -92,7 +97,7 @@ def test_a_full_disk_takes_notices_all_the_same_and_says_where_it_has_no_room_fo
             with pytest.raises(OSError, match="No space left"):
                 (tmp_path / "fill").write_bytes(bytes(1 << 20))
             for number in range(SLOTS):
-                one.put(number, bytes(RAW_MOST_BYTES))
+                put(one, number, bytes(RAW_MOST_BYTES))
         assert (len(notices(tmp_path)), caplog.messages) == (SLOTS, [])
         (tmp_path / "notices").unlink()
         (tmp_path / "more").write_bytes(bytes(SLOTS * SLOT_BYTES - 8192))

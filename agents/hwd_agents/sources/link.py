@@ -89,8 +89,10 @@ class LinkSource(Protocol):
 class NoticeSource(Protocol):
     """A LinkSource whose notices can be put down as they come, before anything is made of them."""
 
-    def jot(self, interfaces: Collection[str], jot: Callable[[int, bytes], None]) -> None:
-        """From now on give `jot` the stamp and the bytes of each notice that the carrier of one of these has changed, before anything is made of it."""
+    def jot(self, interfaces: Collection[str], room: memoryview, put: Callable[[int, int], None]) -> None:
+        """From now on receive into `room`, and call `put` with stamp and size of each notice there that the carrier of one of these has changed, before
+        anything is made of it.
+        """
         ...
 
     def understand(self, at_ns: int, raw: bytes) -> LinkReading:

@@ -44,6 +44,8 @@ _WANTED: Final = (
     netlink.IFLA_CARRIER_UP_COUNT,
     netlink.IFLA_CARRIER_DOWN_COUNT,
 )
+_LOWER_UP: Final = netlink.IFF_LOWER_UP
+_link_state: Final = netlink.LINK_STATE.unpack_from
 _RECEIVE_BYTES: Final = 65536
 _DATAGRAMS_A_TURN: Final = 64
 _LINK_REQUEST: Final = netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + netlink.encode_u32(
@@ -79,11 +81,11 @@ class RtnetlinkLinks:
         self._socket: socket.socket | None = None
         self._on_reading: Callable[[LinkReading], None] | None = None
         self._jotted: frozenset[str] = frozenset()
-        self._news: dict[
-            int, int
-        ] = {}  # by ifindex, of those: what stands in a notice's flags where their carrier has changed
+        self._news: dict[int, tuple[int, int]] = {}
+        """By ifindex, of those: type and flag of a notice that tells that their carrier has changed."""
         self._first: tuple[int, bytes] | OSError | None = None  # received before its turn
-        self._jot: Callable[[int, bytes], None] = _forget
+        self._room = memoryview(bytearray(_RECEIVE_BYTES))
+        self._put: Callable[[int, int], None] = _forget
         self._sequences = itertools.count(1)
         self._lateness = Lateness(clock)
         self._in_dumps = Layouts(start=netlink.INTERFACE.size, wanted=_WANTED)
@@ -100,9 +102,9 @@ class RtnetlinkLinks:
         """How often the kernel had to drop notices because we did not read fast enough; each was followed by a dump."""
         return self._overruns
 
-    def jot(self, interfaces: Collection[str], jot: Callable[[int, bytes], None]) -> None:
+    def jot(self, interfaces: Collection[str], room: memoryview, put: Callable[[int, int], None]) -> None:
         """As NoticeSource. Before `open`."""
-        self._jotted, self._jot = frozenset(interfaces), jot
+        self._jotted, self._room, self._put = frozenset(interfaces), room, put
 
     def understand(self, at_ns: int, raw: bytes) -> LinkReading:
         """As NoticeSource."""
@@ -211,13 +213,13 @@ class RtnetlinkLinks:
     def _receive(self) -> tuple[int, bytes]:
         """The next datagram and its stamp; what it tells of a carrier is put down at once. Raises OSError."""
         assert self._socket is not None
-        data = self._socket.recv(_RECEIVE_BYTES)
+        room = self._room
+        size = self._socket.recv_into(room)
         at_ns = self._clock.monotonic_ns()
-        if len(data) >= netlink.LINK.size:
-            kind, ifindex, flags = netlink.LINK_STATE.unpack_from(data)
-            if kind == netlink.RTM_NEWLINK and self._news.get(ifindex) == flags & netlink.IFF_LOWER_UP:
-                self._jot(at_ns, data)
-        return at_ns, data
+        kind, ifindex, flags = _link_state(room)
+        if self._news.get(ifindex) == (kind, flags & _LOWER_UP):
+            self._put(at_ns, size)
+        return at_ns, bytes(room[:size])
 
     def _read_first(self) -> None:
         """Receive one as the loop wakes; `_read` takes it in this turn."""
@@ -309,7 +311,7 @@ class RtnetlinkLinks:
         reading = _reading(ifindex, flags, found, origin, at_ns, earliest_ns)
         self._known[ifindex] = reading
         if interface in self._jotted:
-            self._news[ifindex] = 0 if carrier else netlink.IFF_LOWER_UP
+            self._news[ifindex] = netlink.RTM_NEWLINK, 0 if carrier else _LOWER_UP
         if self._on_reading is not None:
             self._on_reading(reading)
 
@@ -393,5 +395,5 @@ def _reading(
     )
 
 
-def _forget(at_ns: int, raw: bytes) -> None:
+def _forget(at_ns: int, size: int) -> None:
     """Nobody keeps notices."""

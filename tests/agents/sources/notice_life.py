@@ -82,8 +82,8 @@ class FatalPad(NoticePad):
     """Kills its process once a notice is down."""
 
     @override
-    def put(self, at_ns: int, raw: bytes) -> None:
-        super().put(at_ns, raw)
+    def put(self, at_ns: int, size: int) -> None:
+        super().put(at_ns, size)
         os.kill(os.getpid(), signal.SIGKILL)
 
 

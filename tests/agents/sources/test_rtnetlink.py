@@ -346,7 +346,8 @@ async def test_notices_of_a_changed_carrier_are_handed_on_before_their_readings_
 ) -> None:
     crossbar.plug("b", host="h0", interface="eth1")
     jotted: list[tuple[int, bytes, int]] = []
-    watched.links.jot(["eth0"], lambda at_ns, raw: jotted.append((at_ns, raw, len(watched.of()))))
+    room = memoryview(bytearray(1 << 16))
+    watched.links.jot(["eth0"], room, lambda at_ns, size: jotted.append((at_ns, bytes(room[:size]), len(watched.of()))))
     readings: list[LinkReading] = []
     for up in (True, False, True):
         watched.readings.clear()
@@ -384,7 +385,7 @@ def test_in_the_loop_of_an_agent_they_are_handed_on_as_it_wakes_and_an_overrun_i
             crossbar.plug("a", host="h0", interface="eth0")
             watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock, receive_buffer_bytes=2048))
             jotted: list[int] = []
-            watched.links.jot(["eth0"], lambda at_ns, raw: jotted.append(at_ns))
+            watched.links.jot(["eth0"], memoryview(bytearray(1 << 16)), lambda at_ns, size: jotted.append(at_ns))
             await watched.links.open(watched.take)
             (start,) = watched.of()
             crossbar.carrier("a", True)
