@@ -27,6 +27,8 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
+# Where it is set, each of the hundreds of processes that tests start would compile all our modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help:
