@@ -23,6 +23,7 @@ from hwd_agents.settings import Settings
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool import Spool
 from hwd_agents.syncer import Syncer
+from hwd_agents.told_marks import ToldMarks
 from hwd_agents.version import own_version
 from hwd_agents.watchers import Watchers
 from hwd_drivers.kit.clock import Clock
@@ -50,7 +51,7 @@ class Agent:
             settings_disk=FileDisk(other))
         await agent.run()
 
-    `dialer` is for the host's own switches; left out, it is of this machine's network and serial ports. `disk` is the spool's, `pad` takes notices before they are events, `settings_disk` keeps what the settings of the ports were before runs changed them. `clock_name` names `clock`: whoever has the same name has the same clock. `offload` is where the spool is synced. `bus` is called once, with the will of this boot, `on_started` when the spool is open and the watchers were started. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
+    `dialer` is for the host's own switches; left out, it is of this machine's network and serial ports. `disk` is the spool's, `pad` takes notices before they are events, `told` the marks of what the daemon holds while the disk is full, `settings_disk` keeps what the settings of the ports were before runs changed them. `clock_name` names `clock`: whoever has the same name has the same clock. `offload` is where the spool is synced. `bus` is called once, with the will of this boot, `on_started` when the spool is open and the watchers were started. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Agent:
         on_started: Callable[[], None] = lambda: None,
         dialer: Dialer | None = None,
         pad: NoticePad | None = None,
+        told: ToldMarks | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -86,6 +88,7 @@ class Agent:
             clock=clock,
             limit_bytes=config.spool.limit_bytes,
             clock_name=clock_name,
+            told=told,
             on_trouble=self._birth_due.set,
         )
         self._syncer = Syncer(config.spool.sync, self._spool, offload or InlineOffload())

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from hwd_agents.agent import Agent
 from hwd_agents.agent_loop import AgentLoop
@@ -18,7 +19,7 @@ from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.clock_port import ClockPort
 from hwd_agents.config import AgentConfig, broker_url, load_config
 from hwd_agents.disk_trouble import next_step
-from hwd_agents.notice_pad import SLOT_BYTES, SLOTS, NoticePad
+from hwd_agents.notice_pad import NoticePad
 from hwd_agents.notify import Notifier
 from hwd_agents.priority import ask_for_real_time
 from hwd_agents.sources.broker_way import BrokerWay
@@ -36,6 +37,7 @@ from hwd_agents.sources.sysfs import SysfsFiles
 from hwd_agents.sources.udp import InterfaceDatagrams
 from hwd_agents.sources.verbs_port import RdmaDevices
 from hwd_agents.sources.wall import Chrony, PtpForLinux
+from hwd_agents.told_marks import ToldMarks
 from hwd_agents.version import own_version
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.clock import BOOT_ID, Clock, ShiftedClock, SystemClock
@@ -44,6 +46,8 @@ from hwd_drivers.kit.disk import FileDisk
 from hwd_drivers.kit.errors import ConfigError, HwdError, RefusedError
 from hwd_drivers.kit.ids import Draws, RandomIds
 from hwd_drivers.kit.offload import Offload, ThreadOffload
+
+Room = TypeVar("Room")
 
 
 def main() -> None:
@@ -100,7 +104,16 @@ async def _live(config: AgentConfig, folder: Path) -> None:
         sources=open_sources(config, clock, offload, i2c),
         disk=_open_disk(folder / "events"),
         settings_disk=_open_disk(folder / "settings"),
-        pad=_open_pad(folder / "notices", clock_name),
+        pad=_open_room(
+            folder / "notices",
+            lambda: NoticePad(folder / "notices", clock_name=clock_name),
+            "If this agent is killed between a change of a carrier and its event, the change is counted, but not when it was",
+        ),
+        told=_open_room(
+            folder / "told",
+            lambda: ToldMarks(folder / "told", clock_name=clock_name),
+            "If this agent is killed while the disk is full, changes that the daemon has are told again, as unseen",
+        ),
         clock_port=clock_port(config, clock),
         offload=disk_thread,
         on_started=lambda: notifier.ready(f"{config.host} of testbed {config.testbed}"),
@@ -202,16 +215,16 @@ def _open_disk(path: Path) -> FileDisk:
         raise ConfigError(f"{path}: cannot open it: {error.strerror}. {next_step(error)}") from error
 
 
-def _open_pad(path: Path, clock_name: str) -> NoticePad | None:
-    """None where there is no room for it."""
+def _open_room(path: Path, open_it: Callable[[], Room], without: str) -> Room | None:
+    """What takes its room at once; None where there is none, which is said with what it means."""
     try:
-        return NoticePad(path, clock_name=clock_name)
+        return open_it()
     except OSError as error:
         logging.getLogger(__name__).warning(
-            "%s: cannot take %d bytes: %s. If this agent is killed between a change of a carrier and its event, the change is counted, but not when it was. %s, and start the agent anew",
+            "%s: cannot take its room: %s. %s. %s, and start the agent anew",
             path,
-            SLOTS * SLOT_BYTES,
             error.strerror,
+            without,
             next_step(error),
         )
         return None

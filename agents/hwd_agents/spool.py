@@ -3,16 +3,16 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from hwd_agents import spool_file
 from hwd_agents.disk_trouble import next_step
-from hwd_agents.ranges import Ranges
 from hwd_agents.spool_file import AckedFrame, BatchFrame, BootFrame, FreshFrame
+from hwd_agents.spool_loss import Loss, Stored, damaged, encode_event, lost
+from hwd_agents.told_marks import ToldMarks
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.disk import Disk
@@ -24,36 +24,11 @@ KEPT_AFTER_DROP: Final = 0.75
 """When the spool is full, the oldest go until this part of the limit is left: one rewrite for many events."""
 RETRY_MOST: Final = 256
 """A disk that fails is tried again after 1, 2, 4 ... and at last each 256 flushes."""
+REFUSED_MOST: Final = 1024
+"""So many times are told apart when the daemon's word comes; later ones are one."""
 
 Mark = dict[str, Any]
-_encode: Final = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
-
-
-class _Stored(NamedTuple):
-    seq: int
-    kind: str
-    raw: bytes
-
-
-@dataclass(slots=True, kw_only=True)
-class _Loss:
-    """What had to be dropped and was not told yet. `ranges` may know of fewer than `count`: it is bounded."""
-
-    count: int = 0
-    ranges: Ranges = field(default_factory=Ranges)
-
-    def add(self, boot: str, stored: _Stored) -> None:
-        """One more; a `lost` event stands for those that it counted, too, but for one in the place of another."""
-        self.count += 1
-        self.ranges.add(boot, stored.seq, stored.seq)
-        if stored.kind == "lost":
-            told = msgspec.json.decode(stored.raw, type=Event).data
-            if "ranges" not in told:
-                return
-            self.count += int(told["count"])
-            for each, first, last in told["ranges"]:
-                self.ranges.add(each, first, last)
 
 
 class Spool:
@@ -65,6 +40,7 @@ class Spool:
     A process that dies loses nothing that was flushed; a power cut may lose what was not synced yet (`SpoolSync`), with the marks that say so.
     Marks are small facts by name (a watcher's last carrier count) that are put down in the same frame as the events they go with, so that
     neither is ever there without the other. `clock_name` says which clock stamps the events of this boot: boots of the same name have the same clock.
+    `told` keeps marks of links whose events the daemon holds while the disk does not take them: else the next life would tell them again, as unseen.
     `on_trouble` is called when `trouble` or `lost` has changed, `on_written` when there is something to sync.
     """
 
@@ -76,6 +52,7 @@ class Spool:
         clock: Clock,
         limit_bytes: int,
         clock_name: str = "",
+        told: ToldMarks | None = None,
         on_trouble: Callable[[], None] = lambda: None,
     ) -> None:
         if limit_bytes < LIMIT_LEAST_BYTES:
@@ -90,7 +67,7 @@ class Spool:
         self.on_written: Callable[[], None] = lambda: None
         self._clocks: dict[str, str] = {}
         self._named = False
-        self._boots: dict[str, deque[_Stored]] = {}
+        self._boots: dict[str, deque[Stored]] = {}
         self._marks: dict[str, Mark] = {}
         self._live_bytes = 0
         self._fresh: list[Event] = []
@@ -104,7 +81,11 @@ class Spool:
         self.disk_failures = 0
         self.disk_why = ""
         self.damaged_bytes = 0
+        self._told = told
+        self._refused: deque[tuple[int, dict[str, Mark]]] = deque()  # marks that only memory has, and up to which event
         self._read()
+        if told is not None:
+            self._marks |= {name: mark for name, mark in told.marks.items() if _is_later(mark, self._marks.get(name))}
         self._boots[boot] = deque()
         self._clocks[boot] = clock_name
 
@@ -169,7 +150,10 @@ class Spool:
     def flush(self) -> None:
         """Put down all that was added, in one append. A disk that fails is counted: the events are kept in memory and put down later."""
         while self._fresh or self._fresh_marks:  # twice, where the first time tells of events that it had to drop
+            upto, marks = self._next_seq - 1, self._fresh_marks
             self._write(self._take_fresh())
+            if self._failures_in_a_row:
+                self._refuse(upto, marks)
 
     def batch(self, boot: str, *, after: int, upto: int | None = None, limit: int = EVENTS_MAX) -> list[Event]:
         """The next events of `boot` behind `after`, ascending without gaps; empty when there are none."""
@@ -191,6 +175,8 @@ class Spool:
             self._live_bytes -= len(held.popleft().raw) + 1
             gone += 1
         self._forget(boot)
+        if boot == self._boot:
+            self._keep_told(upto)
         if gone:
             self._write(spool_file.encode(AckedFrame(boot=boot, upto=upto)))
             self.flush()
@@ -224,6 +210,20 @@ class Spool:
             _log.warning("spool: cannot write what is left: %s", error)
         self._disk.close()
 
+    def _refuse(self, upto: int, marks: Mapping[str, Mark]) -> None:
+        """The disk did not take these; they are true once the daemon holds all up to `upto`."""
+        ours = {name: mark for name, mark in marks.items() if "at_ns" in mark}
+        if len(self._refused) >= REFUSED_MOST:
+            ours = self._refused.pop()[1] | ours
+        self._refused.append((upto, ours))
+
+    def _keep_told(self, upto: int) -> None:
+        marks: dict[str, Mark] = {}
+        while self._refused and self._refused[0][0] <= upto:
+            marks |= self._refused.popleft()[1]
+        if marks and self._told is not None:
+            self._told.keep(marks)
+
     def _take_fresh(self) -> bytes:
         frames = b""
         if not self._named:
@@ -239,7 +239,7 @@ class Spool:
 
     def _hold_put_down(self) -> None:
         for event in self._put_down:
-            self._hold(self._boot, _Stored(event.seq, event.kind, _encode(event)))
+            self._hold(self._boot, Stored(event.seq, event.kind, encode_event(event)))
         self._put_down.clear()
 
     def _name(self, boot: str) -> bytes:
@@ -269,9 +269,9 @@ class Spool:
                     held = self._boots.setdefault(boot, deque())
                     due = held[-1].seq + 1 if held else event.seq
                     for missing in range(due, event.seq):  # so that numbers have no gap
-                        self._hold(boot, _damaged(missing, event.at_ns))
+                        self._hold(boot, damaged(missing, event.at_ns))
                     if event.seq >= due:
-                        self._hold(boot, _Stored(seq=event.seq, kind=event.kind, raw=bytes(raw)))
+                        self._hold(boot, Stored(seq=event.seq, kind=event.kind, raw=bytes(raw)))
             case AckedFrame(boot=boot, upto=upto):
                 held = self._boots.get(boot, deque())
                 while held and held[0].seq <= upto:
@@ -283,7 +283,7 @@ class Spool:
         if boot != self._boot and not self._boots.get(boot):
             self._boots.pop(boot, None)
 
-    def _hold(self, boot: str, stored: _Stored) -> None:
+    def _hold(self, boot: str, stored: Stored) -> None:
         self._boots[boot].append(stored)
         self._live_bytes += len(stored.raw) + 1
 
@@ -343,6 +343,7 @@ class Spool:
 
     def _healed(self) -> None:
         self._failures_in_a_row = 0
+        self._refused.clear()
         if self.disk_why:
             self.disk_why = ""
             _log.info("spool: can write again, after %d failures", self.disk_failures)
@@ -361,7 +362,7 @@ class Spool:
 
     def _drop_oldest(self) -> None:
         """Make room, oldest first, and say so with one event."""
-        loss = _Loss()
+        loss = Loss()
         target = self._limit_bytes * KEPT_AFTER_DROP * 0.75
         for boot in list(self._boots):
             held = self._boots[boot]
@@ -376,25 +377,10 @@ class Spool:
         why = f"the spool was full: its limit is {self._limit_bytes} bytes"
         _log.warning("spool: %d events dropped: %s", loss.count, why)
         ranges = [list(each) for each in loss.ranges]
-        self.add(_lost(0, self._clock.monotonic_ns(), {"count": loss.count, "why": why, "ranges": ranges}))
+        self.add(lost(0, self._clock.monotonic_ns(), {"count": loss.count, "why": why, "ranges": ranges}))
         self._on_trouble()
 
 
-def _lost(seq: int, at_ns: int, data: dict[str, Any]) -> Event:
-    """That events are gone."""
-    return Event(
-        seq=seq,
-        at_ns=at_ns,
-        earliest_ns=at_ns,
-        kind="lost",
-        port=None,
-        source="spool",
-        origin="measured",
-        data=data,
-    )
-
-
-def _damaged(seq: int, at_ns: int) -> _Stored:
-    """In the place of an event that damage took out of the file."""
-    event = _lost(seq, at_ns, {"count": 1, "why": "the file of the spool was damaged"})
-    return _Stored(seq=seq, kind=event.kind, raw=_encode(event))
+def _is_later(mark: Mark, than: Mark | None) -> bool:
+    """Stamps of one life of the counters are by one clock; of two, that which was kept is the later, as its clock is that of now."""
+    return than is None or than.get("life") != mark["life"] or bool(mark["at_ns"] > than["at_ns"])

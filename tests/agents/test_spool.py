@@ -1,15 +1,19 @@
 """What the spool took is there after any crash, in order and without gaps, or its loss is told."""
 
+import contextlib
 import errno
 import itertools
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_agents.ranges import Ranges
-from hwd_agents.spool import LIMIT_LEAST_BYTES, Spool
+from hwd_agents.spool import LIMIT_LEAST_BYTES, REFUSED_MOST, Spool
+from hwd_agents.told_marks import ToldMarks
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.disk import MemoryDisk
@@ -343,3 +347,52 @@ def test_whatever_happens_numbers_have_no_gap_and_losses_are_counted(steps: list
         assert all(a + 1 == b for a, b in itertools.pairwise(held))
         if disk.capacity_bytes is None and not one.disk_why:
             assert disk.size() <= LIMIT_LEAST_BYTES
+
+
+def link_mark(changes: int, *, life: str = "1") -> dict[str, object]:
+    return {"life": life, "ifindex": 2, "changes": changes, "carrier": False, "at_ns": 10 * changes}
+
+
+@contextlib.contextmanager
+def with_told(disk: MemoryDisk, folder: Path, boot: str, clock_name: str = "c") -> Iterator[Spool]:
+    with contextlib.closing(ToldMarks(folder / "told", clock_name=clock_name)) as told:
+        yield Spool(disk, boot=boot, clock=SystemClock(), limit_bytes=LIMIT_BYTES, clock_name=clock_name, told=told)
+
+
+def flap(into: Spool, changes: int) -> int:
+    seq = into.add(event(changes), marks={"link:eth0": link_mark(changes), "switch:a": {"epoch": changes}})
+    into.flush()
+    return seq
+
+
+def test_what_the_daemon_holds_is_known_to_the_next_life_though_the_disk_was_full(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    with with_told(disk, tmp_path, "b1") as one:
+        flap(one, 1)
+        disk.capacity_bytes = disk.size()
+        told = [flap(one, changes) for changes in range(2, 30)]
+        one.ack("b1", told[-3])
+    with with_told(disk, tmp_path, "b2") as two:  # killed
+        assert two.marks["link:eth0"] == link_mark(27)  # neither what the daemon did not hold, nor less than it did
+        assert two.marks["switch:a"] == {"epoch": 1}  # of another clock's counters it says nothing
+        seq = flap(two, 40)
+        two.ack("b2", seq)
+    with with_told(disk, tmp_path, "b3") as three:
+        assert three.marks["link:eth0"] == link_mark(40)
+        disk.capacity_bytes = None
+        flap(three, 50)
+    with with_told(disk, tmp_path, "b4") as four:
+        assert four.marks["link:eth0"] == link_mark(50)  # of the spool, which is later
+    with with_told(disk, tmp_path, "b5", "another clock") as five:
+        assert five.marks["link:eth0"] == link_mark(50)
+
+
+def test_marks_without_an_answer_of_the_daemon_are_not_told_however_many(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    with with_told(disk, tmp_path, "b1") as one:
+        flap(one, 1)
+        disk.capacity_bytes = disk.size()
+        told = [flap(one, changes) for changes in range(2, REFUSED_MOST + 100)]
+        one.ack("b1", told[-1] - 50)
+    with with_told(disk, tmp_path, "b2") as two:
+        assert 1 < two.marks["link:eth0"]["changes"] <= told[-1] - 50
