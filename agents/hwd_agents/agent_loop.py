@@ -1,5 +1,5 @@
-"""AgentLoop: an event loop that calls before each look at its sockets, so that whoever wants to know how it fares needs no timer that would wake it, and at once
-as it is woken by some of them.
+"""AgentLoop: an event loop that calls before and after each look at its sockets, so that whoever wants to know how it fares needs no timer that would wake it, and
+at once as it is woken by some of them.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 
 class AgentLoop(asyncio.SelectorEventLoop):
-    """`before_look`: called each time, before it sleeps too; what they take is taken from everything else.
+    """`before_look`: called each time, before it sleeps too, and `after_look` as it wakes; what they take is taken from everything else.
 
     with asyncio.Runner(loop_factory=AgentLoop) as runner:
         runner.run(main())
@@ -19,7 +19,8 @@ class AgentLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.before_look: list[Callable[[], None]] = []
-        self._first = _Selector(self.before_look)
+        self.after_look: list[Callable[[], None]] = []
+        self._first = _Selector(self.before_look, self.after_look)
         super().__init__(self._first)
 
     def read_first(self, fd: int, call: Callable[[], None]) -> None:
@@ -35,9 +36,9 @@ class AgentLoop(asyncio.SelectorEventLoop):
 
 
 class _Selector(selectors.EpollSelector):
-    def __init__(self, before_look: list[Callable[[], None]]) -> None:
+    def __init__(self, before_look: list[Callable[[], None]], after_look: list[Callable[[], None]]) -> None:
         super().__init__()
-        self._before_look = before_look
+        self._before_look, self._after_look = before_look, after_look
         self._calls: dict[int, Callable[[], None]] = {}
         self._outer = select.epoll()  # of those that are first, and of the epoll that has all
         self._outer.register(self.fileno(), select.EPOLLIN)
@@ -54,12 +55,20 @@ class _Selector(selectors.EpollSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         for before in self._before_look:
             before()
-        if self._calls:
-            for fd, _ in self._outer.poll(timeout):
-                if (call := self._calls.get(fd)) is not None:
-                    call()
-            timeout = 0
-        return super().select(timeout)
+        if not self._calls:
+            found = super().select(timeout)
+            self._awake()
+            return found
+        woken = self._outer.poll(timeout)
+        self._awake()
+        for fd, _ in woken:
+            if (call := self._calls.get(fd)) is not None:
+                call()
+        return super().select(0)
+
+    def _awake(self) -> None:
+        for after in self._after_look:
+            after()
 
     @override
     def close(self) -> None:

@@ -22,8 +22,9 @@ class Lateness:
 
     What a loop reads came after it had last looked, or while the thread slept, which it would have ended. So a thing that is read now, and was not there
     to be read at the mark before the last, came at most as long ago as the thread has worked or waited since that mark. Where the kernel does not tell
-    how long that was, all of the time counts. What other threads of this process keep it from, by the lock of the interpreter, is not in it: they may
-    work in Python for a fraction of a millisecond at a time only, as those that read modules do.
+    how long that was, all of the time counts. An `AgentLoop` tells when it looks: what its thread slept elsewhere, such as in a write to a disk that
+    takes none, counts too. What other threads of this process keep it from, by the lock of the interpreter, is in it but for the moment in which it wakes, and not in
+    another loop: they may work in Python for a fraction of a millisecond at a time only, as those that read modules do.
     """
 
     def __init__(self, clock: Clock, *, path: str = SCHEDSTAT) -> None:
@@ -32,6 +33,10 @@ class Lateness:
         self._fd = -1
         self._timer: asyncio.TimerHandle | None = None
         self._loop: AgentLoop | None = None
+        self.behind = False
+        """More was there than has been read: no mark is set before that is read."""
+        self._woken = (0, 0)  # when, and what the thread had worked then
+        self._kept_ns = 0  # of the time between waking and looking, what the thread did not work
         now_ns = clock.monotonic_ns()
         self._marks = ((now_ns, 0), (now_ns, 0))
 
@@ -41,19 +46,23 @@ class Lateness:
             self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             self._fd = -1
-        first = self._mark()
-        self._marks = (first, first)
+        self.behind = False
         loop = asyncio.get_running_loop()
         if isinstance(loop, AgentLoop) and self._fd >= 0:
+            self._wake()
             loop.before_look.append(self._look)
+            loop.after_look.append(self._wake)
             self._loop = loop
-        else:
+        first = self._mark()
+        self._marks = (first, first)
+        if self._loop is None:
             self._tick()
 
     def stop(self) -> None:
         """Set no more marks. Safe to call any number of times."""
         if self._loop is not None:
             self._loop.before_look.remove(self._look)
+            self._loop.after_look.remove(self._wake)
             self._loop = None
         if self._timer is not None:
             self._timer.cancel()
@@ -77,10 +86,24 @@ class Lateness:
 
     def _busy_ns(self) -> int:
         _, waited, _ = os.pread(self._fd, 64, 0).split()
-        return thread_ns() + int(waited)
+        if self._loop is None:
+            return thread_ns() + int(waited)
+        self._keep()
+        return self._woken[1] + int(waited) + self._kept_ns
+
+    def _keep(self) -> None:
+        """Count what the thread did not work since it woke, or since this was called. Some of it may count as waiting for a processor as well."""
+        since_ns, worked_ns = self._woken
+        self._wake()
+        now_ns, thread_now_ns = self._woken
+        self._kept_ns += max(0, now_ns - since_ns - (thread_now_ns - worked_ns))
+
+    def _wake(self) -> None:
+        self._woken = self._clock.monotonic_ns(), thread_ns()
 
     def _look(self) -> None:
-        if self._clock.monotonic_ns() - self._marks[1][0] >= MARK_EVERY_NS:
+        self._keep()
+        if self._woken[0] - self._marks[1][0] >= MARK_EVERY_NS:
             self._set()
 
     def _tick(self) -> None:
@@ -88,4 +111,5 @@ class Lateness:
         self._timer = asyncio.get_running_loop().call_later(MARK_EVERY_NS / 1e9, self._tick)
 
     def _set(self) -> None:
-        self._marks = (self._marks[1], self._mark())
+        if not self.behind:
+            self._marks = (self._marks[1], self._mark())

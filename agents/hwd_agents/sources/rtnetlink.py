@@ -23,8 +23,8 @@ from .netlink_layout import Layouts
 from .sockets import Sockets
 
 DELIVERY_NS: Final = 4_500_000
-"""From the end of a carrier change to the reading of its notice: 0.03 ms median, p99 0.1 to 1.9 ms as two cores are idle or busy. On busy ones
-the kernel's worker waits for a time slice of another now and then, 3 to 4 ms. What the reader itself was kept waiting comes to it (`lateness`)."""
+"""From the end of a carrier change to the reading of its notice: 0.03 ms median, p99 0.1 to 1.9 ms as two cores are idle or busy. On busy ones the kernel's worker
+waits for time slices of others, 3 to 4 ms, and in 3 of 1,000 cases up to 10 ms, which is more. What the reader itself was kept waiting comes to it (`lateness`)."""
 
 HELD_BACK_NS: Final = 1_125_000_000
 """The kernel (net/core/link_watch.c) may keep a notice for a second, which its timer wheel rounds up by an eighth at most (1.02 s
@@ -81,11 +81,10 @@ class RtnetlinkLinks:
         self._socket: socket.socket | None = None
         self._on_reading: Callable[[LinkReading], None] | None = None
         self._jotted: frozenset[str] = frozenset()
-        self._news: dict[int, tuple[int, int]] = {}
-        """By ifindex, of those: type and flag of a notice that tells that their carrier has changed."""
+        self._news: dict[int, tuple[int, int]] = {}  # by ifindex: type and flag of a notice of a change
         self._first: tuple[int, bytes] | OSError | None = None  # received before its turn
         self._room = memoryview(bytearray(_RECEIVE_BYTES))
-        self._put: Callable[[int, int], None] = _forget
+        self._put: Callable[[int, int], None] = lambda at_ns, size: None
         self._sequences = itertools.count(1)
         self._lateness = Lateness(clock)
         self._in_dumps = Layouts(start=netlink.INTERFACE.size, wanted=_WANTED)
@@ -197,6 +196,7 @@ class RtnetlinkLinks:
             try:
                 at_ns, data = self._next()
             except BlockingIOError:
+                self._lateness.behind = False
                 return
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
@@ -209,6 +209,7 @@ class RtnetlinkLinks:
                 continue
             for message in netlink.messages(data):
                 self._take(message, at_ns)
+        self._lateness.behind = True
 
     def _receive(self) -> tuple[int, bytes]:
         """The next datagram and its stamp; what it tells of a carrier is put down at once. Raises OSError."""
@@ -393,7 +394,3 @@ def _reading(
         at_ns=at_ns,
         earliest_ns=earliest_ns,
     )
-
-
-def _forget(at_ns: int, size: int) -> None:
-    """Nobody keeps notices."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import select
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -95,6 +96,49 @@ def test_a_loop_that_tells_of_its_looks_is_not_woken_by_marks(clock: SystemClock
 
     with asyncio.Runner(loop_factory=AgentLoop) as runner:
         assert 0 < runner.run(looks()) < 10
+
+
+@needs_schedstat
+def test_what_the_thread_sleeps_elsewhere_than_in_its_look_counts_and_what_it_sleeps_there_does_not(
+    clock: SystemClock,
+) -> None:
+    async def most_ns() -> tuple[int, int]:
+        lateness = Lateness(clock)
+        lateness.start()
+        await asyncio.sleep(WORK_NS / 1e9)
+        in_look_ns = lateness.most_ns()
+        select.poll().poll(WORK_NS / MS)  # as a write to a disk that takes none for a while
+        elsewhere_ns = lateness.most_ns()
+        lateness.stop()
+        return in_look_ns, elsewhere_ns
+
+    with asyncio.Runner(loop_factory=AgentLoop) as runner:
+        least_ns, most = zip(*(runner.run(most_ns()) for _ in range(5)), strict=True)
+    assert min(least_ns) < WORK_NS / 2
+    assert min(most) >= WORK_NS * 0.99
+
+
+@needs_schedstat
+def test_no_mark_is_set_while_what_came_before_it_is_still_to_be_read(clock: SystemClock) -> None:
+    async def most_ns() -> tuple[int, int]:
+        lateness = Lateness(clock)
+        lateness.start()
+        work(clock)
+        lateness.behind = True
+        for _ in range(3):
+            await asyncio.sleep(2 * MARK_EVERY_NS / 1e9)
+        behind_ns = lateness.most_ns()
+        lateness.behind = False
+        for _ in range(3):
+            await asyncio.sleep(2 * MARK_EVERY_NS / 1e9)
+        level_ns = lateness.most_ns()
+        lateness.stop()
+        return behind_ns, level_ns
+
+    with asyncio.Runner(loop_factory=AgentLoop) as runner:
+        behind_ns, level_ns = zip(*(runner.run(most_ns()) for _ in range(3)), strict=True)
+    assert min(behind_ns) >= WORK_NS * 0.95
+    assert min(level_ns) < WORK_NS / 2
 
 
 @needs_schedstat

@@ -402,3 +402,61 @@ def test_in_the_loop_of_an_agent_they_are_handed_on_as_it_wakes_and_an_overrun_i
 
     with asyncio.Runner(loop_factory=AgentLoop) as runner:
         runner.run(main())
+
+
+def test_more_notices_than_a_turn_takes_did_not_come_before_they_are_said_to_have_come_at_the_earliest(
+    tmp_path: Path,
+) -> None:
+    """Of a host whose administrator gives sockets much room."""
+
+    async def main() -> None:
+        clock = SystemClock()
+        async with Keeper() as keeper:
+            await keeper.start(["h0"], tmp_path / "run")
+            crossbar = Crossbar(keeper, clock)
+            ports = {f"eth{number}": f"p{number}" for number in range(4)}
+            for interface, port in ports.items():
+                crossbar.plug(port, host="h0", interface=interface)
+            links = RtnetlinkLinks(keeper.sockets("h0"), clock, receive_buffer_bytes=1 << 21)
+            brackets: dict[tuple[str, int], Bracket] = {}
+            seen: list[LinkReading] = []
+            last: set[tuple[str, int]] = set()
+            done = asyncio.Event()
+
+            def take(reading: LinkReading) -> None:
+                seen.append(reading)
+                if (found := (reading.interface, reading.carrier_changes)) in last:
+                    last.remove(found)
+                    if not last:
+                        done.set()
+                until_ns = clock.monotonic_ns() + 60_000 * bool(brackets)  # as an event takes
+                while clock.monotonic_ns() < until_ns:
+                    pass
+
+            await links.open(take)
+            start = {reading.interface: reading.carrier_changes for reading in seen}
+            seen.clear()
+            for _ in range(3):  # so that marks are set
+                await asyncio.sleep(0.01)
+            for number in range(100):  # we do not read meanwhile
+                for interface, port in ports.items():
+                    bracket = crossbar.carrier(port, number % 2 == 0)
+                    brackets[interface, start[interface] + number + 1] = bracket
+            last |= {(interface, start[interface] + 100) for interface in ports}
+            async with asyncio.timeout(WITHIN_S):
+                await done.wait()
+            assert len([reading for reading in seen if reading.origin is Origin.NOTICE]) > 256, "more than two turns"
+            assert links.overruns == 0
+            early = [
+                reading
+                for reading in seen
+                if (told := brackets.get((reading.interface, reading.carrier_changes))) is not None
+                and reading.earliest_ns is not None
+                and reading.earliest_ns > told.after_ns
+            ]
+            assert early == []
+            await links.close()
+            crossbar.close()
+
+    with asyncio.Runner(loop_factory=AgentLoop) as runner:
+        runner.run(main())
