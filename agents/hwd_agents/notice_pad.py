@@ -21,10 +21,10 @@ NAME_MOST_BYTES: Final = 90
 
 _CHECK: Final = struct.Struct("<I")
 """Adler-32 of the rest of the slot: it needs no table, which would have to be fetched first."""
-_HEADER: Final = struct.Struct(f"<QQI{NAME_MOST_BYTES + 1}p{NAME_MOST_BYTES + 1}p")
+_HEADER: Final = struct.Struct(f"<QqI{NAME_MOST_BYTES + 1}p{NAME_MOST_BYTES + 1}p")
 """What `_STAMP` has, clock and life; the notice follows."""
-_STAMP: Final = struct.Struct("<QQI")
-"""Number, stamp, length of the notice."""
+_STAMP: Final = struct.Struct("<QqI")
+"""Number, stamp, length of the notice. A clock that is set apart may show less than nothing."""
 _RAW_AT: Final = _CHECK.size + _HEADER.size
 
 _log = logging.getLogger(__name__)

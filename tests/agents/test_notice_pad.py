@@ -48,6 +48,12 @@ def test_what_was_put_is_there_for_all_later_lives_by_the_same_clock(tmp_path: P
     assert notices(tmp_path, "after the machine slept") == []
 
 
+def test_a_stamp_of_a_clock_that_is_behind_its_zero_is_kept(tmp_path: Path) -> None:
+    with pad(tmp_path) as one:
+        put(one, -5, b"raw")
+    assert notices(tmp_path) == [("", -5, b"raw")]
+
+
 def test_a_clock_without_a_name_is_not_believed(tmp_path: Path) -> None:
     with pad(tmp_path, "") as one:
         put(one, 5, b"raw")
