@@ -144,7 +144,7 @@ class ClockExchange:
             raise ProtocolError(f"clock reply {id}: time runs backwards in {sample}")
         self._aligner.add(sample)
         self._newest = id, sample
-        self._bursts[-1].take(sample)
+        self._measure(id, sample)
         self._samples += 1
         return True
 
@@ -158,6 +158,9 @@ class ClockExchange:
             raise ProtocolError(f"clock reply {id}: time runs backwards in {sample}")
         self._newest = id, sample
         self._aligner.add(sample)
+        self._measure(id, sample)
+
+    def _measure(self, id: int, sample: Sample) -> None:
         if id >= self._burst_id:  # one of a burst before is off by what the clocks have drifted since
             self._bursts[-1].take(sample)
 
