@@ -339,4 +339,5 @@ def _abandon(client: aiomqtt.Client) -> None:
 def _hide(url: str) -> str:
     """The URL without what may be a password."""
     head, at, tail = url.rpartition("@")
-    return f"{head.partition('://')[0]}://...@{tail}" if at else url
+    scheme, slashes, _ = head.partition("://")  # what stands before "@" alone is a user and a password
+    return f"{scheme + slashes if slashes and scheme.isalpha() else ''}...@{tail}" if at else url

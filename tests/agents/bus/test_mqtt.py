@@ -39,7 +39,17 @@ def test_broker_url_is_read_and_shown_without_password(url: str, text: str, pass
 
 @pytest.mark.parametrize(
     "url",
-    ["", "host:1883", "http://host", "mqtt://", "mqtt://host:port", "mqtt://me:secret@host/path", "unix:relative"],
+    [
+        "",
+        "host:1883",
+        "http://host",
+        "mqtt://",
+        "mqtt://host:port",
+        "mqtt://me:secret@host/path",
+        "me:secret@host",
+        "me:secret://@host",
+        "unix:relative",
+    ],
 )
 def test_other_urls_are_refused_without_showing_the_password(url: str) -> None:
     with pytest.raises(ConfigError, match="write mqtt://host:port") as refused:
