@@ -84,8 +84,10 @@ class Spool:
         self._told = told
         self._refused: deque[tuple[int, dict[str, Mark]]] = deque()  # marks that only memory has, and up to which event
         self._read()
-        if told is not None:
-            self._marks |= {name: mark for name, mark in told.marks.items() if _is_later(mark, self._marks.get(name))}
+        kept = {} if told is None else told.marks
+        if later := {name: mark for name, mark in kept.items() if _is_later(mark, self._marks.get(name))}:
+            self._marks |= later
+            self._rewrite = True
         self._boots[boot] = deque()
         self._clocks[boot] = clock_name
 
@@ -320,6 +322,8 @@ class Spool:
             self._disk.replace(whole)
             self._rewrite = False
             self._named = True
+            if self._told is not None:
+                self._told.forget()
         else:
             self._disk.append(frames)
         self._unwritten.clear()
@@ -331,7 +335,7 @@ class Spool:
         self._skip = min(2**self._failures_in_a_row - 1, RETRY_MOST)
         self._failures_in_a_row = min(self._failures_in_a_row + 1, 16)
         # a disk that is not sure of itself can be replaced, not appended to
-        self._rewrite = self._failures_in_a_row > 1
+        self._rewrite = self._rewrite or self._failures_in_a_row > 1
         if not before:
             _log.warning("spool: %s", self.disk_why)
         if before != self.disk_why:
@@ -344,6 +348,8 @@ class Spool:
     def _healed(self) -> None:
         self._failures_in_a_row = 0
         self._refused.clear()
+        if self._told is not None:
+            self._told.forget()
         if self.disk_why:
             self.disk_why = ""
             _log.info("spool: can write again, after %d failures", self.disk_failures)

@@ -51,24 +51,31 @@ class ToldMarks:
 
     def keep(self, marks: dict[str, dict[str, Any]]) -> None:
         """The daemon holds what these tell, beside what it held before. Where they are too many, or the disk fails, that is said."""
-        merged = self.marks | marks
-        json = msgspec.json.encode(_Told(clock=self._clock_name, marks=merged))
+        self._put(self.marks | marks)
+
+    def forget(self) -> None:
+        """The spool has them all: what it says from now on is later."""
+        if self.marks:
+            self._put({})
+
+    def close(self) -> None:
+        """Give up the file."""
+        os.close(self._fd)
+
+    def _put(self, marks: dict[str, dict[str, Any]]) -> None:
+        json = msgspec.json.encode(_Told(clock=self._clock_name, marks=marks))
         if _HEADER.size + len(json) > SLOT_BYTES:
             _log.warning(
                 "%s: cannot keep %d marks: they take %d bytes of %d", self._path, len(marks), len(json), SLOT_BYTES
             )
             return
-        self.marks = merged
+        self.marks = marks
         self._number += 1
         rest = _HEADER.pack(0, self._number, len(json))[4:] + json
         try:
             os.pwrite(self._fd, zlib.crc32(rest).to_bytes(4, "little") + rest, self._number % SLOTS * SLOT_BYTES)
         except OSError as error:
             _log.warning("%s: cannot write: %s. %s", self._path, error.strerror, next_step(error))
-
-    def close(self) -> None:
-        """Give up the file."""
-        os.close(self._fd)
 
     def _read(self) -> tuple[int, _Told]:
         """The last that is whole, and its number."""

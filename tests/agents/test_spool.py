@@ -396,3 +396,46 @@ def test_marks_without_an_answer_of_the_daemon_are_not_told_however_many(tmp_pat
         one.ack("b1", told[-1] - 50)
     with with_told(disk, tmp_path, "b2") as two:
         assert 1 < two.marks["link:eth0"]["changes"] <= told[-1] - 50
+
+
+def test_marks_of_an_earlier_life_of_the_counters_are_given_up_once_the_disk_takes_later_ones(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    with with_told(disk, tmp_path, "b1") as one:
+        flap(one, 1)
+        disk.capacity_bytes = disk.size()
+        one.ack("b1", flap(one, 2))
+        disk.capacity_bytes = None
+        flap(one, 3)
+        one.add(event(4), marks={"link:eth0": link_mark(4, life="2")})
+        one.flush()
+    with with_told(disk, tmp_path, "b2") as two:
+        assert two.marks["link:eth0"] == link_mark(4, life="2")
+
+
+def test_marks_that_the_daemon_holds_go_into_the_spool_as_soon_as_it_takes_anything(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    with with_told(disk, tmp_path, "b1") as one:
+        flap(one, 1)
+        disk.capacity_bytes = disk.size()
+        one.ack("b1", flap(one, 2))
+    disk.capacity_bytes = None
+    with with_told(disk, tmp_path, "b2") as two:  # killed
+        two.add(event(), marks={"link:eth1": link_mark(9)})
+        two.flush()
+    three = spool(disk, "b3")
+    assert (three.marks["link:eth0"], three.marks["link:eth1"]) == (link_mark(2), link_mark(9))
+    with contextlib.closing(ToldMarks(tmp_path / "told", clock_name="c")) as told:
+        assert told.marks == {}
+
+
+def test_an_unfinished_end_is_cut_off_though_the_disk_was_full_at_first() -> None:
+    whole, disk = MemoryDisk(), MemoryDisk()
+    fill(spool(whole), 3)
+    disk.append(whole.read()[:-3])
+    disk.capacity_bytes = 0
+    two = spool(disk, "b2")
+    fill(two, 1)
+    disk.capacity_bytes = None
+    fill(two, 1)
+    three = spool(disk, "b3")
+    assert (numbers(three, "b2"), three.trouble) == ([1, 2], "")
