@@ -113,20 +113,26 @@ class Rollout:
         made: bool,
     ) -> HostReport:
         was = None if births is None else births.boot(host.name)
+        touched = True
         try:
             done = await remote.do("switch", staging=staging, id=bundle.id, made=made)
             changed = tuple(done["changed"])
+            touched = bool(changed or done["started"])
             if births is not None:
                 say("waiting for its birth")
                 anew = done["started"]
                 birth = await births.born(host.name, after=was if anew else None, within_s=self.birth_within_s)
                 say(f"born: version {birth.version}, boot {birth.boot}, {len(birth.ports)} ports")
         except (FailedError, LinkError) as error:
+            if not touched:
+                raise type(error)(
+                    f"{str(error).rstrip('.')}. Nothing had to be changed there, and the agent that ran before was left to run"
+                ) from error
             if facts["current"] is None or not (self.upgrade or self._lives(facts)):
                 raise type(error)(f"{str(error).rstrip('.')}. {self._what_stays(host.name)}") from error
             await self._back(host, remote, births, error, say)
         await remote.do("settle", staging=staging)
-        if not changed and not done["started"]:
+        if not touched:
             return HostReport(host=host.name, result=Result.ALREADY, version=bundle.version)
         return HostReport(host=host.name, result=Result.DONE, version=bundle.version, changed=changed or ("started",))
 

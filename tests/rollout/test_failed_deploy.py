@@ -8,22 +8,31 @@ from typing import Any
 
 import pytest
 
+from hwd.bus.broker import EmbeddedBroker
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout import layout as layouts
+from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
 from hwd.rollout.deploy import Rollout
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.steps import HostReport
 from hwd.rollout.wheels import Bundle
-from hwd_drivers.kit.errors import FailedError
+from hwd_drivers.kit.errors import DeadlineError, FailedError
 from hwd_drivers.kit.offload import ThreadOffload
 
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> {log}
+[ "$1" != show ] || echo ActiveState=active
 [ "$1" != restart ] || ! grep -q wrong {config}
 """
 """Of a host whose agent ends at once where its file is wrong. A real systemd has the slow test of a fresh host."""
+PYTHON = """#!/bin/sh
+exec unshare --mount sh -c 'mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec {python} "$@"' sh "$@"
+"""
+"""Of a host that systemd runs on."""
+NO_PROFILE = "SHLVL=2"
+"""A shell that is not the first reads no file that may change its path."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +57,7 @@ class Place:
         self.agent_file.write_text(agent_file)
         Path(self.layout.unit).write_text(unit)
 
-    async def deploy(self, *, active: bool) -> HostReport:
+    async def deploy(self, *, active: bool, births: Births | None = None) -> HostReport:
         """A wrong agent file."""
         host = Host(name="h0", ports=(), ssh=self.server.place)
         async with RemoteHost.open(host, self.layout, lambda words: None, home=self.server.home) as remote:
@@ -57,7 +66,7 @@ class Place:
             files: dict[str, bytes | Path] = {"agent.yaml": b"wrong", "hwd-agent.service": b"new"}
             async with remote.staging(files) as staging:
                 return await self.rollout._start(
-                    host, remote, None, staging, bundle, facts, lambda words: None, made=False
+                    host, remote, births, staging, bundle, facts, lambda words: None, made=False
                 )
 
 
@@ -72,7 +81,7 @@ def place(tmp_path: Path, make_sshd: Callable[..., Any], monkeypatch: pytest.Mon
     (programs / "systemctl").chmod(0o755)
     python = Path(shutil.which("python3") or "/usr/bin/python3").parent
     return Place(
-        server=make_sshd("Subsystem=sftp internal-sftp", f"SetEnv=PATH={programs}:{python}:/usr/bin:/bin"),
+        server=make_sshd("Subsystem=sftp internal-sftp", f"SetEnv=PATH={programs}:{python}:/usr/bin:/bin {NO_PROFILE}"),
         layout=layout,
         log=log,
         rollout=Rollout(
@@ -82,6 +91,7 @@ def place(tmp_path: Path, make_sshd: Callable[..., Any], monkeypatch: pytest.Mon
             offload=ThreadOffload(1),
             cache=tmp_path / "cache",
             progress=lambda host, words: None,
+            birth_within_s=0.1,
         ),
     )
 
@@ -97,6 +107,26 @@ async def test_what_ran_before_a_deploy_that_fails_is_put_back_and_runs(place: P
     assert [path.name for path in place.agent_file.parent.iterdir()] == ["agent.yaml"]
     assert place.log.read_text().splitlines()[-1] == "restart hwd-agent.service"
     assert place.log.read_text().count("restart") == 2
+
+
+@pytest.mark.root
+async def test_an_agent_of_which_nothing_had_to_be_changed_is_left_to_run_where_no_birth_of_it_is_heard(
+    place: Place,
+) -> None:
+    """As where a broker has forgotten what it kept, and the agent's connection hangs."""
+    python = place.log.parent / "bin/python3"
+    python.write_text(PYTHON.format(python=shutil.which("python3")))
+    python.chmod(0o755)
+    place.put("a", "wrong", "new")  # as it is deployed
+    place.agent_file.chmod(0o640)
+    broker = EmbeddedBroker()
+    try:
+        async with Births.open("lab", await broker.start()) as births:
+            with pytest.raises(DeadlineError, match=r"^h0: .*Nothing had to be changed there, .*was left to run$"):
+                await place.deploy(active=True, births=births)
+    finally:
+        await broker.close()
+    assert {line.split()[0] for line in place.log.read_text().splitlines()} == {"show"}
 
 
 async def test_where_nothing_ran_before_what_stays_is_said_with_what_to_do(place: Place) -> None:
