@@ -1,4 +1,6 @@
-"""One life of a link watcher over a spool, killed as soon as it has put down a notice: `python notice_life.py KEEPER FOLDER`; prints a line when it watches."""
+"""One life of a link watcher over a spool, killed as soon as it has put down so many notices: `python notice_life.py KEEPER FOLDER BOOT NOTICES`; prints a line
+when it has put down that it watches.
+"""
 
 import asyncio
 import os
@@ -24,7 +26,7 @@ from hwd_agents.wire import Event, SourceNote
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.disk import FileDisk
 
-LIMIT_BYTES: Final = 1 << 20
+LIMIT_BYTES: Final = 1 << 22
 _HERE: Final = SourceNote(sees=["carrier"], origin="measured")
 
 
@@ -79,17 +81,23 @@ class Life:
 
 
 class FatalPad(NoticePad):
-    """Kills its process once a notice is down."""
+    """Kills its process once so many notices are down."""
+
+    def __init__(self, path: Path, *, clock_name: str, notices: int) -> None:
+        super().__init__(path, clock_name=clock_name)
+        self._left = notices
 
     @override
     def put(self, at_ns: int, size: int) -> None:
         super().put(at_ns, size)
-        os.kill(os.getpid(), signal.SIGKILL)
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def main(keeper: str, folder: str) -> None:
-    pad = FatalPad(Path(folder) / "notices", clock_name="c")
-    life = Life(NamespaceSockets(keeper, "h0"), Path(folder), "b1", pad)
+async def main(keeper: str, folder: str, boot: str, notices: str) -> None:
+    pad = FatalPad(Path(folder) / "notices", clock_name="c", notices=int(notices))
+    life = Life(NamespaceSockets(keeper, "h0"), Path(folder), boot, pad)
     watching = asyncio.create_task(life.watchers.link.run())
     written = asyncio.Event()
     life.spool.on_written = written.set

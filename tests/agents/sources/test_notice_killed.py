@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import signal
 import sys
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import pytest
 
 from hwd.twin.kernel import Bracket, Crossbar, Keeper
 from hwd_agents.notice_pad import NoticePad
-from hwd_agents.wire import Event
+from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.kit.clock import SystemClock
 
 from .notice_life import Life
@@ -32,22 +33,27 @@ class Killed:
 
     async def next_life(self, boot: str, *, clock_name: str = "c", life: str = "1") -> list[Event]:
         """What another agent tells at its start."""
-        with contextlib.closing(NoticePad(self.folder / "notices", clock_name=clock_name)) as pad:
-            other = Life(self.keeper.sockets("h0"), self.folder, boot, pad, life=life)
-            watching = asyncio.create_task(other.watchers.link.run())
-            async with asyncio.timeout(WITHIN_S):
-                await other.looked.wait()
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-            other.close()
-            return other.told()
+        return (await look(self.keeper, self.folder, boot, clock_name=clock_name, life=life)).told()
+
+
+async def look(keeper: Keeper, folder: Path, boot: str, *, clock_name: str = "c", life: str = "1") -> Life:
+    """An agent that has looked once, and ended in order."""
+    with contextlib.closing(NoticePad(folder / "notices", clock_name=clock_name)) as pad:
+        other = Life(keeper.sockets("h0"), folder, boot, pad, life=life)
+        watching = asyncio.create_task(other.watchers.link.run())
+        async with asyncio.timeout(WITHIN_S):
+            await other.looked.wait()
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        other.close()
+        return other
 
 
 @pytest.fixture
 async def killed(keeper: Keeper, crossbar: Crossbar, tmp_path: Path) -> Killed:
     crossbar.plug("a", host="h0", interface="eth0")
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(SCRIPT), str(keeper.path), str(tmp_path), stdout=asyncio.subprocess.PIPE
+        *(sys.executable, str(SCRIPT), str(keeper.path), str(tmp_path), "b1", "1"), stdout=asyncio.subprocess.PIPE
     )
     try:
         assert process.stdout is not None
@@ -102,3 +108,51 @@ async def test_it_is_told_where_its_interface_is_gone_and_another_has_its_name(
     assert killed.up.before_ns <= told.at_ns < gone_ns < fell.at_ns
     assert not fell.data["carrier"]
     assert await killed.next_life("b3") == []
+
+
+@pytest.mark.slow
+async def test_of_lives_that_are_killed_anywhere_each_change_is_told_or_counted_once(
+    keeper: Keeper, crossbar: Crossbar, tmp_path: Path
+) -> None:
+    crossbar.plug("a", host="h0", interface="eth0")
+    first = (await look(keeper, tmp_path, "first")).watchers.link.reading("eth0")
+    assert first is not None
+    draw, made = random.Random(5), list[Bracket]()
+
+    async def flap() -> None:
+        while True:
+            made.append(crossbar.carrier("a", len(made) % 2 == 0))
+            await asyncio.sleep(draw.choice((0, 0.001, 0.01, 0.03)))
+
+    flapping = asyncio.create_task(flap())
+    for number in range(40):
+        arguments = (str(keeper.path), str(tmp_path), f"b{number}", str(draw.randrange(1, 30)))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(SCRIPT), *arguments), stdout=asyncio.subprocess.DEVNULL
+        )
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), draw.uniform(0.2, 0.8))
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        assert await process.wait() == -signal.SIGKILL
+    flapping.cancel()
+    await asyncio.gather(flapping, return_exceptions=True)
+    spool = (await look(keeper, tmp_path, "last")).spool
+    told = [
+        event
+        for boot in spool.boots
+        for after in range(0, len(made), EVENTS_MAX)
+        for event in spool.batch(boot, after=after)
+    ]
+    count, carrier, early = first.carrier_changes, first.carrier, 0
+    for event in told:
+        changes = int(event.data["carrier_changes"])
+        assert changes - count == (carrier != event.data["carrier"]) + int(event.data["unseen"]) > 0
+        count, carrier = changes, bool(event.data["carrier"])
+        bracket = made[changes - first.carrier_changes - 1]
+        assert event.at_ns >= bracket.before_ns
+        early += event.earliest_ns > bracket.after_ns
+    assert count == first.carrier_changes + len(made)
+    assert early <= len(told) // 50, "the kernel's worker may be late"
+    assert [event.at_ns for event in told] == sorted(event.at_ns for event in told)
+    assert sum(event.data["unseen"] == 0 for event in told) > 100, "one by one"
