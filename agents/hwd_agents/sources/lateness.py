@@ -35,7 +35,7 @@ class Lateness:
         self._loop: AgentLoop | None = None
         self.behind = False
         """More was there than has been read: no mark is set before that is read."""
-        self._woken = (0, 0)  # when, and what the thread had worked then
+        self._woken_ns = self._worked_ns = 0  # when it woke, and what the thread had worked as it had looked
         self._kept_ns = 0  # of the time between waking and looking, what the thread did not work
         now_ns = clock.monotonic_ns()
         self._marks = ((now_ns, 0), (now_ns, 0))
@@ -49,7 +49,7 @@ class Lateness:
         self.behind = False
         loop = asyncio.get_running_loop()
         if isinstance(loop, AgentLoop) and self._fd >= 0:
-            self._wake()
+            self._woken_ns, self._worked_ns = self._clock.monotonic_ns(), thread_ns()
             loop.before_look.append(self._look)
             loop.after_look.append(self._wake)
             self._loop = loop
@@ -89,21 +89,20 @@ class Lateness:
         if self._loop is None:
             return thread_ns() + int(waited)
         self._keep()
-        return self._woken[1] + int(waited) + self._kept_ns
+        return self._worked_ns + int(waited) + self._kept_ns
 
     def _keep(self) -> None:
         """Count what the thread did not work since it woke, or since this was called. Some of it may count as waiting for a processor as well."""
-        since_ns, worked_ns = self._woken
-        self._wake()
-        now_ns, thread_now_ns = self._woken
-        self._kept_ns += max(0, now_ns - since_ns - (thread_now_ns - worked_ns))
+        now_ns, worked_ns = self._clock.monotonic_ns(), thread_ns()
+        self._kept_ns += max(0, now_ns - self._woken_ns - (worked_ns - self._worked_ns))
+        self._woken_ns, self._worked_ns = now_ns, worked_ns
 
     def _wake(self) -> None:
-        self._woken = self._clock.monotonic_ns(), thread_ns()
+        self._woken_ns = self._clock.monotonic_ns()
 
     def _look(self) -> None:
         self._keep()
-        if self._woken[0] - self._marks[1][0] >= MARK_EVERY_NS:
+        if self._woken_ns - self._marks[1][0] >= MARK_EVERY_NS:
             self._set()
 
     def _tick(self) -> None:
