@@ -11,7 +11,7 @@ from typing_extensions import override
 
 
 class AgentLoop(asyncio.SelectorEventLoop):
-    """`before_look`: called each time, before it sleeps too, and `after_look` as it wakes; what they take is taken from everything else.
+    """`before_look`: called each time, before it sleeps too, and `after_look` as it wakes, behind those that read first; what they take is taken from everything else.
 
     with asyncio.Runner(loop_factory=AgentLoop) as runner:
         runner.run(main())
@@ -59,11 +59,10 @@ class _Selector(selectors.EpollSelector):
             found = super().select(timeout)
             self._awake()
             return found
-        woken = self._outer.poll(timeout)
-        self._awake()
-        for fd, _ in woken:
+        for fd, _ in self._outer.poll(timeout):
             if (call := self._calls.get(fd)) is not None:
                 call()
+        self._awake()
         return super().select(0)
 
     def _awake(self) -> None:

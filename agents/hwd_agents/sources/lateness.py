@@ -36,6 +36,7 @@ class Lateness:
         self.behind = False
         """More was there than has been read: no mark is set before that is read."""
         self._woken_ns = self._worked_ns = 0  # when it woke, and what the thread had worked as it had looked
+        self._awake = True
         self._kept_ns = 0  # of the time between waking and looking, what the thread did not work
         now_ns = clock.monotonic_ns()
         self._marks = ((now_ns, 0), (now_ns, 0))
@@ -97,11 +98,17 @@ class Lateness:
         self._kept_ns += max(0, now_ns - self._woken_ns - (worked_ns - self._worked_ns))
         self._woken_ns, self._worked_ns = now_ns, worked_ns
 
+    def woke(self, at_ns: int) -> None:
+        """An `AgentLoop` is awake since `at_ns`: for who reads first, and has a stamp of it."""
+        if not self._awake:
+            self._woken_ns, self._awake = at_ns, True
+
     def _wake(self) -> None:
-        self._woken_ns = self._clock.monotonic_ns()
+        self.woke(self._clock.monotonic_ns())
 
     def _look(self) -> None:
         self._keep()
+        self._awake = False
         if self._woken_ns - self._marks[1][0] >= MARK_EVERY_NS:
             self._set()
 

@@ -227,6 +227,7 @@ class RtnetlinkLinks:
         if self._first is None:
             try:
                 self._first = self._receive()
+                self._lateness.woke(self._first[0])
             except BlockingIOError:
                 return
             except OSError as error:  # for `_read` to raise

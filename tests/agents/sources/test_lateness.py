@@ -119,6 +119,33 @@ def test_what_the_thread_sleeps_elsewhere_than_in_its_look_counts_and_what_it_sl
 
 
 @needs_schedstat
+def test_what_keeps_whoever_reads_first_counts_from_its_stamp(clock: SystemClock) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+    async def most_ns() -> int:
+        lateness, loop = Lateness(clock), asyncio.get_running_loop()
+        assert isinstance(loop, AgentLoop)
+        told: asyncio.Future[int] = loop.create_future()
+
+        def take() -> None:
+            ours.recv(64)
+            lateness.woke(clock.monotonic_ns())
+            select.poll().poll(WORK_NS / MS)  # as what it puts down on a disk that takes nothing for a while
+            loop.call_soon(lambda: told.set_result(lateness.most_ns()))
+
+        lateness.start()
+        loop.read_first(ours.fileno(), take)
+        loop.call_later(WORK_NS / 1e9, theirs.send, b"told")
+        most_ns = await told
+        loop.read_first_no_more(ours.fileno())
+        lateness.stop()
+        return most_ns
+
+    with ours, theirs, asyncio.Runner(loop_factory=AgentLoop) as runner:
+        assert WORK_NS * 0.99 <= min(runner.run(most_ns()) for _ in range(3)) < 2 * WORK_NS
+
+
+@needs_schedstat
 def test_no_mark_is_set_while_what_came_before_it_is_still_to_be_read(clock: SystemClock) -> None:
     async def most_ns() -> tuple[int, int]:
         lateness = Lateness(clock)
