@@ -80,8 +80,10 @@ class Announcement:
         return self
 
     def write(self, place: DaemonPlace | RackPlace) -> None:
-        """Atomic: a reader sees the old file or the new one."""
+        """Atomic: a reader sees the old file or the new one. Nobody else reads it: the password of a broker is in it."""
         new = self._path.with_name(f"{self._path.name}.new")
+        new.unlink(missing_ok=True)
+        new.touch(mode=0o600)
         new.write_text(json.dumps(asdict(place), indent=2) + "\n")
         new.replace(self._path)
 

@@ -63,6 +63,15 @@ def test_a_daemon_is_found_while_it_announces_itself(environment: dict[str, str]
     assert daemon_of("bed", environment) is None
 
 
+def test_what_a_daemon_says_of_its_broker_is_for_its_user_alone(environment: dict[str, str]) -> None:
+    path = run_dir("bed", environment)
+    path.chmod(0o755)  # as one may be that was there before
+    (path / "daemon.json.new").write_text("of one that was killed")
+    with Announcement(path / "daemon.json") as announcement:
+        announcement.write(place("bed"))
+        assert (path / "daemon.json").stat().st_mode & 0o777 == 0o600
+
+
 def test_daemons_are_listed_by_testbed(environment: dict[str, str]) -> None:
     paths = [run_dir(name, environment) / "daemon.json" for name in ("b", "a")]
     with Announcement(paths[0]) as first, Announcement(paths[1]) as second:
