@@ -52,12 +52,12 @@ class Layout:
     @property
     def staging(self) -> str:
         """How folders begin that a roll-out copies to. What one that was cut off left there, the next one takes away."""
-        return f"/var/tmp/hwd-agent-{sha256(self.root.encode()).hexdigest()[:8]}"
+        return _in_var_tmp(self.root)
 
     @property
     def lock(self) -> str:
-        """Held by the one roll-out that is at work there."""
-        return f"{self.staging}-lock"
+        """Held by the one roll-out that is at work there: the unit is one, whatever stands before the other paths."""
+        return _in_var_tmp(self.unit or self.root) + "-lock"
 
     @property
     def needs_root(self) -> bool:
@@ -75,3 +75,7 @@ class Layout:
             "staging": self.staging,
             "lock": self.lock,
         }
+
+
+def _in_var_tmp(subject: str) -> str:
+    return f"/var/tmp/hwd-agent-{sha256(subject.encode()).hexdigest()[:8]}"

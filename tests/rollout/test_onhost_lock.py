@@ -75,6 +75,11 @@ async def test_a_roll_out_whose_connection_broke_keeps_nobody_out(sshd: Any, lay
             assert getpass.getuser() in Path(layout.lock).read_text()
 
 
+def test_roll_outs_to_two_places_of_a_host_that_has_one_unit_keep_each_other_out() -> None:
+    assert Layout().lock == Layout(prefix="/srv/hwd").lock
+    assert len({Layout(prefix=prefix, unit="").lock for prefix in ("", "/srv/hwd")} | {Layout().lock}) == 3
+
+
 def test_a_lock_file_that_nobody_holds_keeps_nobody_out(layout: Layout) -> None:
     Path(layout.lock).write_text("ada@gone")
     with exclusive(layout.lock, "bob@desk") as other:
