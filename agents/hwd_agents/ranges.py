@@ -21,9 +21,13 @@ class Ranges:
     def add(self, boot: str, first: int, last: int) -> int:
         """Hold `first` to `last` too; return how many of them are new."""
         new = last - first + 1
+        before = self._of.get(boot)
+        if before and before[-1][1] == first - 1:  # as they come
+            before[-1] = before[-1][0], last
+            return new
         apart: list[tuple[int, int]] = []
         joined = (first, last)
-        for one in self._of.get(boot, ()):
+        for one in before or ():
             if one[1] < first - 1 or last + 1 < one[0]:
                 apart.append(one)
                 continue

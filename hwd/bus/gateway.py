@@ -303,8 +303,8 @@ class Gateway:
             host.event(event)
         if event.kind == "lost":
             self._tell_lost(host, boot, host.losses.told(event.data), str(event.data.get("why", "the spool was full")))
-        elif "unseen" in event.data:
-            self._tell_lost(host, boot, whole(event.data["unseen"], at_least=0), "flaps that nobody saw one by one")
+        elif unseen := event.data.get("unseen"):
+            self._tell_lost(host, boot, whole(unseen, at_least=0), "flaps that nobody saw one by one")
 
     def _missing(self, host: Host, boot: str, first: int, last: int) -> None:
         self._tell_lost(host, boot, host.losses.missed(boot, first, last), "asked for again, and they did not come")

@@ -61,7 +61,6 @@ class Optics:
             series.drop(host, device)
 
     def _by_lane(self, series: Series, host: str, device: str, values: object, *, unit: float = 1.0) -> None:
-        series.drop(host, device)
-        for lane, value in enumerate(values if isinstance(values, Sequence) and not isinstance(values, str) else (), 1):
-            if (read := number({"value": value}, "value")) is not None:
-                series.set(read / unit, host, device, str(lane))
+        told = values if isinstance(values, Sequence) and not isinstance(values, str) else ()
+        read = ((str(lane), number({"value": value}, "value")) for lane, value in enumerate(told, 1))
+        series.replace({lane: value / unit for lane, value in read if value is not None}, host, device)

@@ -1,6 +1,6 @@
 """A gauge or a counter with its labelled values, which can vanish again; each is kept as a line that is ready to be sent."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from hwd.telemetry.label import clean, labelled
@@ -35,6 +35,15 @@ class Series:
         """Adding 0 lets a counter begin: what is counted later is then seen as an increase."""
         key = self._key(labels)
         self._put(key, self._values.get(key, 0.0) + by)
+
+    def replace(self, values: Mapping[str, float], *first_labels: str) -> None:
+        """These are all the series with these first labels, by their last one: the others go, and those that stay are not made anew."""
+        keys = {self._key((*first_labels, last)): value for last, value in values.items()}
+        first = next(iter(keys))[:-1] if keys else tuple(map(clean, first_labels))
+        for gone in [key for key in self._lines.get(first[0], ()) if key[:-1] == first and key not in keys]:
+            self.drop(*gone)
+        for key, value in keys.items():
+            self._put(key, float(value))
 
     def value(self, *labels: str) -> float | None:
         return self._values.get(tuple(map(clean, labels)))

@@ -129,6 +129,7 @@ class Aligner:
         self._slots: deque[_Slot] = deque()
         self._origin: Sample | None = None
         self._polygon: list[_Line] = []
+        self._alignment: Alignment | None = None
 
     def add(self, sample: Sample) -> bool:
         """Take a sample; return True where it cannot agree with the earlier ones: a clock was stepped, and they are forgotten.
@@ -137,6 +138,17 @@ class Aligner:
         """
         if not sample.possible:
             raise ValueError(f"time ran backwards in {sample}")
+        stepped = self._take(sample)
+        self._alignment = None
+        return stepped
+
+    def alignment(self) -> Alignment | None:
+        """Return the present alignment; None before the first sample. It is asked for with each event, and made once a sample."""
+        if self._alignment is None and self._origin is not None:
+            self._alignment = self._align(self._origin)
+        return self._alignment
+
+    def _take(self, sample: Sample) -> bool:
         if self._origin is None:
             self._begin(sample)
             return False
@@ -154,13 +166,10 @@ class Aligner:
         self._keep(sample)
         return False
 
-    def alignment(self) -> Alignment | None:
-        """Return the present alignment; None before the first sample."""
-        if self._origin is None:
-            return None
+    def _align(self, origin: Sample) -> Alignment:
         newest = self._slots[-1].newest
         at_ns = newest.t3_ns
-        x = float(at_ns - self._origin.t2_ns)
+        x = float(at_ns - origin.t2_ns)
         offsets = [line.offset + line.slope * x for line in self._polygon]
         slopes = [line.slope for line in self._polygon]
         low, high = min(offsets), max(offsets)

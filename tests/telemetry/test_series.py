@@ -32,6 +32,25 @@ def test_drop_takes_what_begins_so_and_nothing_else() -> None:
     assert lines(series) == []
 
 
+def test_what_is_replaced_is_all_that_begins_so() -> None:
+    series = Series("g", "", "host", "device", "lane", limit=4)
+    series.set(0, "h0", "eth1", "1")
+    series.replace({"1": -2, "2": -3, "3": -4}, "h0", "eth0")
+    series.replace({"1": -2.5, "3": -4, "4": -5}, "h0", "eth0")
+    assert lines(series) == [
+        'g{device="eth1",host="h0",lane="1"} 0.0',
+        'g{device="eth0",host="h0",lane="1"} -2.5',
+        'g{device="eth0",host="h0",lane="3"} -4.0',
+        'g{device="eth0",host="h0",lane="4"} -5.0',
+    ]
+    assert series.refused == 0
+    series.replace({}, "h0", "eth0")
+    assert lines(series) == ['g{device="eth1",host="h0",lane="1"} 0.0']
+    series.replace({"1": 1, "2": 2}, "x" * 200 + "a", "eth0")
+    series.replace({"2": 2}, "x" * 200 + "b", "eth0")
+    assert len(series) == 2
+
+
 def test_room_that_was_dropped_can_be_used_again() -> None:
     series = Series("g", "", "host", limit=1)
     series.set(1, "h0")
