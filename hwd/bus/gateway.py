@@ -228,7 +228,7 @@ class Gateway:
         check_events(message.events)
         if message.boot == host.boot and not incoming.retained:
             host.alive(self._now_s())
-            self._timekeepers[host.name].see(message.events[-1].at_ns)
+            self._timekeepers[host.name].see(message.events[-1].at_ns, now_ns=incoming.at_ns)
         self._intake(host, message.boot, message.clock).take(message.events)
         self._pass_on(host, message.boot)
 

@@ -65,8 +65,8 @@ class Timekeeper:
         """A boot was born, or the bus is up."""
         self._woken.set()
 
-    def see(self, at_ns: int) -> None:
-        """The stamp of an event of the boot that lives: one that its clock does not show yet, or long before another, has the clock looked at now.
+    def see(self, at_ns: int, *, now_ns: int) -> None:
+        """The stamp of an event of the boot that lives, which came at `now_ns`: one that its clock does not show yet, or long before another, has the clock looked at now.
 
         Events come about in the order of their stamps, and those that are sent again are no newer than what was seen.
         """
@@ -77,7 +77,7 @@ class Timekeeper:
         if self._seen[0] != (exchange.boot, exchange.steps):
             self._seen = (exchange.boot, exchange.steps), at_ns
         daemon_ns, error_ns = alignment.to_daemon(at_ns)
-        ahead_ns, behind_ns = daemon_ns - error_ns - self._clock.monotonic_ns(), self._seen[1] - at_ns
+        ahead_ns, behind_ns = daemon_ns - error_ns - now_ns, self._seen[1] - at_ns
         self._seen = self._seen[0], max(at_ns, self._seen[1])
         if (ahead_ns > 0 or behind_ns > BEHIND_S * 1e9) and self._now_s() - self._doubted_s >= DOUBT_S:
             self._doubted_s = self._now_s()

@@ -153,6 +153,9 @@ class Metrics:
 
     def __call__(self, document: Document) -> None:
         data = document.data
+        if document.kind == "host.event":  # thousands a second
+            self._take_event(text(data, "host"), data)
+            return
         subject, _, _ = document.kind.partition(".")
         match subject:
             case "switch":
@@ -204,11 +207,6 @@ class Metrics:
                 self._take_ports(host, ports)
                 interfaces = {port: self._interfaces[host, port] for port in ports}
                 self._optics.born(host, interfaces, mapping(data, "inventory"))
-            case "host.event":
-                self._events.add(1, host)
-                if text(data, "boot") != self._boots.get(host, text(data, "boot")):
-                    return  # of an earlier boot, whose spool is read to its end: its states are over
-                self._take_event(host, text(data, "port"), text(data, "type"), mapping(data, "data"))
             case "host.selection" if text(data, "outcome") in SELECTION_OUTCOMES:
                 self._selections.add(1, host, text(data, "outcome"))
             case "host.lost":
@@ -239,9 +237,14 @@ class Metrics:
         if (changes := number(note, "carrier_changes")) is not None:
             self._carrier_changes.set(max(0.0, changes), host, device)
 
-    def _take_event(self, host: str, port: str, type: str, data: Mapping[str, Any]) -> None:
+    def _take_event(self, host: str, event: Mapping[str, Any]) -> None:
+        self._events.add(1, host)
+        boot = text(event, "boot")
+        if boot != self._boots.get(host, boot):
+            return  # an earlier one, whose spool is read to its end: its states are over
+        port, data = text(event, "port"), mapping(event, "data")
         device = self._interfaces.get((host, port), port)
-        match type:
+        match text(event, "type"):
             case "carrier":
                 self._take_carrier(host, port, data)
             case "interface" if data.get("present") is False:

@@ -189,11 +189,11 @@ def test_an_event_that_the_clock_cannot_have_stamped_has_it_looked_at() -> None:
     async def body(scene: Scene) -> None:
         for by_s in (2, -3600):
             await asyncio.sleep(30)
-            scene.keeper.see(scene.agent.monotonic_ns())
+            scene.keeper.see(scene.agent.monotonic_ns(), now_ns=scene.clock.monotonic_ns())
             await asyncio.sleep(0.5)
             assert len(scene.of("clock.stepped")) == (0 if by_s == 2 else 1)
             scene.agent.step_to(by_s)
-            scene.keeper.see(scene.agent.monotonic_ns())
+            scene.keeper.see(scene.agent.monotonic_ns(), now_ns=scene.clock.monotonic_ns())
             await asyncio.sleep(0.1)
         assert len(scene.of("clock.stepped")) == 2
 
