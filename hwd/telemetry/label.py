@@ -1,9 +1,12 @@
 """Label values as they may stand in an exposition, whatever came from outside."""
 
-from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
 
-VALUE_MAX = 200
+VALUE_MAX: Final = 200
 """Characters of a label value; more than any name of ours, and little enough that garbage stays small."""
+
+KEPT_MOST: Final = 4096
 
 
 def clean(value: str) -> str:
@@ -13,8 +16,9 @@ def clean(value: str) -> str:
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
-def labelled(name: str, labels: Sequence[str], values: Sequence[str]) -> str:
-    """A series as it stands before its value, labels in the order of the alphabet: `name{label="value"}`."""
+@lru_cache(maxsize=KEPT_MOST)
+def labelled(name: str, labels: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """A series as it stands before its value, labels in the order of the alphabet: `name{label="value"}`. Kept: series of light go and come with it."""
     pairs = sorted(zip(labels, values, strict=True))
     inner = ",".join(f'{label}="{escaped(value)}"' for label, value in pairs)
     return f"{name}{{{inner}}}" if inner else name
