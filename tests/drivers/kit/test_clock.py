@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typing_extensions import override
 
@@ -102,6 +102,7 @@ def test_tightest_pair_of_reads_is_taken() -> None:
 
 @pytest.mark.parametrize("step_s", [3600.0, -3600.0, 0.0002, -0.0002])
 @pytest.mark.parametrize("when", ["before the stamp", "after the stamp"])
+@example(age_ms=0.0625, since_ms=0.5, slew_ppm=-55.0)
 @given(age_ms=st.floats(0.001, 500), since_ms=st.floats(0, 5000), slew_ppm=st.floats(-500, 500))
 def test_a_wall_clock_that_is_set_around_a_stamp_never_moves_it_out_of_its_bounds(
     step_s: float, when: str, age_ms: float, since_ms: float, slew_ppm: float
@@ -124,7 +125,10 @@ def test_a_wall_clock_that_is_set_around_a_stamp_never_moves_it_out_of_its_bound
         machine.wall_ahead_ns += round(step_s * S)
     pass_ms(age_ms)
     earliest_ns, latest_ns = machine.kernel_bounds_ns(stamp_ns)
-    against_ns = round((since_ms + 2 * age_ms) * MS * abs(slew_ppm) * 1e-6) if slew_ppm * step_s < 0 else 0
+    apart_ms = (
+        since_ms + min(since_ms, 1) + 3 * age_ms
+    )  # of the reads that are kept around the stamp: not all within 1 ms are
+    against_ns = round(apart_ms * MS * abs(slew_ppm) * 1e-6) if slew_ppm * step_s < 0 else 0
     against_ns += 4  # each of the times that pass is rounded to whole ns, and so is what is made of them
     assert earliest_ns - against_ns <= true_ns <= latest_ns + against_ns
     assert latest_ns <= machine.raw_ns
