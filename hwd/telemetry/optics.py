@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hwd.telemetry.reading import mapping, number
+from hwd.telemetry.reading import finite, mapping, number
 from hwd.telemetry.series import Series
 
 MA_IN_A: Final = 1e3
@@ -62,5 +62,5 @@ class Optics:
 
     def _by_lane(self, series: Series, host: str, device: str, values: object, *, unit: float = 1.0) -> None:
         told = values if isinstance(values, Sequence) and not isinstance(values, str) else ()
-        read = ((str(lane), number({"value": value}, "value")) for lane, value in enumerate(told, 1))
-        series.replace({lane: value / unit for lane, value in read if value is not None}, host, device)
+        read = {str(lane): finite(value) for lane, value in enumerate(told, 1)}
+        series.replace({lane: value / unit for lane, value in read.items() if value is not None}, host, device)

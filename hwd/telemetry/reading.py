@@ -13,7 +13,11 @@ def text(data: Mapping[str, Any], key: str) -> str:
 
 def number(data: Mapping[str, Any], key: str) -> float | None:
     """Finite numbers and booleans; None for anything else: one infinite value would spoil a histogram's sum for good."""
-    value = data.get(key)
+    return finite(data.get(key))
+
+
+def finite(value: object) -> float | None:
+    """As `number`, of the value itself."""
     if not isinstance(value, int | float):
         return None
     try:

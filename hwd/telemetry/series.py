@@ -27,6 +27,7 @@ class Series:
         self._values: dict[tuple[str, ...], float] = {}
         self._before: dict[tuple[str, ...], str] = {}
         self._lines: dict[str, dict[tuple[str, ...], str]] = {}
+        self._beneath: dict[tuple[str, ...], int] = {}
 
     def set(self, value: float, *labels: str) -> None:
         self._put(self._key(labels), float(value))
@@ -40,8 +41,9 @@ class Series:
         """These are all the series with these first labels, by their last one: the others go, and those that stay are not made anew."""
         keys = {self._key((*first_labels, last)): value for last, value in values.items()}
         first = next(iter(keys))[:-1] if keys else tuple(map(clean, first_labels))
-        for gone in [key for key in self._lines.get(first[0], ()) if key[:-1] == first and key not in keys]:
-            self.drop(*gone)
+        if sum(key in self._values for key in keys) != self._beneath.get(first, 0):
+            for gone in [key for key in self._lines[first[0]] if key[:-1] == first and key not in keys]:
+                self.drop(*gone)
         for key, value in keys.items():
             self._put(key, float(value))
 
@@ -52,13 +54,14 @@ class Series:
         """Remove all series whose first labels are these; all where there are none."""
         first = tuple(map(clean, first_labels))
         if not first:
-            self._values, self._before, self._lines = {}, {}, {}
+            self._values, self._before, self._lines, self._beneath = {}, {}, {}, {}
             return
         group = self._lines.get(first[0], {})
         gone = [first] if len(first) == len(self.labels) else [key for key in group if key[: len(first)] == first]
         for key in gone:
             if group.pop(key, None) is not None:
                 del self._values[key], self._before[key]
+                self._count(key, -1)
         if not group:
             self._lines.pop(first[0], None)
 
@@ -73,6 +76,14 @@ class Series:
         """Those of a series that is there are clean."""
         return labels if labels in self._values else tuple(map(clean, labels))
 
+    def _count(self, key: tuple[str, ...], by: int) -> None:
+        """How many there are that differ in their last label only."""
+        now = self._beneath.get(key[:-1], 0) + by
+        if now:
+            self._beneath[key[:-1]] = now
+        else:
+            del self._beneath[key[:-1]]
+
     def _put(self, key: tuple[str, ...], value: float) -> None:
         before = self._before.get(key)
         if before is None:
@@ -80,6 +91,7 @@ class Series:
                 self.refused += 1
                 return
             before = self._before[key] = labelled(self.name, self.labels, key) + " "
+            self._count(key, 1)
         elif self._values[key] == value:
             return
         self._values[key] = value
