@@ -59,9 +59,21 @@ class Watched:
                 await self._more.wait()
 
 
+async def plug_a(keeper: Keeper, crossbar: Crossbar, clock: SystemClock) -> None:
+    """Make eth0 of h0, dark, and let the kernel tell all of it: of a new interface it does so within a second, of one whose carrier comes and goes at once."""
+    crossbar.plug("a", host="h0", interface="eth0", mtu_bytes=4200)
+    watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock))
+    await watched.links.open(watched.take)
+    crossbar.carrier("a", True)
+    await watched.until(lambda reading: reading.operstate is OperState.UP)
+    crossbar.carrier("a", False)
+    await watched.until(lambda reading: reading.operstate is OperState.DOWN)
+    await watched.links.close()
+
+
 @pytest.fixture
 async def watched(keeper: Keeper, crossbar: Crossbar, clock: SystemClock) -> AsyncIterator[Watched]:
-    crossbar.plug("a", host="h0", interface="eth0", mtu_bytes=4200)
+    await plug_a(keeper, crossbar, clock)
     watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock))
     await watched.links.open(watched.take)
     yield watched
@@ -181,7 +193,7 @@ async def test_renamed_interface_is_gone_by_its_old_name(watched: Watched, keepe
 
 
 async def test_overrun_is_counted_and_made_good(keeper: Keeper, crossbar: Crossbar, clock: SystemClock) -> None:
-    crossbar.plug("a", host="h0", interface="eth0")
+    await plug_a(keeper, crossbar, clock)
     watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock, receive_buffer_bytes=2048))
     await watched.links.open(watched.take)
     (start,) = watched.of()
@@ -298,7 +310,7 @@ async def test_refresh_counts_what_the_kernel_holds_back(keeper: Keeper, watched
 
 
 async def test_stamps_are_of_the_injected_clock(keeper: Keeper, crossbar: Crossbar, clock: SystemClock) -> None:
-    crossbar.plug("a", host="h0", interface="eth0")
+    await plug_a(keeper, crossbar, clock)
     shifted = ShiftedClock(clock, offset_s=1000.0, drift_ppm=50)
     watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), shifted))
     before_ns = shifted.monotonic_ns()
@@ -342,12 +354,15 @@ async def test_pyroute2_reads_the_same(keeper: Keeper, watched: Watched, crossba
 
 
 async def test_notices_of_a_changed_carrier_are_handed_on_before_their_readings_and_hold_all_of_them(
-    watched: Watched, crossbar: Crossbar
+    keeper: Keeper, crossbar: Crossbar, clock: SystemClock
 ) -> None:
+    await plug_a(keeper, crossbar, clock)
     crossbar.plug("b", host="h0", interface="eth1")
+    watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock))
     jotted: list[tuple[int, bytes, int]] = []
     room = memoryview(bytearray(1 << 16))
     watched.links.jot(["eth0"], room, lambda at_ns, size: jotted.append((at_ns, bytes(room[:size]), len(watched.of()))))
+    await watched.links.open(watched.take)
     readings: list[LinkReading] = []
     for up in (True, False, True):
         watched.readings.clear()
@@ -358,6 +373,7 @@ async def test_notices_of_a_changed_carrier_are_handed_on_before_their_readings_
     understood = [watched.links.understand(at_ns, raw[:RAW_MOST_BYTES]) for at_ns, raw, _ in jotted]
     assert understood == [msgspec.structs.replace(reading, earliest_ns=None) for reading in readings]
     assert min(len(raw) for _, raw, _ in jotted) > RAW_MOST_BYTES
+    await watched.links.close()
 
 
 @given(cut=st.integers(0, 80), at=st.integers(0, 70), byte=st.integers(0, 255))
@@ -382,7 +398,7 @@ def test_in_the_loop_of_an_agent_they_are_handed_on_as_it_wakes_and_an_overrun_i
         async with Keeper() as keeper:
             await keeper.start(["h0"], tmp_path / "run")
             crossbar = Crossbar(keeper, clock)
-            crossbar.plug("a", host="h0", interface="eth0")
+            await plug_a(keeper, crossbar, clock)
             watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock, receive_buffer_bytes=2048))
             jotted: list[int] = []
             watched.links.jot(["eth0"], memoryview(bytearray(1 << 16)), lambda at_ns, size: jotted.append(at_ns))
