@@ -10,8 +10,15 @@ import signal
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, settings
 
 THREAD_GRACE_S = 2.0
@@ -169,3 +176,31 @@ def _sockets() -> set[str]:
 def _is_async(function: object) -> bool:
     hypothesis_test = getattr(function, "hypothesis", None)
     return inspect.iscoroutinefunction(getattr(hypothesis_test, "inner_test", function))
+
+
+@pytest.fixture(scope="session")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate that a device or a broker signed itself, for 127.0.0.1 and ocs1, behind its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ocs1")])
+    begin = datetime(2020, 1, 1, tzinfo=UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(begin)
+        .not_valid_after(begin + timedelta(days=36500))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName("ocs1"), x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path = tmp_path_factory.mktemp("certificate") / "device.pem"
+    path.write_bytes(secret + certificate.public_bytes(serialization.Encoding.PEM))
+    return path

@@ -26,10 +26,17 @@ DAEMON = "hwd/1"
 """The prefix of the topics that the daemon listens on."""
 
 
-class Recording:
-    """Births and event messages of the agents of one testbed, with boots of their own and events numbered anew."""
+APART_NS = 1000
+"""Stamps of one event and the next; all of them lie before the first is sent."""
 
-    def __init__(self, path: Path, ids: RandomIds) -> None:
+
+class Recording:
+    """Births and event messages of the agents of one testbed, with boots of their own, events numbered anew, and stamps as of now: those of an agent that
+    lives ascend, and one whose stamps do not has its clock looked at.
+    """
+
+    def __init__(self, path: Path, ids: RandomIds, clock: SystemClock) -> None:
+        self._clock = clock
         recorded = [(topic.split("/"), decode(payload.encode())) for topic, payload in json.loads(path.read_text())]
         births = {parts[3]: message for parts, message in recorded if isinstance(message, Birth)}
         self.testbed = recorded[0][0][2]
@@ -49,13 +56,21 @@ class Recording:
     def take(self, messages: int, size: int) -> list[tuple[str, Events]]:
         """The next ones; `size` 0: batches as they were recorded."""
         batches = itertools.cycle(self._batches if size == 0 else self._batches_of(size))
-        return [(host, self._next(host, events)) for host, events in itertools.islice(batches, messages)]
+        taken = list(itertools.islice(batches, messages))
+        now_ns, count = self._clock.monotonic_ns(), sum(len(events) for _, events in taken)
+        stamps = iter(range(now_ns - count * APART_NS, now_ns, APART_NS))
+        return [(host, self._next(host, events, stamps)) for host, events in taken]
 
-    def _next(self, host: str, events: Sequence[Event]) -> Events:
+    def _next(self, host: str, events: Sequence[Event], stamps: Iterator[int]) -> Events:
         first, boot = self._last[host] + 1, self.births[host].boot
         self._last[host] += len(events)
         self._messages[host] += 1
-        numbered = [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events, start=first)]
+        numbered = [
+            msgspec.structs.replace(
+                event, seq=seq, at_ns=at_ns, earliest_ns=at_ns - event.at_ns + event.earliest_ns
+            )  # as long as it was
+            for seq, (event, at_ns) in enumerate(zip(events, stamps, strict=False), start=first)
+        ]
         return Events(boot=boot, seq=self._messages[host], events=numbered)
 
     def _batches_of(self, size: int) -> list[tuple[str, list[Event]]]:
@@ -129,7 +144,7 @@ class Agents:
 
 async def main(port: str, path: str) -> None:
     clock, ids = SystemClock(), RandomIds()
-    recording, bare = Recording(Path(path), ids), Recording(Path(path), ids)
+    recording, bare = Recording(Path(path), ids, clock), Recording(Path(path), ids, clock)
     agents = Agents(MqttBus(f"mqtt://127.0.0.1:{port}", "bench-agents", clock, Draws(None)), recording, clock)
     lines = asyncio.StreamReader()
     loop = asyncio.get_running_loop()

@@ -140,6 +140,7 @@ class Metrics:
 
     def render(self, accept: str = "") -> Exposition:
         """As it is now, in the format that an `Accept` header asks for."""
+        self._optics.settle()
         self._refused.set(sum(metric.refused for metric in self._all))
         return Exposition(self._all, openmetrics=wants_openmetrics(accept))
 

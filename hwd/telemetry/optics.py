@@ -10,7 +10,10 @@ MA_IN_A: Final = 1e3
 
 
 class Optics:
-    """Fed by births and by the events `monitors`, `dark` and `light` of agents. What is not measured, or not known, has no series; no light has no power."""
+    """Fed by births and by the events `monitors`, `dark` and `light` of agents. What is not measured, or not known, has no series; no light has no power.
+
+    Light comes and goes hundreds of times between two scrapes: only the last is made into series, by `settle`.
+    """
 
     def __init__(self, *, ports: int, lanes: int) -> None:
         lane = ("host", "device", "lane")
@@ -25,6 +28,8 @@ class Optics:
         self._temperature = Series(
             "hwd_nic_module_temperature_celsius", "Temperature of a NIC port's module", *lane[:2], limit=ports
         )
+        self._ports = ports
+        self._light: dict[tuple[str, str], object] = {}
 
     def __iter__(self) -> Iterator[Series]:
         yield from (self._rx, self._tx, self._bias, self._temperature)
@@ -38,6 +43,7 @@ class Optics:
 
     def take(self, host: str, device: str, monitors: Mapping[str, Any]) -> None:
         """What one module measures now."""
+        self._light.pop((host, device), None)
         self._by_lane(self._rx, host, device, monitors.get("rx_power_dbm"))
         self._by_lane(self._tx, host, device, monitors.get("tx_power_dbm"))
         self._by_lane(self._bias, host, device, monitors.get("bias_ma"), unit=MA_IN_A)
@@ -48,15 +54,25 @@ class Optics:
 
     def light(self, host: str, device: str, lanes: object) -> None:
         """Received powers, as light went or came."""
-        self._by_lane(self._rx, host, device, lanes)
+        self._light[host, device] = lanes
+        if len(self._light) > self._ports:  # somebody makes up ports: only series have a limit
+            self.settle()
+
+    def settle(self) -> None:
+        """Before the series are read."""
+        for (host, device), lanes in self._light.items():
+            self._by_lane(self._rx, host, device, lanes)
+        self._light.clear()
 
     def away(self, host: str) -> None:
         """Its agent is gone, or tells anew."""
+        self.settle()
         for series in self:
             series.drop(host)
 
     def gone(self, host: str, device: str) -> None:
         """A port is not there any more."""
+        self._light.pop((host, device), None)
         for series in self:
             series.drop(host, device)
 

@@ -15,6 +15,7 @@ from hwd.model.run import RunState, RunStatus
 from hwd.reconfigure.reconfiguration import Outcome, State
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.metrics import RECONFIGURATION_OUTCOMES, RECONFIGURATION_STATES
+from hwd.telemetry.optics import Optics
 from hwd_drivers.kit.documents import Document
 
 Tell = Callable[..., None]
@@ -349,6 +350,33 @@ def test_powers_follow_what_a_module_and_its_light_tell(metrics: Metrics, rack: 
     assert value(metrics, "hwd_nic_tx_power_dbm", **OF_PORT, lane="2") is None, "a module of one lane is in it now"
     assert value(metrics, "hwd_nic_laser_bias_amperes", **OF_PORT, lane="1") == 0.05
     assert value(metrics, "hwd_nic_module_temperature_celsius", **OF_PORT) is None
+
+
+def test_of_light_and_what_else_is_told_between_two_scrapes_the_last_is_shown(
+    metrics: Metrics, rack: None, tell: Tell, event: Tell
+) -> None:
+    event("h0", "eth0", "light", lanes=[-3.0])
+    event("h0", "eth0", "light", lanes=[-3.25])
+    assert value(metrics, "hwd_nic_rx_power_dbm", **OF_PORT, lane="1") == -3.25
+    event("h0", "eth0", "light", lanes=[-3.0])
+    event("h0", "eth0", "monitors", rx_power_dbm=[-4.0])
+    assert value(metrics, "hwd_nic_rx_power_dbm", **OF_PORT, lane="1") == -4.0
+    event("h0", "eth0", "light", lanes=[-3.0])
+    event("h0", "eth0", "interface", present=False)
+    assert value(metrics, "hwd_nic_rx_power_dbm", **OF_PORT, lane="1") is None
+    event("h0", "eth0", "light", lanes=[-3.0])
+    tell("host.down", host="h0", boot="b", cause="will")
+    assert value(metrics, "hwd_nic_rx_power_dbm", **OF_PORT, lane="1") is None
+
+
+def test_light_of_ports_that_somebody_makes_up_is_not_kept_beyond_the_limit_of_the_series() -> None:
+    optics = Optics(ports=2, lanes=4)
+    rx = next(iter(optics))
+    for number in range(1000):
+        optics.light("h0", f"made-up-{number}", [-1.0])
+        assert number < 2 or rx.refused >= number - 2 - 4
+    optics.settle()
+    assert (len(rx), rx.refused) == (4, 996)
 
 
 @pytest.mark.parametrize("what", ["down", "born without", "interface gone"])

@@ -15,6 +15,7 @@ import aiomqtt
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.reasoncodes import ReasonCode
 
+from hwd_agents.bus.blocks import BlockSocket
 from hwd_agents.bus.protocol import Incoming, Will
 from hwd_agents.bus.pump import Pump
 from hwd_agents.bus.subscriptions import Subscriptions
@@ -330,10 +331,11 @@ def _abandon(client: aiomqtt.Client) -> None:
     if client._disconnected.done() and not client._disconnected.cancelled():
         client._disconnected.exception()  # seen: a loss that comes together with our end has nobody else who looks
     client._client.disconnect()
-    if isinstance(
-        left := client._client.socket(), socket.socket
-    ):  # DISCONNECT did not fit into the socket: paho would wait
-        left.shutdown(socket.SHUT_RDWR)
+    match client._client.socket():  # DISCONNECT did not fit into the socket: paho would wait
+        case socket.socket() as left:
+            left.shutdown(socket.SHUT_RDWR)
+        case BlockSocket() as left:
+            left.shutdown()
 
 
 def _hide(url: str) -> str:

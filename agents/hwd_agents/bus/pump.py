@@ -6,12 +6,13 @@ messages that have come are read in one, and what they are answered with goes ou
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Callable
 from typing import Any
 
 import aiomqtt
 from paho.mqtt.client import MQTTMessage
+
+from hwd_agents.bus.blocks import BlockSocket
 
 TURN_S = 0.002
 """Of reading; then others of the loop have their turn."""
@@ -28,63 +29,73 @@ class Pump:
         self._paho = client._client
         self._take = take
         self._loop = asyncio.get_running_loop()
-        self._reading = self._writing = False
-        self._taken = 0
+        self._reading = self._goes_on = self._writing = self._blocked = False
         self._paho.on_message = self._on_message
 
     def start(self) -> None:
-        self._paho.on_socket_register_write = self._want_write
-        if (sock := self._socket()) is not None:
+        sock = self._paho.socket()
+        if isinstance(sock, socket.socket):
+            self._paho.on_socket_register_write = self._want_write
+            self._paho._sock = BlockSocket(sock)
             self._loop.add_reader(sock.fileno(), self._read)
+            self._write()
 
     def _on_message(self, client: object, userdata: object, message: MQTTMessage) -> None:
-        self._taken += 1
         self._take(message)
 
+    def _go_on(self) -> None:
+        self._goes_on = False
+        self._read()
+
     def _read(self) -> None:
+        if (sock := self._socket()) is None or self._goes_on:
+            return
         self._reading = True
-        before = self._taken
         until_s = self._loop.time() + TURN_S
         try:
-            while True:
-                taken = self._taken
-                self._paho.loop_read()
-                sock = self._socket()
-                more = isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
-                if sock is None or not (more or (self._taken > taken and self._loop.time() < until_s)):
+            self._paho.loop_read()
+            while sock.left and self._paho.socket() is sock:
+                if self._loop.time() >= until_s:
+                    self._goes_on = True  # nothing wakes the loop for bytes that were read
+                    self._loop.call_soon(self._go_on)
                     break
+                self._paho.loop_read()
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends the connection, and its watcher raises it
             self._fail(error)
         finally:
             self._reading = False
         if self._paho.want_write():
-            self._write(together=self._taken > before + 1)
+            self._write()
 
     def _want_write(self, client: object, userdata: object, sock: Any) -> None:
         if not self._reading and not self._writing:
             self._writing = True
             self._loop.call_soon(self._write)
 
-    def _write(self, *, together: bool = False) -> None:
+    def _write(self) -> None:
         self._writing = False
-        sock = self._socket()
-        corked = together and sock is not None and sock.family != socket.AF_UNIX and not isinstance(sock, ssl.SSLSocket)
+        if (sock := self._socket()) is None:
+            return
         try:
-            if corked and sock is not None:
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-            self._paho.loop_write()
-            if corked and sock is not None and sock.fileno() >= 0:
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+            sock.flush()
+            if not sock.waiting:
+                self._paho.loop_write()
+                sock.flush()
+            blocked = sock.waiting
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
-        sock = self._socket()
-        if sock is not None and self._paho.want_write():
-            self._loop.add_writer(sock.fileno(), self._write)
+            blocked = False
+        if blocked != self._blocked and sock.fileno() >= 0:
+            self._blocked = blocked
+            if blocked:
+                self._loop.add_writer(sock.fileno(), self._write)
+            else:
+                self._loop.remove_writer(sock.fileno())
 
-    def _socket(self) -> socket.socket | None:
+    def _socket(self) -> BlockSocket | None:
         """None where it is closed."""
         sock = self._paho.socket()
-        return sock if isinstance(sock, socket.socket) else None
+        return sock if isinstance(sock, BlockSocket) else None
 
     def _fail(self, error: Exception) -> None:
         if not self._client._disconnected.done():

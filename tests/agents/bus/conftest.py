@@ -46,12 +46,17 @@ def run_buses() -> Callable[..., contextlib.AbstractAsyncContextManager[None]]:
 async def start_mosquitto(
     tmp_path: Path,
 ) -> AsyncIterator[Callable[..., Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]]:
-    """Start one on a free port of loopback and on the Unix socket `m.sock`: `url, kill = await start_mosquitto("allow_anonymous true")`."""
+    """Start one on a free port of loopback and on the Unix socket `m.sock`: `url, kill = await start_mosquitto("allow_anonymous true")`.
+
+    With the file of a certificate and its key the port speaks TLS.
+    """
     started: list[Mosquitto] = []
 
-    async def start(config: str = "allow_anonymous true") -> tuple[str, Callable[[], Awaitable[None]]]:
-        started.append(await Mosquitto.start(tmp_path, config))
-        return f"mqtt://127.0.0.1:{started[-1].port}", started[-1].kill
+    async def start(
+        config: str = "allow_anonymous true", *, pem: Path | None = None
+    ) -> tuple[str, Callable[[], Awaitable[None]]]:
+        started.append(await Mosquitto.start(tmp_path, config, pem))
+        return f"{'mqtt' if pem is None else 'mqtts'}://127.0.0.1:{started[-1].port}", started[-1].kill
 
     yield start
     for each in started:
@@ -66,7 +71,7 @@ class Mosquitto:
         self._process = process
 
     @classmethod
-    async def start(cls, folder: Path, more: str) -> "Mosquitto":
+    async def start(cls, folder: Path, more: str, pem: Path | None = None) -> "Mosquitto":
         program = shutil.which("mosquitto", path="/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin")
         if program is None:
             pytest.skip("needs mosquitto: apt-get install mosquitto")
@@ -75,7 +80,8 @@ class Mosquitto:
         for _ in range(5):
             with socket.create_server(("127.0.0.1", 0)) as free:
                 port = free.getsockname()[1]
-            listeners = f"listener {port} 127.0.0.1\nlistener 0 {folder / 'm.sock'}"
+            tls = "" if pem is None else f"certfile {pem}\nkeyfile {pem}\n"
+            listeners = f"listener {port} 127.0.0.1\n{tls}listener 0 {folder / 'm.sock'}"
             # As root it would become the user mosquitto, who may not write here.
             config.write_text(f"{listeners}\nuser root\nset_tcp_nodelay true\n{more}\n")
             process = await asyncio.create_subprocess_exec(program, "-c", str(config), stderr=subprocess.PIPE)

@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -11,23 +12,25 @@ from hwd_drivers.kit.ids import Draws
 
 Run = Callable[..., contextlib.AbstractAsyncContextManager[None]]
 Start = Callable[..., Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]
+NewBus = Callable[[str], MqttBus]
 PATIENCE_S = 20.0
 BURST = 500
 
 
-@pytest.fixture(params=["tcp", "unix"])
-async def url(request: pytest.FixtureRequest, start_mosquitto: Start, tmp_path: Path) -> str:
-    address, _ = await start_mosquitto("allow_anonymous true\nmax_queued_messages 0")
-    return address if request.param == "tcp" else f"unix:{tmp_path / 'm.sock'}"
+@pytest.fixture(params=["tcp", "unix", "tls"])
+async def new_bus(request: pytest.FixtureRequest, start_mosquitto: Start, pem: Path, tmp_path: Path) -> NewBus:
+    tls = request.param == "tls"
+    address, _ = await start_mosquitto("allow_anonymous true\nmax_queued_messages 0", pem=pem if tls else None)
+    url = f"unix:{tmp_path / 'm.sock'}" if request.param == "unix" else address
+    trusted = ssl.create_default_context(cafile=pem) if tls else None
+    return lambda client_id: MqttBus(url, client_id, SystemClock(), Draws(1), tls=trusted)
 
 
-def new_bus(url: str, client_id: str) -> MqttBus:
-    return MqttBus(url, client_id, SystemClock(), Draws(1))
-
-
-async def test_burst_comes_once_and_in_order_and_is_acknowledged_so_that_more_follows(url: str, run_buses: Run) -> None:
+async def test_burst_comes_once_and_in_order_and_is_acknowledged_so_that_more_follows(
+    new_bus: NewBus, run_buses: Run
+) -> None:
     """Mosquitto has 20 messages under way at most: the others come only where those were acknowledged."""
-    speaker, listener = new_bus(url, "speaker"), new_bus(url, "listener")
+    speaker, listener = new_bus("speaker"), new_bus("listener")
     heard: list[int] = []
     whole = asyncio.Event()
 
@@ -43,8 +46,8 @@ async def test_burst_comes_once_and_in_order_and_is_acknowledged_so_that_more_fo
     assert heard == [*range(BURST)]
 
 
-async def test_message_larger_than_the_socket_takes_at_once_arrives_whole(url: str, run_buses: Run) -> None:
-    speaker, listener = new_bus(url, "speaker"), new_bus(url, "listener")
+async def test_message_larger_than_the_socket_takes_at_once_arrives_whole(new_bus: NewBus, run_buses: Run) -> None:
+    speaker, listener = new_bus("speaker"), new_bus("listener")
     payload = bytes(range(256)) * (1 << 15)
     inbox: asyncio.Queue[bytes] = asyncio.Queue()
     listener.subscribe("t", lambda incoming: inbox.put_nowait(incoming.payload))
@@ -55,9 +58,9 @@ async def test_message_larger_than_the_socket_takes_at_once_arrives_whole(url: s
         assert await inbox.get() == b"after"
 
 
-async def test_loop_has_its_turns_while_messages_pour_in(url: str, run_buses: Run) -> None:
+async def test_loop_has_its_turns_while_messages_pour_in(new_bus: NewBus, run_buses: Run) -> None:
     """A handler that takes 1 ms does not keep the loop for all that have come."""
-    speaker, listener = new_bus(url, "speaker"), new_bus(url, "listener")
+    speaker, listener = new_bus("speaker"), new_bus("listener")
     clock = SystemClock()
     turns: list[int] = []
     whole = asyncio.Event()
