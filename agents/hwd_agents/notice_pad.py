@@ -47,6 +47,7 @@ class NoticePad:
         pad.begin(life)
         size = socket.recv_into(pad.room)
         pad.put(clock.monotonic_ns(), size)
+        pad.keep()
 
     What is put is received where it is written from: nothing is on the disk before `put` is through, so that it does little.
     Like the spool it survives the death of its process, whatever kills it. It is never synced: after the machine's, its clock is another one.
@@ -72,7 +73,7 @@ class NoticePad:
         except OSError:
             os.close(self._fd)
             raise
-        self._number = max(found, default=0)
+        self._number = max(found, default=0) + 1
         self.notices = [found[number] for number in sorted(found) if found[number].clock == clock_name != ""]
         """What earlier lives by the same clock put down, in its order."""
 
@@ -81,8 +82,8 @@ class NoticePad:
         _HEADER.pack_into(self._buffer, _CHECK.size, 0, 0, 0, self._clock_name.encode(), life.encode())
 
     def put(self, at_ns: int, size: int) -> None:
-        """Put down the `size` bytes that are in the room. A disk that fails is said once: the event, which follows, says what that means."""
-        self._number = number = self._number + 1
+        """Put down the `size` bytes that are in the room, in place of what was put and not kept. A disk that fails is said once: the event, which follows, says what that means."""
+        number = self._number
         _STAMP.pack_into(self._buffer, _CHECK.size, number, at_ns, size)
         _CHECK.pack_into(self._buffer, 0, zlib.adler32(self._checked))
         try:
@@ -93,6 +94,10 @@ class NoticePad:
             self._failing = True
         else:
             self._failing = False
+
+    def keep(self) -> None:
+        """What is put next is put beside it."""
+        self._number += 1
 
     def close(self) -> None:
         """Give up the file."""

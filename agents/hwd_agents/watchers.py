@@ -70,7 +70,7 @@ class Watchers:
             on_life=_nothing if pad is None else pad.begin,
         )
         if sources.notices is not None and pad is not None:
-            sources.notices.jot([port.interface for port in ports.values()], pad.room, pad.put)
+            sources.notices.jot([port.interface for port in ports.values()], pad.room, pad.put, pad.keep)
         self.details = (
             None
             if sources.details is None
@@ -358,7 +358,9 @@ def _understand(source: NoticeSource, notices: Sequence[Notice]) -> list[Earlier
     found = []
     for notice in notices:
         try:
-            found.append(Earlier(life=notice.life, reading=source.understand(notice.at_ns, notice.raw)))
+            reading = source.understand(notice.at_ns, notice.raw)
         except ProtocolError as error:
             _log.warning("a notice of an earlier agent is dropped: %s", error)
+        else:
+            found += [] if reading is None else [Earlier(life=notice.life, reading=reading)]
     return found

@@ -23,6 +23,7 @@ def pad(folder: Path, clock_name: str = "c") -> Iterator[NoticePad]:
 def put(into: NoticePad, at_ns: int, raw: bytes) -> None:
     into.room[: len(raw)] = raw
     into.put(at_ns, len(raw))
+    into.keep()
 
 
 def notices(folder: Path, clock_name: str = "c") -> list[tuple[str, int, bytes]]:
@@ -46,6 +47,17 @@ def test_what_was_put_is_there_for_all_later_lives_by_the_same_clock(tmp_path: P
         put(two, 9, b"")
     assert notices(tmp_path) == [("1", 5, b"\0\xff"), ("2", 7, b"more"), ("2", 9, b"")]
     assert notices(tmp_path, "after the machine slept") == []
+
+
+def test_what_was_not_kept_is_replaced_by_the_next_and_stays_where_there_is_none(tmp_path: Path) -> None:
+    with pad(tmp_path) as one:
+        put(one, 5, b"kept")
+        for at_ns in (6, 7):
+            one.room[:4] = b"else"
+            one.put(at_ns, 4)
+        put(one, 8, b"kept too")
+        one.put(9, 8)
+    assert [at_ns for _, at_ns, _ in notices(tmp_path)] == [5, 8, 9]
 
 
 def test_a_stamp_of_a_clock_that_is_behind_its_zero_is_kept(tmp_path: Path) -> None:

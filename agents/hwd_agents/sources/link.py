@@ -89,12 +89,21 @@ class LinkSource(Protocol):
 class NoticeSource(Protocol):
     """A LinkSource whose notices can be put down as they come, before anything is made of them."""
 
-    def jot(self, interfaces: Collection[str], room: memoryview, put: Callable[[int, int], None]) -> None:
-        """From now on receive into `room`, and call `put` with stamp and size of each notice there that the carrier of one of these has changed, before
-        anything is made of it.
+    def jot(
+        self,
+        interfaces: Collection[str],
+        room: memoryview,
+        put: Callable[[int, int], None],
+        keep: Callable[[], None],
+    ) -> None:
+        """From now on receive into `room`, and call `put` with the stamp and the size of what is there, before anything is made of it; then `keep` where it is that the
+        carrier of one of these has changed. Other notices may be put, which the next is to replace.
         """
         ...
 
-    def understand(self, at_ns: int, raw: bytes) -> LinkReading:
-        """The reading that was in such bytes, of which the end may be gone; since when it may have been is not known any more. Raises ProtocolError."""
+    def understand(self, at_ns: int, raw: bytes) -> LinkReading | None:
+        """The reading that was in such bytes, of which the end may be gone; since when it may have been is not known any more. None where they tell of something else.
+
+        Raises ProtocolError for what nobody sends.
+        """
         ...

@@ -5,7 +5,6 @@ import errno
 import itertools
 import logging
 import socket
-import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
@@ -14,11 +13,12 @@ import msgspec
 
 from hwd_agents.agent_loop import AgentLoop
 from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import LinkError, ProtocolError
+from hwd_drivers.kit.errors import LinkError
 
 from . import netlink
 from .lateness import Lateness
 from .link import LinkReading, OperState, Origin
+from .link_message import WANTED, name_of, number_of, reading_of, understand
 from .netlink_layout import Layouts
 from .sockets import Sockets
 
@@ -31,19 +31,8 @@ HELD_BACK_NS: Final = 1_125_000_000
 seen), except for an interface whose IFLA_LINK is another index."""
 
 _OF_THE_MOMENT: Final = frozenset({errno.ENOBUFS, errno.EBUSY, errno.EAGAIN})  # our buffer is full, or a dump goes on
-_OPERSTATES: Final = tuple(OperState)
 _WORKED_DOWN: Final = frozenset({OperState.NOT_PRESENT, OperState.DOWN, OperState.LOWER_LAYER_DOWN})
 """A fall shows here only when the kernel has worked it off and its queues stand: the rise after that is urgent. One that a dump alone has shown is not."""
-_WANTED: Final = (
-    netlink.IFLA_ADDRESS,
-    netlink.IFLA_IFNAME,
-    netlink.IFLA_MTU,
-    netlink.IFLA_LINK,
-    netlink.IFLA_OPERSTATE,
-    netlink.IFLA_CARRIER_CHANGES,
-    netlink.IFLA_CARRIER_UP_COUNT,
-    netlink.IFLA_CARRIER_DOWN_COUNT,
-)
 _LOWER_UP: Final = netlink.IFF_LOWER_UP
 _link_state: Final = netlink.LINK_STATE.unpack_from
 _RECEIVE_BYTES: Final = 65536
@@ -85,10 +74,11 @@ class RtnetlinkLinks:
         self._first: tuple[int, bytes] | OSError | None = None  # received before its turn
         self._room = memoryview(bytearray(_RECEIVE_BYTES))
         self._put: Callable[[int, int], None] = lambda at_ns, size: None
+        self._keep: Callable[[], None] = lambda: None
         self._sequences = itertools.count(1)
         self._lateness = Lateness(clock)
-        self._in_dumps = Layouts(start=netlink.INTERFACE.size, wanted=_WANTED)
-        self._in_notices = Layouts(start=netlink.LINK.size, wanted=_WANTED)
+        self._in_dumps = Layouts(start=netlink.INTERFACE.size, wanted=WANTED)
+        self._in_notices = Layouts(start=netlink.LINK.size, wanted=WANTED)
         self._dump: _Dump | None = None
         self._dumping = asyncio.Lock()
         self._recovery: asyncio.Task[None] | None = None
@@ -101,22 +91,19 @@ class RtnetlinkLinks:
         """How often the kernel had to drop notices because we did not read fast enough; each was followed by a dump."""
         return self._overruns
 
-    def jot(self, interfaces: Collection[str], room: memoryview, put: Callable[[int, int], None]) -> None:
+    def jot(
+        self,
+        interfaces: Collection[str],
+        room: memoryview,
+        put: Callable[[int, int], None],
+        keep: Callable[[], None],
+    ) -> None:
         """As NoticeSource. Before `open`."""
-        self._jotted, self._room, self._put = frozenset(interfaces), room, put
+        self._jotted, self._room, self._put, self._keep = frozenset(interfaces), room, put, keep
 
-    def understand(self, at_ns: int, raw: bytes) -> LinkReading:
+    def understand(self, at_ns: int, raw: bytes) -> LinkReading | None:
         """As NoticeSource."""
-        if len(raw) < netlink.LINK.size:
-            raise ProtocolError(f"rtnetlink: a notice of {len(raw)} bytes is no notice of a link")
-        _, kind, _, _, _, _, _, ifindex, flags, _ = netlink.LINK.unpack_from(raw)
-        found = netlink.attributes(raw, netlink.LINK.size, is_cut=True)
-        if kind != netlink.RTM_NEWLINK or netlink.IFLA_IFNAME not in found:
-            raise ProtocolError(f"rtnetlink: a notice of kind {kind} and {len(raw)} bytes is none of a named link")
-        try:
-            return _reading(ifindex, flags, found, Origin.NOTICE, at_ns, None)
-        except UnicodeDecodeError as error:
-            raise ProtocolError(f"rtnetlink: a notice of a link whose name is no text: {error}") from error
+        return understand(at_ns, raw)
 
     async def open(self, on_reading: Callable[[LinkReading], None]) -> None:
         """Listen, and give the reading of each interface that is there."""
@@ -214,24 +201,35 @@ class RtnetlinkLinks:
     def _receive(self) -> tuple[int, bytes]:
         """The next datagram and its stamp; what it tells of a carrier is put down at once. Raises OSError."""
         assert self._socket is not None
-        room = self._room
-        size = self._socket.recv_into(room)
+        size = self._socket.recv_into(self._room)
         at_ns = self._clock.monotonic_ns()
-        kind, ifindex, flags = _link_state(room)
-        if self._news.get(ifindex) == (kind, flags & _LOWER_UP):
+        if self._is_news():
             self._put(at_ns, size)
-        return at_ns, bytes(room[:size])
+            self._keep()
+        return at_ns, bytes(self._room[:size])
+
+    def _is_news(self) -> bool:
+        """Whether the room has a changed carrier."""
+        kind, ifindex, flags = _link_state(self._room)
+        return self._news.get(ifindex) == (kind, flags & _LOWER_UP)
 
     def _read_first(self) -> None:
-        """Receive one as the loop wakes; `_read` takes it in this turn."""
+        """Receive one as the loop wakes; `_read` takes it in this turn. It is put down before anybody looks at what it is."""
         if self._first is None:
+            assert self._socket is not None
             try:
-                self._first = self._receive()
-                self._lateness.woke(self._first[0])
+                size = self._socket.recv_into(self._room)
             except BlockingIOError:
                 return
             except OSError as error:  # for `_read` to raise
                 self._first = error
+            else:
+                at_ns = self._clock.monotonic_ns()
+                self._put(at_ns, size)
+                if self._is_news():
+                    self._keep()
+                self._lateness.woke(at_ns)
+                self._first = at_ns, bytes(self._room[:size])
             asyncio.get_running_loop().call_soon(self._read)  # there may be nothing more to wake it for
 
     def _next(self) -> tuple[int, bytes]:
@@ -294,7 +292,7 @@ class RtnetlinkLinks:
                     self._fail_dump(LinkError(f"rtnetlink: cannot read the interfaces: the kernel says {words}"))
 
     def _take_link(self, ifindex: int, flags: int, found: dict[int, bytes], at_ns: int, dump: _Dump | None) -> None:
-        interface = _name(found)
+        interface = name_of(found)
         carrier = bool(flags & netlink.IFF_LOWER_UP)
         before = self._known.get(ifindex)
         if before is not None and before.interface != interface:  # renamed
@@ -310,7 +308,7 @@ class RtnetlinkLinks:
             )
             self._held_ns[ifindex] = earliest_ns
         origin = Origin.NOTICE if dump is None else dump.origin
-        reading = _reading(ifindex, flags, found, origin, at_ns, earliest_ns)
+        reading = reading_of(ifindex, flags, found, origin, at_ns, earliest_ns)
         self._known[ifindex] = reading
         if interface in self._jotted:
             self._news[ifindex] = netlink.RTM_NEWLINK, 0 if carrier else _LOWER_UP
@@ -322,7 +320,7 @@ class RtnetlinkLinks:
 
         All else may have been held back, unless the kernel treats every change of this interface as urgent.
         """
-        other = _number(found, netlink.IFLA_LINK)
+        other = number_of(found, netlink.IFLA_LINK)
         prompt = prompt or other not in (0, ifindex)
         by_delivery = self._delivered_since(at_ns) - (0 if prompt else HELD_BACK_NS)
         if ifindex not in self._known:
@@ -365,33 +363,3 @@ class RtnetlinkLinks:
     def _tell(self, reading: LinkReading) -> None:
         if self._on_reading is not None:
             self._on_reading(reading)
-
-
-def _number(found: dict[int, bytes], kind: int) -> int:
-    return int.from_bytes(found.get(kind, b""), sys.byteorder)
-
-
-def _name(found: dict[int, bytes]) -> str:
-    return found[netlink.IFLA_IFNAME].rstrip(b"\0").decode()
-
-
-def _reading(
-    ifindex: int, flags: int, found: dict[int, bytes], origin: Origin, at_ns: int, earliest_ns: int | None
-) -> LinkReading:
-    operstate = (found.get(netlink.IFLA_OPERSTATE) or b"\0")[0]
-    return LinkReading(
-        interface=_name(found),
-        ifindex=ifindex,
-        present=True,
-        admin_up=bool(flags & netlink.IFF_UP),
-        carrier=bool(flags & netlink.IFF_LOWER_UP),
-        operstate=_OPERSTATES[operstate] if operstate < len(_OPERSTATES) else OperState.UNKNOWN,
-        carrier_changes=_number(found, netlink.IFLA_CARRIER_CHANGES),
-        carrier_ups=_number(found, netlink.IFLA_CARRIER_UP_COUNT),
-        carrier_downs=_number(found, netlink.IFLA_CARRIER_DOWN_COUNT),
-        mtu=_number(found, netlink.IFLA_MTU),
-        address=found.get(netlink.IFLA_ADDRESS, b"").hex(":"),
-        origin=origin,
-        at_ns=at_ns,
-        earliest_ns=earliest_ns,
-    )

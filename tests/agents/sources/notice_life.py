@@ -81,15 +81,15 @@ class Life:
 
 
 class FatalPad(NoticePad):
-    """Kills its process once so many notices are down."""
+    """Kills its process once so many notices are down for good."""
 
     def __init__(self, path: Path, *, clock_name: str, notices: int) -> None:
         super().__init__(path, clock_name=clock_name)
         self._left = notices
 
     @override
-    def put(self, at_ns: int, size: int) -> None:
-        super().put(at_ns, size)
+    def keep(self) -> None:
+        super().keep()
         self._left -= 1
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)

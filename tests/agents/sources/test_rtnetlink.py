@@ -361,7 +361,13 @@ async def test_notices_of_a_changed_carrier_are_handed_on_before_their_readings_
     watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock))
     jotted: list[tuple[int, bytes, int]] = []
     room = memoryview(bytearray(1 << 16))
-    watched.links.jot(["eth0"], room, lambda at_ns, size: jotted.append((at_ns, bytes(room[:size]), len(watched.of()))))
+    put: list[tuple[int, bytes, int]] = []
+    watched.links.jot(
+        ["eth0"],
+        room,
+        lambda at_ns, size: put.append((at_ns, bytes(room[:size]), len(watched.of()))),
+        lambda: jotted.append(put[-1]),
+    )
     await watched.links.open(watched.take)
     readings: list[LinkReading] = []
     for up in (True, False, True):
@@ -382,11 +388,17 @@ def test_a_notice_that_makes_no_sense_is_refused(cut: int, at: int, byte: int) -
     payload = netlink.INTERFACE.pack(0, 1, 7, netlink.IFF_LOWER_UP, 0)
     payload += netlink.encode_text(netlink.IFLA_IFNAME, "eth0") + netlink.encode_u32(netlink.IFLA_CARRIER_CHANGES, 3)
     good = netlink.encode_message(netlink.RTM_NEWLINK, 0, 0, payload + netlink.encode_attribute(16, b"\6"))
-    assert links.understand(5, good).carrier_changes == 3
+    reading = links.understand(5, good)
+    assert reading is not None
+    assert reading.carrier_changes == 3
+    gone = netlink.encode_message(netlink.RTM_DELLINK, 0, 0, payload)
+    of_a_bridge = netlink.encode_message(netlink.RTM_NEWLINK, 0, 0, bytes([socket.AF_BRIDGE]) + payload[1:])
+    assert (links.understand(5, gone), links.understand(5, of_a_bridge)) == (None, None)
     bad = bytearray(good)
     bad[at % len(good)] = byte
     with contextlib.suppress(ProtocolError):
-        assert links.understand(5, bytes(bad[:cut])).at_ns == 5
+        read = links.understand(5, bytes(bad[:cut]))
+        assert read is None or read.at_ns == 5
     for nonsense in (b"", good[: netlink.LINK.size], good.replace(b"eth0", b"\xff\xfe\xfd\xfc")):
         with pytest.raises(ProtocolError, match="netlink: "):
             links.understand(5, nonsense)
@@ -400,8 +412,14 @@ def test_in_the_loop_of_an_agent_they_are_handed_on_as_it_wakes_and_an_overrun_i
             crossbar = Crossbar(keeper, clock)
             await plug_a(keeper, crossbar, clock)
             watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock, receive_buffer_bytes=2048))
+            put: list[int] = []
             jotted: list[int] = []
-            watched.links.jot(["eth0"], memoryview(bytearray(1 << 16)), lambda at_ns, size: jotted.append(at_ns))
+            watched.links.jot(
+                ["eth0"],
+                memoryview(bytearray(1 << 16)),
+                lambda at_ns, size: put.append(at_ns),
+                lambda: jotted.append(put[-1]),
+            )
             await watched.links.open(watched.take)
             (start,) = watched.of()
             crossbar.carrier("a", True)
