@@ -5,6 +5,8 @@ import ssl
 from typing import Final
 
 BLOCK_BYTES: Final = 65536
+DISCONNECT: Final = 0xE0
+"""First byte of that packet (MQTT 3.1.1, 3.14)."""
 
 
 class BlockSocket:
@@ -37,7 +39,12 @@ class BlockSocket:
         return found
 
     def send(self, buffer: bytes | bytearray) -> int:
-        """Takes all of it."""
+        """Takes all of a packet, but of a DISCONNECT what the kernel takes behind all else: paho closes as soon as it is sent. Raises as a socket does."""
+        if buffer[0] == DISCONNECT:
+            self.flush()
+            if self._out:
+                raise BlockingIOError
+            return self._sock.send(buffer)
         self._out += buffer
         return len(buffer)
 
@@ -55,16 +62,6 @@ class BlockSocket:
     def setblocking(self, flag: bool) -> None:
         self._sock.setblocking(flag)
 
-    def shutdown(self) -> None:
-        """Both ways."""
-        self._sock.shutdown(socket.SHUT_RDWR)
-
     def close(self) -> None:
-        """A DISCONNECT may be among what waits: the kernel gets it if it takes it."""
-        try:
-            if self._sock.fileno() >= 0:
-                self.flush()
-        except OSError:
-            return  # broken: nobody is there to hear it
-        finally:
-            self._sock.close()
+        """What waits is lost."""
+        self._sock.close()

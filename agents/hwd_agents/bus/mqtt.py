@@ -334,8 +334,8 @@ def _abandon(client: aiomqtt.Client) -> None:
     match client._client.socket():  # DISCONNECT did not fit into the socket: paho would wait
         case socket.socket() as left:
             left.shutdown(socket.SHUT_RDWR)
-        case BlockSocket() as left:
-            left.shutdown()
+        case BlockSocket():
+            client._client._sock_close()
 
 
 def _hide(url: str) -> str:

@@ -33,10 +33,16 @@ class Pump:
         self._paho.on_message = self._on_message
 
     def start(self) -> None:
-        sock = self._paho.socket()
-        if isinstance(sock, socket.socket):
-            self._paho.on_socket_register_write = self._want_write
+        """From the next turn on: what aiomqtt has asked of the loop comes before."""
+        self._paho.on_socket_register_write = self._want_write
+        self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        if isinstance(sock := self._paho.socket(), socket.socket):
+            self._paho.on_socket_unregister_write = None
+            self._paho.on_socket_close = self._on_close
             self._paho._sock = BlockSocket(sock)
+            self._loop.remove_writer(sock.fileno())
             self._loop.add_reader(sock.fileno(), self._read)
             self._write()
 
@@ -80,17 +86,22 @@ class Pump:
             sock.flush()
             if not sock.waiting:
                 self._paho.loop_write()
+            if self._socket() is sock:
                 sock.flush()
-            blocked = sock.waiting
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
-            blocked = False
-        if blocked != self._blocked and sock.fileno() >= 0:
+        blocked = sock.waiting or self._paho.want_write()
+        if self._socket() is sock and blocked != self._blocked:
             self._blocked = blocked
             if blocked:
                 self._loop.add_writer(sock.fileno(), self._write)
             else:
                 self._loop.remove_writer(sock.fileno())
+
+    def _on_close(self, client: Any, userdata: Any, sock: Any) -> None:
+        """The next socket may have the same number: nothing of this one may be left in the loop."""
+        self._loop.remove_writer(sock.fileno())
+        self._client._on_socket_close(client, userdata, sock)
 
     def _socket(self) -> BlockSocket | None:
         """None where it is closed."""
@@ -100,3 +111,4 @@ class Pump:
     def _fail(self, error: Exception) -> None:
         if not self._client._disconnected.done():
             self._client._disconnected.set_exception(error)
+        self._paho._sock_close()  # else paho would go on with the packet that it failed at

@@ -7,14 +7,20 @@ from pathlib import Path
 import pytest
 
 from hwd_agents.bus.mqtt import MqttBus
+from hwd_agents.bus.protocol import Incoming
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.ids import Draws
+
+from .deaf_broker import DISCONNECT, GONE, PUBLISH, DeafBroker, publish
 
 Run = Callable[..., contextlib.AbstractAsyncContextManager[None]]
 Start = Callable[..., Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]
 NewBus = Callable[[str], MqttBus]
 PATIENCE_S = 20.0
 BURST = 500
+MUCH = bytes(1 << 23)
+"""More than the sockets of both ends take while nobody reads."""
+PUBLISHED = PUBLISH, 3 + len(MUCH)
 
 
 @pytest.fixture(params=["tcp", "unix", "tls"])
@@ -83,3 +89,114 @@ async def test_loop_has_its_turns_while_messages_pour_in(new_bus: NewBus, run_bu
             tasks.create_task(speaker.publish("t", b"%d" % number, qos=1))
         tasks.create_task(count_turns())
     assert len(turns) >= 10
+
+
+async def fill(bus: MqttBus, *, times: int = 1) -> list[asyncio.Task[None]]:
+    """Publish what does not fit into the socket, so often, each behind what waits."""
+    tasks = []
+    for _ in range(times):
+        tasks.append(asyncio.create_task(bus.publish("t", MUCH)))
+        await asyncio.sleep(0.05)
+    return tasks
+
+
+async def test_what_waits_behind_a_full_socket_goes_out_as_the_broker_reads_on(run_buses: Run) -> None:
+    """And not only when a PINGREQ comes behind it."""
+    async with asyncio.timeout(PATIENCE_S), DeafBroker() as broker:
+        bus = MqttBus(broker.url, "c", SystemClock(), Draws(1))
+        bus.subscribe("t", print)
+        async with run_buses(bus):
+            published = await fill(bus, times=3)
+            broker.hears.set()
+            assert [await broker.packets.get() for _ in range(3)] == [PUBLISHED] * 3
+            await asyncio.gather(*published)
+
+
+async def test_who_leaves_says_so_behind_all_that_waits(run_buses: Run) -> None:
+    async with asyncio.timeout(PATIENCE_S), DeafBroker() as broker:
+        bus = MqttBus(broker.url, "c", SystemClock(), Draws(1))
+        bus.subscribe("t", print)
+        async with run_buses(bus):
+            published = await fill(bus, times=2)
+            asyncio.get_running_loop().call_later(0.05, broker.hears.set)
+        assert [await broker.packets.get() for _ in range(3)] == [PUBLISHED, PUBLISHED, (DISCONNECT, 0)]
+        await asyncio.gather(*published, return_exceptions=True)
+
+
+async def test_client_whose_broker_dies_before_a_full_socket_is_connected_again(run_buses: Run) -> None:
+    async with asyncio.timeout(PATIENCE_S), DeafBroker() as broker:
+        bus = MqttBus(broker.url, "c", SystemClock(), Draws(1))
+        bus.subscribe("t", print)
+        up, down = asyncio.Event(), asyncio.Event()
+        bus.on_down(lambda cause: down.set())
+        async with run_buses(bus):
+            bus.on_up(up.set)
+            for _ in range(3):
+                published = await fill(bus)
+                broker.die()
+                await down.wait()
+                await up.wait()
+                up.clear()
+                down.clear()
+                await asyncio.gather(*published, return_exceptions=True)
+
+
+async def test_handler_that_raises_is_called_once_though_the_socket_is_full(run_buses: Run) -> None:
+    """And what raised ends the client."""
+    heard: list[bytes] = []
+
+    def take(incoming: Incoming) -> None:
+        heard.append(incoming.payload)
+        raise RuntimeError("no sense")
+
+    async with asyncio.timeout(PATIENCE_S), DeafBroker() as broker:
+        bus = MqttBus(broker.url, "c", SystemClock(), Draws(1))
+        bus.subscribe("t", take)
+        up = asyncio.Event()
+        bus.on_up(up.set)
+        run = asyncio.create_task(bus.run())
+        await up.wait()
+        published = await fill(bus)
+        broker.say(publish(b"1"), publish(b"2"))
+        with pytest.raises(RuntimeError, match="no sense"):
+            await run
+        await asyncio.gather(*published, return_exceptions=True)
+        broker.hears.set()
+        while await broker.packets.get() != (GONE, 0):
+            pass
+    assert heard == [b"1"]
+
+
+async def test_broker_that_dies_while_its_messages_are_taken_is_met_again_and_they_end_before_that_is_told(
+    run_buses: Run,
+) -> None:
+    told: list[str] = []
+    clock = SystemClock()
+    async with asyncio.timeout(PATIENCE_S), DeafBroker() as broker:
+        bus = MqttBus(broker.url, "c", clock, Draws(1))
+        up = asyncio.Event()
+
+        def take(incoming: Incoming) -> None:
+            told.append("message")
+            until_ns = clock.monotonic_ns() + 1_000_000
+            while clock.monotonic_ns() < until_ns:
+                pass
+            if len(told) == 100:
+                broker.die()
+                asyncio.get_running_loop().call_soon(speak)
+
+        speaking: list[asyncio.Task[None]] = []
+
+        def speak() -> None:
+            speaking.append(asyncio.create_task(bus.publish("t", b"into nothing")))
+
+        bus.subscribe("t", take)
+        bus.on_down(lambda cause: told.append("down"))
+        async with run_buses(bus):
+            bus.on_up(lambda: told.append("up"))
+            bus.on_up(up.set)
+            broker.say(*[publish(b"%d" % number) for number in range(2000)])
+            await up.wait()
+            await asyncio.gather(*speaking, return_exceptions=True)
+    assert told[-2:] == ["down", "up"]
+    assert set(told[:-2]) == {"message"}
