@@ -4,6 +4,7 @@ It is held by a process that lives as long as somebody listens to it: where the 
 again. What a file says of the holder is for words only.
 """
 
+import contextlib
 import datetime
 import fcntl
 import os
@@ -57,7 +58,8 @@ def exclusive(path: str, who: str) -> Iterator[str | None]:
         raise Failure(f"{path}: comes and goes all the time: others roll out to this host right now. Try again later")
     try:
         os.ftruncate(fd, 0)
-        os.write(fd, who.encode()[:MORE_BYTES])
+        with contextlib.suppress(OSError):  # a full disk takes no words, and keeps nobody from what frees it
+            os.write(fd, who.encode()[:MORE_BYTES])
         yield None
     finally:
         os.unlink(path)

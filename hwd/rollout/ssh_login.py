@@ -30,7 +30,7 @@ class NobodyVouches(paramiko.MissingHostKeyPolicy):
         file = self._settings.known_hosts[0]
         raise ConfigError(
             f"{self._name}: {self._settings.known_as} shows the host key {key.get_name()} {fingerprint(key)}, and {file} does not know this host. "
-            f"If the host itself shows the same (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), add this line to that file: {self._settings.known_as} {public_line(key)}"
+            f"If the host itself shows the same (cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -), add this line to that file: {self._settings.known_as} {public_line(key)}"
         )
 
 

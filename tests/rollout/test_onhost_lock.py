@@ -3,6 +3,7 @@
 import asyncio
 import getpass
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,20 @@ def test_a_lock_file_that_nobody_holds_keeps_nobody_out(layout: Layout) -> None:
             assert third.startswith("bob@desk, since ")
         assert Path(layout.lock).read_text() == "bob@desk"
     assert not Path(layout.lock).exists()
+
+
+def test_a_full_disk_keeps_nobody_from_the_host(layout: Layout) -> None:
+    """Of all that is done there, the removal is what frees it."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with exclusive(layout.lock, "bob@desk") as other:
+            assert other is None
+            with exclusive(layout.lock, "cy@desk") as third:
+                assert third is not None
+                assert third.startswith("somebody, since ")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_a_lock_file_that_leads_elsewhere_is_refused(layout: Layout, tmp_path: Path) -> None:

@@ -77,11 +77,22 @@ def test_a_host_that_nobody_vouches_for_is_refused_with_its_fingerprint_and_the_
     with pytest.raises(ConfigError, match="does not know this host") as error, opened(server):
         pass
     assert _fingerprint(server) in str(error.value)
+    look = re.search(r"shows the same \((.+?)\), add", str(error.value))
+    assert look is not None
+    _make_host_key(server.folder / "ssh_host_rsa_key", "rsa")  # as hosts have several
+    _make_host_key(server.folder / "ssh_host_ed25519_key", "ed25519")
+    command = look[1].replace("/etc/ssh", str(server.folder))
+    shown = subprocess.run(["sh", "-c", command], check=True, capture_output=True, text=True, timeout=20).stdout
+    assert [line.rsplit(" ", 1)[1] for line in shown.splitlines()] == ["(ED25519)", "(RSA)"]
     line = re.escape(server.known.strip())
     assert re.search(rf"add this line to that file: {line}$", str(error.value))
     (server.home / ".ssh" / "known_hosts").write_text(server.known)
     with opened(server) as ssh:
         assert ssh.run("true", within_s=10).status == 0
+
+
+def _make_host_key(path: Path, kind: str) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(path)], check=True, timeout=20)
 
 
 def test_a_changed_host_key_is_refused_with_both_fingerprints_and_the_remedy(make_sshd: Make) -> None:
