@@ -27,18 +27,18 @@ def understand(at_ns: int, raw: bytes) -> LinkReading | None:
 
     Raises ProtocolError for what no kernel sends.
     """
+    kind = netlink.HEADER.unpack_from(raw)[1] if len(raw) >= netlink.HEADER.size else netlink.RTM_NEWLINK
+    if kind < netlink.RTM_NEWLINK:
+        return None  # netlink's own: the end of a dump, an error
     if len(raw) < netlink.LINK.size:
         raise ProtocolError(f"rtnetlink: a notice of {len(raw)} bytes is no notice of a link")
-    _, kind, _, _, _, family, _, ifindex, flags, _ = netlink.LINK.unpack_from(raw)
+    _, _, _, _, _, family, _, ifindex, flags, _ = netlink.LINK.unpack_from(raw)
     if kind == netlink.RTM_DELLINK or (kind == netlink.RTM_NEWLINK and family != socket.AF_UNSPEC):
         return None
     found = netlink.attributes(raw, netlink.LINK.size, is_cut=True)
     if kind != netlink.RTM_NEWLINK or netlink.IFLA_IFNAME not in found:
         raise ProtocolError(f"rtnetlink: a notice of kind {kind} and {len(raw)} bytes is none of a named link")
-    try:
-        return reading_of(ifindex, flags, found, Origin.NOTICE, at_ns, None)
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"rtnetlink: a notice of a link whose name is no text: {error}") from error
+    return reading_of(ifindex, flags, found, Origin.NOTICE, at_ns, None)
 
 
 def reading_of(
@@ -65,8 +65,8 @@ def reading_of(
 
 
 def name_of(found: dict[int, bytes]) -> str:
-    """Of the interface. Raises KeyError where there is none, UnicodeDecodeError where it is no text."""
-    return found[netlink.IFLA_IFNAME].rstrip(b"\0").decode()
+    """Of the interface; the kernel takes bytes that are no text: each is a U+FFFD here. Raises KeyError where there is none."""
+    return found[netlink.IFLA_IFNAME].rstrip(b"\0").decode(errors="replace")
 
 
 def number_of(found: dict[int, bytes], kind: int) -> int:

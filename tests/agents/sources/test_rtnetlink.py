@@ -192,6 +192,23 @@ async def test_renamed_interface_is_gone_by_its_old_name(watched: Watched, keepe
     assert gone.ifindex == new.ifindex == plug.ifindex
 
 
+async def test_interface_whose_name_is_no_text_hides_no_other(
+    watched: Watched, keeper: Keeper, crossbar: Crossbar, clock: SystemClock
+) -> None:
+    """The kernel takes any bytes but a slash, a colon and white space."""
+    odd = crossbar.plug("b", host="h0", interface="eth1")
+    payload = netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, odd.ifindex, 0, 0)
+    payload += netlink.encode_attribute(netlink.IFLA_IFNAME, b"\xff1\0")
+    do(keeper, "h0", messages.set_up(odd.ifindex, up=False, says="switch off"))
+    do(keeper, "h0", Request(says="rename", type=netlink.RTM_NEWLINK, flags=0, payload=payload))
+    renamed = await watched.until(lambda reading: reading.present, "\ufffd1")
+    assert renamed.ifindex == odd.ifindex
+    later = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock))
+    await later.links.open(later.take)
+    assert {"eth0", "\ufffd1"} <= {reading.interface for reading in later.readings}
+    await later.links.close()
+
+
 async def test_overrun_is_counted_and_made_good(keeper: Keeper, crossbar: Crossbar, clock: SystemClock) -> None:
     await plug_a(keeper, crossbar, clock)
     watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock, receive_buffer_bytes=2048))
@@ -393,13 +410,15 @@ def test_a_notice_that_makes_no_sense_is_refused(cut: int, at: int, byte: int) -
     assert reading.carrier_changes == 3
     gone = netlink.encode_message(netlink.RTM_DELLINK, 0, 0, payload)
     of_a_bridge = netlink.encode_message(netlink.RTM_NEWLINK, 0, 0, bytes([socket.AF_BRIDGE]) + payload[1:])
-    assert (links.understand(5, gone), links.understand(5, of_a_bridge)) == (None, None)
+    end_of_a_dump = netlink.encode_message(netlink.NLMSG_DONE, 0, 1, bytes(4))
+    for other in (gone, of_a_bridge, end_of_a_dump):
+        assert links.understand(5, other) is None
     bad = bytearray(good)
     bad[at % len(good)] = byte
     with contextlib.suppress(ProtocolError):
         read = links.understand(5, bytes(bad[:cut]))
         assert read is None or read.at_ns == 5
-    for nonsense in (b"", good[: netlink.LINK.size], good.replace(b"eth0", b"\xff\xfe\xfd\xfc")):
+    for nonsense in (b"", good[: netlink.LINK.size - 1], good[: netlink.LINK.size]):
         with pytest.raises(ProtocolError, match="netlink: "):
             links.understand(5, nonsense)
 
