@@ -130,15 +130,13 @@ def doctor(
 
     output = Output(json=json)
     loaded, chosen, brokers, daemon = _given(testbed, hosts, broker)
-    status = _daemon_status(daemon)
     diagnoses = asyncio.run(
         Doctor(
             testbed=loaded,
             brokers=brokers,
             layout=_layout(prefix, no_start),
             progress=lambda host, words: output.note(f"{host}: {words}"),
-            daemon_version=None if status is None else status["version"],
-            daemon_hosts={} if status is None else {one["host"]: one for one in status["hosts"]},
+            ask_daemon=lambda: _daemon_status(daemon),
         ).run(chosen)
     )
     for diagnosis in diagnoses:

@@ -79,7 +79,7 @@ class Births:
         except TimeoutError:
             why = f" What came cannot be read: {self.unreadable[host]}." if host in self.unreadable else ""
             raise DeadlineError(
-                f"{host}: its agent was started, and no birth of it came to {self._address} within {within_s:g} s.{why} See what keeps it: hwd agent doctor {host}"
+                f"{host}: its agent was started, and no birth of it came to {self._address} within {within_s:g} s.{why}"
             ) from None
         return self.birth[host]
 

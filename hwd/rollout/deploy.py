@@ -1,5 +1,6 @@
 """Rollout: agents to hosts, one host after another, until the first that does not come out."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +14,16 @@ from hwd.rollout.layout import Layout
 from hwd.rollout.onhost import NEEDED_BYTES
 from hwd.rollout.onhost_facts import UNIT
 from hwd.rollout.remote import RemoteHost, Say
-from hwd.rollout.steps import HostReport, Progress, Result
+from hwd.rollout.steps import CutOffError, HostReport, Progress, Result
 from hwd.rollout.unit import make_unit
 from hwd.rollout.wheels import Bundle, Target, make_bundle
 from hwd_agents.bus.mqtt import BrokerUrl
-from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
+from hwd_agents.wire import Birth
+from hwd_drivers.kit.errors import ConfigError, DeadlineError, FailedError, HwdError, LinkError, RefusedError
 from hwd_drivers.kit.offload import Offload
 
 BIRTH_WITHIN_S: Final = 30.0
+LAST_LINES: Final = 4
 OWNER_EXTRAS: Final = ("gpio", "http", "serial", "ssh")
 """What drivers of switches may need, where the host drives some."""
 
@@ -69,6 +72,12 @@ class Rollout:
             except HwdError as error:
                 reports.append(HostReport(host=host.name, result=Result.FAILED, why=str(error)))
                 return reports, error
+            except asyncio.CancelledError:
+                verb = "upgrade" if self.upgrade else "deploy"
+                remedy = f"`hwd agent {verb} {host.name}` finishes it"
+                cut = CutOffError(host.name, remedy)
+                reports.append(HostReport(host=host.name, result=Result.CUT_OFF, why=str(cut)))
+                return reports, cut
         return reports, None
 
     async def _host(self, host: Host, births: Births | None) -> HostReport:
@@ -90,6 +99,7 @@ class Rollout:
             there = facts["environments"].get(bundle.id) is not None
             there = there and (facts["current"] != bundle.id or facts["current_runs"])
             if not there:
+                _check_room(host.name, facts)
                 contents |= {wheel.name: wheel for wheel in bundle.wheels}
                 say(f"copying hwd-agent {bundle.id}")
             async with remote.staging(contents) as staging:
@@ -121,12 +131,12 @@ class Rollout:
             if births is not None:
                 say("waiting for its birth")
                 anew = done["started"]
-                birth = await births.born(host.name, after=was if anew else None, within_s=self.birth_within_s)
+                birth = await self._born(host.name, remote, births, after=was if anew else None)
                 say(f"born: version {birth.version}, boot {birth.boot}, {len(birth.ports)} ports")
         except (FailedError, LinkError) as error:
             if not touched:
                 raise type(error)(
-                    f"{str(error).rstrip('.')}. Nothing had to be changed there, and the agent that ran before was left to run"
+                    f"{str(error).rstrip('.')}. Nothing had to be changed there, and the agent that ran before was left to run. See what keeps it: hwd agent doctor {host.name}"
                 ) from error
             if facts["current"] is None or not (self.upgrade or self._lives(facts)):
                 raise type(error)(f"{str(error).rstrip('.')}. {self._what_stays(host.name)}") from error
@@ -135,6 +145,15 @@ class Rollout:
         if not touched:
             return HostReport(host=host.name, result=Result.ALREADY, version=bundle.version)
         return HostReport(host=host.name, result=Result.DONE, version=bundle.version, changed=changed or ("started",))
+
+    async def _born(self, name: str, remote: RemoteHost, births: Births, *, after: str | None) -> Birth:
+        """Its birth. Where none comes, the agent's last words go with the error: after the way back nobody finds them."""
+        try:
+            return await births.born(name, after=after, within_s=self.birth_within_s)
+        except DeadlineError as error:
+            log = (await remote.look())["log"][-LAST_LINES:]
+            words = "\n".join(["", "Its last words:", *log, ""]) if log else ""
+            raise DeadlineError(f"{error}{words}") from error
 
     def _what_stays(self, name: str) -> str:
         """In words, where nothing that ran was there before."""
@@ -173,11 +192,6 @@ class Rollout:
             )
         if facts["read_only"]:
             raise ConfigError(f"{name}: {facts['near']} is read-only. Name a place that is not with --prefix DIR")
-        if facts["free_bytes"] < NEEDED_BYTES:
-            free, needed = facts["free_bytes"] // 1_000_000, NEEDED_BYTES // 1_000_000
-            raise FailedError(
-                f"{name}: {facts['near']} has {free} MB free, and {needed} MB are needed. Free some, or name another place with --prefix DIR"
-            )
         if self.layout.unit and not facts["systemd"]:
             raise ConfigError(
                 f"{name}: systemd does not run there. Use --prefix DIR --no-start, and start DIR/opt/hwd-agent/current/bin/hwd-agent as you start services there"
@@ -216,6 +230,14 @@ class Rollout:
     def _lives(self, facts: Mapping[str, Any]) -> bool:
         """Whether the agent that is there can be taken for a good one."""
         return bool(facts["service"].get("ActiveState") == "active" if self.layout.unit else facts["current_runs"])
+
+
+def _check_room(name: str, facts: Mapping[str, Any]) -> None:
+    if facts["free_bytes"] < NEEDED_BYTES:
+        free, needed = facts["free_bytes"] // 1_000_000, NEEDED_BYTES // 1_000_000
+        raise FailedError(
+            f"{name}: {facts['near']} has {free} MB free, and {needed} MB are needed. Free some, or name another place with --prefix DIR"
+        )
 
 
 class _RolledBackError(FailedError):

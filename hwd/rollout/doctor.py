@@ -1,7 +1,7 @@
 """Doctor: everything that keeps a host's agent from being heard, in words."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -41,14 +41,13 @@ class Diagnosis:
 
 @dataclass(slots=True, kw_only=True)
 class Doctor:
-    """`daemon_version` and `daemon_hosts` are those of the daemon of this testbed, None and empty where none runs."""
+    """`ask_daemon`: the status of the daemon of this testbed, None where none runs. Asked after each host was looked at, which takes seconds."""
 
     testbed: Testbed
     brokers: Brokers
     layout: Layout
     progress: Progress
-    daemon_version: str | None = None
-    daemon_hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ask_daemon: Callable[[], Mapping[str, Any] | None]
     home: Path | None = None
 
     async def run(self, hosts: Sequence[Host]) -> tuple[Diagnosis, ...]:
@@ -62,11 +61,15 @@ class Doctor:
     async def _host(self, host: Host, births: Births | None, no_broker: str) -> Diagnosis:
         findings: list[Finding] = []
         log: Sequence[str] = ()
+        links: Mapping[str, str] | None = None
         try:
-            there, log = await self._there(host)
+            there, facts = await self._there(host)
             findings += there
+            log = facts["log"] if facts["service"].get("ActiveState") == "active" else ()
+            links = facts["interfaces"]
         except HwdError as error:
             findings.append(red("host", str(error)))
+        daemon = self.ask_daemon()
         if births is None:
             findings.append(red("broker", no_broker))
         elif (birth := births.birth.get(host.name)) is None or not births.is_up(host.name):
@@ -74,12 +77,13 @@ class Doctor:
             findings.append(of_silence(state, unreadable=unreadable, never=birth is None, log=log))
         else:
             findings.append(green("birth", f"boot {birth.boot}"))
-            findings += of_birth(host, birth, ours=version("hwd-agents"), daemon=self.daemon_version)
-        findings += self._at_the_daemon(host.name)
+            speaks = None if daemon is None else str(daemon["version"])
+            findings += of_birth(host, birth, ours=version("hwd-agents"), daemon=speaks, links=links)
+        findings += _at_the_daemon(host.name, daemon)
         return Diagnosis(host=host.name, findings=findings)
 
-    async def _there(self, host: Host) -> tuple[list[Finding], Sequence[str]]:
-        """Over SSH; and the last words of an agent that runs."""
+    async def _there(self, host: Host) -> tuple[list[Finding], Mapping[str, Any]]:
+        """Over SSH, and the facts."""
         self.progress(host.name, f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
         async with RemoteHost.open(
             host, self.layout, lambda words: self.progress(host.name, words), home=self.home
@@ -102,8 +106,7 @@ class Doctor:
                         "nothing keeps it right, so the times of its log mislead (figures do not hang on it). Install chrony or systemd-timesyncd there",
                     )
                 )
-        runs = facts["service"].get("ActiveState") == "active"
-        return findings, facts["log"] if runs else ()
+        return findings, facts
 
     async def _configured(self, host: Host, remote: RemoteHost, facts: Mapping[str, Any]) -> list[Finding]:
         """Agent file and unit against the testbed; the broker from there."""
@@ -136,33 +139,32 @@ class Doctor:
             )
         return found
 
-    def _at_the_daemon(self, host: str) -> list[Finding]:
-        status = self.daemon_hosts.get(host)
-        if status is None and self.daemon_version is not None:
-            return [
-                red(
-                    "daemon",
-                    "the one that runs here does not know this host. Start it anew with this testbed file: hwd serve",
-                )
-            ]
-        if status is None:
-            return [
-                yellow("daemon", "no daemon of this testbed runs here, so nobody takes the agent's events: hwd serve")
-            ]
-        if not status["up"]:
-            return [red("daemon", f"does not hear the agent: {status['cause']}")]
-        clock = status["clock"]
-        if clock is None:
-            return [yellow("clock", "is not aligned yet; it takes a second or two after the agent's start")]
-        words = f"{clock['offset_ns'] / 1e9:+.6f} s ± {clock['error_ns'] / 1e3:.0f} µs"
-        if clock["error_ns"] > CLOCK_MOST_NS:
-            return [
-                yellow(
-                    "clock",
-                    f"{words}: known no better than {CLOCK_MOST_NS // 1000} µs. Is the way to the daemon slow or busy?",
-                )
-            ]
-        return [green("clock", words)]
+
+def _at_the_daemon(host: str, daemon: Mapping[str, Any] | None) -> list[Finding]:
+    status = next((one for one in (daemon or {}).get("hosts", ()) if one["host"] == host), None)
+    if status is None and daemon is not None:
+        return [
+            red(
+                "daemon",
+                "the one that runs here does not know this host. Start it anew with this testbed file: hwd serve",
+            )
+        ]
+    if status is None:
+        return [yellow("daemon", "no daemon of this testbed runs here, so nobody takes the agent's events: hwd serve")]
+    if not status["up"]:
+        return [red("daemon", f"does not hear the agent: {status['cause']}")]
+    clock = status["clock"]
+    if clock is None:
+        return [yellow("clock", "is not aligned yet; it takes a second or two after the agent's start")]
+    words = f"{clock['offset_ns'] / 1e9:+.6f} s ± {clock['error_ns'] / 1e3:.0f} µs"
+    if clock["error_ns"] > CLOCK_MOST_NS:
+        return [
+            yellow(
+                "clock",
+                f"{words}: known no better than {CLOCK_MOST_NS // 1000} µs. Is the way to the daemon slow or busy?",
+            )
+        ]
+    return [green("clock", words)]
 
 
 def _drift(subject: str, path: str, there: str | None, expected: bytes, host: str) -> Finding:

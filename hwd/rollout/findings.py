@@ -7,7 +7,7 @@ from typing import Any
 
 from hwd.bus.skew import skew
 from hwd.model.testbed import Host
-from hwd_agents.wire import Birth, SourceNote, State
+from hwd_agents.wire import Birth, PortNote, SourceNote, State
 from hwd_drivers.kit.documents import Json
 
 NEEDED = ("link", "probe")
@@ -91,6 +91,7 @@ def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
             "watchdog": "its event loop hung, and the watchdog ended it",
             "oom-kill": "the host had no memory left",
             "timeout": "it did not get ready in time",
+            "success": "it is on its way",
         }.get(service.get("Result", ""), f"result {service.get('Result')}, exit status {service.get('ExecMainStatus')}")
         return [red("unit", f"{state} ({service.get('SubState')}): {reason}{again}; {words}")]
     found = [green("unit", f"active, pid {service.get('MainPID')}")]
@@ -98,8 +99,12 @@ def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
         found.append(
             yellow(
                 "unit",
-                f"it was started again {restarts} times since it was rolled out; its last words:\n"
-                + "\n".join(log[-8:]),
+                "\n".join(
+                    [
+                        f"it ended and was started again, {restarts} times since it was rolled out; its last words before that:",
+                        *facts["ended"][-8:],
+                    ]
+                ),
             )
         )
     if service.get("UnitFileState") != "enabled":
@@ -119,14 +124,16 @@ def of_silence(state: State | None, *, unreadable: str | None, never: bool, log:
     if unreadable:
         text = f"what came cannot be read: {unreadable}"
     elif never:
-        text = "the broker has none: no agent of this host has ever reached it"
+        text = "the broker has none: no agent of this host has reached it, or it was removed since"
     else:
         text = f"the agent is down: {said.get(state.state, state.state) if state else 'it never said that it is up'}"
     return red("birth", "\n".join([f"{text}; it runs, and its last words are:", *log[-6:]]) if log else text)
 
 
-def of_birth(host: Host, birth: Birth, *, ours: str, daemon: str | None) -> list[Finding]:
-    """What the agent says of itself: version, ports, each source of each port, spool, settings."""
+def of_birth(
+    host: Host, birth: Birth, *, ours: str, daemon: str | None, links: Mapping[str, str] | None
+) -> list[Finding]:
+    """What the agent says of itself: version, ports, each source of each port, spool, settings. `links`: `onhost_facts.links` of now; None where nobody could look."""
     found = []
     if why := skew(daemon or ours, birth.version):
         found.append(red("version", why))
@@ -148,7 +155,7 @@ def of_birth(host: Host, birth: Birth, *, ours: str, daemon: str | None) -> list
                 )
             )
         else:
-            found.append(green(name, f"{note.interface}, carrier {'up' if note.carrier else 'down'}"))
+            found.append(_carrier(name, note, links))
         found += [
             _source(f"{name} {source}", source, said)
             for source, said in note.sources.items()
@@ -159,6 +166,20 @@ def of_birth(host: Host, birth: Birth, *, ours: str, daemon: str | None) -> list
         runs = sorted({held.run for held in birth.settings})
         found.append(yellow("settings", f"{len(birth.settings)} settings of {', '.join(runs)} are not put back yet"))
     return found
+
+
+def _carrier(subject: str, note: PortNote, links: Mapping[str, str] | None) -> Finding:
+    """As it is now: a birth has what was when the agent came up."""
+    if links is None:
+        return green(subject, f"{note.interface}, carrier {'up' if note.carrier else 'down'} at its birth")
+    match links.get(note.interface):
+        case "off":
+            words = f"{note.interface} is set down on the host, so it never has a carrier. Set it up: ip link set {note.interface} up"
+            return yellow(subject, f"{words}. Its routes and neighbours went with it: set them again")
+        case "up" | "down" as carrier:
+            return green(subject, f"{note.interface}, carrier {carrier}")
+        case _:
+            return yellow(subject, f"{note.interface} has just gone from the host, and the agent has not said so yet")
 
 
 def _unasked(source: str, note: SourceNote, *, has_rdma: bool) -> bool:
@@ -182,9 +203,7 @@ def _spool(birth: Birth) -> Sequence[Finding]:
     spool = birth.inventory.get("spool") or {}
     waiting = birth.spool_next_seq - birth.spool_oldest_seq
     if spool.get("why"):
-        return [
-            red("spool", f"events cannot be kept on the disk: {spool['why']}. Free some room under /var/lib/hwd-agent")
-        ]
+        return [red("spool", f"events cannot be kept under /var/lib/hwd-agent: {spool['why']}")]
     limit = f" of {spool['limit_bytes'] / 1e6:.1f}" if "limit_bytes" in spool else ""
     size = f"{spool.get('bytes', 0) / 1e6:.1f}{limit} MB, {waiting} events waited at its birth"
     if birth.spool_lost:

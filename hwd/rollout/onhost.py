@@ -30,7 +30,7 @@ from hwd.rollout.onhost_facts import (
     BEFORE,
     COMPLETE,
     UNIT,
-    log_lines,
+    journal,
     look,
     manifest,
     mode,
@@ -138,7 +138,9 @@ def held(root: Path) -> Iterator[None]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Failure(f"{root}: somebody else is rolling out to this host right now. Try again later") from None
+            raise Failure(
+                f"{root}: another roll-out is at work on this host, or one that was cut off goes on to the end of its step. Try again in a minute"
+            ) from None
         yield
     finally:
         os.close(fd)
@@ -175,7 +177,7 @@ def start(*, anew: bool) -> bool:
     run(["systemctl", "reset-failed", UNIT], fails=True)
     run(["systemctl", "enable", "--quiet", UNIT])
     if run(["systemctl", "restart", UNIT], fails=True).returncode:
-        words = "\n".join(log_lines()[-6:])
+        words = "\n".join(journal()[0][-6:])
         raise Failure(f"hwd-agent does not start ({service().get('Result', 'unknown')}). Its last words:\n{words}")
     return True
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import socket
 import sys
@@ -19,6 +20,15 @@ BEFORE: Final = ".before"
 """Behind the name of what a switch has replaced."""
 REACH_S: Final = 4.0
 LOG_LINES: Final = 20
+READ_LINES: Final = 200
+"""Of the journal: a life that ended and the one after it."""
+CHATTER: Final = re.compile(
+    r" systemd\[1\]: .*(Starting|Started|Stopping|Stopped|Failed to start|Consumed|Scheduled restart) "
+)
+"""What systemd says of its own work, which drowns the words of an agent that ends again and again."""
+ENDED: Final = "Scheduled restart job"
+IFF_UP: Final = 1
+"""linux/if.h: somebody has set it up."""
 
 
 def look(layout: dict[str, str]) -> dict[str, Any]:
@@ -28,6 +38,7 @@ def look(layout: dict[str, str]) -> dict[str, Any]:
     current = os.path.basename(os.readlink(root / "current")) if (root / "current").is_symlink() else None
     near = nearest(root)
     disk = os.statvfs(near)
+    log, ended = journal() if layout["unit"] else ([], [])
     return {
         "python": platform.python_version(),
         "implementation": sys.implementation.name,
@@ -50,9 +61,10 @@ def look(layout: dict[str, str]) -> dict[str, Any]:
         "unit": digest(Path(layout["unit"])) if layout["unit"] else None,
         "before": [name for name in (layout["config"], layout["unit"]) if name and Path(name + BEFORE).exists()],
         "service": service() if layout["unit"] else {},
-        "log": log_lines() if layout["unit"] else [],
+        "log": log[-LOG_LINES:],
+        "ended": ended[-LOG_LINES:],
         "tools": [tool for tool in ("mlxlink", "mstlink") if shutil.which(tool)],
-        "interfaces": sorted(os.listdir("/sys/class/net")),
+        "interfaces": links(),
         "synchronized": synchronized(),
     }
 
@@ -127,11 +139,30 @@ def service() -> dict[str, str]:
     return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
 
 
-def log_lines() -> list[str]:
+def journal() -> tuple[list[str], list[str]]:
+    """The agent's last words, and those of its life before the last that systemd started again."""
     if shutil.which("journalctl") is None:
-        return []
-    done = run(["journalctl", "-u", UNIT, "-n", str(LOG_LINES), "-o", "short-iso", "--no-pager", "-q"], fails=True)
-    return done.stdout.splitlines()
+        return [], []
+    done = run(["journalctl", "-u", UNIT, "-n", str(READ_LINES), "-o", "short-iso", "--no-pager", "-q"], fails=True)
+    lines = done.stdout.splitlines()
+    last = max((number for number, line in enumerate(lines) if ENDED in line), default=0)
+    return words(lines), words(lines[:last])
+
+
+def words(lines: list[str]) -> list[str]:
+    return [line for line in lines if not CHATTER.search(line)]
+
+
+def links() -> dict[str, str]:
+    """By interface: "up" or "down" by its carrier, "off" where nobody has set it up."""
+    found = {}
+    for path in sorted(Path("/sys/class/net").iterdir()):
+        try:
+            is_up = int((path / "flags").read_text(), 16) & IFF_UP
+            found[path.name] = "off" if not is_up else "up" if (path / "carrier").read_text() == "1\n" else "down"
+        except OSError:  # it goes away right now; or a file that is no interface, such as bonding_masters
+            continue
+    return found
 
 
 def pyverbs() -> Path | None:

@@ -1,5 +1,6 @@
 """Removal: an agent and all that belongs to it taken away from hosts, and from the broker."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ from hwd.model.testbed import Host, Testbed
 from hwd.rollout.births import Births
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
-from hwd.rollout.steps import HostReport, Progress, Result
+from hwd.rollout.steps import CutOffError, HostReport, Progress, Result
 from hwd_drivers.kit.errors import HwdError, LinkError
 
 
@@ -34,6 +35,11 @@ class Removal:
                 reports.append(HostReport(host=host.name, result=Result.FAILED, why=str(error)))
                 untouched = [HostReport(host=one.name, result=Result.UNTOUCHED) for one in hosts[len(reports) :]]
                 return (*reports, *untouched), error
+            except asyncio.CancelledError:
+                cut = CutOffError(host.name, f"`hwd agent remove {host.name}` finishes it")
+                reports.append(HostReport(host=host.name, result=Result.CUT_OFF, why=str(cut)))
+                untouched = [HostReport(host=one.name, result=Result.UNTOUCHED) for one in hosts[len(reports) :]]
+                return (*reports, *untouched), cut
         return tuple(reports), None
 
     async def _host(self, host: Host) -> HostReport:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hwd_drivers.kit.documents import Json
+from hwd_drivers.kit.errors import HwdError
 
 
 class Result(StrEnum):
@@ -18,13 +19,15 @@ class Result(StrEnum):
     """It did not come out, and what was before runs again."""
     FAILED = "failed"
     """It did not come out."""
+    CUT_OFF = "cut-off"
+    """It was ended in the middle by its operator."""
     UNTOUCHED = "untouched"
     """Its turn did not come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReport:
-    """`changed`: in words. `why`: what kept it, where it is not done."""
+    """`changed`: in words. `why`: what kept it, where it is not done; as text, that is said by the error which goes with it."""
 
     host: str
     result: Result
@@ -46,7 +49,19 @@ class HostReport:
     def __str__(self) -> str:
         version = "" if self.version is None else f" {self.version}"
         what = f": {', '.join(self.changed)}" if self.changed else ""
-        return f"{self.host}{version} {self.result}{what}{f': {self.why}' if self.why else ''}"
+        return f"{self.host}{version} {self.result}{what}"
+
+
+class CutOffError(HwdError):
+    """Ended in the middle by its operator, with Ctrl-C."""
+
+    exit_status = 130
+    title = "cut off"
+
+    def __init__(self, host: str, remedy: str) -> None:
+        super().__init__(
+            f"{host}: was left in the middle of it; what was under way there goes on to the end of its step. {remedy}"
+        )
 
 
 Progress = Callable[[str, str], None]

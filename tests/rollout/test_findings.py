@@ -57,7 +57,7 @@ def port(**changes: Any) -> Birth:
 
 
 def examined(birth: Birth, *, ours: str = "0.1.0", daemon: str | None = None) -> Sequence[Finding]:
-    return of_birth(HOST, birth, ours=ours, daemon=daemon)
+    return of_birth(HOST, birth, ours=ours, daemon=daemon, links={"ens1f0": "up"})
 
 
 def bad(findings: Sequence[Finding]) -> list[tuple[str, str, str]]:
@@ -67,7 +67,7 @@ def bad(findings: Sequence[Finding]) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(
     ("state", "unreadable", "never", "words"),
     [
-        (None, None, True, "the broker has none: no agent of this host has ever reached it"),
+        (None, None, True, "the broker has none: no agent of this host has reached it, or it was removed since"),
         (None, "no JSON", True, "what came cannot be read: no JSON"),
         (None, None, False, "the agent is down: it never said that it is up"),
         (State(boot="b", seq=2, state="lost"), None, False, "the agent is down: its connection was lost"),
@@ -110,10 +110,10 @@ def test_a_well_agent_has_nothing_but_green() -> None:
             "cannot see: Install mstflint",
         ),
         (
-            birth(inventory={"spool": {"why": "No space left on device"}}),
+            birth(inventory={"spool": {"why": "cannot write: No space left on device. Free space on its file system"}}),
             "red",
             "spool",
-            "events cannot be kept on the disk: No space left on device. Free some room under /var/lib/hwd-agent",
+            "events cannot be kept under /var/lib/hwd-agent: cannot write: No space left on device. Free space on its file system",
         ),
         (
             birth(spool_lost=5),
@@ -157,17 +157,43 @@ def test_what_nobody_asked_for_is_not_missed(source: str) -> None:
         ({"ActiveState": "activating", "Result": "exit-code", "ExecMainStatus": "2"}, "red", "exit status 2"),
         ({"LoadState": "not-found"}, "red", "there is no hwd-agent.service. Install it: hwd agent deploy h0"),
         ({"UnitFileState": "disabled"}, "red", "it does not start when the host boots"),
-        ({"NRestarts": "3"}, "yellow", "it was started again 3 times"),
+        ({"NRestarts": "3"}, "yellow", "it ended and was started again, 3 times since"),
+        ({"ActiveState": "activating", "SubState": "start", "Result": "success"}, "red", "it is on its way; its last"),
         ({"NeedDaemonReload": "yes"}, "yellow", "its file was changed and not read again"),
     ],
 )
 def test_a_unit_that_is_not_well_says_why_with_the_agents_last_words(
     changes: dict[str, str], light: str, words: str
 ) -> None:
-    ((found, subject, text),) = bad(of_unit("h0", {"service": ACTIVE | changes, "log": ["the end"], "systemd": True}))
+    active = "ActiveState" not in changes
+    log = {"log": ["the new life"], "ended": ["the end"]} if active else {"log": ["the end"], "ended": []}
+    ((found, subject, text),) = bad(of_unit("h0", {"service": ACTIVE | changes, "systemd": True, **log}))
     assert (found, subject) == (light, "unit")
     assert words in text
     assert "the end" in text or "NRestarts" not in changes
+    assert "the new life" not in text
+
+
+@pytest.mark.parametrize(
+    ("links", "light", "words"),
+    [
+        ({"ens1f0": "down"}, "green", "ens1f0, carrier down"),
+        ({"ens1f0": "up"}, "green", "ens1f0, carrier up"),
+        (
+            {"ens1f0": "off"},
+            "yellow",
+            "ens1f0 is set down on the host, so it never has a carrier. Set it up: ip link set",
+        ),
+        ({"lo": "up"}, "yellow", "ens1f0 has just gone from the host"),
+        (None, "green", "ens1f0, carrier up at its birth"),
+    ],
+)
+def test_a_port_has_the_carrier_of_now_and_not_that_of_the_birth(
+    links: dict[str, str] | None, light: str, words: str
+) -> None:
+    found = of_birth(HOST, BIRTH, ours="0.1.0", daemon=None, links=links)
+    ((is_lit, text),) = [(one.light.value, one.text) for one in found if one.subject == "port eth0"]
+    assert (is_lit, text.startswith(words)) == (light, True), text
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from hwd.rollout import onhost
 from hwd.rollout.layout import Layout
-from hwd.rollout.onhost_facts import BEFORE, COMPLETE, look, reach
+from hwd.rollout.onhost_facts import BEFORE, COMPLETE, journal, look, reach
 from hwd.rollout.onhost_programs import Failure
 from hwd.rollout.sent import make_program
 
@@ -146,7 +146,7 @@ def test_two_roll_outs_at_once_are_refused(place: Place) -> None:
     fd = os.open(place.root, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        with pytest.raises(Failure, match="somebody else is rolling out to this host right now"):
+        with pytest.raises(Failure, match="another roll-out is at work on this host, or one that was cut off goes on"):
             place.switch("a", "one")
     finally:
         os.close(fd)
@@ -233,11 +233,39 @@ def test_a_look_tells_of_this_machine(place: Place) -> None:
     place.switch("a", "one")
     facts = look(place.layout)
     assert facts["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert facts["interfaces"] == sorted(os.listdir("/sys/class/net"))
+    assert set(facts["interfaces"]) <= set(os.listdir("/sys/class/net"))
+    assert facts["interfaces"]["lo"] == "up"
     assert (facts["current"], facts["current_runs"], facts["config_mode"]) == ("a", False, "640")
     assert facts["environments"]["half"] is None
     assert facts["environments"]["a"]["version"] == "0.1.0"
     assert reach(place.layout, "127.0.0.1", 1) == {"why": "Connection refused"}
+
+
+JOURNAL = """\
+host systemd[1]: Starting hwd-agent.service - hwd agent...
+host hwd-agent[7]: hwd-agent: bad input: spool.directory: Permission denied
+host systemd[1]: hwd-agent.service: Main process exited, code=exited, status=2/INVALIDARGUMENT
+host systemd[1]: hwd-agent.service: Consumed 3.671s CPU time.
+host systemd[1]: hwd-agent.service: Scheduled restart job, restart counter is at 1.
+host systemd[1]: Stopped hwd-agent.service - hwd agent.
+host systemd[1]: Starting hwd-agent.service - hwd agent...
+host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0
+host systemd[1]: Started hwd-agent.service - hwd agent.
+"""
+
+
+def test_of_the_journal_the_agents_own_words_are_taken_and_those_before_it_was_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text").write_text(JOURNAL)
+    (tmp_path / "journalctl").write_text(f"#!/bin/sh\ncat {tmp_path}/text\n")
+    (tmp_path / "journalctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    log, ended = journal()
+    assert [line.split()[-1] for line in ended] == ["denied", "status=2/INVALIDARGUMENT"]
+    assert log == [*ended, "host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0"]
+    (tmp_path / "text").write_text("host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0\n")
+    assert journal() == (["host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0"], [])
 
 
 def test_the_program_says_one_json_object_a_line_and_a_failure_in_words(place: Place) -> None:

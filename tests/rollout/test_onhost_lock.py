@@ -64,6 +64,33 @@ async def test_a_second_roll_out_and_a_removal_are_refused_by_the_name_of_the_fi
         offload.close()
 
 
+@pytest.mark.parametrize("verb", ["deploy", "remove"])
+async def test_a_roll_out_that_its_operator_ends_says_what_became_of_each_host(
+    sshd: Any, layout: Layout, tmp_path: Path, verb: str
+) -> None:
+    """Ctrl-C, while the first host is at work."""
+    testbed = Testbed(name="lab", switches={}, hosts={}, strands=())
+    offload = ThreadOffload(1)
+    connecting = asyncio.Event()
+    how: dict[str, Any] = {"testbed": testbed, "layout": layout, "progress": lambda *_: connecting.set()}
+    how["home"] = sshd.home
+    brokers = Brokers(named="mqtt://10.0.0.1", daemons=None)
+    work: Rollout | Removal = Removal(broker=None, **how)
+    if verb == "deploy":
+        work = Rollout(brokers=brokers, offload=offload, cache=tmp_path / "cache", **how)
+    try:
+        running = asyncio.create_task(work.run([h0(sshd), Host(name="h1", ports=(), ssh=sshd.place)]))
+        await connecting.wait()
+        running.cancel()
+        reports, error = await running
+    finally:
+        offload.close()
+    assert [(one.host, one.result) for one in reports] == [("h0", Result.CUT_OFF), ("h1", Result.UNTOUCHED)]
+    assert error is not None
+    assert (error.exit_status, str(error).endswith(f"`hwd agent {verb} h0` finishes it")) == (130, True)
+    assert str(reports[0]) == "h0 cut-off", "why is said once, by the error"
+
+
 async def test_a_roll_out_whose_connection_broke_keeps_nobody_out(sshd: Any, layout: Layout) -> None:
     async with RemoteHost.open(h0(sshd), layout, quiet, home=sshd.home) as second:
         cut = list(sshd.children)
