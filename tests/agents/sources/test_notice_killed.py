@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import signal
 import sys
@@ -133,7 +134,7 @@ async def test_of_lives_that_are_killed_anywhere_each_change_is_told_or_counted_
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), draw.uniform(0.2, 0.8))
         with contextlib.suppress(ProcessLookupError):
-            process.kill()
+            os.kill(process.pid, signal.SIGKILL)  # `process.kill` may take from the loop the status of one that is dead
         assert await process.wait() == -signal.SIGKILL
     flapping.cancel()
     await asyncio.gather(flapping, return_exceptions=True)
