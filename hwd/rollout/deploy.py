@@ -16,6 +16,7 @@ from hwd.rollout.onhost_facts import UNIT
 from hwd.rollout.remote import RemoteHost, Say
 from hwd.rollout.steps import CutOffError, HostReport, Progress, Result
 from hwd.rollout.unit import make_unit
+from hwd.rollout.versions import is_newer
 from hwd.rollout.wheels import Bundle, Target, make_bundle
 from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_agents.wire import Birth
@@ -222,7 +223,15 @@ class Rollout:
         current = facts["current"]
         if self.upgrade and current is None:
             raise RefusedError(f"{host.name}: has no agent that could be upgraded: hwd agent deploy {host.name}")
-        if not self.upgrade and current not in (None, bundle.id) and self._lives(facts):
+        if current is None or current == bundle.id or not self._lives(facts):
+            return
+        there = (facts["environments"].get(current) or {}).get("version", "")
+        if is_newer(there, bundle.version):
+            raise RefusedError(
+                f"{host.name}: has the newer hwd-agent {there}, and this is {bundle.version}: upgrade hwd on this machine. "
+                f"To go back all the same: hwd agent remove {host.name} --keep-spool, then hwd agent deploy {host.name}"
+            )
+        if not self.upgrade:
             raise RefusedError(
                 f"{host.name}: has hwd-agent {current}, and this is {bundle.id}: hwd agent upgrade {host.name}"
             )

@@ -7,6 +7,7 @@ from typing import Any
 
 from hwd.bus.skew import skew
 from hwd.model.testbed import Host
+from hwd.rollout.versions import is_newer
 from hwd_agents.wire import Birth, PortNote, SourceNote, State
 from hwd_drivers.kit.documents import Json
 
@@ -137,6 +138,8 @@ def of_birth(
     found = []
     if why := skew(daemon or ours, birth.version):
         found.append(red("version", why))
+    elif is_newer(birth.version, ours):
+        found.append(yellow("version", f"{birth.version}, and this is the older {ours}: upgrade hwd on this machine"))
     elif birth.version != ours:
         found.append(yellow("version", f"{birth.version}, and this is {ours}: hwd agent upgrade {host.name}"))
     else:

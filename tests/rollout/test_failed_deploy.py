@@ -18,7 +18,7 @@ from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.steps import HostReport
 from hwd.rollout.wheels import Bundle
-from hwd_drivers.kit.errors import DeadlineError, FailedError
+from hwd_drivers.kit.errors import DeadlineError, FailedError, RefusedError
 from hwd_drivers.kit.offload import ThreadOffload
 
 SYSTEMCTL = """#!/bin/sh
@@ -147,3 +147,18 @@ async def test_where_nothing_ran_before_what_stays_is_said_with_what_to_do(place
     with pytest.raises(FailedError, match="What was put there stays"):
         await place.deploy(active=False)
     assert place.agent_file.read_text() == "wrong", "what did not run either is not put back"
+
+
+@pytest.mark.parametrize("upgrade", [False, True])
+def test_a_newer_agent_that_runs_is_not_replaced_by_an_older_one(place: Place, upgrade: bool) -> None:
+    place.rollout.upgrade = upgrade
+    host = Host(name="h0", ports=(), ssh=place.server.place)
+    bundle = Bundle(id="0.1.0-a", version="0.1.0", wheels=(), spec=())
+    facts = {
+        "current": "0.2.0-b",
+        "environments": {"0.2.0-b": {"version": "0.2.0"}},
+        "service": {"ActiveState": "active"},
+    }
+    with pytest.raises(RefusedError, match=r"^h0: has the newer hwd-agent 0\.2\.0, and this is 0\.1\.0: upgrade hwd"):
+        place.rollout._check_version(host, facts, bundle)
+    place.rollout._check_version(host, {**facts, "service": {"ActiveState": "failed"}}, bundle)

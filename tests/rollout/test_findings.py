@@ -127,7 +127,13 @@ def test_a_well_agent_has_nothing_but_green() -> None:
             "settings",
             "1 settings of k3v9 are not put back yet",
         ),
-        (birth(version="0.1.1"), "yellow", "version", "0.1.1, and this is 0.1.0: hwd agent upgrade h0"),
+        (
+            birth(version="0.1.1"),
+            "yellow",
+            "version",
+            "0.1.1, and this is the older 0.1.0: upgrade hwd on this machine",
+        ),
+        (birth(version="0.0.9"), "yellow", "version", "0.0.9, and this is 0.1.0: hwd agent upgrade h0"),
         (
             birth(version="0.3.0"),
             "red",

@@ -1,0 +1,14 @@
+"""Which of two versions of hwd is the newer one."""
+
+import re
+
+
+def is_newer(one: str, than: str) -> bool:
+    """By their numbers, such as 0.10.1; False where either has none that could be compared."""
+    ours, other = _numbers(one), _numbers(than)
+    return bool(ours and other) and ours > other
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(\.\d+)*", version, re.ASCII)
+    return () if found is None else tuple(int(part) for part in found[0].split("."))
