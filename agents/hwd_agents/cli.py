@@ -238,7 +238,9 @@ def spool_folder(config: AgentConfig) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
-        raise ConfigError(f"spool.directory: {folder}: cannot use it: {error.strerror}. {next_step(error)}") from error
+        raise ConfigError(
+            f"spool.directory: {error.filename or folder}: cannot use it: {error.strerror}. {next_step(error)}"
+        ) from error
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,6 +6,7 @@ from typing import Final
 NEXT_STEPS: Final = {
     errno.ENOSPC: "Free space on its file system",
     errno.EDQUOT: "Give its user more room",
+    errno.EACCES: "Give it to the user that the agent runs as: chown -R",
     errno.EROFS: "Mount its file system writable again; the kernel's log says why it is not",
     errno.EIO: "Look at its disk; the kernel's log says what is wrong with it",
 }

@@ -11,8 +11,9 @@ from hwd.model.testbed import Host, Testbed
 from hwd.rollout.agent_file import make_agent_file, owned_switches
 from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
-from hwd.rollout.findings import Finding, Light, green, of_birth, of_install, of_silence, of_unit, red, yellow
+from hwd.rollout.findings import Finding, Light, green, of_birth, of_disk, of_install, of_silence, of_unit, red, yellow
 from hwd.rollout.layout import Layout
+from hwd.rollout.onhost import NEEDED_BYTES
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.steps import Progress
 from hwd.rollout.unit import make_unit
@@ -71,7 +72,8 @@ class Doctor:
             findings.append(red("host", str(error)))
         daemon = self.ask_daemon()
         if births is None:
-            findings.append(red("broker", no_broker))
+            if all(one.text != no_broker for one in findings):
+                findings.append(red("broker", no_broker))
         elif (birth := births.birth.get(host.name)) is None or not births.is_up(host.name):
             state, unreadable = births.state.get(host.name), births.unreadable.get(host.name)
             findings.append(of_silence(state, unreadable=unreadable, never=birth is None, log=log))
@@ -96,6 +98,7 @@ class Doctor:
                 )
             ]
             findings += of_install(host.name, facts)
+            findings += of_disk(facts, needed_bytes=NEEDED_BYTES)
             if self.layout.unit:
                 findings += of_unit(host.name, facts)
             findings += await self._configured(host, remote, facts)
@@ -114,7 +117,7 @@ class Doctor:
             url = self.brokers.for_host(host.name, facts, towards=remote.local_address)
             expected = make_agent_file(self.testbed, host, broker=url, layout=self.layout)
         except HwdError as error:
-            return [red("agent file", str(error))]
+            return [red("broker", str(error))]
         found = [_drift("agent file", self.layout.config, facts["config"], expected, host.name)]
         if facts["config_mode"] not in (None, "640"):
             found.append(

@@ -74,6 +74,18 @@ def of_install(host: str, facts: Mapping[str, Any]) -> list[Finding]:
     return found
 
 
+def of_disk(facts: Mapping[str, Any], *, needed_bytes: int) -> list[Finding]:
+    """Where roll-outs put what they bring; the agent's events are on the same disk most often."""
+    if facts["free_bytes"] >= needed_bytes:
+        return []
+    free, needed = facts["free_bytes"] // 1_000_000, needed_bytes // 1_000_000
+    return [
+        yellow(
+            "disk", f"{facts['near']} has {free} MB free, and an upgrade needs {needed} MB. Free some before it is full"
+        )
+    ]
+
+
 def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
     """The systemd unit, with the agent's last words where it does not run."""
     service = facts["service"]

@@ -1,5 +1,8 @@
 """What the doctor says is of the moment at which it looked."""
 
+from pathlib import Path
+from typing import Any
+
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.broker import Brokers
 from hwd.rollout.doctor import Doctor
@@ -27,3 +30,19 @@ async def test_the_daemon_is_asked_after_each_host_was_looked_at() -> None:
     assert told == ["h0", "asked", "h1", "asked"]
     assert [one.text for one in first.findings if one.subject == "daemon"] == ["does not hear the agent: not yet"]
     assert [one.light for one in second.findings if one.subject == "clock"] == ["green"]
+
+
+async def test_a_broker_that_nobody_named_is_said_once_and_not_laid_on_the_agent_file(
+    sshd: Any, tmp_path: Path
+) -> None:
+    doctor = Doctor(
+        testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
+        brokers=Brokers(named=None, daemons=None),
+        layout=Layout(prefix=str(tmp_path), unit=""),
+        progress=lambda host, words: None,
+        ask_daemon=lambda: None,
+        home=sshd.home,
+    )
+    (found,) = await doctor.run([Host(name="h0", ports=(), ssh=sshd.place)])
+    said = [one.subject for one in found.findings if "no daemon of this testbed runs here. Start it" in one.text]
+    assert said == ["broker"]

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hwd.model.testbed import Host, Module, NicPort, NicPortId
-from hwd.rollout.findings import Finding, Light, of_birth, of_install, of_silence, of_unit
+from hwd.rollout.findings import Finding, Light, of_birth, of_disk, of_install, of_silence, of_unit
 from hwd_agents.wire import Birth, HeldSetting, PortNote, SourceNote, State
 
 MODULE = Module(
@@ -200,6 +200,14 @@ def test_a_port_has_the_carrier_of_now_and_not_that_of_the_birth(
     found = of_birth(HOST, BIRTH, ours="0.1.0", daemon=None, links=links)
     ((is_lit, text),) = [(one.light.value, one.text) for one in found if one.subject == "port eth0"]
     assert (is_lit, text.startswith(words)) == (light, True), text
+
+
+def test_a_disk_that_an_upgrade_does_not_fit_on_is_said_before_it_is_full() -> None:
+    facts = {"near": "/opt/hwd-agent", "free_bytes": 100_000_000}
+    assert of_disk(facts, needed_bytes=100_000_000) == []
+    assert bad(of_disk(facts | {"free_bytes": 7_500_000}, needed_bytes=100_000_000)) == [
+        ("yellow", "disk", "/opt/hwd-agent has 7 MB free, and an upgrade needs 100 MB. Free some before it is full")
+    ]
 
 
 @pytest.mark.parametrize(
