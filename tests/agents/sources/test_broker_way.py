@@ -94,6 +94,14 @@ async def test_change_that_would_cut_the_agent_off_is_refused(
         await way_to(keeper, broker).check(interface, setting, value)
 
 
+async def test_an_interface_whose_name_is_no_text_is_in_nobodys_way(keeper: Keeper, ip: Ip) -> None:
+    ip("link", "add", "name", os.fsdecode(b"\xff"), "type", "veth")
+    way = way_to(keeper, NEAR)
+    await way.check("eth1", Setting.MTU, 1500)
+    with pytest.raises(RefusedError, match="too long for the network"):
+        await way.check("eth0", Setting.MTU, 1500)
+
+
 HARMLESS: list[tuple[str, str, Setting, Json]] = [
     (NEAR, "eth1", Setting.MTU, 1500),
     (FAR, "eth1", Setting.AUTONEG, False),
