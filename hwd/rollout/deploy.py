@@ -136,11 +136,10 @@ class Rollout:
                 say(f"born: version {birth.version}, boot {birth.boot}, {len(birth.ports)} ports")
         except (FailedError, LinkError) as error:
             if not touched:
-                raise type(error)(
-                    f"{str(error).rstrip('.')}. Nothing had to be changed there, and the agent that ran before was left to run. See what keeps it: hwd agent doctor {host.name}"
-                ) from error
+                was_left = "Nothing had to be changed there, and the agent that ran before was left to run"
+                raise _with(error, f"{was_left}. See what keeps it: hwd agent doctor {host.name}") from error
             if facts["current"] is None or not (self.upgrade or self._lives(facts)):
-                raise type(error)(f"{str(error).rstrip('.')}. {self._what_stays(host.name)}") from error
+                raise _with(error, self._what_stays(host.name)) from error
             await self._back(host, remote, births, error, say)
         await remote.do("settle", staging=staging)
         if not touched:
@@ -153,7 +152,7 @@ class Rollout:
             return await births.born(name, after=after, within_s=self.birth_within_s)
         except DeadlineError as error:
             log = (await remote.look())["log"][-LAST_LINES:]
-            words = "\n".join(["", "Its last words:", *log, ""]) if log else ""
+            words = "\n".join(["", "Its last words:", *log]) if log else ""
             raise DeadlineError(f"{error}{words}") from error
 
     def _what_stays(self, name: str) -> str:
@@ -165,7 +164,7 @@ class Rollout:
         """Always raises: what was tried did not come out."""
         why = str(error).removeprefix(f"{host.name}: ")
         what = "the upgrade" if self.upgrade else "what was deployed"
-        say(f"{why}. Going back to what was before")
+        say(f"{what} did not come out: going back to what was before")
         was = None if births is None else births.boot(host.name)
         try:
             done = await remote.do("back")
@@ -247,6 +246,12 @@ def _check_room(name: str, facts: Mapping[str, Any]) -> None:
         raise FailedError(
             f"{name}: {facts['near']} has {free} MB free, and {needed} MB are needed. Free some, or name another place with --prefix DIR"
         )
+
+
+def _with(error: HwdError, more: str) -> HwdError:
+    """The same, with what it means; below the agent's last words where it ends with those."""
+    words = str(error)
+    return type(error)(f"{words}\n{more}" if "\n" in words else f"{words.rstrip('.')}. {more}")
 
 
 class _RolledBackError(FailedError):

@@ -81,7 +81,8 @@ def of_disk(facts: Mapping[str, Any], *, needed_bytes: int) -> list[Finding]:
     free, needed = facts["free_bytes"] // 1_000_000, needed_bytes // 1_000_000
     return [
         yellow(
-            "disk", f"{facts['near']} has {free} MB free, and an upgrade needs {needed} MB. Free some before it is full"
+            "disk",
+            f"{facts['near']} has {free} MB free, and an upgrade needs {needed} MB. Free some: on a full disk events are kept in memory only",
         )
     ]
 

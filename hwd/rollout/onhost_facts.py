@@ -23,7 +23,7 @@ LOG_LINES: Final = 20
 READ_LINES: Final = 200
 """Of the journal: a life that ended and the one after it."""
 CHATTER: Final = re.compile(
-    r" systemd\[1\]: .*(Starting|Started|Stopping|Stopped|Failed to start|Consumed|Scheduled restart) "
+    r" systemd\[1\]: .*(Starting|Started|Stopping|Stopped|Failed to start|Deactivated|Consumed|Scheduled restart) "
 )
 """What systemd says of its own work, which drowns the words of an agent that ends again and again."""
 ENDED: Final = "Scheduled restart job"

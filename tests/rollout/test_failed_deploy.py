@@ -36,7 +36,7 @@ NO_PROFILE = "SHLVL=2"
 """A shell that is not the first reads no file that may change its path."""
 
 
-WAS_LEFT = r"(?s)^h0: .*Its last words:\nhwd-agent\[7\]: broker: not authorized\n.*Nothing had to be changed there, .*was left to run\. See"
+WAS_LEFT = r"(?s)^h0: .*Its last words:\nhwd-agent\[7\]: broker: not authorized\nNothing had to be changed there, .*was left to run\. See"
 
 
 @dataclass(slots=True, kw_only=True)

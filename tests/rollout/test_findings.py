@@ -206,7 +206,11 @@ def test_a_disk_that_an_upgrade_does_not_fit_on_is_said_before_it_is_full() -> N
     facts = {"near": "/opt/hwd-agent", "free_bytes": 100_000_000}
     assert of_disk(facts, needed_bytes=100_000_000) == []
     assert bad(of_disk(facts | {"free_bytes": 7_500_000}, needed_bytes=100_000_000)) == [
-        ("yellow", "disk", "/opt/hwd-agent has 7 MB free, and an upgrade needs 100 MB. Free some before it is full")
+        (
+            "yellow",
+            "disk",
+            "/opt/hwd-agent has 7 MB free, and an upgrade needs 100 MB. Free some: on a full disk events are kept in memory only",
+        )
     ]
 
 

@@ -247,6 +247,7 @@ host hwd-agent[7]: hwd-agent: bad input: spool.directory: Permission denied
 host systemd[1]: hwd-agent.service: Main process exited, code=exited, status=2/INVALIDARGUMENT
 host systemd[1]: hwd-agent.service: Consumed 3.671s CPU time.
 host systemd[1]: hwd-agent.service: Scheduled restart job, restart counter is at 1.
+host systemd[1]: hwd-agent.service: Deactivated successfully.
 host systemd[1]: Stopped hwd-agent.service - hwd agent.
 host systemd[1]: Starting hwd-agent.service - hwd agent...
 host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0
