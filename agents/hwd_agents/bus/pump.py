@@ -59,19 +59,24 @@ class Pump:
         self._reading = True
         until_s = self._loop.time() + TURN_S
         try:
-            self._paho.loop_read()
+            self._read_packet()
             while sock.left and self._paho.socket() is sock:
                 if self._loop.time() >= until_s:
                     self._goes_on = True  # nothing wakes the loop for bytes that were read
                     self._loop.call_soon(self._go_on)
                     break
-                self._paho.loop_read()
+                self._read_packet()
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends the connection, and its watcher raises it
             self._fail(error)
         finally:
             self._reading = False
         if self._paho.want_write():
             self._write()
+
+    def _read_packet(self) -> None:
+        """One at most: paho's `loop_read` reads as many as it has publications under way."""
+        if (code := self._paho._packet_read()) > 0:
+            self._paho._loop_rc_handle(code)
 
     def _want_write(self, client: object, userdata: object, sock: Any) -> None:
         if not self._reading and not self._writing:

@@ -91,6 +91,31 @@ async def test_loop_has_its_turns_while_messages_pour_in(new_bus: NewBus, run_bu
     assert len(turns) >= 10
 
 
+async def test_loop_has_its_turns_however_many_publications_are_under_way(run_buses: Run) -> None:
+    clock = SystemClock()
+    turns: list[int] = []
+    heard: list[bytes] = []
+
+    def take(incoming: Incoming) -> None:
+        heard.append(incoming.payload)
+        until_ns = clock.monotonic_ns() + 1_000_000
+        while clock.monotonic_ns() < until_ns:
+            pass
+
+    async with asyncio.timeout(PATIENCE_S), DeafBroker() as broker:
+        bus = MqttBus(broker.url, "c", clock, Draws(1))
+        bus.subscribe("t", take)
+        async with run_buses(bus):
+            published = [asyncio.create_task(bus.publish("t", b"", qos=1)) for _ in range(100)]
+            await asyncio.sleep(0)
+            broker.say(*[publish(b"%d" % number) for number in range(100)])
+            while len(heard) < 100:
+                turns.append(len(heard))
+                await asyncio.sleep(0.001)
+        await asyncio.gather(*published, return_exceptions=True)
+    assert len(set(turns)) >= 10
+
+
 async def fill(bus: MqttBus, *, times: int = 1) -> list[asyncio.Task[None]]:
     """Publish what does not fit into the socket, so often, each behind what waits."""
     tasks = []
