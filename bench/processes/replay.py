@@ -67,8 +67,11 @@ class Recording:
         self._messages[host] += 1
         numbered = [
             msgspec.structs.replace(
-                event, seq=seq, at_ns=at_ns, earliest_ns=at_ns - event.at_ns + event.earliest_ns
-            )  # as long as it was
+                event,
+                seq=seq,
+                at_ns=at_ns,
+                earliest_ns=event.earliest_ns and at_ns - event.at_ns + event.earliest_ns,  # as long as it was
+            )
             for seq, (event, at_ns) in enumerate(zip(events, stamps, strict=False), start=first)
         ]
         return Events(boot=boot, seq=self._messages[host], events=numbered)
