@@ -13,7 +13,7 @@ from hwd.model.testbed import Host, Testbed
 from hwd.rollout import layout as layouts
 from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
-from hwd.rollout.deploy import Rollout
+from hwd.rollout.deploy import Rollout, _check_room
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.steps import HostReport
@@ -162,3 +162,13 @@ def test_a_newer_agent_that_runs_is_not_replaced_by_an_older_one(place: Place, u
     with pytest.raises(RefusedError, match=r"^h0: has the newer hwd-agent 0\.2\.0, and this is 0\.1\.0: upgrade hwd"):
         place.rollout._check_version(host, facts, bundle)
     place.rollout._check_version(host, {**facts, "service": {"ActiveState": "failed"}}, bundle)
+
+
+async def test_a_host_without_room_is_refused_only_where_an_environment_has_to_be_made(place: Place) -> None:
+    """A changed agent file, and the word that all is there already, need none."""
+    host = Host(name="h0", ports=(), ssh=place.server.place)
+    async with RemoteHost.open(host, place.layout, lambda words: None, home=place.server.home) as remote:
+        facts = {**await remote.look(), "systemd": True, "free_bytes": 0}
+        await place.rollout._check(host, remote, facts, f"mqtt://127.0.0.1:{place.server.port}")
+    with pytest.raises(FailedError, match=r"^h0: .* has 0 MB free, and 100 MB are needed\. Free some"):
+        _check_room("h0", facts)
