@@ -268,7 +268,7 @@ class Agent:
 
     def _on_ack(self, incoming: Incoming) -> None:
         message = self._decode(incoming)
-        if message is None:
+        if message is None or self._tasks is None:  # the spool is closed: its next life tells again
             return
         if not isinstance(message, wire.Ack) or not self._outbox.ack(message):
             self._garbage += 1

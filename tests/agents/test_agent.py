@@ -552,6 +552,29 @@ def test_an_agent_that_is_told_to_stop_says_down() -> None:
     run_virtual(main())
 
 
+def test_an_acknowledgement_that_meets_its_farewell_is_left_to_its_next_life() -> None:
+    """Its spool is closed by then."""
+
+    async def main() -> None:
+        async with lab() as one:
+            one.acknowledges = False
+            one.hosts["h0"].carrier("eth0", up=True)
+            await asyncio.sleep(3)
+            boot, upto = one.agents["h0"].boot, one.events("h0")[-1].seq
+            told = len(one.all("h0", Events))
+            ack = wire.encode(wire.Ack(boot=boot, seq=1, upto=upto))
+            publishing = asyncio.create_task(one.bus.publish(wire.topic("tb", "h0", "ack"), ack))
+            await asyncio.sleep(1.5 * LATENCY_S)
+            one.lives["h0"].cancel()
+            await asyncio.gather(one.lives["h0"], publishing, return_exceptions=True)
+            one.acknowledges = True
+            one.start("h0")
+            await asyncio.sleep(3)
+            assert [message.boot for message in one.all("h0", Events)[told:]].count(boot) == 1
+
+    run_virtual(main())
+
+
 def test_probes_keep_to_their_rate() -> None:
     async def main() -> None:
         async with lab(probe={"first_s": 0.0001, "most_s": 0.0001, "packets_per_s": 200}) as one:
