@@ -102,6 +102,7 @@ def place(tmp_path: Path, make_sshd: Callable[..., Any], monkeypatch: pytest.Mon
     )
 
 
+@pytest.mark.root
 async def test_what_ran_before_a_deploy_that_fails_is_put_back_and_runs(place: Place) -> None:
     place.put("a", "right", "old")
     with pytest.raises(
@@ -135,6 +136,7 @@ async def test_an_agent_of_which_nothing_had_to_be_changed_is_left_to_run_where_
     assert {line.split()[0] for line in place.log.read_text().splitlines()} == {"show"}
 
 
+@pytest.mark.root
 async def test_where_nothing_ran_before_what_stays_is_said_with_what_to_do(place: Place) -> None:
     with pytest.raises(FailedError) as error:
         await place.deploy(active=False)
@@ -164,6 +166,7 @@ def test_a_newer_agent_that_runs_is_not_replaced_by_an_older_one(place: Place, u
     place.rollout._check_version(host, {**facts, "service": {"ActiveState": "failed"}}, bundle)
 
 
+@pytest.mark.root
 async def test_a_host_without_room_is_refused_only_where_an_environment_has_to_be_made(place: Place) -> None:
     """A changed agent file, and the word that all is there already, need none."""
     host = Host(name="h0", ports=(), ssh=place.server.place)
