@@ -115,9 +115,12 @@ class Doctor:
         """Agent file and unit against the testbed; the broker from there."""
         try:
             url = self.brokers.for_host(host.name, facts, towards=remote.local_address)
-            expected = make_agent_file(self.testbed, host, broker=url, layout=self.layout)
         except HwdError as error:
             return [red("broker", str(error))]
+        try:
+            expected = make_agent_file(self.testbed, host, broker=url, layout=self.layout)
+        except HwdError as error:
+            return [red("agent file", str(error))]
         found = [_drift("agent file", self.layout.config, facts["config"], expected, host.name)]
         if facts["config_mode"] not in (None, "640"):
             found.append(

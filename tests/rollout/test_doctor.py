@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from hwd.bus.broker import EmbeddedBroker
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.broker import Brokers
 from hwd.rollout.doctor import Doctor
@@ -46,3 +47,20 @@ async def test_a_broker_that_nobody_named_is_said_once_and_not_laid_on_the_agent
     (found,) = await doctor.run([Host(name="h0", ports=(), ssh=sshd.place)])
     said = [one.subject for one in found.findings if "no daemon of this testbed runs here. Start it" in one.text]
     assert said == ["broker"]
+
+
+async def test_a_host_with_nothing_to_watch_is_not_laid_on_the_broker(sshd: Any, tmp_path: Path) -> None:
+    broker = EmbeddedBroker()
+    try:
+        doctor = Doctor(
+            testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
+            brokers=Brokers(named=await broker.start(), daemons=None),
+            layout=Layout(prefix=str(tmp_path), unit=""),
+            progress=lambda host, words: None,
+            ask_daemon=lambda: None,
+            home=sshd.home,
+        )
+        (found,) = await doctor.run([Host(name="h0", ports=(), ssh=sshd.place)])
+    finally:
+        await broker.close()
+    assert [one.subject for one in found.findings if "has no NIC ports in testbed lab" in one.text] == ["agent file"]
