@@ -1,4 +1,6 @@
-# Every target sets up what it needs: in a fresh clone `make demo` or `make test` is the only command.
+# Every target sets up what it needs and no more: in a fresh clone `make demo` or `make test` is the only command.
+# `make demo` and `make serve` need the packages that hwd itself needs; checks and tests those of developers, and programs to test against;
+# `make test-all` also what makes virtual machines. `make setup` is all of it.
 # TESTS=tests/fabric runs a part of the tests; PYTEST_ARGS=-x goes to pytest.
 
 SHELL := /bin/bash
@@ -8,7 +10,10 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
+# What is installed: what hwd needs (RUNTIME), and what checks and tests need besides (STAMP).
+RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.set-up
+PINS := pyproject.toml drivers/pyproject.toml agents/pyproject.toml constraints.txt
 PYTHON ?= python3
 TESTS ?= tests
 PYTEST_ARGS ?=
@@ -38,63 +43,75 @@ help:
 	@echo "make bench     each path against its floor"
 	@echo "make docs      what the reference pages repeat of the code, anew"
 	@echo "make serve     the daemon on $(TESTBED) (TESTBED=FILE for another)"
-	@echo "make setup     what all of them do first; make clean takes it away again"
+	@echo "make setup     all that any of them needs; each brings its own share by itself; make clean takes it away again"
 
 .PHONY: setup
-setup: $(STAMP)
+setup: $(STAMP) system-machines
 
-$(STAMP): pyproject.toml drivers/pyproject.toml agents/pyproject.toml constraints.txt | system
+# What builds our packages goes into the environment first: pip would fetch it anew for each of the three. Most modules of what is installed for the
+# demo are never imported: those that are, Python compiles then.
+PIP = $(BIN)/python -m pip install --progress-bar off
+define install
 	@[ -x $(BIN)/python ] || { echo "setup: a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@echo "setup: the Python packages of constraints.txt (a minute or two the first time)"
-	@$(BIN)/python -m pip install --progress-bar off -e ./drivers -e ./agents -e '.[dev]' 2>$(VENV)/pip-errors | $(COUNT) \
-		|| { cat $(VENV)/pip-errors >&2; exit 1; }
+	@echo "setup: $(1)"
+	@{ $(PIP) --no-compile 'hatchling>=1.26' editables && $(PIP) --no-build-isolation $(3) -e ./drivers -e ./agents -e '$(2)'; } \
+		2>$(VENV)/pip-errors | $(COUNT) || { cat $(VENV)/pip-errors >&2; exit 1; }
+endef
+
+$(RUNTIME): $(PINS) | system-runtime
+	$(call install,the Python packages that hwd needs,.,--no-compile)
 	@touch $@
 	@echo "setup: done"
 
-# Looks at each setup, cheap when nothing is missing.
-.PHONY: system
-system:
-	@PYTHON=$(PYTHON) .ci/system-packages
+$(STAMP): $(PINS) | system-runtime
+	$(call install,the Python packages of constraints.txt (a minute or two the first time),.[dev],)
+	@touch $(RUNTIME) $@
+	@echo "setup: done"
+
+# Debian's packages; looks each time, cheap when nothing is missing.
+.PHONY: system-runtime system-tests system-machines
+system-runtime system-tests system-machines: system-%:
+	@PYTHON=$(PYTHON) .ci/system-packages $*
 
 .PHONY: check
-check: setup
+check: $(STAMP)
 	@echo "check: format"; $(BIN)/ruff format --check --quiet .
 	@echo "check: lint"; $(BIN)/ruff check --quiet .
 	@echo "check: types"; $(BIN)/mypy
 	@echo "check: import contracts"; $(BIN)/lint-imports
 
 .PHONY: format
-format: setup
+format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 .PHONY: test
-test: setup
+test: $(STAMP) system-tests
 	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all: setup
+test-all: $(STAMP) system-machines
 	$(PYTEST) $(PYTEST_ARGS)
 
 .PHONY: test-slow
-test-slow: setup
+test-slow: $(STAMP) system-machines
 	$(PYTEST) -m slow $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 .PHONY: demo
-demo: setup
+demo: $(RUNTIME)
 	@$(BIN)/hwd demo
 
 .PHONY: bench
-bench: setup
+bench: $(STAMP)
 	@$(BIN)/python -m bench
 
 # What docs/ repeats of the code, from the code.
 .PHONY: docs
-docs: setup
+docs: $(STAMP)
 	@$(BIN)/python -m docs.generate
 
 .PHONY: serve
-serve: setup
+serve: $(RUNTIME)
 	@$(BIN)/hwd serve $(TESTBED)
 
 .PHONY: clean

@@ -19,6 +19,7 @@ from hwd.model.testbed import NicPortId, Testbed
 from hwd.reconfigure.history import History
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.outcomes import Outcomes
 from hwd.reconfigure.planner import Planner, Request
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.records import Records
@@ -54,6 +55,9 @@ class SilentAgents:
 
     def why_silent(self, host: str) -> str | None:
         return None
+
+    def is_there(self, host: str) -> bool:
+        return True
 
     async def command(
         self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
@@ -116,6 +120,7 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
         ids=ids,
         sink=documents.append,
         switch_origins={"ocs1": Origin.TWIN},
+        outcomes=Outcomes(clock),
     )
     run = asyncio.create_task(supervisor.run(), name="bench:supervisor")
     try:

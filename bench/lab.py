@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.child import program
 from hwd.client import Client
+from hwd.client.token import find_token
 from hwd.config.places import DaemonPlace, daemon_of, rack_of
 from hwd_drivers.kit.errors import LinkError
 
@@ -30,7 +31,7 @@ class Daemon:
     place: DaemonPlace
 
     def client(self) -> Client:
-        return Client(self.place.http)
+        return Client(self.place.http, token=find_token(self.place, {}))
 
     def apply(self, what: str, *, ready_within_s: float | None = None) -> None:
         """Blocks until the switches are read back and the links, where asked for, are ready."""

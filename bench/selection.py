@@ -79,7 +79,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
 async def _granted(environment: dict[str, str]) -> None:
     """Until the daemon has given the host the lease of both switches."""
     place = await _there(lambda: daemon_of(NAME, environment))
-    with Client(place.http) as hwd:
+    with Client.find(place.http, environment) as hwd:
         await _there(lambda: all(one.get("lease") and one["up"] for one in hwd.switches()) or None)
 
 

@@ -8,8 +8,9 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -204,3 +205,25 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("certificate") / "device.pem"
     path.write_bytes(secret + certificate.public_bytes(serialization.Encoding.PEM))
     return path
+
+
+@pytest.fixture
+def work_of() -> Callable[[Callable[[], object]], int]:
+    """How much work a call takes, in calls of functions: the same on every machine, so that a test can hold its growth."""
+
+    def work_of(do: Callable[[], object]) -> int:
+        calls = 0
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            do()
+        finally:
+            sys.setprofile(before)
+        return calls
+
+    return work_of

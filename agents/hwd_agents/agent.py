@@ -32,6 +32,7 @@ from hwd_drivers.kit.disk import Disk
 from hwd_drivers.kit.errors import LinkError, ProtocolError
 from hwd_drivers.kit.ids import Draws, Ids
 from hwd_drivers.kit.offload import InlineOffload, Offload
+from hwd_drivers.kit.reason import reason_of
 
 FAREWELL_S: Final = 1.0
 """How long an agent that stops in order tries to say so."""
@@ -170,9 +171,8 @@ class Agent:
 
     async def run(self) -> None:
         """Live until cancelled."""
-        self._bus.subscribe(self._topic("clock"), self._on_clock)
-        self._bus.subscribe(self._topic("command"), self._on_command)
-        self._bus.subscribe(self._topic("ack"), self._on_ack)
+        for leaf, handler in (("clock", self._on_clock), ("command", self._on_command), ("ack", self._on_ack)):
+            self._bus.subscribe(self._topic(leaf), self._contained(handler))
         self._bus.on_up(self._on_up)
         self._bus.on_down(self._on_down)
         host = self._config.host
@@ -254,7 +254,19 @@ class Agent:
             async with asyncio.timeout(FAREWELL_S):
                 await self._publish_state("down")
         except (LinkError, TimeoutError) as error:
-            _log.warning("%s: could not say that we stop: %s", self._config.host, error)
+            _log.warning("%s: could not say that we stop: %s", self._config.host, reason_of(error))
+
+    def _contained(self, handler: Callable[[Incoming], None]) -> Callable[[Incoming], None]:
+        """Whatever comes, from whomever, is taken or counted; it never ends the agent."""
+
+        def take(incoming: Incoming) -> None:
+            try:
+                handler(incoming)
+            except Exception:  # noqa: BLE001 - the supervisor of what comes from the broker
+                self._garbage += 1
+                _log.exception("%s: a message on %s failed, which is a bug of hwd", self._config.host, incoming.topic)
+
+        return take
 
     def _on_clock(self, incoming: Incoming) -> None:
         message = self._decode(incoming)
@@ -292,8 +304,8 @@ class Agent:
             seq=self._next("reply"),
             id=command.id,
             outcome=cast(Literal["done", "expired", "refused", "failed"], outcome.outcome),
-            why=outcome.why,
-            data=outcome.data,
+            why=wire.clipped(outcome.why),
+            data=wire.clipped(outcome.data),
             at_ns=self._clock.monotonic_ns(),
         )
         # Only our own reply topic, whatever `reply_to` says: nobody may make us speak on another's.
@@ -349,7 +361,7 @@ class Agent:
             version=own_version(),
             at_ns=self._clock.monotonic_ns(),
             ports=self._described[0],
-            inventory=self._inventory.to_data(garbage=self._garbage + self._host_clock.refused),
+            inventory=self._inventory.read(garbage=self._garbage + self._host_clock.refused),
             spool_oldest_seq=self._spool.oldest_seq,
             spool_next_seq=self._spool.next_seq,
             spool_lost=self._spool.lost,

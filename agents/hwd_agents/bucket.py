@@ -1,4 +1,4 @@
-"""A token bucket: so many packets a second and no more, whoever asks."""
+"""A token bucket: so many packets, or bytes, a second and no more, whoever asks."""
 
 import asyncio
 from typing import Final
@@ -16,12 +16,12 @@ class Bucket:
         self._tokens = most
         self._filled_s: float | None = None
 
-    def take(self) -> bool:
-        """Take one token; False: there is none."""
+    def take(self, tokens: float = 1) -> bool:
+        """Take so many; False, and none is taken: there are fewer."""
         self._fill()
-        if self._tokens < 1:
+        if self._tokens < tokens:
             return False
-        self._tokens -= 1
+        self._tokens -= tokens
         return True
 
     def wait_s(self) -> float:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from hwd_agents.agent import Agent
 from hwd_agents.agent_loop import AgentLoop
@@ -39,15 +39,20 @@ from hwd_agents.sources.verbs_port import RdmaDevices
 from hwd_agents.sources.wall import Chrony, PtpForLinux
 from hwd_agents.told_marks import ToldMarks
 from hwd_agents.version import own_version
-from hwd_agents.wire import SourceNote
+from hwd_agents.wire import SourceNote, client_id
 from hwd_drivers.kit.clock import BOOT_ID, Clock, ShiftedClock, SystemClock
 from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.disk import FileDisk
 from hwd_drivers.kit.errors import ConfigError, HwdError, RefusedError
 from hwd_drivers.kit.ids import Draws, RandomIds
 from hwd_drivers.kit.offload import Offload, ThreadOffload
+from hwd_drivers.kit.printable import LineFormatter
+from hwd_drivers.kit.private_files import FILE_MODE, FOLDER_MODE, make_private
 
 Room = TypeVar("Room")
+
+SPOOL_FILES: Final = ("lock", "events*", "settings*", "notices", "told")
+"""What there is in the folder of the spool."""
 
 
 def main() -> None:
@@ -67,8 +72,10 @@ def main() -> None:
 
 
 def serve(config: Path, log: str = "info") -> int:
-    """Be the agent until SIGTERM or SIGINT. Returns the exit status; what keeps it from serving is said on stderr."""
-    logging.basicConfig(level=log.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    """Be the agent until SIGTERM, SIGINT or SIGHUP. Returns the exit status; what keeps it from serving is said on stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=log.upper(), handlers=[handler])
     try:
         loaded = load_config(config)
         with spool_folder(loaded) as folder:
@@ -83,7 +90,7 @@ def serve(config: Path, log: str = "info") -> int:
 
 
 async def _live(config: AgentConfig, folder: Path) -> None:
-    """Run the agent until SIGTERM or SIGINT, then let it end in order."""
+    """Run the agent until SIGTERM, SIGINT or SIGHUP, then let it end in order."""
     system = SystemClock()
     shift = config.clock
     clock: Clock = system
@@ -100,7 +107,9 @@ async def _live(config: AgentConfig, folder: Path) -> None:
         clock_name=clock_name,
         ids=RandomIds(),
         draws=draws,
-        bus=lambda will: MqttBus(lambda: broker_url(config), f"hwd-{config.testbed}-{config.host}", clock, draws, will),
+        bus=lambda will: MqttBus(
+            lambda: broker_url(config), client_id(config.testbed, config.host), clock, draws, will
+        ),
         sources=open_sources(config, clock, offload, i2c),
         disk=_open_disk(folder / "events"),
         settings_disk=_open_disk(folder / "settings"),
@@ -126,8 +135,9 @@ async def _live(config: AgentConfig, folder: Path) -> None:
         notifier.stopping()
         life.cancel()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            loop.add_signal_handler(number, stop)
     logging.getLogger(__name__).info("hwd-agent %s for %s, boot %s", own_version(), config.host, agent.boot)
     try:
         with contextlib.suppress(asyncio.CancelledError):
@@ -235,8 +245,9 @@ def spool_folder(config: AgentConfig) -> Iterator[Path]:
     """The folder of the spool, held by this process alone. Raises ConfigError, or RefusedError with the holder's pid."""
     folder = Path(config.spool.directory)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        make_private(folder, SPOOL_FILES)
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
         raise ConfigError(
             f"spool.directory: {error.filename or folder}: cannot use it: {error.strerror}. {next_step(error)}"

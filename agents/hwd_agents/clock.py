@@ -10,6 +10,7 @@ from hwd_agents.sources.wall import WallSource
 from hwd_agents.wire import ClockNote, ClockReply, ClockRequest, WallClock
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import HwdError, LinkError
+from hwd_drivers.kit.reason import reason_of
 
 NAME: Final = "clock"
 WALL_EVERY_S: Final = 60.0
@@ -105,7 +106,7 @@ class HostClock:
             try:
                 return await source.read()
             except (HwdError, OSError) as error:
-                whys.append(str(error))
+                whys.append(reason_of(error))
         return WallClock(synchronised_by=None, why_not="; ".join(whys))
 
 

@@ -11,6 +11,7 @@ from hwd_agents.clock_socket import Address, ClockSocket
 from hwd_agents.wire import ClockUdp
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import HwdError, ProtocolError
+from hwd_drivers.kit.reason import reason_of
 
 BROKER_WITHIN_S: Final = 5.0
 """For a name server to say where the broker is."""
@@ -49,7 +50,7 @@ class ClockPort:
         except TimeoutError:
             self._shut(f"no name server said within {BROKER_WITHIN_S:g} s where the broker is")
         except (HwdError, OSError) as error:
-            self._shut(f"no way to the broker is known: {error}")
+            self._shut(f"no way to the broker is known: {reason_of(error)}")
         else:
             if self.udp is None or self.udp.address != address:
                 self._listen(family, address)

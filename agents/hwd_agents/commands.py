@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -14,9 +13,11 @@ from hwd_agents.outbox import Outbox
 from hwd_agents.settings import Settings
 from hwd_agents.spool import Spool
 from hwd_agents.watchers import Watchers
-from hwd_agents.wire import Command, Peer
+from hwd_agents.wire import Command
+from hwd_agents.wire.arguments import HoldSettings, Observe, PutBack, Resend, SetPort, Settle
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import DeadlineError, HwdError, RefusedError
+from hwd_drivers.kit.reason import reason_of
 
 Verb = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """From the arguments to the data of the reply; raises RefusedError where it says no."""
@@ -41,39 +42,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 class _ExpiredError(DeadlineError):
     """Its turn came after its expiry."""
-
-
-class _Observe(msgspec.Struct, frozen=True, kw_only=True):
-    reconfiguration: str
-    peers: list[Peer]
-    for_s: float
-
-
-class _Settle(msgspec.Struct, frozen=True, kw_only=True):
-    reconfiguration: str
-
-
-class _Resend(msgspec.Struct, frozen=True, kw_only=True):
-    boot: str
-    from_seq: int
-    upto_seq: int
-
-
-class _Set(msgspec.Struct, frozen=True, kw_only=True):
-    run: str
-    port: str
-    setting: str
-    value: Any
-    for_s: float | None = None
-
-
-class _Hold(msgspec.Struct, frozen=True, kw_only=True):
-    run: str
-    for_s: float
-
-
-class _PutBack(msgspec.Struct, frozen=True, kw_only=True):
-    run: str
 
 
 class Commands:
@@ -156,9 +124,9 @@ class Commands:
         except _ExpiredError as error:
             return Outcome(outcome="expired", why=f"{command.verb}: {error}")
         except (RefusedError, msgspec.ValidationError) as error:
-            return Outcome(outcome="refused", why=f"{command.verb}: {error}")
+            return Outcome(outcome="refused", why=f"{command.verb}: {reason_of(error)}")
         except (HwdError, OSError) as error:
-            return Outcome(outcome="failed", why=f"{command.verb}: {error}")
+            return Outcome(outcome="failed", why=f"{command.verb}: {reason_of(error)}")
         except Exception as error:  # noqa: BLE001 - a bug on the way of one command must not end the watchers
             _log.exception("command %s failed", command.verb)
             return Outcome(outcome="failed", why=f"{command.verb}: {type(error).__name__}: {error}")
@@ -186,14 +154,12 @@ class Commands:
                 raise RefusedError(f"this agent does not know it; there are {known}")
 
     async def _observe(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, _Observe)
+        asked = msgspec.convert(arguments, Observe)
         if not 0 < asked.for_s <= OBSERVE_MOST_S:
             raise RefusedError(f"for_s {asked.for_s} is not above 0 and up to {OBSERVE_MOST_S:g} s")
         ports = tuple(self._port(peer.port) for peer in asked.peers)
         if len(set(ports)) != len(ports):
             raise RefusedError("a port stands twice among the peers")
-        for peer in asked.peers:
-            _check_address(peer)
         self._end(asked.reconfiguration)
         for reconfiguration, others in list(self._observed.items()):
             self._observed[reconfiguration] = tuple(port for port in others if port not in ports)
@@ -208,7 +174,7 @@ class Commands:
         return self._observations(ports)
 
     async def _settle(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, _Settle)
+        asked = msgspec.convert(arguments, Settle)
         await self._watchers.recovered(self._observed.get(asked.reconfiguration, ()))
         ports = self._observed.get(asked.reconfiguration, ())
         self._end(asked.reconfiguration)
@@ -216,7 +182,7 @@ class Commands:
         return self._observations(ports)
 
     async def _resend(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, _Resend)
+        asked = msgspec.convert(arguments, Resend)
         here = self._outbox.resend(asked.boot, asked.from_seq, asked.upto_seq)
         return {"here": here, "oldest_seq": self._spool.oldest_seq}
 
@@ -230,19 +196,19 @@ class Commands:
         }
 
     async def _set(self, arguments: dict[str, Any], *, expires_at_ns: int) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, _Set)
+        asked = msgspec.convert(arguments, SetPort)
         in_time = functools.partial(self._check_expiry, expires_at_ns)
         return await self._settings.set(
             asked.run, self._port(asked.port), asked.setting, asked.value, for_s=asked.for_s, in_time=in_time
         )
 
     async def _hold(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, _Hold)
+        asked = msgspec.convert(arguments, HoldSettings)
         return await self._settings.hold(asked.run, asked.for_s)
 
     async def _put_back(self, arguments: dict[str, Any], *, expires_at_ns: int) -> dict[str, Any]:
         in_time = functools.partial(self._check_expiry, expires_at_ns)
-        return await self._settings.put_back(msgspec.convert(arguments, _PutBack).run, in_time=in_time)
+        return await self._settings.put_back(msgspec.convert(arguments, PutBack).run, in_time=in_time)
 
     def _check_expiry(self, expires_at_ns: int) -> None:
         """Whoever asked has given up by then, and may have gone on to something else."""
@@ -271,23 +237,3 @@ class Commands:
             known = ", ".join(f"{self._config.host}.{one}" for one in self._config.ports)
             raise RefusedError(f"{name} is no port of this host; there are {known}")
         return port
-
-
-def _check_address(peer: Peer) -> None:
-    """A name would be looked up by the kernel's resolver, which blocks; a port that is none raises only when it is sent to."""
-    try:
-        ipaddress.ip_address(peer.peer_ip)
-    except ValueError as error:
-        raise RefusedError(f"peer_ip of {peer.port}: {error}") from error
-    if not 0 < peer.peer_probe_port < 1 << 16:
-        raise RefusedError(f"peer_probe_port of {peer.port}: {peer.peer_probe_port} is no UDP port")
-    if peer.peer_verbs is None:
-        return
-    try:
-        ipaddress.IPv6Address(peer.peer_verbs.gid)
-    except ValueError as error:
-        raise RefusedError(f"peer_verbs of {peer.port}: {error}") from error
-    if not 0 < peer.peer_verbs.qpn < 1 << 24 or not 0 <= peer.peer_verbs.qkey < 1 << 32:
-        raise RefusedError(
-            f"peer_verbs of {peer.port}: {peer.peer_verbs.qpn} is no number of a queue pair, of 24 bits, or {peer.peer_verbs.qkey} no Q_Key, of 32"
-        )

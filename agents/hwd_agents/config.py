@@ -12,6 +12,7 @@ import yaml
 from hwd_agents.spool import LIMIT_LEAST_BYTES
 from hwd_agents.syncer import SpoolSync
 from hwd_drivers.kit.errors import ConfigError, LinkError
+from hwd_drivers.kit.reason import reason_of
 
 PORT_MOST: Final = 65535
 ACK_TIMEOUT_MOST: Final = 31
@@ -52,7 +53,7 @@ class ModuleTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class BrokerFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"path": "from"}):
-    """The broker's URL is the key `mqtt` of a JSON file that is read again at each connect."""
+    """The broker's URL is in a JSON file that is read again at each connect: under `agents`, by host, else under `mqtt`."""
 
     path: str
 
@@ -216,7 +217,7 @@ def make_config(data: Any, *, where: str) -> AgentConfig:
     try:
         config = msgspec.convert(data, AgentConfig)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}") from error
+        raise ConfigError(f"{where}: {reason_of(error)}") from error
     for problem in _problems(config):
         raise ConfigError(f"{where}: {problem}")
     return config
@@ -232,8 +233,9 @@ def broker_url(config: AgentConfig) -> str:
     except OSError as error:
         raise LinkError(f"{path}: cannot read the broker's address: {error.strerror}. Is the daemon up?") from error
     except msgspec.MsgspecError as error:
-        raise LinkError(f"{path}: not a JSON object: {error}") from error
-    url = data.get("mqtt")
+        raise LinkError(f"{path}: not a JSON object: {reason_of(error)}") from error
+    agents = data.get("agents")
+    url = (agents.get(config.host) if isinstance(agents, dict) else None) or data.get("mqtt")
     if not isinstance(url, str):
         raise LinkError(f"{path}: has no text under the key mqtt")
     return url

@@ -12,6 +12,7 @@ from hwd_agents.pace import Pace
 from hwd_agents.sources.counters import CounterSource
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.kit.reason import reason_of
 
 SOURCE: Final = "counters"
 _log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ class CounterWatcher:
         try:
             counters = await self._source.read_counters(interface)
         except (HwdError, OSError) as error:
-            self._failed(port, str(error))
+            self._failed(port, reason_of(error))
             return
         after_ns = self._clock.monotonic_ns()
         self._well(port)

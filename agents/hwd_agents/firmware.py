@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from hwd_agents.config import PortConfig
-from hwd_agents.observation import Observation, Tally
+from hwd_agents.observation import Tally
 from hwd_agents.outbox import Emit
 from hwd_agents.sources.readings import PhySource
+from hwd_agents.wire import Observation
 from hwd_drivers.kit.clock import Clock
 
 SOURCE: Final = "phy"

@@ -9,6 +9,8 @@ from hwd_agents.own_switches import SOCKET
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool import Spool
 from hwd_agents.watchers import Watchers
+from hwd_agents.wire import Inventory as Found
+from hwd_agents.wire import clipped
 
 
 class Inventory:
@@ -25,11 +27,11 @@ class Inventory:
         """What of it is worth another birth."""
         return self._modules(), self._nics.to_data(), self._spool.trouble, self._watchers.broken.get(SOCKET, "")
 
-    def to_data(self, *, garbage: int) -> dict[str, Any]:
-        """All of it."""
+    def read(self, *, garbage: int) -> Found:
+        """All of it, as a birth has it."""
         system = os.uname()
         ports, watchers = self._config.ports, self._watchers
-        return {
+        found: dict[str, Any] = {
             "kernel": f"{system.sysname} {system.release}",
             "machine": system.machine,
             "life": self._sources.life(),
@@ -51,6 +53,7 @@ class Inventory:
             },
             "garbage": garbage,
         }
+        return Found(**clipped(found))
 
     def _modules(self) -> dict[str, Any]:
         optics = self._watchers.optics

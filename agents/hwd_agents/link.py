@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hwd_agents.config import PortConfig, SamplingConfig
-from hwd_agents.observation import Observation, Tally
+from hwd_agents.observation import Tally
 from hwd_agents.outbox import Emit
 from hwd_agents.pace import Pace
 from hwd_agents.sources.link import LinkReading
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool import Mark
+from hwd_agents.wire import Observation
 from hwd_drivers.kit.clock import Clock
 
 SOURCE: Final = "link"

@@ -11,6 +11,7 @@ from hwd_agents.pace import Pace
 from hwd_agents.sources.link_details import LinkDetails, LinkDetailSource
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.kit.reason import reason_of
 
 SOURCE: Final = "ethtool"
 AGAIN_S: Final = 1.0
@@ -100,7 +101,7 @@ class _Port:
         try:
             details = await self._source.read_details(self._interface)
         except (HwdError, OSError) as error:
-            self._failed(str(error))
+            self._failed(reason_of(error))
             return
         after_ns = self._clock.monotonic_ns()
         told, self._told = self._told, details

@@ -5,29 +5,14 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
 from hwd_agents.link import LinkWatcher
 from hwd_agents.sources.link import LinkReading
+from hwd_agents.wire import PortUp
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import HwdError
 
 LOOK_S: Final = 0.02
 """Between two looks beside the kernel's notices: it may hold one back for up to a second, while what it answers is true at once."""
-
-
-class PortUp(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one port. The carrier came between `earliest_ns` (None: nobody knows since when) and `at_ns`.
-
-    `kept`: it never fell, so that nothing is proven of the far end; `fell_ns`: when it was first seen gone. `why`: why it is not up.
-    """
-
-    up: bool
-    kept: bool = False
-    fell_ns: int | None = None
-    earliest_ns: int | None = None
-    at_ns: int | None = None
-    why: str = ""
 
 
 class LinkUp:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from hwd_agents.disk_trouble import next_step
+from hwd_drivers.kit.private_files import FILE_MODE
 
 SLOT_BYTES: Final = 1024
 SLOTS: Final = 16
@@ -65,7 +66,7 @@ class NoticePad:
         self.room = memoryview(self._buffer)[_RAW_AT:]
         """Where a notice is received."""
         self.begin("")
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             found = _read(self._fd)
             if os.fstat(self._fd).st_size < SLOTS * SLOT_BYTES:

@@ -10,14 +10,16 @@ from hwd_agents.burst import Burst
 from hwd_agents.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.light import LightJudge, LightSample
 from hwd_agents.monitors import Monitors
-from hwd_agents.observation import Observation, Tally
+from hwd_agents.observation import Tally
 from hwd_agents.outbox import Emit
 from hwd_agents.pace import Pace
 from hwd_agents.sources.module_kinds import parse_module
 from hwd_agents.sources.module_memory import Los, ModuleMemory
 from hwd_agents.sources.readings import ModuleSource
+from hwd_agents.wire import Observation
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import HwdError, ProtocolError, RefusedError
+from hwd_drivers.kit.reason import reason_of
 
 SOURCE: Final = "module"
 BEHIND: Final = 1.25
@@ -240,7 +242,7 @@ class _Port:
             )
         except (HwdError, OSError) as error:
             self._refused = isinstance(error, RefusedError)
-            self._failed(str(error))
+            self._failed(reason_of(error))
         else:
             self._refused = False
             self._took(sample)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
 from hwd_agents.spool import Mark, Spool
-from hwd_agents.wire import EVENTS_MAX, Ack, Event
+from hwd_agents.wire import EVENTS_MAX, Ack, Event, clipped
 from hwd_drivers.kit.errors import LinkError
 
 IN_FLIGHT: Final = 4
@@ -84,8 +84,8 @@ class Outbox:
             port=port,
             source=source,
             origin=origin,
-            sampling_ns=sampling_ns,
-            data=dict(data),
+            sampling_ns=max(0, sampling_ns),
+            data=clipped(dict(data)),
         )
         self._spool.add(event, marks=marks)
         if not self._woken:

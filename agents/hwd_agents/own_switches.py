@@ -16,6 +16,7 @@ from hwd_agents.selection import Selections
 from hwd_agents.spool import Spool
 from hwd_agents.switches import Switches
 from hwd_agents.wire import SwitchNote
+from hwd_agents.wire.arguments import Delegate, TakeBack
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.errors import RefusedError
@@ -23,16 +24,6 @@ from hwd_drivers.kit.ids import Draws
 
 SELECTIONS: Final = "selections"
 SOCKET: Final = "selection socket"
-
-
-class _Delegate(msgspec.Struct, frozen=True, kw_only=True):
-    grants: dict[str, int] = {}
-
-
-class _TakeBack(msgspec.Struct, frozen=True, kw_only=True):
-    switch: str
-    epoch: int
-    why: str
 
 
 class OwnSwitches:
@@ -112,7 +103,7 @@ class OwnSwitches:
 
     async def _delegate(self, arguments: dict[str, Any]) -> dict[str, Any]:
         refused = {}
-        for name, epoch in msgspec.convert(arguments, _Delegate).grants.items():
+        for name, epoch in msgspec.convert(arguments, Delegate).grants.items():
             try:
                 self._epochs.grant(name, epoch)
             except RefusedError as error:
@@ -121,7 +112,7 @@ class OwnSwitches:
         return {"switches": self._switches.show(), "refused": refused}
 
     async def _take_back(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, _TakeBack)
+        asked = msgspec.convert(arguments, TakeBack)
         self._epochs.take_back(asked.switch, asked.epoch, asked.why)
         self._on_change()
         await self._selections.driven(asked.switch)

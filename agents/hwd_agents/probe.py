@@ -11,13 +11,12 @@ from typing import Final
 from hwd_agents import probe_wire
 from hwd_agents.bucket import Bucket
 from hwd_agents.config import PortConfig, ProbeConfig
-from hwd_agents.observation import Observation
 from hwd_agents.outbox import Emit
 from hwd_agents.pace import Pace
 from hwd_agents.sources.udp import Datagrams, DatagramSource
 from hwd_agents.sources.verbs import VerbsDatagrams
 from hwd_agents.verbs_ports import VerbsPorts
-from hwd_agents.wire import Peer
+from hwd_agents.wire import Observation, Peer
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import ProtocolError
 

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.kit.reason import reason_of
 
 VERSION: Final = 1
 
@@ -53,5 +54,5 @@ def decode(payload: bytes) -> Request | Reply | Offer:
     """Raises ProtocolError on anything else."""
     try:
         return _decoder.decode(payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"probe: not a message of version {VERSION}: {error}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: objects in objects
+        raise ProtocolError(f"probe: not a message of version {VERSION}: {reason_of(error)}") from error

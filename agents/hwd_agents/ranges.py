@@ -1,5 +1,6 @@
 """Ranges: which event numbers of which boots, as far apart ranges, however many numbers that are."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,20 +21,24 @@ class Ranges:
 
     def add(self, boot: str, first: int, last: int) -> int:
         """Hold `first` to `last` too; return how many of them are new."""
-        new = last - first + 1
-        before = self._of.get(boot)
-        if before and before[-1][1] == first - 1:  # as they come
-            before[-1] = before[-1][0], last
-            return new
-        apart: list[tuple[int, int]] = []
-        joined = (first, last)
-        for one in before or ():
-            if one[1] < first - 1 or last + 1 < one[0]:
-                apart.append(one)
-                continue
-            new -= max(0, min(last, one[1]) - max(first, one[0]) + 1)
-            joined = (min(joined[0], one[0]), max(joined[1], one[1]))
         if boot not in self._of and len(self._of) >= BOOTS_MOST:
             del self._of[next(iter(self._of))]
-        self._of[boot] = sorted([*apart, joined])[-RANGES_MOST:]
+        ranges = self._of.setdefault(boot, [])
+        if ranges and ranges[-1][1] == first - 1:  # as they come
+            ranges[-1] = ranges[-1][0], last
+            return last - first + 1
+        since = bisect_left(ranges, first - 1, key=_last)
+        until = bisect_right(ranges, last + 1, key=_first)
+        met = ranges[since:until]  # they touch it, or each other through it
+        new = last - first + 1 - sum(max(0, min(last, one[1]) - max(first, one[0]) + 1) for one in met)
+        ranges[since:until] = [(min([first, *map(_first, met)]), max([last, *map(_last, met)]))]
+        del ranges[:-RANGES_MOST]
         return new
+
+
+def _first(one: tuple[int, int]) -> int:
+    return one[0]
+
+
+def _last(one: tuple[int, int]) -> int:
+    return one[1]

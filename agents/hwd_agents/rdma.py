@@ -12,7 +12,7 @@ from typing import Final
 from hwd_agents.config import PortConfig, SamplingConfig
 from hwd_agents.flaps import Flaps
 from hwd_agents.gids import PortGids
-from hwd_agents.observation import Observation, Tally
+from hwd_agents.observation import Tally
 from hwd_agents.outbox import Emit
 from hwd_agents.pace import Pace
 from hwd_agents.sources.link import LinkReading
@@ -20,6 +20,7 @@ from hwd_agents.sources.readings import FileSource
 from hwd_agents.sources.verbs import PortEvent
 from hwd_agents.verbs_ports import SOURCE as VERBS
 from hwd_agents.verbs_ports import VerbsPorts
+from hwd_agents.wire import Observation
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import LinkError
 
@@ -248,7 +249,8 @@ class _Port:
         fell = self._known is True and not active
         self.active = self._known = active
         # Changes come one after the other; when the last one was found, this one may have been over already.
-        earliest_ns = self._changed_ns = max(earliest_ns or 0, self._changed_ns or 0)
+        known = [each for each in (earliest_ns, self._changed_ns) if each is not None]
+        earliest_ns = self._changed_ns = max(known, default=at_ns)
         if fell:
             self._flaps.see()
         if self._tally is not None:

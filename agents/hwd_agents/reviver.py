@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.kit.reason import reason_of
 
 RETRY_FIRST_S: Final = 0.1
 RETRY_MOST_S: Final = 10.0
@@ -40,7 +41,7 @@ class Reviver:
                 watcher.result()
                 why = "it ended by itself"
             except (HwdError, OSError) as error:
-                why = str(error)
+                why = reason_of(error)
             except Exception as error:  # noqa: BLE001 - the supervisor: a bug in one watcher must not take the others along
                 known = _first(error)
                 why = f"{type(known).__name__}: {known}"

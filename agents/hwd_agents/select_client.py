@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from hwd_agents.selected import Selected
+from hwd_agents.wire import Selected
 from hwd_drivers.kit.errors import DeadlineError, FailedError, LinkError, NotReadyError, ProtocolError, RefusedError
 
 SOCKET: Final = "/run/hwd-agent/select.sock"
@@ -59,7 +59,7 @@ class Selector:
         line = self._exchange(request, within_s + GRACE_S)
         try:
             answer = msgspec.json.decode(line, type=Selected)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise self._garbled(line, error) from error
         if answer.id is not None and answer.id != self._number:
             self.close()
@@ -80,7 +80,7 @@ class Selector:
         line = self._exchange({"show": True}, SHOW_WITHIN_S)
         try:
             return msgspec.json.decode(line, type=dict[str, dict[str, Any]])["switches"]
-        except (msgspec.MsgspecError, KeyError) as error:
+        except (msgspec.MsgspecError, RecursionError, KeyError) as error:
             raise self._garbled(line, error) from error
 
     def _exchange(self, request: Mapping[str, Any], within_s: float) -> bytes:
@@ -88,12 +88,15 @@ class Selector:
             connection = self._connected()
             connection.settimeout(within_s)
             connection.sendall(msgspec.json.encode(request) + b"\n")
-            while b"\n" not in self._buffer:
+            answer = bytearray(self._buffer)
+            scanned = 0
+            while (end := answer.find(b"\n", scanned)) < 0:
+                scanned = len(answer)
                 data = connection.recv(65536)
                 if not data:
                     raise LinkError(f"{self._path}: the agent hung up before it answered. What stands, its log says")
-                self._buffer += data
-                if len(self._buffer) > ANSWER_LIMIT_BYTES:
+                answer += data
+                if len(answer) > ANSWER_LIMIT_BYTES:
                     raise ProtocolError(f"{self._path}: an answer of more than {ANSWER_LIMIT_BYTES} bytes")
         except TimeoutError as error:
             self.close()
@@ -106,8 +109,8 @@ class Selector:
         except (LinkError, ProtocolError):
             self.close()
             raise
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return line
+        self._buffer = bytes(answer[end + 1 :])
+        return bytes(answer[:end])
 
     def _connected(self) -> socket.socket:
         if self._socket is None:

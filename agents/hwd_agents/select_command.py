@@ -6,8 +6,9 @@ import msgspec
 import typer
 
 from hwd_agents.select_client import SOCKET, Selector, check
-from hwd_agents.selected import Selected
+from hwd_agents.wire import Selected
 from hwd_drivers.kit.errors import ConfigError, HwdError
+from hwd_drivers.kit.printable import printable
 
 
 def select(
@@ -44,7 +45,7 @@ def select(
             _tell(answer)
         check(answer)
     except HwdError as error:
-        typer.echo(f"hwd-agent select: {error.title}: {error}", err=True)
+        typer.echo(printable(f"hwd-agent select: {error.title}: {error}"), err=True)
         raise typer.Exit(error.exit_status) from error
 
 
@@ -68,7 +69,7 @@ def _tell(answer: Selected) -> None:
         now = "unknown" if switch.now is None else " ".join(switch.now) or "dark"
         sent, answered = _after_ms(switch.commanded_ns, begin_ns), _after_ms(switch.acknowledged_ns, begin_ns)
         moved = f"commanded {sent}, answered {answered}" if switch.commanded_ns is not None else "it stood so already"
-        typer.echo(f"{name}: {now}, epoch {switch.epoch}; {moved}")
+        typer.echo(printable(f"{name}: {now}, epoch {switch.epoch}; {moved}"))
     for port, one in answer.ports.items():
         state = (
             "kept"
@@ -77,7 +78,7 @@ def _tell(answer: Selected) -> None:
             if one.up
             else f"not up: {one.why}"
         )
-        typer.echo(f"{port}: {state}")
+        typer.echo(printable(f"{port}: {state}"))
     if answer.outcome == "up":
         typer.echo(f"up after {(answer.answered_ns - begin_ns) / 1e6:.1f} ms")
 
@@ -96,6 +97,5 @@ def _show(selector: Selector, *, json: bool) -> None:
         stands = "unknown" if crossconnects is None else " ".join(one["id"] for one in crossconnects) or "dark"
         state = "up" if switch["up"] else f"down: {switch['cause']}"
         leased = f"epoch {switch['epoch']}" if switch["epoch"] is not None else f"may not be set: {switch['why_not']}"
-        typer.echo(
-            f"{name} ({switch['driver']} {switch['model']}): {state}; {stands}; {leased}; ports {', '.join(switch['ports'])}"
-        )
+        words = f"{name} ({switch['driver']} {switch['model']}): {state}; {stands}; {leased}; ports {', '.join(switch['ports'])}"
+        typer.echo(printable(words))

@@ -24,6 +24,7 @@ from hwd_agents.switches import Switches
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Acceptor
 from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.reason import reason_of
 
 MODE: Final = 0o660
 LINE_LIMIT_BYTES: Final = 64 * 1024
@@ -92,7 +93,7 @@ class SelectSocket:
                 sock.close()
                 raise
         except (OSError, LookupError) as error:
-            raise ConfigError(f"selection.socket: {path}: cannot listen: {error}") from error
+            raise ConfigError(f"selection.socket: {path}: cannot listen: {reason_of(error)}") from error
 
         async def close() -> None:
             server.close()
@@ -111,7 +112,7 @@ class SelectSocket:
                 return msgspec.json.encode({"switches": self._switches.show()})
             request = msgspec.convert(data, Request)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: brackets in brackets
-            why = f'no request: {error}. Write {{"set": {{"sel0": "in-2"}}, "within_s": 1}}'
+            why = f'no request: {reason_of(error)}. Write {{"set": {{"sel0": "in-2"}}, "within_s": 1}}'
             return msgspec.json.encode(self._selections.refusal(why, requested_ns=requested_ns))
         return msgspec.json.encode(await self._selections.select(request, requested_ns=requested_ns))
 
@@ -125,7 +126,7 @@ class _Session(asyncio.Protocol):
         self._answer = answer
         self._sessions = sessions
         self._spawn = spawn
-        self._buffer = b""
+        self._begun = bytearray()
         self._transport: asyncio.Transport | None = None
         self._lines: deque[bytes] = deque()
         self._pending = 0
@@ -144,10 +145,14 @@ class _Session(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._begun) + lines[0]
+            self._begun.clear()
+        self._begun += rest
         self._lines += filter(None, map(bytes.strip, lines))
         self._go_on()
-        if len(self._buffer) > LINE_LIMIT_BYTES:
+        if len(self._begun) > LINE_LIMIT_BYTES:
             self.hang_up()
 
     @override

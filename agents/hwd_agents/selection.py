@@ -15,9 +15,10 @@ from hwd_agents.intents import Intents
 from hwd_agents.link import LinkWatcher
 from hwd_agents.linkup import LinkUp
 from hwd_agents.outbox import Emit
-from hwd_agents.selected import Request, Selected, SwitchSet
+from hwd_agents.selected import Request
 from hwd_agents.switches import SOURCE, Switches
 from hwd_agents.target import DARK, Moves, moves_to, parse_target
+from hwd_agents.wire import Selected, SwitchSet
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
 from hwd_drivers.kit.supervise import Supervisor

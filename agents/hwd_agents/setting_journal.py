@@ -2,12 +2,17 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
+from hwd_agents.disk_trouble import set_aside
 from hwd_agents.wire import HeldSetting
-from hwd_drivers.kit.disk import Disk, decode_frames, encode_frame
+from hwd_drivers.kit.disk import Disk, Frames, decode_frames, encode_frame
+from hwd_drivers.kit.reason import reason_of
 
+START: Final = b'{"run":"'
+"""Each payload begins so, as msgspec writes fields in their order: where frames go on behind damage can be found."""
 _log = logging.getLogger(__name__)
 
 
@@ -32,17 +37,21 @@ _decoder: msgspec.json.Decoder[KeptSetting] = msgspec.json.Decoder(KeptSetting)
 class SettingJournal:
     """`held` is in the order in which it was changed. What is in it is on the disk: after a SIGKILL the next life of the agent finds it.
 
-    `damaged_bytes` of the disk could not be read. A frame at its end that was not written whole belongs to a change that was never begun; a whole one
-    that makes no sense to this agent stays there, for the one that wrote it.
+    `damaged_bytes` of the disk could not be read: what stands behind them is read all the same, and the whole of it is set aside. So is a frame at its
+    end that is not whole: it is never appended to. A whole one that makes no sense to this agent stays there, for the one that wrote it.
     """
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        found = decode_frames(disk.read())
-        self.damaged_bytes = disk.size() - found.good_bytes
+        found = decode_frames(disk.read(), resume=START)
+        self.damaged_bytes = found.damaged_bytes + disk.size() - found.end_bytes
         if self.damaged_bytes:
-            _log.warning("settings: %d bytes at the end of the journal cannot be read", self.damaged_bytes)
-            disk.truncate(found.good_bytes)
+            _log.error(
+                "settings: %d bytes of the journal cannot be read%s. What a run has set may not be put back: look at the ports of this host",
+                self.damaged_bytes,
+                set_aside(disk),
+            )
+            self._cut(found)
         self._held: list[KeptSetting] = []
         self._strange: list[bytes] = []
         for number, payload in enumerate(found.payloads):
@@ -51,7 +60,14 @@ class SettingJournal:
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 self.damaged_bytes += len(payload)
                 self._strange.append(payload)
-                _log.warning("settings: frame %d of the journal makes no sense: %s", number, error)
+                _log.warning("settings: frame %d of the journal makes no sense: %s", number, reason_of(error))
+
+    def _cut(self, found: Frames) -> None:
+        """Where the disk cannot, it is left: the next change writes all anew."""
+        try:
+            self._disk.replace(b"".join(map(encode_frame, found.payloads)))
+        except OSError as error:
+            _log.warning("settings: the journal cannot be written anew: %s", reason_of(error))
 
     @property
     def held(self) -> tuple[KeptSetting, ...]:

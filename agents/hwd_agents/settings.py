@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from hwd_agents.config import PortConfig
 from hwd_agents.setting_journal import KeptSetting, SettingJournal
@@ -19,9 +19,11 @@ from hwd_agents.sources.settings import (
 )
 from hwd_agents.sources.values import parse_value
 from hwd_agents.wire import HeldSetting
+from hwd_agents.wire.bounds import SettingState
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.disk import Disk
 from hwd_drivers.kit.errors import FailedError, HwdError, RefusedError
+from hwd_drivers.kit.reason import reason_of
 
 HOLD_MOST_S: Final = 7 * 86400.0
 """For longer nobody plans an experiment without a daemon that renews it."""
@@ -115,8 +117,8 @@ class Settings:
                     run=run,
                     port=port,
                     setting=setting,
-                    value=value,
-                    before=before,
+                    value=cast(SettingState, value),
+                    before=cast(SettingState, before),
                     until_ns=until_ns,
                     life=self._life(),
                 )
@@ -178,8 +180,8 @@ class Settings:
             try:
                 await self._restore(held, in_time)
             except (HwdError, OSError) as error:
-                _log.warning("%s: %s is not put back: %s", held.port, held.setting, error)
-                left.append({"port": held.port, "setting": held.setting, "why": str(error)})
+                _log.warning("%s: %s is not put back: %s", held.port, held.setting, reason_of(error))
+                left.append({"port": held.port, "setting": held.setting, "why": reason_of(error)})
             else:
                 back.append(held)
         if back:
@@ -235,7 +237,7 @@ class Settings:
         try:
             now = await source.read(interface, setting, held.value)
         except (HwdError, OSError) as error:
-            _log.debug("%s: %s cannot be read after it was refused: %s", held.port, setting, error)
+            _log.debug("%s: %s cannot be read after it was refused: %s", held.port, setting, reason_of(error))
             return
         if restored(setting, held.before, now):
             self._journal.remove([held])

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from hwd_agents import spool_file
-from hwd_agents.disk_trouble import next_step
+from hwd_agents.disk_trouble import next_step, set_aside
 from hwd_agents.spool_file import AckedFrame, BatchFrame, BootFrame, FreshFrame
 from hwd_agents.spool_loss import Loss, Stored, damaged, encode_event, lost
 from hwd_agents.told_marks import ToldMarks
@@ -17,6 +17,7 @@ from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.disk import Disk
 from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.reason import reason_of
 
 LIMIT_LEAST_BYTES: Final = 16 * 1024
 """Below this one batch would not fit."""
@@ -165,7 +166,7 @@ class Spool:
         start = max(0, after + 1 - held[0].seq)
         if upto is not None:
             limit = min(limit, upto + 1 - held[0].seq - start)
-        return [msgspec.json.decode(stored.raw, type=Event) for stored in islice(held, start, start + max(0, limit))]
+        return [_event(stored) for stored in islice(held, start, start + max(0, limit))]
 
     def ack(self, boot: str, upto: int) -> int:
         """The daemon holds all of `boot` up to and with `upto`; returns how many events could go."""
@@ -209,7 +210,7 @@ class Spool:
                 self._disk.replace(self._compact())
             self._disk.sync()
         except OSError as error:
-            _log.warning("spool: cannot write what is left: %s", error)
+            _log.warning("spool: cannot write what is left: %s", reason_of(error))
         self._disk.close()
 
     def _refuse(self, upto: int, marks: Mapping[str, Mark]) -> None:
@@ -256,7 +257,7 @@ class Spool:
         self.damaged_bytes = contents.damaged_bytes
         self._rewrite = bool(contents.damaged_bytes or contents.torn_bytes)
         if self.damaged_bytes:
-            _log.warning("spool: %s", self.trouble)
+            _log.error("spool: %s%s", self.trouble, set_aside(self._disk))
         elif contents.torn_bytes:
             _log.info("spool: the last %d bytes were never finished: its writer died", contents.torn_bytes)
 
@@ -267,7 +268,7 @@ class Spool:
             case BatchFrame(boot=boot, events=events, marks=marks):
                 self._marks.update(marks)
                 for raw in events:
-                    event = msgspec.json.decode(raw, type=Event)
+                    event = msgspec.json.decode(raw, type=_Head)
                     held = self._boots.setdefault(boot, deque())
                     due = held[-1].seq + 1 if held else event.seq
                     for missing in range(due, event.seq):  # so that numbers have no gap
@@ -390,3 +391,21 @@ class Spool:
 def _is_later(mark: Mark, than: Mark | None) -> bool:
     """Stamps of one life of the counters are by one clock; of two, that which was kept is the later, as its clock is that of now."""
     return than is None or than.get("life") != mark["life"] or bool(mark["at_ns"] > than["at_ns"])
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """What the spool itself needs of an event."""
+
+    seq: int
+    at_ns: int
+    kind: str
+
+
+def _event(stored: Stored) -> Event:
+    """As it is sent. One that is out of the bounds of messages, such as of another version, is told as lost: it may not hold up those behind it."""
+    try:
+        return msgspec.json.decode(stored.raw, type=Event)
+    except msgspec.MsgspecError as error:
+        _log.error("spool: event %d of kind %s cannot be sent, and counts as lost: %s", stored.seq, stored.kind, error)
+        head = msgspec.json.decode(stored.raw, type=_Head)
+        return msgspec.json.decode(damaged(head.seq, head.at_ns).raw, type=Event)

@@ -134,7 +134,7 @@ class Switches:
             capabilities=spec.capabilities(config.model, config.size),
         )
         try:
-            return await spec.open(context)
+            return await registry.open_device(spec, context)
         except ValueError as error:
             raise ConfigError(f"switches.{name}.address: {error}") from error
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from hwd_agents.disk_trouble import next_step
+from hwd_drivers.kit.private_files import FILE_MODE
+from hwd_drivers.kit.reason import reason_of
 
 SLOT_BYTES: Final = 4096
 SLOTS: Final = 2
@@ -39,7 +41,7 @@ class ToldMarks:
         """Raises OSError, also where there is no room for it."""
         self._path = path
         self._clock_name = clock_name
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             self._number, told = self._read()
             if os.fstat(self._fd).st_size < SLOTS * SLOT_BYTES:
@@ -91,5 +93,5 @@ class ToldMarks:
             try:
                 last = number, msgspec.json.decode(json, type=_Told)
             except msgspec.MsgspecError as error:  # of another version
-                _log.warning("%s: %s", self._path, error)
+                _log.warning("%s: %s", self._path, reason_of(error))
         return last

@@ -13,7 +13,6 @@ from hwd_agents.firmware import FirmwareWatcher
 from hwd_agents.link import Earlier, LinkWatcher
 from hwd_agents.link_details import LinkDetailWatcher
 from hwd_agents.notice_pad import Notice, NoticePad
-from hwd_agents.observation import Observation
 from hwd_agents.optics import OpticsWatcher
 from hwd_agents.outbox import Outbox
 from hwd_agents.probe import Probe
@@ -23,7 +22,7 @@ from hwd_agents.sources.link import LinkReading, NoticeSource
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool import Spool
 from hwd_agents.verbs_ports import VerbsPorts
-from hwd_agents.wire import Peer, PortNote, SourceNote
+from hwd_agents.wire import Observation, Peer, PortNote, SourceNote
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import ProtocolError
 

@@ -31,9 +31,9 @@ def _section(kind: Any) -> str:
     rows = [
         (code(name), _kind(hints[name]), "" if defaults[name] is msgspec.NODEFAULT else _default(defaults[name]))
         for name in kind.__struct_fields__
-        if not tag or name not in common
+        if not issubclass(kind, wire.Message) or name not in common
     ]
-    head = f"### `{tag}`" if tag else f"### {kind.__name__}"
+    head = f"### `{tag}`" if issubclass(kind, wire.Message) else f"### {kind.__name__}"
     return f"{head}\n\n{_text(kind)}\n\n{table(('field', 'is', 'default'), rows)}"
 
 
@@ -44,6 +44,8 @@ def _text(kind: Any) -> str:
 
 def _default(value: object) -> str:
     """As it stands in JSON."""
+    if value is msgspec.UNSET:
+        return "may be left out"
     return code(json.dumps(value, default=str))
 
 
@@ -51,7 +53,9 @@ def _kind(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return ", ".join(map(code, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join(map(_kind, get_args(hint)))
+        return " or ".join(_kind(one) for one in get_args(hint) if one is not msgspec.UnsetType)
+    if get_origin(hint) is tuple:
+        return f"[{', '.join(map(_kind, get_args(hint)))}]"
     if get_origin(hint) is list:
         return f"list of {_kind(get_args(hint)[0])}"
     if get_origin(hint) is dict:

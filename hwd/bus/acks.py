@@ -23,6 +23,7 @@ class Acks:
         self._send = send
         self._owed: dict[tuple[str, str], int] = {}
         self._due = asyncio.Event()
+        self._is_refused = False
 
     def owe(self, host: str, boot: str, upto: int) -> None:
         """All events up to and with `upto` were passed on."""
@@ -43,10 +44,15 @@ class Acks:
                 if self._durable is not None:
                     await self._durable()
             except HwdError as error:
-                log.warning("events are not acknowledged: %s", error)
+                if not self._is_refused:
+                    log.warning("events are not acknowledged, and tried again every second: %s", error)
+                self._is_refused = True
                 await asyncio.sleep(RETRY_S)
                 self._due.set()
                 continue
+            if self._is_refused:
+                self._is_refused = False
+                log.info("events are acknowledged again")
             for (host, boot), upto in owed.items():
                 if self._owed.get((host, boot)) == upto:
                     del self._owed[host, boot]

@@ -14,6 +14,7 @@ from hwd_agents.wire import ClockUdp as Place
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.ids import Ids
+from hwd_drivers.kit.reason import reason_of
 
 ANSWER_WITHIN_S: Final = 0.5
 """What comes later is dropped: it would bound little."""
@@ -60,6 +61,9 @@ class ClockUdp:
         self._try_s, self._wait_s = 0.0, TRY_FIRST_S
         if place is None:
             return
+        if "%" in place.address:
+            self.why_not = f"{place.address} means something on its own host only"
+            return
         try:
             opened = socket.socket(socket.AF_INET6 if ":" in place.address else socket.AF_INET, socket.SOCK_DGRAM)
         except OSError as error:
@@ -70,7 +74,7 @@ class ClockUdp:
             opened.connect((place.address, place.port))
         except (OSError, OverflowError) as error:
             opened.close()
-            self.why_not = f"cannot reach {place.address} port {place.port} by UDP: {error}"
+            self.why_not = f"cannot reach {place.address} port {place.port} by UDP: {reason_of(error)}"
             return
         self._socket = ClockSocket(opened, self._clock, self._take)
         self.why_not = "it was not tried yet"

@@ -75,7 +75,9 @@ class Delegations:
         self._refused: dict[tuple[str, str], str] = {}
         self._changing = asyncio.Lock()
         self._news = asyncio.Event()
-        gateway.on_birth(lambda host: self._news.set())
+        self._due: dict[str, None] = dict.fromkeys(gateway.hosts())
+        """Hosts to attend to: those of which there is news, and those that could not be asked."""
+        gateway.on_birth(self._has_news)
 
     async def load(self, holds: Holds) -> None:
         """What was granted before; the ports of all switches of hosts are nobody's to lease from here on."""
@@ -109,22 +111,26 @@ class Delegations:
         """A sink: agents that come and go."""
         if document.kind == "host.down":
             self._attended.pop(str(document.data["host"]), None)
-        self._news.set()
+        self._has_news(str(document.data["host"]))
 
     async def run(self) -> None:
         """Grant and take back as agents can be told, until cancelled."""
         while True:
             self._news.clear()
-            failed = False
-            for host in self._gateway.hosts():
+            due, self._due = self._due, {}
+            for host in due:
                 async with self._changing:
-                    try:
-                        await self._attend(host)
-                    except HwdError as error:
-                        failed = True
-                        log.debug("%s: its switches: %s", host, error)
+                    attended = False
+                    with self._gateway.containment.of(host, "its switches"):
+                        try:
+                            await self._attend(host)
+                            attended = True
+                        except HwdError as error:
+                            log.debug("%s: its switches: %s", host, error)
+                    if not attended:
+                        self._due[host] = None
             try:
-                async with asyncio.timeout(AGAIN_S if failed else None):
+                async with asyncio.timeout(AGAIN_S if self._due else None):
                     await self._news.wait()
             except TimeoutError:
                 continue
@@ -149,7 +155,7 @@ class Delegations:
                 await self._take_back(lease.host, switch, lease.epoch, why)
             except HwdError as error:
                 self._attended.pop(lease.host, None)
-                self._news.set()
+                self._has_news(lease.host)
                 return Kicked(
                     delegation=lease, why=f"{error}. Until its agent hears of it, host {lease.host} may still set it"
                 )
@@ -175,11 +181,15 @@ class Delegations:
             try:
                 await self._attend(lease.host)
             except HwdError as error:
-                self._news.set()
+                self._has_news(lease.host)
                 log.info("%s: host %s gets it when it is there: %s", switch, lease.host, error)
             return self._leases[switch]
 
     # --- one host
+
+    def _has_news(self, host: str) -> None:
+        self._due[host] = None
+        self._news.set()
 
     async def _attend(self, host: str) -> None:
         """Bring an agent to what shall be, and hear how its switches stand. Raises HwdError where it cannot be asked."""

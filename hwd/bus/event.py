@@ -3,8 +3,7 @@
 import msgspec
 
 from hwd.timeline.alignment import Alignment
-from hwd_agents.selected import Selected
-from hwd_agents.wire import Event
+from hwd_agents.wire import Event, Selected
 from hwd_drivers.kit.documents import Json
 
 POLLED = frozenset({"light", "dark", "rdma"})
@@ -13,8 +12,8 @@ TOLD_BY = "verbs"
 """The source of `rdma` whose device tells of itself, so that it is looked at just after."""
 
 
-def event_data(host: str, boot: str, event: Event, alignment: Alignment) -> dict[str, Json]:
-    """All of `host.event`."""
+def event_data(host: str, boot: str, event: Event, alignment: Alignment, *, past: bool) -> dict[str, Json]:
+    """All of `host.event`. `past`: another boot of its agent has been born since; it says how things were then, and nothing of now."""
     latest_ns, latest_error_ns = earliest_ns, earliest_error_ns = alignment.to_daemon(event.at_ns)
     is_polled = event.kind in POLLED and event.source != TOLD_BY
     one_sided = event.data.get("one_sided") is True  # from the start of the host's clock: no middle means anything
@@ -33,6 +32,7 @@ def event_data(host: str, boot: str, event: Event, alignment: Alignment) -> dict
         "origin": event.origin,
         "source": event.source,
         "sampling_ns": event.sampling_ns,
+        "past": past,
         "data": event.data,
     }
     if event.kind == "selection":

@@ -5,10 +5,10 @@ from collections import deque
 from dataclasses import replace
 from enum import StrEnum
 
-from hwd.bus.intake import check_times
 from hwd.timeline.alignment import Aligner, Alignment, Sample
 from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import ClockReply
+from hwd_agents.wire.bounds import NUMBER_MOST
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ProtocolError
 
@@ -138,7 +138,7 @@ class ClockExchange:
         if t1_ns is None:
             return False
         self.give_up(id)
-        check_times(t2_ns, t3_ns)
+        _check_times(id, t2_ns, t3_ns)
         sample = Sample(t1_ns=t1_ns, t2_ns=t2_ns, t3_ns=t3_ns, t4_ns=t4_ns)
         if not sample.possible:
             raise ProtocolError(f"clock reply {id}: time runs backwards in {sample}")
@@ -152,7 +152,7 @@ class ClockExchange:
         """The newest answer, if it is that one, had not left the agent before `t3_ns`. Raises ProtocolError for a time that cannot be."""
         if self._newest is None or self._newest[0] != id or t3_ns <= self._newest[1].t3_ns:
             return
-        check_times(t3_ns)
+        _check_times(id, t3_ns)
         sample = replace(self._newest[1], t3_ns=t3_ns)
         if not sample.possible:
             raise ProtocolError(f"clock reply {id}: time runs backwards in {sample}")
@@ -167,6 +167,12 @@ class ClockExchange:
     def _see(self) -> None:
         if not self._asked.keys() - self._aside:
             self.answered.set()
+
+
+def _check_times(id: int, *times_ns: int) -> None:
+    """Of datagrams too, whose numbers have 64 bits."""
+    if any(abs(at_ns) > NUMBER_MOST for at_ns in times_ns):
+        raise ProtocolError(f"clock reply {id}: a time that does not fit into 63 bits")
 
 
 class _Burst:

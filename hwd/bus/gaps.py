@@ -5,9 +5,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from hwd.bus.containment import Contain
 from hwd.bus.host import Host
 from hwd_agents.wire import Reply
-from hwd_drivers.kit.errors import DeadlineError, LinkError
+from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
 
 TRIES, WITHIN_S, PAUSE_S = 3, 5.0, 1.0
 
@@ -27,7 +28,9 @@ class Gaps:
         full: Callable[[], bool],
         lost: Callable[[Host, str, int, int], None],
         pass_on: Callable[[Host, str], None],
+        contain: Contain,
     ) -> None:
+        self._contain = contain
         self._command = command
         self._full = full
         self._lost = lost
@@ -44,6 +47,10 @@ class Gaps:
             tasks.create_task(self._fill(host, boot), name=f"hwd:{host.name}/resend")
 
     async def _fill(self, host: Host, boot: str) -> None:
+        with self._contain(host.name, "its resends"):
+            await self._ask(host, boot)
+
+    async def _ask(self, host: Host, boot: str) -> None:
         intake = host.intakes[boot]
         tries, asked, gone = 0, (0, 0), False
         try:
@@ -51,17 +58,20 @@ class Gaps:
                 tries, asked = (tries + 1 if gap == asked else 1), gap
                 if tries > TRIES:
                     break
+                refused = host.allowance.events_refused
                 arguments = {"boot": boot, "from_seq": gap[0], "upto_seq": gap[1]}
                 try:
                     reply = await self._command(host.name, "resend", arguments)
                     if gone := reply.data.get("here") == 0:
                         break
-                except DeadlineError as error:
+                except (DeadlineError, ProtocolError) as error:
                     log.debug("%s", error)
                 except LinkError as error:  # when it comes back, it sends all again that was not acknowledged
                     log.debug("%s", error)
                     return
                 await asyncio.sleep(PAUSE_S)
+                if host.allowance.events_refused != refused:  # they may have come, and were too much
+                    tries = 0
         finally:
             self._filling.discard((host.name, boot))
         if not self._full() and (gap := intake.skip_gap()) is not None and not (gone and intake.was_gone(gap)):

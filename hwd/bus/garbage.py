@@ -1,6 +1,6 @@
 """Garbage: messages that nobody can use, counted without letting who sends them flood the records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from hwd_agents.wire import Message
@@ -8,8 +8,8 @@ from hwd_drivers.kit.errors import ProtocolError
 
 EVERY_NS = 1_000_000_000
 """One document a host in this time; it counts the others."""
-HOSTS_MOST = 64
-"""Names are made up by whoever sends: beyond these they count together."""
+STRANGERS_MOST = 8
+"""Names that are no host's are made up by whoever sends: beyond these they count together."""
 TEXT_MOST = 200
 OTHERS = "(others)"
 
@@ -30,16 +30,21 @@ def misplaced(message: Message) -> ProtocolError:
 class Garbage:
     """`report(host, topic, why, count)` is called at once for the first of a host, then at most once in `EVERY_NS`."""
 
-    def __init__(self, report: Callable[[str, str, str, int], None]) -> None:
+    def __init__(self, report: Callable[[str, str, str, int], None], hosts: Collection[str]) -> None:
         self._report = report
+        self._hosts = frozenset(hosts)
+        self._strangers: set[str] = set()
         self._tallies: dict[str, _Tally] = {}
         self.total = 0
 
     def note(self, host: str, topic: str, why: str, now_ns: int) -> None:
         self.total += 1
         host = _shorten(host)
-        if host not in self._tallies and len(self._tallies) >= HOSTS_MOST:
-            host = OTHERS
+        if host not in self._hosts and host not in self._strangers:
+            if len(self._strangers) < STRANGERS_MOST:
+                self._strangers.add(host)
+            else:
+                host = OTHERS
         tally = self._tallies.setdefault(host, _Tally(now_ns - EVERY_NS))
         tally.topic, tally.why = _shorten(topic), _shorten(why)
         tally.count += 1

@@ -2,22 +2,27 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from hwd.bus.acks import Acks
+from hwd.bus.allowance import BIRTH_MOST_BYTES, Allowance
 from hwd.bus.clock_udp import ClockUdp
 from hwd.bus.commands import Commands
+from hwd.bus.containment import Containment
 from hwd.bus.event import event_data
 from hwd.bus.gaps import WITHIN_S as RESEND_WITHIN_S
 from hwd.bus.gaps import Gaps
 from hwd.bus.garbage import Garbage, misplaced
 from hwd.bus.host import Host, HostView
-from hwd.bus.intake import Intake, check_events, whole
+from hwd.bus.intake import Intake, check_events
 from hwd.bus.refresher import WITHIN_S as REFRESH_WITHIN_S
 from hwd.bus.refresher import Refresher
 from hwd.bus.timekeeper import Timekeeper
+from hwd.model.limit import Limit, Reached
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming
 from hwd_agents.wire import (
@@ -31,6 +36,8 @@ from hwd_agents.wire import (
     Message,
     Reply,
     State,
+    checked_answer,
+    client_id,
     decode,
     encode,
     topic,
@@ -52,12 +59,16 @@ UNALIGNED_BOOTS_MOST, SAME_CLOCK_BOOTS_MOST = 4, 256
 """A host's boots whose clock was never asked; with the present one's clock they are soon done with. Events of more are garbage, and sent again later."""
 
 
+def _nobody(limit: Limit, detail: str) -> None:
+    """Who does not count limits."""
+
+
 class Gateway:
     """Runs the bus and everything that goes over it.
 
     `known` (by boot) and `seen` (by host and boot) are what the records hold of earlier lives of the daemon: alignments, and how far the events
     were taken. An acknowledgement goes out after the sink took the events and after `durable`, where that is given. While `full`, the sink gets no
-    events: they wait here and in the spools of the agents. `clocks_by_udp`: ask for the time past the broker where an agent can be.
+    events: they wait here and in the spools of the agents. `clocks_by_udp`: ask for the time past the broker where an agent can be. `reached` hears of limits.
 
     ```
     gateway = Gateway(bus=bus, testbed="lab", hosts=("h0", "h1"), clock=clock, ids=ids, sink=sink)
@@ -81,6 +92,7 @@ class Gateway:
         durable: Callable[[], Awaitable[None]] | None = None,
         full: Callable[[], bool] = lambda: False,
         clocks_by_udp: bool = False,
+        reached: Reached = _nobody,
     ) -> None:
         self._clocks_by_udp = clocks_by_udp
         self._bus = bus
@@ -92,14 +104,24 @@ class Gateway:
         self._seen = dict(seen or {})
         self._full = full
         self._commands = Commands()
-        self._hosts = {name: Host(name, self._tell, partial(self._commands.fail, name)) for name in hosts}
-        self._garbage = Garbage(self._tell_garbage)
-        self._refresher = Refresher(lambda host, verb, data: self.command(host, verb, data, within_s=REFRESH_WITHIN_S))
+        self._hosts = {
+            name: Host(name, self._tell, partial(self._commands.fail, name), Allowance(name, reached)) for name in hosts
+        }
+        self._deferred: dict[
+            str, tuple[Birth, bool]
+        ] = {}  # by host: the newest that may not begin yet, and if retained
+        self._garbage = Garbage(self._tell_garbage, hosts)
+        self.containment = Containment(self._tell_trouble)
+        self._refresher = Refresher(
+            lambda host, verb, data: self.command(host, verb, data, within_s=REFRESH_WITHIN_S),
+            contain=self.containment.of,
+        )
         self._gaps = Gaps(
             lambda host, verb, data: self.command(host, verb, data, within_s=RESEND_WITHIN_S),
             full=full,
             lost=self._missing,
             pass_on=self._pass_on,
+            contain=self.containment.of,
         )
         self._acks = Acks(durable=durable, send=self._acknowledge)
         self._timekeepers = {name: self._new_timekeeper(host) for name, host in self._hosts.items()}
@@ -121,8 +143,14 @@ class Gateway:
         return self._bus.connected
 
     def hosts(self) -> Mapping[str, HostView]:
-        """All hosts of the testbed, heard of or not."""
-        return {name: self._view(host) for name, host in self._hosts.items()}
+        """All hosts of the testbed, heard of or not, each as it is when it is looked at."""
+        return _Views(self._hosts, self._view)
+
+    def refused(self, id: str, why: str) -> None:
+        """The broker refused a client of this id."""
+        for host in self._hosts.values():
+            if id.partition(".")[0] == client_id(self._testbed, host.name):
+                host.refused(why)
 
     def on_birth(self, call: Callable[[str], None]) -> None:
         """Call with the host's name at each birth, the repeated ones too."""
@@ -137,17 +165,18 @@ class Gateway:
                 tasks.create_task(self._acks.run(), name="hwd:bus/acks")
                 tasks.create_task(self._tick(), name="hwd:bus/tick")
                 for name, timekeeper in self._timekeepers.items():
-                    tasks.create_task(timekeeper.run(), name=f"hwd:{name}/clock")
+                    kept = self.containment.keep(name, "clock", timekeeper.run)
+                    tasks.create_task(kept, name=f"hwd:{name}/clock")
         finally:
             self._tasks = None
 
     async def command(
         self, host: str, verb: str, arguments: dict[str, Any], *, within_s: float, lease: str | None = None
     ) -> Reply:
-        """Ask an agent, and return what it answers, whatever that is.
+        """Ask an agent, and return what it answers. Where that is `done`, its data has the fields of `hwd_agents.wire.answers`, and no others.
 
         The command expires on the agent's own clock within `within_s`. Raises LinkError where the host is down, not aligned yet, or lost
-        meanwhile, DeadlineError where no answer came, ConfigError for a host that is not of this testbed.
+        meanwhile, DeadlineError where no answer came, ProtocolError where it makes no sense, ConfigError for a host that is not of this testbed.
         """
         known = self._hosts.get(host)
         if known is None:
@@ -179,7 +208,16 @@ class Gateway:
             raise DeadlineError(f"{host}: {verb}: its agent did not answer within {within_s} s") from error
         if await self._timekeepers[host].check(answer, since_ns=asked_ns) and answer.outcome == "expired":
             return await self.command(host, verb, arguments, within_s=within_s, lease=lease)  # by a clock that was set
-        return answer
+        return self._checked_answer(host, verb, answer)
+
+    def _checked_answer(self, host: str, verb: str, answer: Reply) -> Reply:
+        if answer.outcome != "done":
+            return answer
+        try:
+            return msgspec.structs.replace(answer, data=checked_answer(verb, answer.data))
+        except ProtocolError as error:
+            self._note_garbage(host, topic(self._testbed, host, "reply"), f"an answer to {verb}: {error}")
+            raise ProtocolError(f"{host}: {verb}: the answer of its agent makes no sense: {error}") from error
 
     # --- messages of the agents
 
@@ -196,10 +234,16 @@ class Gateway:
                 if len(incoming.payload) > PAYLOAD_MOST_BYTES:
                     size, most = len(incoming.payload), PAYLOAD_MOST_BYTES
                     raise ProtocolError(f"{size} bytes are over the limit of {most} bytes")
-                message = decode(incoming.payload)
-                handler(host, message, incoming)
+                if incoming.topic.endswith("/birth") and not host.allowance.birth_of(size := len(incoming.payload)):
+                    raise ProtocolError(f"a birth of {size} bytes is over the limit of {BIRTH_MOST_BYTES} bytes")
+                message = decode(incoming.payload, lambda why: self._note_garbage(name, incoming.topic, why))
+                with self.containment.of(name, f"its {type(message).__name__.lower()} messages"):
+                    try:
+                        handler(host, message, incoming)
+                    except ProtocolError as error:
+                        self._note_garbage(name, incoming.topic, str(error))
             except ProtocolError as error:
-                self._garbage.note(name, incoming.topic, str(error), self._clock.monotonic_ns())
+                self._note_garbage(name, incoming.topic, str(error))
 
         return take
 
@@ -207,26 +251,67 @@ class Gateway:
         if not isinstance(message, State):
             raise misplaced(message)
         host.take_state(message, self._now_s())
+        self._succeed(host)
 
     def _take_birth(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
         if not isinstance(message, Birth):
             raise misplaced(message)
         if (message.host, message.testbed) != (host.name, self._testbed):
             raise ProtocolError(f"the birth of {message.host} of testbed {message.testbed}")
-        if host.take_birth(message, self._now_s(), retained=incoming.retained):
-            self._intake(host, message.boot, message.clock).begin(
-                message.spool_oldest_seq, as_of_then=incoming.retained
-            )
-            self._pass_on(host, message.boot)
+        self._deferred.pop(host.name, None)
+        if host.is_new(message.boot) and not host.allowance.boot():
+            self._deferred[host.name] = message, incoming.retained
+            return
+        self._bear(host, message, retained=incoming.retained)
+
+    def _bear_deferred(self) -> None:
+        for name, (birth, retained) in list(self._deferred.items()):
+            if self._hosts[name].allowance.boot(quietly=True):
+                del self._deferred[name]
+                with self.containment.of(name, "its birth messages"):
+                    self._bear(self._hosts[name], birth, retained=retained)
+
+    def _bear(self, host: Host, birth: Birth, *, retained: bool) -> None:
+        now_s = self._now_s()
+        if host.take_birth(birth, now_s, retained=retained):
+            self._began(host, birth, retained=retained)
+        elif host.rival is not None and host.rival.asked_s == now_s:
+            self._ask_alive(host)
         self._timekeepers[host.name].wake()
         for call in self._birth_calls:
             call(host.name)
+
+    def _began(self, host: Host, birth: Birth, *, retained: bool) -> None:
+        self._intake(host, birth.boot, birth.clock).begin(birth.spool_oldest_seq, as_of_then=retained)
+        self._pass_on(host, birth.boot)
+
+    def _ask_alive(self, host: Host) -> None:
+        """Whether the boot that lives still does, since another one says that it is this host."""
+
+        async def ask() -> None:
+            with self.containment.of(host.name, "its clock"):
+                await self._timekeepers[host.name].ask_alive()
+
+        if self._tasks is not None:
+            self._tasks.create_task(ask(), name=f"hwd:{host.name}/alive")
+
+    def _succeed(self, host: Host) -> None:
+        """Let the rival of a host take its place, where its time has come."""
+        if (rival := host.successor(self._now_s(), connected=self._bus.connected)) is not None:
+            self._began(host, rival.birth, retained=rival.retained)
+            self._timekeepers[host.name].wake()
+            for call in self._birth_calls:
+                call(host.name)
+        elif host.rival is not None and not host.rival.refused:
+            self._ask_alive(host)
 
     def _take_events(self, host: Host, message: AnyMessage, incoming: Incoming) -> None:
         if not isinstance(message, Events):
             raise misplaced(message)
         check_events(message.events)
-        if message.boot == host.boot and not incoming.retained:
+        if not host.allowance.events(len(incoming.payload)):
+            return
+        if message.boot == host.boot and not message.clock and not incoming.retained:  # said by that boot itself
             host.alive(self._now_s())
             self._timekeepers[host.name].see(message.events[-1].at_ns, now_ns=incoming.at_ns)
         self._intake(host, message.boot, message.clock).take(message.events)
@@ -275,7 +360,8 @@ class Gateway:
         if alignment is not None and (events := intake.ready()):
             host.losses.passed(boot, events[0].seq, events[-1].seq)
             for event in events:
-                self._tell_event(host, boot, event, alignment)
+                with self.containment.of(host.name, "its events"):
+                    self._tell_event(host, boot, event, alignment)
         if (upto := intake.owed()) is not None:
             self._acks.owe(host.name, boot, upto)
         if self._tasks is not None:
@@ -298,13 +384,13 @@ class Gateway:
             host.forget(boot)
 
     def _tell_event(self, host: Host, boot: str, event: Event, alignment: Alignment) -> None:
-        self._emit("host.event", event_data(host.name, boot, event, alignment))
+        self._emit("host.event", event_data(host.name, boot, event, alignment, past=boot != host.boot))
         if boot == host.boot and event.kind in ("carrier", "interface", "rdma"):
             host.event(event)
         if event.kind == "lost":
             self._tell_lost(host, boot, host.losses.told(event.data), str(event.data.get("why", "the spool was full")))
         elif unseen := event.data.get("unseen"):
-            self._tell_lost(host, boot, whole(unseen, at_least=0), "flaps that nobody saw one by one")
+            self._tell_lost(host, boot, unseen, "flaps that nobody saw one by one")
 
     def _missing(self, host: Host, boot: str, first: int, last: int) -> None:
         self._tell_lost(host, boot, host.losses.missed(boot, first, last), "asked for again, and they did not come")
@@ -323,7 +409,7 @@ class Gateway:
                 self._refresher.ask(host, self._tasks)
 
         def garbage(why: str) -> None:
-            self._garbage.note(host.name, "udp", why, self._clock.monotonic_ns())
+            self._note_garbage(host.name, "udp", why)
 
         return Timekeeper(
             host,
@@ -350,6 +436,8 @@ class Gateway:
             alignment=alignment,
             asked={} if host.exchange is None else host.exchange.to_data(),
             lost=host.lost,
+            trouble=self.containment.why(host.name),
+            rival=None if host.rival is None else host.rival.birth.boot,
         )
 
     def _bus_up(self) -> None:
@@ -377,11 +465,17 @@ class Gateway:
         while True:
             await asyncio.sleep(1.0)
             self._garbage.flush(self._clock.monotonic_ns())
+            self.containment.heal()
+            self._bear_deferred()
             for host in self._hosts.values():
+                with self.containment.of(host.name, "its birth messages"):
+                    host.tell_birth(quietly=True)
+                    self._succeed(host)
                 for boot in list(host.intakes):
-                    self._pass_on(host, boot)
-                    if host.past(boot):
-                        self._let_go(host, boot)
+                    with self.containment.of(host.name, "its events"):
+                        self._pass_on(host, boot)
+                        if host.past(boot):
+                            self._let_go(host, boot)
 
     def _tell_lost(self, host: Host, boot: str, count: int, why: str) -> None:
         if count and not host.lost:  # the first only: each has its document
@@ -391,6 +485,12 @@ class Gateway:
         host.lost += count
         if count:
             self._tell("host.lost", host=host.name, boot=boot, count=count, why=why)
+
+    def _note_garbage(self, host: str, garbage_topic: str, why: str) -> None:
+        self._garbage.note(host, garbage_topic, why, self._clock.monotonic_ns())
+
+    def _tell_trouble(self, host: str, task: str, why: str) -> None:
+        self._tell("host.trouble", host=host, task=task, why=why)
 
     def _tell_garbage(self, host: str, garbage_topic: str, why: str, count: int) -> None:
         self._tell("host.garbage", host=host, topic=garbage_topic, why=why, count=count)
@@ -403,3 +503,20 @@ class Gateway:
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+class _Views(Mapping[str, HostView]):
+    """Most who ask for the hosts want one of them: the others are not looked at."""
+
+    def __init__(self, hosts: Mapping[str, Host], view: Callable[[Host], HostView]) -> None:
+        self._hosts = hosts
+        self._view = view
+
+    def __getitem__(self, name: str) -> HostView:
+        return self._view(self._hosts[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._hosts)
+
+    def __len__(self) -> int:
+        return len(self._hosts)

@@ -6,17 +6,21 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from hwd.bus.allowance import Allowance
 from hwd.bus.exchange import ClockExchange
 from hwd.bus.intake import Intake, Losses
+from hwd.bus.rival import Rival
 from hwd.timeline.alignment import Alignment
-from hwd_agents.wire import Birth, Event, PortNote, State
+from hwd_agents.wire import Birth, Event, PortNote, SpoolNote, State, encode
 from hwd_drivers.kit.documents import Json
 
 Tell = Callable[..., None]
 """`tell(kind, **data)` emits a document."""
 CAUSES = {"down": "it stopped in order", "lost": "its connection to the broker was lost"}
-NEVER_HEARD = "no agent was ever heard of"
+NEVER_HEARD = "no agent of it was heard since the daemon started"
 BUS_AWAY = "the broker is not connected"
+PAST_MOST = 4096
+"""Past boots that are remembered: an hour of the fastest that new ones may come."""
 BUS_BACK = "nothing was heard of it since the broker is back"
 
 log = logging.getLogger(__name__)
@@ -26,7 +30,8 @@ log = logging.getLogger(__name__)
 class HostView:
     """A host's agent as others see it. `boot` and `birth` are None until it was first heard of, `alignment` until its clock is known.
 
-    `lost`: its events that are gone, and flaps that nobody saw one by one, since the daemon started. `asked`: `ClockExchange.to_data`. `cause`: why it is not up; `heard_wall_ns`: when something was heard of it last. The carrier of a port is None where it is not known as of now.
+    `lost`: its events that are gone, and flaps that nobody saw one by one, since the daemon started. `asked`: `ClockExchange.to_data`. `trouble`: what the daemon fails to do for it, empty where all works. `cause`: why it is not up; `heard_wall_ns`: when something was heard of it last. The carrier of a port is None where it is not known as of now.
+    `rival`: another boot that says that it is this host, and is not listened to while this one answers.
     """
 
     host: str
@@ -38,6 +43,8 @@ class HostView:
     alignment: Alignment | None = None
     asked: Mapping[str, Json] = field(default_factory=dict)
     lost: int = 0
+    trouble: str = ""
+    rival: str | None = None
 
     def __str__(self) -> str:
         return f"{self.host} {'up' if self.up else 'down'} {self.alignment or 'not aligned'}"
@@ -55,13 +62,15 @@ class HostView:
             "ports": {} if self.birth is None else dict(ports_data(self.birth)),
             "settings": [] if self.birth is None else settings_data(self.birth),
             "lost": self.lost,
+            "rival": self.rival,
+            "trouble": self.trouble,
             "spool": None if self.birth is None else spool_data(self.birth),
             "selection": "" if self.birth is None else selection_trouble(self.birth),
         }
 
 
 class Host:
-    """The life of one host's agent. A boot begins with its birth and ends when another is born: nothing brings it back.
+    """The life of one host's agent. A boot begins with its birth. Another takes its place when it said farewell, was lost, or does not answer any more: until then that one is a `rival`.
 
     `State` and `Birth` come on two topics, hence in any order; the state of a boot that was not born yet waits.
 
@@ -69,8 +78,10 @@ class Host:
     when they were sent, and events that were acknowledged do not come again.
     """
 
-    def __init__(self, name: str, tell: Tell, on_end: Callable[[str], None]) -> None:
+    def __init__(self, name: str, tell: Tell, on_end: Callable[[str], None], allowance: Allowance) -> None:
         self.name = name
+        self.allowance = allowance
+        self._told_birth: tuple[object, ...] | None = None  # its content
         self.boot: str | None = None
         self.birth: Birth | None = None
         self.up = False
@@ -83,7 +94,9 @@ class Host:
         self.lost = 0
         self._tell = tell
         self._on_end = on_end
-        self._past: set[str] = set()
+        self.rival: Rival | None = None
+        self._gone = True  # it said farewell, was lost, or was silent
+        self._past: dict[str, None] = {}
         self._early: State | None = None
         self._sent: dict[tuple[str, str], int] = {}
         self._warned = False
@@ -95,6 +108,10 @@ class Host:
         """Number our messages to it, for each boot and type."""
         self._sent[boot, type] = number = self._sent.get((boot, type), 0) + 1
         return number
+
+    def is_new(self, boot: str) -> bool:
+        """Whether it would take the place of the boot that lives."""
+        return boot != self.boot and boot not in self._past
 
     def past(self, boot: str) -> bool:
         """Whether another lives now."""
@@ -114,17 +131,65 @@ class Host:
         self._sent.pop((boot, "ack"), None)
 
     def take_birth(self, birth: Birth, now_s: float, *, retained: bool = False) -> bool:
-        """Return whether a new boot began. `retained`: the broker kept it, so its carriers are those of whenever it was sent."""
-        if birth.boot in self._past:
+        """Return whether a new boot began. `retained`: the broker kept it, so its carriers are those of whenever it was sent.
+
+        Where the boot that lives may still be there, or this one had ended, it becomes the `rival`: `successor` says whether its time has come.
+        """
+        past = birth.boot in self._past
+        if past and retained:
             return False
+        if birth.boot != self.boot and (past or not self._gone):
+            if self.rival is not None and self.rival.birth.boot == birth.boot:
+                self.rival.again(birth, now_s, retained=retained)
+            else:
+                self.rival = Rival(birth=birth, retained=retained, asked_s=now_s)
+            return False
+        return self._take(birth, now_s, retained=retained)
+
+    def successor(self, now_s: float, *, connected: bool) -> Rival | None:
+        """The rival that has just taken the place of the boot that lived; None where none has. Ask it now and then; without a broker nobody can answer."""
+        rival = self.rival
+        if rival is None:
+            return None
+        if not connected:
+            rival.asked_s, rival.refused = now_s, False
+            return None
+        if not (self._gone and rival.birth.boot not in self._past):
+            if rival.refused and not self._gone:
+                return None
+            if rival.hears(self.heard_s):
+                self._refuse(rival)
+                return None
+            if rival.waits(now_s):
+                return None
+        self.rival = None
+        self._take(rival.birth, now_s, retained=rival.retained)
+        return rival
+
+    def _refuse(self, rival: Rival) -> None:
+        rival.refused = True
+        if not rival.told:
+            rival.told = True
+            log.warning(
+                "%s: another agent, boot %s, says that it is this host; it is not listened to, as boot %s answers. Does one run twice, or does somebody know its password?",
+                self.name,
+                rival.birth.boot,
+                self.boot,
+            )
+
+    def _take(self, birth: Birth, now_s: float, *, retained: bool) -> bool:
         if retained:
             birth = _without_carrier(birth)
         new = birth.boot != self.boot
         if new:
             self.end("a new boot took its place")
             if self.boot is not None:
-                self._past.add(self.boot)
+                self._past[self.boot] = None
+                if len(self._past) > PAST_MOST:
+                    del self._past[next(iter(self._past))]
+            self._past.pop(birth.boot, None)
             self.boot, self.exchange = birth.boot, ClockExchange(birth.boot)
+            self._gone = False
             self._told.clear()
         self._born(birth)
         if self._early is not None and self._early.boot == birth.boot:
@@ -134,18 +199,21 @@ class Host:
 
     def take_state(self, state: State, now_s: float) -> None:
         """An old will cannot end a new life: only the boot that lives is listened to."""
+        if self.rival is not None and state.boot == self.rival.birth.boot and state.state != "up":
+            self.rival = None
         if state.boot in self._past:
             return
         if state.boot != self.boot:
             self._early = state
         elif state.state == "up":
             self.alive(now_s)
-        else:
+        elif not self.up or self.allowance.state():
             self.end(CAUSES[state.state])
 
     def alive(self, now_s: float) -> None:
         """It was heard of."""
         before_s, self.heard_s = self.heard_s, now_s
+        self._gone = False
         if not self.up and self.boot is not None:
             if self._warned and before_s is not None:
                 log.info("%s: agent up again; nothing was heard of it for %.1f s", self.name, now_s - before_s)
@@ -185,11 +253,17 @@ class Host:
 
     def end(self, cause: str) -> None:
         """It is down until it is heard of again."""
+        self._gone = True
         self._away(cause)
         if self.boot is not None:
             self.cause = cause
             self._warn()
         self._on_end(cause)
+
+    def refused(self, why: str) -> None:
+        """The broker let nobody in under its name; of a host that is heard of this is somebody else's trouble."""
+        if not self.up:
+            self.cause = f"the broker refuses its agent: {why}. `hwd agent deploy {self.name}` brings it its password"
 
     def bus_down(self) -> None:
         """Nothing can be heard of it; what it was asked it may still answer."""
@@ -207,6 +281,7 @@ class Host:
     def _away(self, cause: str) -> None:
         if self.birth is not None:
             self.birth = _without_carrier(self.birth)
+            self._told_birth = _content(self.birth)
         self.stale = True
         self._rdma.clear()
         if self.up:
@@ -233,14 +308,22 @@ class Host:
     def _born(self, birth: Birth) -> None:
         before, self.birth = self.birth, birth
         self._warn_of(troubles(birth))
-        if before is None or _content(birth) != _content(before):
+        self.tell_birth(anew=before is None or before.boot != birth.boot)
+
+    def tell_birth(self, *, anew: bool = False, quietly: bool = False) -> None:
+        """Where it is other than it was told. What is too much now is told later, as it is then: call it now and then, `quietly`."""
+        birth = self.birth
+        if birth is None or (content := _content(birth)) == self._told_birth:
+            return
+        if anew or self.allowance.birth(len(encode(birth)), quietly=quietly):
+            self._told_birth = content
             self._tell(
                 "host.birth",
                 host=self.name,
                 boot=birth.boot,
                 version=birth.version,
                 ports={port: {**note, "rdma": self._rdma.get(port)} for port, note in ports_data(birth).items()},
-                inventory=birth.inventory,
+                inventory=inventory_data(birth),
                 settings=settings_data(birth),
                 wall_clock=wall_data(birth),
             )
@@ -248,6 +331,12 @@ class Host:
 
 def ports_data(birth: Birth) -> Mapping[str, dict[str, Json]]:
     data: dict[str, dict[str, Json]] = msgspec.to_builtins(birth.ports)
+    return data
+
+
+def inventory_data(birth: Birth) -> dict[str, Json]:
+    """What the host says of itself, as far as it does."""
+    data: dict[str, Json] = msgspec.to_builtins(birth.inventory)
     return data
 
 
@@ -259,9 +348,8 @@ def settings_data(birth: Birth) -> Sequence[Json]:
 
 def spool_data(birth: Birth) -> Mapping[str, Json]:
     """`bytes`, `limit_bytes`, and `trouble`: what is wrong with it and what to do, empty where nothing is known to be."""
-    found = birth.inventory.get("spool")
-    data: Mapping[str, Json] = found if isinstance(found, dict) else {}
-    return {key: data.get(key) for key in ("bytes", "limit_bytes")} | {"trouble": data.get("why") or ""}
+    found = birth.inventory.spool or SpoolNote()
+    return {"bytes": found.bytes, "limit_bytes": found.limit_bytes, "trouble": found.why or ""}
 
 
 def troubles(birth: Birth) -> dict[str, str]:
@@ -275,8 +363,7 @@ def troubles(birth: Birth) -> dict[str, str]:
 
 def selection_trouble(birth: Birth) -> str:
     """Why jobs of the host cannot ask for its own switches; empty where they can, or where it has none."""
-    found = birth.inventory.get("selection")
-    return str(found.get("why_not") or "") if isinstance(found, dict) else ""
+    return "" if birth.inventory.selection is None else birth.inventory.selection.why_not
 
 
 def wall_data(birth: Birth) -> dict[str, Json] | None:

@@ -11,7 +11,7 @@ from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState
 
-TOLD: Final = frozenset({"up", "down", "read", "command", "power", "override"})
+TOLD: Final = frozenset({"up", "down", "read", "command", "power", "override", "restarted"})
 """What an agent may tell of a switch."""
 STANDS: Final = frozenset({"up", "down", "read"})
 """What of it is how it stands."""

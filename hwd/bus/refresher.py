@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from hwd.bus.containment import Contain
 from hwd.bus.host import Host
-from hwd_agents.wire import PortNote, Reply
-from hwd_drivers.kit.errors import DeadlineError, LinkError
+from hwd_agents.wire import Refreshed, Reply
+from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
 
 WITHIN_S = 5.0
 
@@ -19,17 +20,12 @@ Command = Callable[[str, str, dict[str, Any]], Awaitable[Reply]]
 """`command(host, verb, arguments)`; raises LinkError or DeadlineError."""
 
 
-class _Answer(msgspec.Struct, frozen=True, kw_only=True):
-    at_ns: int
-    ports: dict[str, PortNote]
-    states: dict[str, dict[str, bool | None]]
-
-
 class Refresher:
     """Until a host has answered, the carriers of its ports are unknown. `ask` is to be called again and again: one that could not be asked is asked anew."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: Command, *, contain: Contain) -> None:
         self._command = command
+        self._contain = contain
         self._asking: set[str] = set()
         self._complained: set[str] = set()
 
@@ -40,6 +36,10 @@ class Refresher:
             tasks.create_task(self._refresh(host), name=f"hwd:{host.name}/refresh")
 
     async def _refresh(self, host: Host) -> None:
+        with self._contain(host.name, "its refresh"):
+            await self._ask(host)
+
+    async def _ask(self, host: Host) -> None:
         boot = host.boot
         try:
             reply = await self._command(host.name, "refresh", {})
@@ -49,12 +49,12 @@ class Refresher:
             if reply.outcome != "done":
                 self._complain(host, f"{reply.outcome}: {reply.why}")
                 return
-            answer = msgspec.convert(reply.data, _Answer)
+            answer = msgspec.convert(reply.data, Refreshed)
         except (LinkError, DeadlineError) as error:
             log.debug("%s", error)
             return
-        except msgspec.ValidationError as error:
-            self._complain(host, f"its answer cannot be read: {error}")
+        except ProtocolError as error:
+            self._complain(host, str(error))
             return
         finally:
             self._asking.discard(host.name)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from hwd.bus.containment import Contain
 from hwd.bus.delegations import Delegations
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.neighbour import state_with_link
@@ -17,10 +18,11 @@ from hwd.model.link import RoutedLink
 from hwd.model.state import Observed
 from hwd.model.testbed import NicPortId, Testbed
 from hwd.timeline.build import build_timeline
-from hwd_agents.selected import Selected, SwitchSet
+from hwd_agents.wire import Selected, SwitchSet
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.reason import reason_of
 from hwd_drivers.kit.values import Crossconnect
 
 GATHER_S: Final = 2.0
@@ -72,7 +74,9 @@ class Selections:
         origins: Mapping[str, Origin],
         clock: Clock,
         sink: Sink,
+        contain: Contain,
     ) -> None:
+        self._contain = contain
         self._testbed = testbed
         self._fabric = fabric
         self._delegations = delegations
@@ -109,21 +113,24 @@ class Selections:
                     due_s, local = self._waiting[0]
                     await asyncio.sleep(max(0.0, due_s - asyncio.get_running_loop().time()))
                     self._waiting.popleft()
-                    self._tell(local)
+                    with self._contain(local.host, "its selections"):
+                        self._tell(local)
                 self._came.clear()
                 await self._came.wait()
         finally:
             for _, local in self._waiting:
-                self._tell(local)
+                with self._contain(local.host, "its selections"):
+                    self._tell(local)
 
     def resume(self, told: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> None:
         """Go on with what an earlier life of the daemon was told and did not get to: `host.event` data of selections, and of ports."""
         self._events.extend(event for event in events if event["port"] is not None)
         now_s = asyncio.get_running_loop().time()
         for data in told:
-            if (local := self._local(data)) is not None:
-                self._remember(local)
-                self._waiting.append((now_s + GATHER_S, local))
+            with self._contain(str(data["host"]), "its selections"):  # of older records, perhaps
+                if (local := self._local(data)) is not None:
+                    self._remember(local)
+                    self._waiting.append((now_s + GATHER_S, local))
         self._came.set()
 
     # --- from the event to the selection
@@ -133,7 +140,7 @@ class Selections:
         try:
             done = msgspec.convert(data["data"], Selected)
         except msgspec.ValidationError as error:
-            log.warning("%s: tells of a selection that makes no sense: %s", host, error)
+            log.warning("%s: tells of a selection that makes no sense: %s", host, reason_of(error))
             return None
         if strange := [name for name in done.switches if not self._is_of(name, host)]:
             log.warning("%s: tells of a selection of %s, which it does not own", host, ", ".join(strange))

@@ -13,10 +13,10 @@ from hwd.bus.setting_holds import Holds, SettingHolds
 from hwd.model.action import Action
 from hwd.model.hold import Hold
 from hwd.model.testbed import Testbed
-from hwd_agents.wire import Reply
+from hwd_agents.wire import Back, Changed, Held, Reply, Restored
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import DeadlineError, FailedError, HwdError, ProtocolError, RefusedError
+from hwd_drivers.kit.errors import DeadlineError, FailedError, HwdError, RefusedError
 
 WITHIN_S: Final = 20.0
 """A NIC's firmware may take seconds to be set; reading and setting one port of a twin takes a millisecond."""
@@ -30,43 +30,6 @@ AGAIN_S: Final = 5.0
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-
-
-class _Changed(msgspec.Struct, frozen=True):
-    """What an agent answers to `set`."""
-
-    before: Any
-    after: Any
-
-
-class _Back(msgspec.Struct, frozen=True):
-    """A setting that is as it was."""
-
-    port: str
-    setting: str
-    state: Any
-
-
-class _Left(msgspec.Struct, frozen=True):
-    """One that is not, and why."""
-
-    port: str
-    setting: str
-    why: str
-
-
-class _PutBack(msgspec.Struct, frozen=True):
-    """What an agent answers to `put-back`."""
-
-    back: list[_Back]
-    left: list[_Left]
-
-
-class _Held(msgspec.Struct, frozen=True):
-    """What an agent answers to `hold`."""
-
-    held: int
-    back: list[_Back]
 
 
 class HostSettings:
@@ -140,8 +103,8 @@ class HostSettings:
             self._born.clear()
             await asyncio.gather(*(self._renew(host, run) for host, run in self._held_too_long()))
             for host, run in self._orphans():
-                with contextlib.suppress(HwdError):  # it was told; tried again below
-                    await self._put_back_at(host, run)
+                with self._gateway.containment.of(host, "its settings"), contextlib.suppress(HwdError):
+                    await self._put_back_at(host, run)  # what fails was told; tried again below
             try:
                 async with asyncio.timeout(AGAIN_S):
                     await self._born.wait()
@@ -163,7 +126,7 @@ class HostSettings:
             self._holds.begin(host, run, str(action.port))
         arguments: dict[str, Any] = {"run": run, **action.to_data(), "for_s": self._hold_s}
         reply = await self._gateway.command(host, "set", arguments, within_s=WITHIN_S)
-        changed = _read(host, str(action), reply, _Changed)
+        changed = _read(host, str(action), reply, Changed)
         self._renewed_ns[host, run] = self._clock.monotonic_ns()
         self._stands.add((host, run))
         return {"before": changed.before, "after": changed.after}
@@ -188,7 +151,7 @@ class HostSettings:
                 began_ns = self._clock.monotonic_ns()
                 reply = await self._gateway.command(host, "put-back", {"run": run}, within_s=WITHIN_S)
                 took_s = (self._clock.monotonic_ns() - began_ns) / 1e9
-                answer = _read(host, f"put back what run {run} set", reply, _PutBack)
+                answer = _read(host, f"put back what run {run} set", reply, Restored)
                 for back in answer.back:
                     self._tell(run, host, back, took_s)
                 self._holds.left(host, run, [f"{host}.{one.port}" for one in answer.left])
@@ -215,11 +178,15 @@ class HostSettings:
         ]
 
     async def _renew(self, host: str, run: str) -> None:
+        with self._gateway.containment.of(host, "its settings"):
+            await self._hold(host, run)
+
+    async def _hold(self, host: str, run: str) -> None:
         """Let what a run under way has set stand for longer. What its agent has put back by itself meanwhile is told, once."""
         self._renewed_ns[host, run] = self._clock.monotonic_ns()
         try:
             reply = await self._gateway.command(host, "hold", {"run": run, "for_s": self._hold_s}, within_s=AGAIN_S)
-            answer = _read(host, f"hold what run {run} set", reply, _Held)
+            answer = _read(host, f"hold what run {run} set", reply, Held)
         except RefusedError as error:
             log.debug("%s", error)  # an agent of before knows no limit: what was set stands until it is put back
             return
@@ -281,7 +248,7 @@ class HostSettings:
             self._complained[host, run] = why
             log.warning("%s: what run %s set is not put back yet: %s", host, run, why)
 
-    def _tell(self, run: str, host: str, back: _Back, took_s: float) -> None:
+    def _tell(self, run: str, host: str, back: Back, took_s: float) -> None:
         self._emit(
             "run.host",
             run=run,
@@ -303,10 +270,7 @@ def _read(host: str, what: str, reply: Reply, kind: type[T]) -> T:
     """What was done, in the shape that it has to have."""
     match reply.outcome:
         case "done":
-            try:
-                return msgspec.convert(reply.data, kind)
-            except msgspec.ValidationError as error:
-                raise ProtocolError(f"{host}: {what}: the answer of its agent makes no sense: {error}") from error
+            return msgspec.convert(reply.data, kind)  # the gateway has checked it
         case "refused":
             raise RefusedError(f"{host}: {what}: {reply.why}")
         case "expired":

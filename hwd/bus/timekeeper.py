@@ -102,6 +102,11 @@ class Timekeeper:
             log.debug("%s: its clock could not be looked at", self._host.name)
         return exchange.steps > steps
 
+    async def ask_alive(self) -> None:
+        """Ask the boot that lives over the broker, once, aside from what the clocks need."""
+        if (exchange := self._host.exchange) is not None:
+            await self._ask_over_broker(exchange, aside=True)
+
     async def run(self) -> None:
         """Until cancelled."""
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hwd.cli.options import Json
-from hwd.cli.output import Output
+from hwd.cli.output import Output, Styled
 
 if TYPE_CHECKING:
     from hwd.config.places import DaemonPlace
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from hwd_drivers.kit.errors import HwdError
     from hwd_drivers.kit.offload import Offload
 
-_agent = typer.Typer(help="Agents on hosts, over SSH.", no_args_is_help=True, rich_markup_mode=None)
+_agent = typer.Typer(
+    help="Agents on hosts, over SSH.",
+    epilog="Example: hwd agent doctor all --testbed lab.yaml",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 Hosts = Annotated[
     list[str], typer.Argument(metavar="HOST...", help="Hosts of the testbed that have `ssh:`; `all` is all of those.")
@@ -142,7 +147,7 @@ def doctor(
     for diagnosis in diagnoses:
         for finding in diagnosis.findings:
             first, *more = finding.text.splitlines()
-            output.say(f"{diagnosis.host}  {_light(finding.light)}  {finding.subject}: {first}")
+            output.say(f"{diagnosis.host}  ", _light(finding.light), f"  {finding.subject}: {first}")
             for line in more:
                 output.say(f"          {line}")
     output.data({"hosts": [diagnosis.to_data() for diagnosis in diagnoses]})
@@ -150,9 +155,9 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _light(light: "Light") -> str:
+def _light(light: "Light") -> Styled:
     colours = {"green": typer.colors.GREEN, "yellow": typer.colors.YELLOW, "red": typer.colors.RED}
-    return typer.style(f"{light.value:6}", fg=colours[light.value])
+    return Styled(f"{light.value:6}", colours[light.value])
 
 
 def _daemon_status(daemon: "DaemonPlace | None") -> "dict[str, Any] | None":
@@ -216,7 +221,7 @@ def _go(
 
     reports, error = asyncio.run(go())
     for report in reports:
-        output.say(str(report))
+        output.block(str(report))
     if error is not None:
         output.note(f"hwd: {error.title}: {error}")
     output.data({"hosts": [report.to_data() for report in reports]})
@@ -227,13 +232,18 @@ def _go(
 def _given(
     file: Path, names: list[str], broker: str | None
 ) -> "tuple[Testbed, list[Host], Brokers, DaemonPlace | None]":
-    from hwd.config.places import daemon_of
+    from hwd.bus.broker import Access, Logins
+    from hwd.config.places import daemon_of, data_dir
     from hwd.daemon.installed import load
     from hwd.rollout.broker import Brokers
+    from hwd_drivers.kit.ids import RandomIds
 
     testbed = load(file).require()
+    chosen = _chosen(testbed, names)
     daemon = daemon_of(testbed.name)
-    return testbed, _chosen(testbed, names), Brokers.of(broker, None if daemon is None else daemon.mqtt), daemon
+    data = data_dir(testbed.name) if daemon is None else Path(daemon.data_dir)
+    logins = Logins.kept(Access.of(testbed), data, RandomIds())
+    return testbed, chosen, Brokers.of(broker, None if daemon is None else daemon.mqtt, logins=logins), daemon
 
 
 def _chosen(testbed: "Testbed", names: list[str]) -> "list[Host]":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hwd.cli import completing
 from hwd.cli.leasing import me
 from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, Json, Lease, NoReady, ReadyWithin, Url, What
 from hwd.cli.output import Output, coloured, plural, seconds
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 HASH = re.compile("[0-9a-f]{12}")
 
 Reconfiguration = Annotated[
-    str | None, typer.Argument(metavar="[RECONFIGURATION]", help="Default: the only one under way.")
+    str | None,
+    typer.Argument(
+        metavar="[RECONFIGURATION]", help="Default: the only one under way.", autocompletion=completing.reconfigurations
+    ),
 ]
 
 Mode = Annotated[
@@ -30,7 +34,7 @@ Mode = Annotated[
 
 
 def add_to(program: typer.Typer) -> None:
-    program.command(epilog="Example: hwd plan ring hosts=h0,h1 rail=0")(plan)
+    program.command(epilog="Example: hwd plan ring hosts=h0,h1 rail=0; hwd plan 'h0.eth0<->h2.eth0'")(plan)
     program.command(epilog="Example: hwd apply pairs rail=0 --mode safe --confirm-within 60")(apply)
     program.command(epilog="Example: hwd confirm")(confirm)
     program.command(epilog="Example: hwd rollback")(rollback)
@@ -74,7 +78,7 @@ def apply(
 ) -> None:
     """Plan, show the plan, and make it so: drive, read back, wait until all links are ready.
 
-    WHAT may be the hash of a plan. What is not ready in time is rolled back (exit status 5). Ctrl-C rolls back (130).
+    WHAT may be the hash of a plan. What is not ready in time, or cannot be, is rolled back (exit status 5; 6 where a switch cannot be brought back now). Ctrl-C rolls back (130).
     """
     from hwd.client import Client
 
@@ -225,10 +229,14 @@ def _drive(hwd: "Client", output: Output, hash: str, expected_s: float | None) -
 def _say_how_it_is(output: Output, result: dict[str, Any]) -> None:
     how = result["outcome"] or result["state"]
     why = f": {result['why']}" if result["why"] else ""
-    output.say(f"{result['reconfiguration']} ({result['what']}) {coloured(how)}{why}")
+    output.say(f"{result['reconfiguration']} ({result['what']}) ", coloured(how), why)
     if result["confirm_in_s"] is not None and result["outcome"] is None:
         output.say(
             f"It goes back by itself in {seconds(result['confirm_in_s'])}, unless: hwd confirm {result['reconfiguration']}"
+        )
+    elif result["outcome"] == "failed":
+        output.say(
+            f"It stays open, and is tried again until it is done; `hwd give-up {result['reconfiguration']}` leaves it as it is"
         )
     elif result["outcome"] == "confirmed" and result["links"]:
         waiting = len(result["not_ready"])

@@ -9,6 +9,7 @@ import typer
 MODULES = {
     "racks": ("demo", "check", "schema", "serve", "twin"),
     "watching": ("status", "watch"),
+    "tokens": ("token",),
     "changing": ("plan", "apply", "confirm", "rollback", "give-up"),
     "experiments": ("run", "abort", "pause", "resume", "queue", "runs"),
     "results": ("show", "report", "compare", "export"),
@@ -17,6 +18,7 @@ MODULES = {
     "faults": ("fault",),
     "drivers": ("driver",),
     "agents": ("agent",),
+    "brokers": ("broker",),
 }
 """To import all of them takes longer than most commands do."""
 
@@ -26,7 +28,7 @@ def make_program(command: str | None = None) -> typer.Typer:
     program = typer.Typer(
         name="hwd",
         help="Runs a rack of hosts and optical circuit switches, real or twins, and times every reconfiguration.",
-        epilog="Exit status: 0 done; 1 failed; 2 bad input; 3 refused; 4 unreachable; 5 not ready in time; 130 aborted.",
+        epilog="Example: hwd demo. Exit status: 0 done; 1 failed; 2 bad input; 3 refused; 4 unreachable; 5 not ready in time; 130 aborted.",
         no_args_is_help=True,
         add_completion=True,
         rich_markup_mode=None,

@@ -17,7 +17,9 @@ OURS = "hwd-drivers"
 """The package of the drivers in this source tree; others keep their own tables."""
 PAGE = Path("drivers/README.md")
 
-_driver = typer.Typer(help="Drivers of switches.", no_args_is_help=True, rich_markup_mode=None)
+_driver = typer.Typer(
+    help="Drivers of switches.", epilog="Example: hwd driver list", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 def add_to(program: typer.Typer) -> None:
@@ -228,9 +230,10 @@ def _page() -> str:
 
 def _write_table(checked: "list[tuple[DriverSpec, list[Result]]]", output: Output) -> None:
     from hwd_drivers.kit import registry
+    from hwd_drivers.kit.output_file import write_file
     from hwd_drivers.kit.quality_table import filled, row
 
     known = [name for name in registry.names() if registry.distribution_of(name) == OURS]
     rows = [row(spec, results) for spec, results in checked if spec.name in known]
-    PAGE.write_text(filled(_page(), rows, known=known), encoding="utf-8")
+    write_file(PAGE, filled(_page(), rows, known=known))
     output.note(f"{PAGE}: {plural(len(rows), 'row')} written")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from hwd.cli import completing
 from hwd.cli.leasing import me
 from hwd.cli.options import Data, Json, RunId, Url
 from hwd.cli.output import Output, coloured, plural
@@ -18,10 +19,11 @@ LISTED = 100
 DAY_TIMES = ("%H:%M", "%H:%M:%S")
 IN_MOST_S = 366 * 86_400.0
 """What is to begin in more than a year was mistyped."""
+UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def add_to(program: typer.Typer) -> None:
-    program.command("run", epilog="Example: hwd run playbooks/smoke.yaml -D repeats=3")(run_)
+    program.command("run", epilog="Example: hwd run playbooks/smoke.yaml -D within_s=30")(run_)
     program.command(epilog="Example: hwd abort k3v9")(abort)
     program.command(epilog="Example: hwd pause k3v9")(pause)
     program.command(epilog="Example: hwd resume k3v9")(resume)
@@ -30,14 +32,21 @@ def add_to(program: typer.Typer) -> None:
 
 
 def run_(
-    playbook: Annotated[str, typer.Argument(metavar="PLAYBOOK", help="A file, or the name of one that hwd brings.")],
+    playbook: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLAYBOOK", help="A file, or the name of one that hwd brings.", autocompletion=completing.playbooks
+        ),
+    ],
     define: Annotated[
         list[str] | None, typer.Option("-D", metavar="K=V", help="Set a parameter of the playbook; any number.")
     ] = None,
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help="Start no earlier: 22:30, or 2027-01-10 22:30, here.")
     ] = None,
-    in_s: Annotated[float | None, typer.Option("--in", metavar="S", help="Start in so many seconds.")] = None,
+    in_: Annotated[
+        str | None, typer.Option("--in", metavar="TIME", help="Start in so long: 90 (seconds), 90s, 15m or 1.5h.")
+    ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", "--queue", help="Leave it to the daemon's queue and return at once.")
     ] = False,
@@ -54,7 +63,7 @@ def run_(
 
     output = Output(json=json)
     parameters = _parameters(define or [])
-    due_wall_ns = _due(at, in_s)
+    due_wall_ns = _due(at, in_)
     file, text = _playbook(playbook, parameters)
     with Client.find(url) as hwd:
         started = hwd.start_run(text=text, file=file, parameters=parameters, due_wall_ns=due_wall_ns)
@@ -65,7 +74,7 @@ def run_(
             return
         end = follow(hwd, output, started)
     why = f": {end.why}" if end.why else ""
-    output.say(f"run {end.run} {coloured(end.state)}{why}")
+    output.say(f"run {end.run} ", coloured(end.state), why)
     output.say(f"switches: {end.safe_state}. See: hwd show {end.run}")
     status = exit_status_of(end.fault_class) if end.fault_class is not None else None
     output.data(
@@ -81,7 +90,7 @@ def abort(run: RunId, url: Url = None, json: Json = False) -> None:
     output = Output(json=json)
     with Client.find(url) as hwd:
         end = hwd.abort(run, by=me())
-    output.say(f"run {end['run']} {coloured(end['outcome'])} {end['why']}; switches: {end['safe_state']}")
+    output.say(f"run {end['run']} ", coloured(end["outcome"]), f" {end['why']}; switches: {end['safe_state']}")
     output.data(end)
 
 
@@ -150,7 +159,7 @@ def runs(
             run["id"],
             run["playbook"],
             run["testbed"],
-            started_at(run["started_wall_ns"]),
+            started_at(run["started_wall_ns"], virtual=run["virtual_time"]),
             took(run),
             states.get(run["id"]) or run.get("state") or run["outcome"] or "under way",
             run["why"],
@@ -182,18 +191,28 @@ def _live(url: str | None) -> tuple[dict[str, str], int]:
     return states, len(status["queue"])
 
 
-def _due(at: str | None, in_s: float | None) -> int | None:
+def _due(at: str | None, in_: str | None) -> int | None:
     """The earliest start in unix time."""
     from hwd_drivers.kit.clock import SystemClock
 
-    if at is not None and in_s is not None:
+    if at is not None and in_ is not None:
         raise ConfigError("--at, --in: name one of them")
     now_ns = SystemClock().wall_ns()
-    if in_s is not None:
-        if not 0 <= in_s <= IN_MOST_S:
-            raise ConfigError(f"--in {in_s:g}: not between 0 and {IN_MOST_S:.0f} seconds")
-        return now_ns + round(in_s * 1e9)
+    if in_ is not None:
+        return now_ns + round(in_seconds(in_) * 1e9)
     return None if at is None else due_at(at, now_ns)
+
+
+def in_seconds(text: str) -> float:
+    """Of `90`, `90s`, `15m`, `1.5h`. Raises ConfigError for what is none, and beyond a year."""
+    number, unit_s = (text[:-1], UNITS_S[text[-1]]) if text[-1:] in UNITS_S else (text, 1.0)
+    try:
+        seconds = float(number) * unit_s
+    except ValueError:
+        raise ConfigError(f"--in {text}: write it as 90 (seconds), 90s, 15m or 1.5h") from None
+    if not 0 <= seconds <= IN_MOST_S:
+        raise ConfigError(f"--in {text}: not between 0 and {IN_MOST_S:.0f} seconds, a year and a day")
+    return seconds
 
 
 def due_at(text: str, now_ns: int) -> int:

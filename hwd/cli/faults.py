@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hwd.cli.options import Json
+from hwd.cli import completing
+from hwd.cli.options import Json, Url
 from hwd.cli.output import Output
 
 
@@ -22,19 +23,26 @@ def fault(
         list[str] | None,
         typer.Argument(
             metavar="SUBJECT FAULT K=V",
+            autocompletion=completing.subjects,
             help="A switch, a NIC port or a host; what goes wrong; how. Or one JSON object. Nothing: list what is set.",
         ),
     ] = None,
     testbed: Annotated[
-        str | None, typer.Option("--testbed", metavar="NAME", help="Default: the one whose twin rack is up.")
+        str | None,
+        typer.Option(
+            "--testbed",
+            metavar="NAME",
+            help="Default: that of the daemon of --url or HWD_URL, else the one whose twin rack is up.",
+        ),
     ] = None,
+    url: Url = None,
     json: Json = False,
 ) -> None:
     """Let twins misbehave: slow or stuck switches, slow firmware, cut fibres, weak light, flaps, killed agents, stepped clocks. `clear` ends one subject's, or all."""
     from hwd.twin.control import ask, ask_present
 
     output = Output(json=json)
-    rack = _find_rack(testbed, words or [])
+    rack = _find_rack(testbed or _testbed_of_daemon(url), words or [])
     control = Path(rack.control)
     if not words:
         present = ask_present(control)
@@ -81,6 +89,18 @@ def parse_words(words: Sequence[str], hosts: Collection[str]) -> Any:
             raise ConfigError(f"{pair!r}: write KEY=VALUE, such as seconds=0.5")
         data[key] = value if key in texts else _value(key, value)
     return parse_fault(data)
+
+
+def _testbed_of_daemon(url: str | None) -> str | None:
+    """The testbed of the daemon that --url or HWD_URL names; None where neither does."""
+    import os
+
+    from hwd.client import Client
+
+    if url is None and not os.environ.get("HWD_URL"):
+        return None
+    with Client.find(url) as hwd:
+        return str(hwd.status()["testbed"])
 
 
 def _find_rack(testbed: str | None, words: Sequence[str]) -> Any:

@@ -7,16 +7,24 @@ from typing import Annotated
 
 import typer
 
+from hwd.cli import completing
 from hwd.cli.options import Json, Url
 from hwd.cli.output import Output, plural, seconds
 
 SHOWN = 6
 """Ports named in a row of the list; all of them are in the JSON."""
 
-_lease = typer.Typer(help="Exclusive, expiring claims on ports.", no_args_is_help=True, rich_markup_mode=None)
+_lease = typer.Typer(
+    help="Exclusive, expiring claims on ports.",
+    epilog="Example: hwd lease take ocs1.3 h0.eth0 --for 3600",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 For = Annotated[float, typer.Option("--for", metavar="S", help="For how many seconds from now.")]
-LeaseId = Annotated[str, typer.Argument(metavar="LEASE", help="Its id, as `hwd lease list` shows it.")]
+LeaseId = Annotated[
+    str, typer.Argument(metavar="LEASE", help="Its id, as `hwd lease list` shows it.", autocompletion=completing.leases)
+]
 
 
 def add_to(program: typer.Typer) -> None:

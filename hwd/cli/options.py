@@ -4,35 +4,58 @@ from typing import Annotated
 
 import typer
 
+from hwd.cli import completing
+
+SECONDS_LEAST, SECONDS_MOST = 0.001, 86_400.0
+"""The daemon takes no time that is 0 or longer than a day; to say it of the option is clearer than of the field of the call."""
+
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; text for people goes to stderr.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="JSON lines on stdout; text for people goes to stderr.")]
 Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help="The daemon. Default: HWD_URL, else the one of this user here."),
 ]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="Its id, or the beginning of it.")]
+RunId = Annotated[
+    str, typer.Argument(metavar="RUN", help="Its id, or the beginning of it.", autocompletion=completing.runs)
+]
 Data = Annotated[
     str | None,
     typer.Option("--data", metavar="DIR", help="Read the records of this data directory, without a daemon."),
 ]
-Lease = Annotated[str | None, typer.Option("--lease", metavar="LEASE", help="Act under this lease of yours.")]
+Lease = Annotated[
+    str | None,
+    typer.Option("--lease", metavar="LEASE", help="Act under this lease of yours.", autocompletion=completing.leases),
+]
 What = Annotated[
     list[str],
     typer.Argument(
         metavar="WHAT...",
-        help="A topology file, a topology with arguments (ring hosts=h0,h1 rail=0), or pairs (ocs1:1A-2B,3A-4B; ocs1:none takes all away, ocs1:1A-none what 1A carries).",
+        autocompletion=completing.topologies,
+        help="A topology file, a topology with arguments (ring hosts=h0,h1 rail=0), links ('h0.eth0<->h2.eth0', in quotes), or pairs (ocs1:1A-2B,3A-4B; ocs1:none takes all away, ocs1:1A-none what 1A carries).",
     ),
 ]
 ReadyWithin = Annotated[
     float,
-    typer.Option("--ready-within", metavar="S", help="Roll back unless all links are ready in so many seconds."),
+    typer.Option(
+        "--ready-within",
+        metavar="S",
+        min=SECONDS_LEAST,
+        max=SECONDS_MOST,
+        help="Roll back unless all links are ready in so many seconds.",
+    ),
 ]
 NoReady = Annotated[
     bool, typer.Option("--no-ready", help="Be content with what the switches report: do not wait for links.")
 ]
 ConfirmWithin = Annotated[
     float | None,
-    typer.Option("--confirm-within", metavar="S", help="Roll back unless `hwd confirm` comes in so many seconds."),
+    typer.Option(
+        "--confirm-within",
+        metavar="S",
+        min=SECONDS_LEAST,
+        max=SECONDS_MOST,
+        help="Roll back unless `hwd confirm` comes in so many seconds.",
+    ),
 ]
 
 READY_WITHIN_S = 20.0

@@ -9,6 +9,8 @@ from typing import Any
 
 import typer
 
+from hwd_drivers.kit.printable import printable
+
 GOOD = frozenset({"up", "connected", "succeeded", "confirmed", "tuned", "ready", "done"})
 BAD = frozenset({"down", "not connected", "failed", "crashed", "unknown", "overrun"})
 MIDDLING = frozenset({"aborted", "rolled-back", "tuning", "awaiting-confirm", "rolling-back", "blocked"})
@@ -20,12 +22,23 @@ class Output:
 
     json: bool
 
-    def say(self, text: str = "") -> None:
-        typer.echo(text, err=self.json, color=self._colour(sys.stderr if self.json else sys.stdout))
+    def say(self, *parts: "str | Styled") -> None:
+        """One line of the parts. What a stranger has said in it is made safe for a terminal; JSON has it as it was."""
+        typer.echo(_rendered(parts), err=self.json, color=self._colour(sys.stderr if self.json else sys.stdout))
 
-    def note(self, text: str) -> None:
-        """What is no result: progress, remarks. Always to stderr."""
-        typer.echo(text, err=True, color=self._colour(sys.stderr))
+    def block(self, text: str) -> None:
+        """Lines that were put together here."""
+        for line in text.split("\n"):
+            self.say(line)
+
+    def note(self, *parts: "str | Styled") -> None:
+        """What is no result: progress, remarks. Always to stderr, one line."""
+        typer.echo(_rendered(parts), err=True, color=self._colour(sys.stderr))
+
+    def remark(self, text: str) -> None:
+        """As `note`, of lines that were put together here, as those of an error are."""
+        for line in text.split("\n"):
+            self.note(line)
 
     def data(self, value: object) -> None:
         """The JSON document, where it was asked for."""
@@ -40,14 +53,16 @@ class Output:
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Columns under headings; a word that says good or bad has its colour."""
-        cells = [tuple("" if cell is None else str(cell) for cell in row) for row in rows]
+        cells = [tuple("" if cell is None else printable(str(cell)) for cell in row) for row in rows]
         widths = [max([len(heading), *(len(row[column]) for row in cells)]) for column, heading in enumerate(headings)]
-        self.say(typer.style(_line(headings, widths), bold=True))
+        self.say(Styled(_line(headings, widths), bold=True))
         for row in cells:
-            line = "  ".join(
-                coloured(cell) + " " * (width - len(cell)) for cell, width in zip(row, widths, strict=True)
-            )
-            self.say(line.rstrip())
+            line: list[str | Styled] = []
+            for cell, width in zip(row, widths, strict=True):
+                line += [coloured(cell), " " * (width - len(cell) + 2)]
+            while line and not str(line[-1]).strip():
+                line.pop()
+            self.say(*line)
 
     @property
     def on_terminal(self) -> bool:
@@ -59,14 +74,33 @@ class Output:
         return bool(stream.isatty()) and not os.environ.get("NO_COLOR")
 
 
-def coloured(word: str) -> str:
-    if word in GOOD:
-        return typer.style(word, fg=typer.colors.GREEN)
-    if word in BAD:
-        return typer.style(word, fg=typer.colors.RED)
-    if word in MIDDLING:
-        return typer.style(word, fg=typer.colors.YELLOW)
-    return word
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """Words in a colour, or bold: the only escape sequences that are written."""
+
+    text: str
+    colour: str | None = None
+    bold: bool | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def coloured(word: str) -> Styled:
+    """A word that says good or bad has its colour."""
+    for words, colour in ((GOOD, typer.colors.GREEN), (BAD, typer.colors.RED), (MIDDLING, typer.colors.YELLOW)):
+        if word in words:
+            return Styled(word, colour)
+    return Styled(word)
+
+
+def _rendered(parts: Sequence[str | Styled]) -> str:
+    return "".join(
+        typer.style(printable(part.text), fg=part.colour, bold=part.bold)
+        if isinstance(part, Styled) and (part.colour or part.bold)
+        else printable(str(part))
+        for part in parts
+    )
 
 
 def seconds(value: float | None) -> str:

@@ -1,12 +1,15 @@
 """The program `hwd`: does one command, and says what an error of it ends with."""
 
+import itertools
 import os
 import sys
 from collections.abc import Sequence
 
+import typer
+
 from hwd.cli.commands import make_program, spare_the_command_line_of_httpx
 from hwd.cli.output import Output
-from hwd_drivers.kit.errors import BugError, ConfigError, DeviceError, HwdError
+from hwd_drivers.kit.errors import BugError, ConfigError, DeviceError, HwdError, NotRolledBackError
 
 
 def main() -> None:
@@ -17,16 +20,26 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Do one command; returns the exit status."""
-    output = Output(json="--json" in arguments)
+    output = Output(json="--json" in itertools.takewhile(lambda word: word != "--", arguments))
     command = next(iter(arguments), None)
     try:
-        make_program(command)(args=list(arguments), prog_name="hwd")
+        status = make_program(command)(args=list(arguments), prog_name="hwd", standalone_mode=False)
+        return status if isinstance(status, int) else 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
+    except typer.TyperException as error:
+        _show(error)
+        output.data(
+            {"error": {"title": ConfigError.title, "detail": error.format_message(), "exit_status": error.exit_code}}
+        )
+        return error.exit_code
+    except typer.Abort:
+        output.note("Aborted.")
+        return 1
     except BugError:
         raise
     except HwdError as error:
-        output.note(text_of(error))
+        (output.remark if isinstance(error, ConfigError) else output.note)(text_of(error))
         output.data({"error": data_of(error)})
         return error.exit_status
     except KeyboardInterrupt:
@@ -35,7 +48,14 @@ def run(arguments: Sequence[str]) -> int:
         # Who read our output has had enough, as `head` does; Python would complain once more at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    return 0
+
+
+def _show(error: typer.TyperException) -> None:
+    """Usage and message; errors of arguments know how to write themselves."""
+    if (show := getattr(error, "show", None)) is not None:
+        show()
+    else:
+        typer.echo(f"Error: {error.format_message()}", err=True)
 
 
 def text_of(error: HwdError) -> str:
@@ -50,4 +70,6 @@ def data_of(error: HwdError) -> dict[str, object]:
     data: dict[str, object] = {"title": error.title, "detail": str(error), "exit_status": error.exit_status}
     if isinstance(error, DeviceError):
         data |= {"device": error.device, "command": error.command, "code": error.code, "text": error.text}
+    if isinstance(error, NotRolledBackError):
+        data["switches"] = [*error.switches]
     return data

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from hwd.cli.output import seconds
 from hwd.cli.standing import standing
+from hwd_drivers.kit.printable import printable
 
 
 class Progress:
@@ -40,11 +41,11 @@ class Progress:
         stage = f" ({data['stage']})" if data["stage"] else ""
         left = f"about {seconds(data['expected_s'])} to go" if data["expected_s"] else ""
         words = standing(data) or f"{data['what'] or ''}{stage}"
-        self._progress.update(self._bar, description=words, left=left)
+        self._progress.update(self._bar, description=printable(words), left=left)
 
     def say(self, text: str) -> None:
         """A line above the bar."""
-        self._progress.console.print(text, markup=False, highlight=False)
+        self._progress.console.print(printable(text), markup=False, highlight=False)
 
     def ask(self, question: str) -> bool:
         """Yes or no; another Ctrl-C is a yes."""

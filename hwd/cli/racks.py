@@ -9,7 +9,12 @@ import typer
 from hwd.cli.options import Json
 from hwd.cli.output import Output, plural
 
-_twin = typer.Typer(help="Simulated racks and devices.", no_args_is_help=True, rich_markup_mode=None)
+_twin = typer.Typer(
+    help="Simulated racks and devices.",
+    epilog="Example: hwd twin up examples/opus-testbed.yaml",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 TestbedFile = Annotated[Path, typer.Argument(metavar="TESTBED", help="A testbed file.")]
 ScenarioFile = Annotated[
@@ -47,6 +52,7 @@ def check(
     Playbooks and topologies are held against the testbed, where one is among the files. A name without a path is a playbook that comes with hwd, where
     no such file is here.
     """
+    from hwd.cli.target import busy
     from hwd.config.shipped import shipped
     from hwd.daemon.installed import check as check_files
 
@@ -54,7 +60,8 @@ def check(
     there = (
         file if "/" in file or "." in file or Path(file).exists() else shipped("playbooks", file) for file in files
     )
-    problems = check_files(list(there))
+    with busy(output, "reading files"):
+        problems = check_files(list(there))
     errors = sum(not problem.warning for problem in problems)
     for problem in problems:
         output.say(str(problem))

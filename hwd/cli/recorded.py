@@ -72,9 +72,10 @@ def short(run: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in run.items() if key not in ("playbook_text", "testbed_text", "inventory")}
 
 
-def started_at(wall_ns: int) -> str:
-    """In the time zone of this machine."""
-    return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+def started_at(wall_ns: int, *, virtual: bool = False) -> str:
+    """In the time zone of this machine. The date of a run in virtual time says so: nothing happened then."""
+    text = f"{datetime.fromtimestamp(wall_ns / 1e9, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{text} (virtual)" if virtual else text
 
 
 def took(run: dict[str, Any]) -> str:

@@ -11,8 +11,9 @@ from hwd.cli.options import Data, Json, RunId, Url
 from hwd.cli.output import Output, coloured, plural, size
 from hwd.cli.recorded import recorded, run_reports, short, started_at, took
 from hwd.cli.steps import folded, steps_of, switches_left
-from hwd.cli.target import STANDARD, busy, counted, standard, writing
+from hwd.cli.target import STANDARD, busy, counted, standard
 from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.output_file import output_file, write_file
 
 if TYPE_CHECKING:
     from hwd.report.drawing import Drawing
@@ -61,9 +62,11 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
         documents = source.run_documents(found["id"])
         [loaded] = run_reports(source, [found["id"]])
     outcome = coloured(found["outcome"] or "under way")
-    output.say(f"run {found['id']} {outcome}{': ' + found['why'] if found['why'] else ''}")
+    output.say(f"run {found['id']} ", outcome, f": {found['why']}" if found["why"] else "")
     output.say(f"playbook {found['playbook']} on testbed {found['testbed']}, hwd {found['version']}")
-    output.say(f"started {started_at(found['started_wall_ns'])}, took {took(found) or 'until now'}")
+    output.say(
+        f"started {started_at(found['started_wall_ns'], virtual=found['virtual_time'])}, took {took(found) or 'until now'}"
+    )
     if found["parameters"]:
         output.say(f"parameters {', '.join(f'{key}={value}' for key, value in found['parameters'].items())}")
     switches = switches_left(found["safe_state"] or ("unknown" if found["outcome"] == "crashed" else None), documents)
@@ -76,14 +79,14 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     rows = stage_table([loaded], by=split_by([loaded], None), compare_with=compared_with([loaded]))
     if rows:
         output.say()
-        output.say(stage_text(rows).rstrip())
+        output.block(stage_text(rows).rstrip())
     by_pairs = pairs_rows([loaded])
     if by_pairs and (len(by_pairs) > 1 or not rows):
         output.say()
-        output.say(pairs_text(by_pairs).rstrip())
+        output.block(pairs_text(by_pairs).rstrip())
     if recoveries := recovery_rows(loaded.timelines):
         output.say()
-        output.say(recovery_text(recoveries).rstrip())
+        output.block(recovery_text(recoveries).rstrip())
     for timeline in loaded.timelines:
         for breach in timeline.breaches:
             output.say(f"order broken in {timeline.reconfiguration}: {breach}")
@@ -155,8 +158,7 @@ def report(
     with busy(output, "drawing"):
         comparisons = all_compared(loaded)
         page = html(loaded, by=split, compare_with=compare_with, comparisons=comparisons)
-        with writing(file) as to:
-            to.write(page.encode("utf-8", "replace"))
+        write_file(file, page)
         if svg is not None or pdf is not None:
             drawn = list(
                 drawings(
@@ -260,7 +262,7 @@ def export(
         found = run_of(source.run(run))
         path = Path(file or f"{found.id}.{FORMATS[kind]}")
         documents = counted(source.stream(found.id), output, f"{path}")
-        with standard(binary=kind in BINARY) if file == STANDARD else writing(path) as to:
+        with standard(binary=kind in BINARY) if file == STANDARD else output_file(path) as to:
             if kind in tables:
                 rows = tables[kind](found, documents, to)
             else:
@@ -270,9 +272,9 @@ def export(
             f"run {found.id}: there is nothing in the table but its heading, as no switch was commanded and no link timed"
         )
     if file != STANDARD:
-        count = path.stat().st_size
+        count = path.stat().st_size if path.is_file() else None  # what went into a pipe is not counted
         told = "" if rows is None else f", {plural(rows, 'row')}"
-        output.say(f"{path}: run {found.id}{told}, {size(count)}")
+        output.say(f"{path}: run {found.id}{told}{'' if count is None else f', {size(count)}'}")
         output.data({"file": str(path.absolute()), "run": found.id, "as": kind, "bytes": count, "rows": rows})
 
 
@@ -293,8 +295,7 @@ def _svg_files(folder: Path, drawn: "Sequence[Drawing]", width_in: float) -> lis
         raise ConfigError(f"{folder}: cannot be made: {error.strerror}") from error
     paths = [folder / f"{one.name}.svg" for one in drawn]
     for path, one in zip(paths, drawn, strict=True):
-        with writing(path) as to:
-            to.write(svg(one, width_in=width_in).encode())
+        write_file(path, svg(one, width_in=width_in))
     return paths
 
 
@@ -303,6 +304,6 @@ def _pdf_file(path: Path, drawn: "Sequence[Drawing]", width_in: float, *, title:
 
     if not drawn:
         raise ConfigError(f"{path}: there is nothing to draw: no link was moved")
-    with writing(path) as to:
+    with output_file(path) as to:
         pdf(drawn, to, width_in=width_in, title=title)
     return path

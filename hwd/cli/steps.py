@@ -53,8 +53,12 @@ def folded(steps: Sequence[Step]) -> list[tuple[str, str, str, str]]:
 
 def switches_left(safe_state: str | None, documents: Iterable[Document]) -> str:
     """Where the switches were at the end of a run; where that was not known, what the journal made of it afterwards. Empty while it goes on."""
-    if safe_state != "unknown":
-        return safe_state or ""
+    if not safe_state:
+        return ""
+    if safe_state != "unknown":  # or it was, and is known since
+        documents = [*documents]
+        ended = next((at for at, one in enumerate(documents) if one.kind == "run.ended"), len(documents))
+        documents = documents[ended:]
     left: dict[str, str] = {}
     back: Document | None = None
     given_up: list[str] = []
@@ -73,7 +77,7 @@ def switches_left(safe_state: str | None, documents: Iterable[Document]) -> str:
     if given_up:
         return f"unknown at its end; given up, and left as they were: {'; '.join(given_up)}"
     if back is None:
-        return "unknown"
+        return safe_state
     way = "brought back" if back.data["outcome"] == "rolled-back" else "brought on"
     return f"unknown at its end; {way} at {datetime.fromtimestamp(back.wall_ns / 1e9, UTC).astimezone():%H:%M:%S}"
 

@@ -1,40 +1,21 @@
-"""Where a command writes: files that are there whole or not at all, or standard output."""
+"""What a command shows while it writes, and standard output as its target. Files are `hwd_drivers.kit.output_file`."""
 
 import contextlib
 import os
 import sys
 from collections.abc import Generator, Iterable, Iterator
-from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 import typer
 
 from hwd.cli.output import Output
-from hwd_drivers.kit.errors import ConfigError, FailedError
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.printable import printable
 
 T = TypeVar("T")
 
 STANDARD = "-"
 _SHOWN_EVERY = 500
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Generator[BinaryIO, None, None]:
-    """A file that has its name only when it is whole. Raises ConfigError where it cannot be made, FailedError where the disk fills up."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        file = part.open("wb")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
-    try:
-        with file:
-            yield file
-        os.replace(part, path)
-    except OSError as error:
-        raise FailedError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            part.unlink()
 
 
 @contextlib.contextmanager
@@ -59,11 +40,12 @@ def counted(items: Iterable[T], output: Output, what: str) -> Iterator[T]:
         yield from items
         return
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(what) as status:
+    with Console(stderr=True).status(Text(printable(what))) as status:
         for count, item in enumerate(items):
             if count % _SHOWN_EVERY == 0:
-                status.update(f"{what}: {count} documents")
+                status.update(Text(printable(f"{what}: {count} documents")))
             yield item
 
 
@@ -74,6 +56,7 @@ def busy(output: Output, what: str) -> Generator[None, None, None]:
         yield
         return
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(what):
+    with Console(stderr=True).status(Text(printable(what))):
         yield

@@ -8,12 +8,12 @@ import typer
 
 from hwd.cli.leasing import show_leases
 from hwd.cli.options import Json, JsonLines, Url
-from hwd.cli.output import Output, coloured, plural, seconds, words
+from hwd.cli.output import Output, Styled, coloured, plural, seconds, words
 from hwd.cli.standing import standing
 from hwd_drivers.kit.documents import Document
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
-NAMED = {"switch.overrun": ("lost",), "switch.override": ("ends",)}
+NAMED = {"switch.overrun": ("lost",), "switch.override": ("ends",), "switch.restarted": ("lost",)}
 """Lists without which an event says nothing."""
 SHOWN_ENDS = 6
 """Names in one line; all of them are in the JSON."""
@@ -35,12 +35,14 @@ def status(url: Url = None, json: Json = False) -> None:
     with Client.find(url) as hwd:
         now = hwd.status()
     bus = "connected" if now["bus"]["connected"] else "not connected"
-    output.say(f"testbed {now['testbed']}, hwd {now['version']}, broker {now['bus']['address']} {coloured(bus)}")
+    output.say(f"testbed {now['testbed']}, hwd {now['version']}, broker {now['bus']['address']} ", coloured(bus))
     output.say()
     output.table(("switch", "state", "what", "crossconnects"), [switch_row(switch) for switch in now["switches"]])
     for switch in now["switches"]:
-        for line in overrun_lines(switch):
-            output.say(line)
+        for parts in overrun_lines(switch):
+            output.say(*parts)
+        if restart := restart_line(switch):
+            output.say(restart)
     if composites := now.get("composites"):
         output.say()
         output.table(("composite", "state", "crossconnects"), [composite_row(one) for one in composites])
@@ -49,7 +51,7 @@ def status(url: Url = None, json: Json = False) -> None:
     rows = [host_row(host, connected=connected) for host in now["hosts"]]
     output.table(("host", "state", "clock", "ports with carrier"), rows)
     for host in now["hosts"]:
-        for line in (*skew_lines(host), *port_lines(host), *spool_lines(host)):
+        for line in (*skew_lines(host), *port_lines(host), *spool_lines(host), *trouble_lines(host)):
             output.say(line)
     output.say()
     if now["links"]:
@@ -60,7 +62,7 @@ def status(url: Url = None, json: Json = False) -> None:
     show_leases(output, now["leases"])
     for one in now["reconfigurations"]:
         left = "" if one["confirm_in_s"] is None else f", goes back in {seconds(one['confirm_in_s'])}"
-        output.say(f"reconfiguration {one['reconfiguration']} ({one['what']}) {coloured(one['state'])}{left}")
+        output.say(f"reconfiguration {one['reconfiguration']} ({one['what']}) ", coloured(one["state"]), left)
     for one in now["open"]:
         output.say(left_open(one))
     for one in now["held"]:
@@ -69,8 +71,10 @@ def status(url: Url = None, json: Json = False) -> None:
         output.say(run_line(run))
     if now["queue"]:
         output.say(f"{plural(len(now['queue']), 'run')} in the queue: hwd queue")
+    if not now["journal"]["writable"]:
+        output.say(coloured("failed"), f": {now['journal']['why']}")
     if not now["records"]["writable"]:
-        output.say(f"records {coloured('failed')}: {now['records']['why']}")
+        output.say("records ", coloured("failed"), f": {now['records']['why']}")
     output.data(now)
 
 
@@ -217,19 +221,39 @@ def no_links(switches: list[dict[str, Any]]) -> str:
     return f"no links known, {_many(unread)} {_is(unread)} down" if unread else "no links"
 
 
-def overrun_lines(switch: dict[str, Any]) -> list[str]:
+def overrun_lines(switch: dict[str, Any]) -> list[tuple[str | Styled, ...]]:
     """What our changes took from other clients since the daemon started, newest last."""
     return [
-        f"{switch['switch']} {coloured('overrun')} at {_time_of_day(one['wall_ns'])}: {', '.join(one['lost'])} of another client was lost to reconfiguration "
-        f"{one['reconfiguration']}; it had come in the {seconds(one['window_s'])} between our read and our write"
+        (
+            f"{switch['switch']} ",
+            coloured("overrun"),
+            f" at {_time_of_day(one['wall_ns'])}: {', '.join(one['lost'])} of another client was lost to reconfiguration "
+            f"{one['reconfiguration']}; it had come in the {seconds(one['window_s'])} between our read and our write",
+        )
         for one in switch["overruns"]
     ]
+
+
+def restart_line(switch: dict[str, Any]) -> str:
+    """That a switch has restarted, as long as something that it took has not been made again, or replaced; else empty."""
+    restart = switch.get("restart")
+    if restart is None or not (gone := restart.get("missing")):
+        return ""
+    how = "has restarted" if restart["sign"] == "uptime" else "seems to have restarted"
+    back = "" if switch["owner"] or len(gone) > SHOWN_ENDS else f"; hwd apply {switch['switch']}:{','.join(gone)}"
+    return (
+        f"{switch['switch']} {how} at {_time_of_day(restart['wall_ns'])}, not heard for {seconds(restart['unheard_s'])} before. "
+        f"Gone with it, and not put back by itself: {_many(gone)}{back}"
+    )
 
 
 def left_open(one: dict[str, Any]) -> str:
     """What the journal holds open: whose it is, what keeps it, and that nobody has to do anything."""
     run = f" of run {one['run']}" if one["run"] else ""
     ports = plural(len(one["ports"]), "port")
+    if one["goes"] == "nowhere":
+        held = f"; {ports} held" if one["ports"] else ""  # without a port it is every switch, and the reason says so
+        return f"{one['reconfiguration']} ({one['what']}){run} {coloured('held')}: {one['why']}{held}"
     tried = "" if one.get("tried_wall_ns") is None else f" (last tried at {_time_of_day(one['tried_wall_ns'])})"
     return f"reconfiguration {one['reconfiguration']} ({one['what']}){run} open: {one['why']}{tried}; goes {one['goes']} by itself when that is over; {ports} held"
 
@@ -264,10 +288,24 @@ def port_lines(host: dict[str, Any]) -> list[str]:
     ]
 
 
+def trouble_lines(host: dict[str, Any]) -> list[str]:
+    """What the daemon fails to do for it, by a bug of its own."""
+    why = host.get("trouble")
+    return (
+        [f"{host['host']}: what the daemon does for it failed: {why}. The log of the daemon has the trace"]
+        if why
+        else []
+    )
+
+
 def spool_lines(host: dict[str, Any]) -> list[str]:
-    """What is wrong with the spool of its agent and with the socket of its jobs, and what was lost since the daemon started."""
+    """What is wrong with the spool of its agent and with the socket of its jobs, who else says that it is this host, and what was lost since the daemon started."""
     trouble = (host.get("spool") or {}).get("trouble")
     lines = [f"{host['host']}: spool: {trouble}"] if trouble else []
+    if rival := host.get("rival"):
+        lines.append(
+            f"{host['host']}: another agent, boot {rival}, says that it is this host; it is not listened to while this one answers. Stop one of them"
+        )
     if why := host.get("selection"):
         lines.append(f"{host['host']}: jobs cannot set its switches: {why}")
     if lost := host.get("lost"):

@@ -34,15 +34,17 @@ class AsyncClient(Offers, AsyncAsker):
 
     def __init__(self, daemon: str | Whereabouts, *, token: str | None = None) -> None:
         self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.AsyncClient(base_url=self.url, headers=headers, trust_env=False, verify=tls(self.url))
+        self._token = token
+        self._http = httpx.AsyncClient(
+            base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls(self.url)
+        )
 
     @classmethod
     def find(
         cls, url: str | None = None, environment: Mapping[str, str] = os.environ, *, testbed: str | None = None
     ) -> Self:
         """As `Client.find`."""
-        return cls(Whereabouts.find(url, environment, testbed=testbed), token=environment.get("HWD_TOKEN"))
+        return cls(Whereabouts.find(url, environment, testbed=testbed))
 
     @property
     def url(self) -> str:
@@ -103,10 +105,15 @@ class AsyncClient(Offers, AsyncAsker):
     async def _request(self, call: Call[T]) -> httpx.Response:
         return await self._http.request(call.method, call.path, json=call.body, params=call.query, timeout=call.timeout)
 
+    def _authorization(self) -> dict[str, str]:
+        token = self._token or self._daemon.token
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
     def _look_again(self) -> bool:
         moved = self._daemon.look_again()
         if moved:
             self._http.base_url = httpx.URL(self.url)
+            self._http.headers.update(self._authorization())
         return moved
 
     async def _listen(self, listening: Listening) -> AsyncGenerator[Event, None]:

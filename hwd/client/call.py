@@ -11,6 +11,7 @@ import httpx
 from hwd.client.problem import raise_for_problem
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import DeadlineError, HwdError, LinkError, ProtocolError
+from hwd_drivers.kit.reason import reason_of
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -33,7 +34,7 @@ class Call(Generic[T]):
 
     @property
     def timeout(self) -> httpx.Timeout:
-        return httpx.Timeout(self.within_s, connect=CONNECT_S)
+        return httpx.Timeout(self.within_s, connect=min(CONNECT_S, self.within_s))
 
     def answer(self, response: httpx.Response) -> T:
         """Raises what the daemon raised, ProtocolError where it is no answer to this call."""
@@ -55,9 +56,11 @@ class Call(Generic[T]):
 
 def unreachable(url: str, error: Exception) -> HwdError:
     """What it means that no daemon answers. Some errors of the HTTP library end in a stop, and here another follows."""
-    found = str(error).rstrip(". ") or type(error).__name__
+    found = reason_of(error).rstrip(". ")
+    was_there = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
+    how = "the connection ended before its answer came" if was_there else "cannot be reached"
     return LinkError(
-        f"daemon {url}: cannot be reached: {found}. `hwd serve TESTBED` starts one, which first settles what a killed one left open in its journal; "
+        f"daemon {url}: {how}: {found}. `hwd serve TESTBED` starts one, which first settles what a killed one left open in its journal; "
         "--url or HWD_URL names another"
     )
 

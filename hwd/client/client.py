@@ -35,19 +35,22 @@ class Client(Offers, Asker):
 
     def __init__(self, daemon: str | Whereabouts, *, token: str | None = None) -> None:
         self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._token = token
         # No proxy and no .netrc: a daemon is near, and its token is nobody else's.
-        self._http = httpx.Client(base_url=self.url, headers=headers, trust_env=False, verify=tls(self.url))
+        self._http = httpx.Client(
+            base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls(self.url)
+        )
 
     @classmethod
     def find(
         cls, url: str | None = None, environment: Mapping[str, str] = os.environ, *, testbed: str | None = None
     ) -> Self:
-        """The daemon that `url`, HWD_URL or the run directory names, or that of a `testbed` here; HWD_TOKEN is the token.
+        """The daemon that `url`, HWD_URL or the run directory names, or that of a `testbed` here. The token is that of HWD_TOKEN, of the file
+        HWD_TOKEN_FILE, or the one that the daemon of this user keeps.
 
         One that the run directory named is found again when it was started again on another port.
         """
-        return cls(Whereabouts.find(url, environment, testbed=testbed), token=environment.get("HWD_TOKEN"))
+        return cls(Whereabouts.find(url, environment, testbed=testbed))
 
     @property
     def url(self) -> str:
@@ -119,10 +122,15 @@ class Client(Offers, Asker):
     def _request(self, call: Call[T]) -> httpx.Response:
         return self._http.request(call.method, call.path, json=call.body, params=call.query, timeout=call.timeout)
 
+    def _authorization(self) -> dict[str, str]:
+        token = self._token or self._daemon.token
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
     def _look_again(self) -> bool:
         moved = self._daemon.look_again()
         if moved:
             self._http.base_url = httpx.URL(self.url)
+            self._http.headers.update(self._authorization())
         return moved
 
     def _listen(self, listening: Listening, closed: threading.Event) -> Generator[Event, None, None]:

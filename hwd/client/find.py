@@ -3,18 +3,26 @@
 import os
 from collections.abc import Mapping
 from typing import Self
+from urllib.parse import urlsplit
 
+from hwd.client.token import find_token
 from hwd.config.places import DaemonPlace, daemon_of, daemons
 from hwd_drivers.kit.errors import ConfigError, LinkError
 
 
 class Whereabouts:
-    """Where a daemon listens. One that the run directory named is looked up there again when it does not answer: it may listen on another port by now."""
+    """Where a daemon listens, and the token for it. One that the run directory named is looked up there again when it does not answer: it may listen on another port by now."""
 
     def __init__(self, url: str, *, testbed: str | None = None, environment: Mapping[str, str] = os.environ) -> None:
         self.url = url
         self._testbed = testbed
         self._environment = environment
+
+    @property
+    def token(self) -> str | None:
+        """Of the environment; else that of a daemon of this user which listens there. Nobody else is sent it."""
+        places = (place for place in daemons(self._environment) if place.http == self.url)
+        return find_token(next(places, None), self._environment)
 
     @classmethod
     def find(
@@ -22,7 +30,7 @@ class Whereabouts:
     ) -> Self:
         """Raises LinkError where no daemon runs, ConfigError where several do; both say what to do."""
         if named := url or (None if testbed else environment.get("HWD_URL")):
-            return cls(_checked(named), environment=environment)
+            return cls(_own_name(_checked(named), environment), environment=environment)
         place = _only(environment) if testbed is None else _of(testbed, environment)
         return cls(place.http, testbed=place.testbed, environment=environment)
 
@@ -66,6 +74,14 @@ def _only(environment: Mapping[str, str]) -> DaemonPlace:
         case several:
             lines = "\n".join(f"  --url {place.http}   {place}" for place in several)
             raise ConfigError(f"{len(several)} daemons run on this machine. Say which with --url or HWD_URL:\n{lines}")
+
+
+def _own_name(url: str, environment: Mapping[str, str]) -> str:
+    """`localhost` may be an address where somebody else listens: a daemon of this user at that port is asked by the address that it has."""
+    asked = urlsplit(url)
+    if asked.hostname != "localhost":
+        return url
+    return next((place.http for place in daemons(environment) if urlsplit(place.http).port == asked.port), url)
 
 
 def _checked(url: str) -> str:

@@ -14,6 +14,7 @@ from hwd_drivers.kit.errors import (
     LinkError,
     LoginError,
     NotReadyError,
+    NotRolledBackError,
     ProtocolError,
     RefusedError,
     UnknownError,
@@ -29,10 +30,17 @@ _BY_TITLE: dict[str, type[HwdError]] = {
         ProtocolError,
         FailedError,
         NotReadyError,
+        NotRolledBackError,
         BugError,
     )
 }
-_BY_EXIT_STATUS: dict[int, type[HwdError]] = {2: ConfigError, 3: RefusedError, 4: LinkError, 5: NotReadyError}
+_BY_EXIT_STATUS: dict[int, type[HwdError]] = {
+    2: ConfigError,
+    3: RefusedError,
+    4: LinkError,
+    5: NotReadyError,
+    6: NotRolledBackError,
+}
 """For a title that a newer daemon has and we do not."""
 NOT_FOUND = 404
 
@@ -61,6 +69,8 @@ def error_of(data: dict[str, Any]) -> HwdError:
             code=str(data["code"]),
             text=str(data["text"]),
         )
+    if title == NotRolledBackError.title and isinstance(switches := data.get("switches"), list):
+        return NotRolledBackError(detail, switches=map(str, switches))
     if title == UnknownError.title and data.get("status") == NOT_FOUND:
         return UnknownError(detail)
     kind = _BY_TITLE.get(title) or _BY_EXIT_STATUS.get(data.get("exit_status", 1), FailedError)

@@ -1,17 +1,15 @@
-"""`hwd check`: what kind of file it is, and everything that is wrong in it."""
+"""`hwd check`: what kinds of files they are, and everything that is wrong in them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
-from hwd.config.equipment import DriverSpecLike
 from hwd.config.playbook import load_playbook
 from hwd.config.problem import Problem, nearest
 from hwd.config.scenario import load_scenario
-from hwd.config.testbed import load_testbed
+from hwd.config.testbed import Loaded
 from hwd.config.topology import load_topology
-from hwd.config.tree import read_tree
+from hwd.config.tree import Reading, read_tree
 from hwd.model.fault import check_fault
 from hwd.model.testbed import Testbed
 
@@ -19,33 +17,33 @@ KINDS = ("testbed", "playbook", "topology", "scenario")
 """The key at the top of a file that says what it is."""
 
 
-def check_file(
-    path: str | Path,
-    specs: Mapping[str, DriverSpecLike],
-    *,
-    switch_timings: Collection[str] | None = None,
-    host_timings: Collection[str] | None = None,
-    broken: Mapping[str, str] = MappingProxyType({}),
-    testbed: Testbed | None = None,
-) -> tuple[Problem, ...]:
-    """All problems of a testbed, playbook, topology or scenario file; the latter three against a testbed where one is given.
+def check_files(paths: Sequence[str | Path], load: Callable[[Reading], Loaded]) -> tuple[Problem, ...]:
+    """All problems of files, each file read once; `load` is for testbeds. The others are held against the testbed, where exactly one is among the files."""
+    readings = [read_tree(path) for path in paths]
+    loaded = [load(reading) if _kind(reading) == "testbed" else None for reading in readings]
+    testbeds = [one.testbed for one in loaded if one is not None and one.testbed is not None]
+    testbed = testbeds[0] if len(testbeds) == 1 else None
+    return tuple(
+        problem
+        for reading, one in zip(readings, loaded, strict=True)
+        for problem in (check_file(reading, testbed) if one is None else one.problems)
+    )
+
+
+def check_file(reading: Reading, testbed: Testbed | None = None) -> tuple[Problem, ...]:
+    """All problems of a playbook, topology or scenario file, against a testbed where one is given.
 
     Without one the faults of a scenario may leave out their switch, as for a twin that is served alone.
     """
-    reading = read_tree(path)
-    kinds = [key for key in (reading.root.mapping() if reading.root else {}) if key in KINDS]
-    match kinds[:1]:
-        case ["testbed"]:
-            timings = {"switch_timings": switch_timings, "host_timings": host_timings}
-            return load_testbed(path, specs, broken=broken, **timings).problems
-        case ["playbook"]:
-            return load_playbook(path, testbed=testbed).problems
-        case ["topology"]:
-            return load_topology(path, testbed).problems
-        case ["scenario"] if testbed is not None:
-            return load_scenario(path, check=partial(check_fault, testbed=testbed)).problems
-        case ["scenario"]:
-            return load_scenario(path, switch="twin").problems
+    match _kind(reading):
+        case "playbook":
+            return load_playbook(reading.file, testbed=testbed).problems
+        case "topology":
+            return load_topology(reading.file, testbed).problems
+        case "scenario" if testbed is not None:
+            return load_scenario(reading.file, check=partial(check_fault, testbed=testbed)).problems
+        case "scenario":
+            return load_scenario(reading.file, switch="twin").problems
         case _ if reading.root is None:
             return reading.in_order()
         case _:
@@ -55,3 +53,8 @@ def check_file(
                 f"is no testbed, playbook, topology or scenario: a file names its kind at its top ({nearest(first, KINDS)})",
             )
             return reading.in_order()
+
+
+def _kind(reading: Reading) -> str | None:
+    """None where the file does not say it."""
+    return next((key for key in (reading.root.mapping() if reading.root else {}) if key in KINDS), None)

@@ -15,7 +15,7 @@ from hwd.config.tree import Reading
 from hwd.config.validate import validate
 from hwd.fabric.graph import Graph
 from hwd.fabric.inside import Inside
-from hwd.model.testbed import Composite, Switch, Testbed
+from hwd.model.testbed import Composite, Switch
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import FibreEnd, PortSide, Side
 
@@ -97,10 +97,9 @@ class CompositesReader:
         self._taken[end] = f"{name}.{port}"
 
 
-def check_insides(reading: Reading, testbed: Testbed) -> None:
+def check_insides(reading: Reading, graph: Graph) -> None:
     """What only the fibres can tell: that light of an element leaves its composite by named ports alone."""
-    graph = Graph(testbed)
-    for composite in testbed.composites.values():
+    for composite in graph.testbed.composites.values():
         for end, far in Inside(graph, composite).leaks:
             reading.add(
                 ("composites", composite.name, "ports"),

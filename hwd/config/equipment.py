@@ -12,6 +12,7 @@ from hwd.config.sections import Sections
 from hwd.config.tree import Node
 from hwd.config.validate import validate
 from hwd.model.testbed import Host, PacketSwitch, Passive, PassiveKind, SecretRef, Switch, SwitchTwin
+from hwd_drivers.kit.dial import check_address
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.serial_line import SerialLine, is_serial
 from hwd_drivers.kit.values import Capabilities
@@ -119,13 +120,19 @@ class SwitchesReader:
                 SerialLine.parse(SerialLine(baud=9600).complete(address))  # the driver knows its line
             except ValueError as error:
                 self.sections.reading.add(where, str(error))
-        elif "/" not in address and ":" not in address:
+            return address
+        if "/" not in address and ":" not in address:
             if not spec.default_port:
                 self.sections.reading.add(
                     where,
                     f"driver {spec.name} has no port of its own. Write {address}:PORT, or a serial port such as /dev/ttyUSB0",
                 )
-            return f"{address}:{spec.default_port}"
+                return None
+            address = f"{address}:{spec.default_port}"
+        try:
+            check_address(address)
+        except ValueError as error:
+            self.sections.reading.add(where, str(error))
         return address
 
     def _options(self, model: type[BaseModel], whose: str, node: Node, where: Where) -> BaseModel | None:

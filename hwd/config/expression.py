@@ -6,7 +6,6 @@ and abs, len, max, min, round, sum. Bounded in length, depth and result.
 
 import ast
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,7 +28,6 @@ GRAMMAR = (
     "names, numbers, 'text', true, false, [lists], + - * / // %, comparisons, in, and, or, not, if else and brackets"
 )
 
-_HOLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _WORDS: Mapping[str, bool] = {"true": True, "false": False}
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -88,38 +86,35 @@ class Expression:
 
 def substitute(text: str, scope: Mapping[str, Value]) -> Value:
     """The text with each `{{ ... }}` replaced; a text that is one such hole takes the type of its value. Raises ConfigError."""
-    whole = _HOLE.fullmatch(text.strip())
-    if whole and "{{" not in whole[1]:
-        return evaluate(whole[1], scope)
+    _check_length(text)
+    bare = text.strip()
+    if len(bare) >= 4 and bare.startswith("{{") and bare.endswith("}}") and "{{" not in (inside := bare[2:-2]):
+        return evaluate(inside, scope)
     return fill_text(text, lambda expression: expression.value(scope))
 
 
 def fill_text(text: str, value: Callable[[Expression], Value]) -> str:
     """The text with each `{{ ... }}` replaced by what `value` says of it. Raises ConfigError where a hole has no end, and where it is too long."""
-    if len(text) > TEXT_LENGTH_MAX:
-        raise ConfigError(
-            f"text of {len(text)} characters is over the {TEXT_LENGTH_MAX} that one with {{{{ }}}} may have"
-        )
-    put_in = 0
-
-    def put(match: re.Match[str]) -> str:
-        nonlocal put_in
-        piece = as_text(value(Expression.parse(match[1])))
-        put_in += len(piece)
-        if put_in > TEXT_LENGTH_MAX:
-            raise ConfigError(f"{{{{{match[1]}}}}}: puts over {TEXT_LENGTH_MAX} characters into one text; write less")
-        return piece
-
-    rest = _HOLE.sub("", text)
+    _check_length(text)
+    around, holes = _cut(text)
+    rest = "".join(around)
     if "{{" in rest or "}}" in rest:
         raise ConfigError(f"{text!r}: a {{{{ without its }}}}")
-    return _HOLE.sub(put, text)
+    pieces = [around[0]]
+    put_in = 0
+    for hole, after in zip(holes, around[1:], strict=True):
+        piece = as_text(value(Expression.parse(hole)))
+        put_in += len(piece)
+        if put_in > TEXT_LENGTH_MAX:
+            raise ConfigError(f"{{{{{hole}}}}}: puts over {TEXT_LENGTH_MAX} characters into one text; write less")
+        pieces += (piece, after)
+    return "".join(pieces)
 
 
 def names_in(text: str) -> frozenset[str]:
-    """Names that the holes of a text use; none of holes that are no expressions."""
+    """Names that the holes of a text use; none of holes that are no expressions, and none of a text that is too long for holes."""
     names: set[str] = set()
-    for hole in _HOLE.findall(text):
+    for hole in _cut(text)[1] if len(text) <= TEXT_LENGTH_MAX else ():
         try:
             names |= {*Expression.parse(hole).names}
         except ConfigError:
@@ -145,6 +140,25 @@ def as_text(value: Value | None) -> str:
             return ",".join(map(as_text, value))
         case _:
             return str(value)
+
+
+def _check_length(text: str) -> None:
+    if len(text) > TEXT_LENGTH_MAX:
+        raise ConfigError(
+            f"text of {len(text)} characters is over the {TEXT_LENGTH_MAX} that one with {{{{ }}}} may have"
+        )
+
+
+def _cut(text: str) -> tuple[list[str], list[str]]:
+    """The text before, between and after its holes, and what stands in them: one more of the former. Each character is looked at once."""
+    around: list[str] = []
+    holes: list[str] = []
+    at = 0
+    while (start := text.find("{{", at)) >= 0 and (end := text.find("}}", start + 2)) >= 0:
+        around.append(text[at:start])
+        holes.append(text[start + 2 : end])
+        at = end + 2
+    return [*around, text[at:]], holes
 
 
 def _check(tree: ast.expr, text: str) -> tuple[str, ...]:

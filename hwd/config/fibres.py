@@ -147,7 +147,8 @@ class Sockets:
         return Plug(text=text, single=chosen[0])
 
     def _switch(self, text: str, switch: Switch, port: str) -> Plug:
-        ends = self._ends.setdefault(switch.name, frozenset(switch.capabilities.ends))
+        if (ends := self._ends.get(switch.name)) is None:
+            ends = self._ends[switch.name] = frozenset(switch.capabilities.ends)
         side = PortSide.parse(port)
         end = FibreEnd(owner=switch.name, port=side.port, side=side.side)
         if side in ends:

@@ -36,7 +36,10 @@ class HostsReader:
     def read(self) -> dict[str, Host]:
         hosts = {}
         for name, node, where in self.sections.entries("hosts"):
+            before = len(self.sections.reading.problems)
             entry = validate(HostEntry, node, where, self.sections.reading)
+            if len(self.sections.reading.problems) > before and node.child("nics") is None:
+                self.sections.unsure.add(name)  # they may stand under a misspelt name
             gpus = set(entry.gpus) if entry else None
             ports = self._nics(name, node, where, gpus)
             if name == TOPIC_OF_RUNS:

@@ -26,7 +26,7 @@ from hwd.config.steps import (
 from hwd.config.topology import read_topology
 from hwd.config.tree import Node, Reading
 from hwd.config.validate import validate
-from hwd.config.wanted import Wanted, is_file, parse_what
+from hwd.config.wanted import ARROW, Wanted, is_file, parse_what
 from hwd.fabric.claims import all_ports, leasable
 from hwd.fabric.fabric import Fabric
 from hwd.model.action import parse_actions, parse_settings
@@ -243,24 +243,27 @@ class LeafReader:
 def _what(entry: ApplyEntry, where: Where, reading: Reading) -> str | None:
     """The text that the command line would take for it."""
     arguments = dict(entry.__pydantic_extra__ or {})
-    if (entry.topology is None) == (entry.pairs is None):
-        reading.add(where, "needs exactly one of topology and pairs")
+    if sum(one is not None for one in (entry.topology, entry.links, entry.pairs)) != 1:
+        reading.add(where, "needs exactly one of topology, links and pairs")
+        return None
+    if entry.links is not None and ARROW not in entry.links:
+        reading.add((*where, "links"), f"{entry.links!r} is no link; write h0.eth0 <-> h2.eth0, or a list of them")
         return None
     generator = GENERATORS.get(entry.topology or "")
+    if entry.topology is not None and generator is None and not (is_file(entry.topology) or ARROW in entry.topology):
+        reading.add(
+            (*where, "topology"),
+            f"{entry.topology!r} is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); {nearest(entry.topology, GENERATORS)}",
+        )
+        return None
     known = [*ApplyEntry.model_fields, *(generator.arguments if generator else ())]
     unknown = [key for key in arguments if key not in known]
     for key in unknown:
         reading.add((*where, key), f"unknown key; {nearest(key, known)}")
     if unknown:
         return None
-    if entry.pairs is not None or (entry.topology and is_file(entry.topology)):
-        return entry.pairs or entry.topology
     if generator is None:
-        reading.add(
-            (*where, "topology"),
-            f"{entry.topology!r} is no topology and no file (.yaml); {nearest(entry.topology or '', GENERATORS)}",
-        )
-        return None
+        return entry.links or entry.pairs or entry.topology
     return " ".join([entry.topology or "", *(f"{key}={','.join(text.split())}" for key, text in arguments.items())])
 
 

@@ -21,13 +21,17 @@ PlaceT = TypeVar("PlaceT", "DaemonPlace", "RackPlace")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonPlace:
-    """What a daemon that is ready says of itself. `http` and `mqtt` are URLs."""
+    """What a daemon that is ready says of itself. `http` and `mqtt` are URLs; `agents`: by host, the broker's URL with the login of its agent;
+    `token_file`: where its token is, empty where tokens were set for it.
+    """
 
     testbed: str
     pid: int
     http: str
     mqtt: str
     data_dir: str
+    agents: Mapping[str, str] = field(default_factory=dict)
+    token_file: str = ""
 
     def __str__(self) -> str:
         return f"{self.testbed} at {self.http} (pid {self.pid})"

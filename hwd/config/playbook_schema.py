@@ -65,6 +65,7 @@ class ApplyEntry(Entry):
     __pydantic_extra__: dict[str, Words]
 
     topology: Text | None = None
+    links: Words | None = None
     pairs: Words | None = None
     mode: ApplyMode = ApplyMode.UPDATE
     ready_within_s: Seconds | None = None

@@ -1,6 +1,7 @@
 """What is wrong in a file of an operator, with the place of it: `testbed.yaml:14: switches.ocs1.size: 400 is over ...`."""
 
 import difflib
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,10 @@ from hwd_drivers.kit.errors import ConfigError
 Where = tuple[str | int, ...]
 """Path inside a file: keys of mappings and indices of lists."""
 
+NEAR_LENGTH_MAX = 64
+"""Characters of a name that is compared with others; comparing takes the product of both lengths, and no name of ours is as long."""
+NEAR_NAMES_MAX = 1000
+"""Names that an unknown one is compared with: some 10 ms."""
 KNOWN_NAMES_SHOWN = 8
 """More names than this in a message are not read any more."""
 
@@ -43,12 +48,19 @@ def render_path(where: Where) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """What to say after an unknown name: the nearest known one, else which there are."""
     names = sorted(set(known))
-    if close := difflib.get_close_matches(name, names, n=1):
-        return f"did you mean {close[0]}?"
+    if close := meant(name, names):
+        return f"did you mean {close}?"
     if not names:
         return "there is none"
     more = f" and {len(names) - KNOWN_NAMES_SHOWN} more" if len(names) > KNOWN_NAMES_SHOWN else ""
     return f"known: {', '.join(names[:KNOWN_NAMES_SHOWN])}{more}"
+
+
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is nearest to a misspelt one; None where none is near, and for one that is too long to be a slip."""
+    if len(name) > NEAR_LENGTH_MAX:
+        return None
+    return next(iter(difflib.get_close_matches(name, [*itertools.islice(known, NEAR_NAMES_MAX)], n=1)), None)
 
 
 def refuse(problems: Sequence[Problem]) -> None:

@@ -7,6 +7,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from hwd.model.testbed import ModuleStandard, PassiveKind, PortState, Setting
 
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
+GROUP = r"^[a-z_][a-z0-9_-]{0,31}$"
+"""As groupadd(8) takes them."""
 """Fits an MQTT topic, a host name, a file name and our own texts (no dot, colon, slash, blank)."""
 PORT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$"
 """At most 15 characters, as the kernel has it for an interface."""
@@ -209,3 +211,7 @@ class TestbedFile(Entry):
     fibres: list[Any] = []
     ports: dict[str, Any] = {}
     host_actions: tuple[Setting, ...] = ()
+    access_group: Annotated[
+        str | None,
+        Field(pattern=GROUP, description="a group of the daemon's machine whose users may read the daemon's token"),
+    ] = None

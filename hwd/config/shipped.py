@@ -9,6 +9,13 @@ _PLACES = (_PACKAGE.parent, _PACKAGE)
 """A checkout has `playbooks/` beside the package; a wheel has `_playbooks/` inside it."""
 
 
+def names_of(kind: str) -> list[str]:
+    """Of all that there are."""
+    return sorted(
+        {found.stem for folder in (_PLACES[0] / kind, _PLACES[1] / f"_{kind}") for found in folder.glob("*.yaml")}
+    )
+
+
 def shipped(kind: str, name: str) -> Path:
     """The file `name` (with or without `.yaml`) of `playbooks` or `examples`; raises ConfigError naming those that there are."""
     folders = (_PLACES[0] / kind, _PLACES[1] / f"_{kind}")

@@ -5,6 +5,7 @@ for problem in loaded.problems: print(problem)
 testbed = loaded.require()
 """
 
+import grp
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,18 @@ from hwd.config.equipment import DriverSpecLike, SwitchesReader, read_packet_swi
 from hwd.config.fibres import Sockets
 from hwd.config.hosts import HostsReader
 from hwd.config.patching import FibresReader, find_open_lanes
-from hwd.config.problem import Problem, Where, nearest, refuse
+from hwd.config.problem import Problem, Where, meant, nearest, refuse
 from hwd.config.schema import PortNoteEntry, TestbedFile
+from hwd.config.secrets import resolve
 from hwd.config.sections import Sections
 from hwd.config.tree import Node, Reading, read_tree
 from hwd.config.validate import is_secret, validate
 from hwd.fabric.budget import over_budget
-from hwd.model.testbed import Composite, PortNote, Switch, Testbed
+from hwd.fabric.graph import Graph
+from hwd.model.testbed import Composite, PortNote, SecretRef, Switch, Testbed
+from hwd_drivers.kit.errors import ConfigError
+
+NAMES_SHOWN = 4
 
 
 class Loaded(NamedTuple):
@@ -47,11 +53,58 @@ def load_testbed(
     broken: Mapping[str, str] = MappingProxyType({}),
 ) -> Loaded:
     """Read a testbed file against the known drivers; names of twin timings are checked where they are given. `broken`: why an installed driver cannot be used."""
-    reading = read_tree(path)
+    return load_read(read_tree(path), specs, switch_timings=switch_timings, host_timings=host_timings, broken=broken)
+
+
+def load_read(
+    reading: Reading,
+    specs: Mapping[str, DriverSpecLike],
+    *,
+    switch_timings: Collection[str] | None = None,
+    host_timings: Collection[str] | None = None,
+    broken: Mapping[str, str] = MappingProxyType({}),
+    environment: Mapping[str, str] | None = None,
+) -> Loaded:
+    """The same of a file that was read already. With an `environment`, secrets that are not there are warned of."""
     if reading.root is None:
         return Loaded(None, reading.in_order())
     testbed = _Loader(reading, reading.root, specs, broken, switch_timings, host_timings).load()
+    if testbed is not None and environment is not None:
+        _warn_of_secrets(reading, testbed, environment)
+        _warn_of_group(reading, testbed)
     return Loaded(testbed if reading.sound else None, reading.in_order())
+
+
+def _warn_of_secrets(reading: Reading, testbed: Testbed, environment: Mapping[str, str]) -> None:
+    """Each secret once, with the switches that need it: the daemon may run where it is there."""
+    needed: dict[SecretRef, list[str]] = {}
+    for switch in testbed.switches.values():
+        if switch.login_password is not None and switch.twin is None:
+            needed.setdefault(switch.login_password, []).append(switch.name)
+    for reference, names in needed.items():
+        try:
+            resolve(reference, environment=environment)
+        except ConfigError as error:
+            more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+            reading.add(
+                ("switches", names[0], "login", "password"),
+                f"{error}. Set it where the daemon runs; without it no session with {', '.join(names[:NAMES_SHOWN])}{more} is opened",
+                warning=True,
+            )
+
+
+def _warn_of_group(reading: Reading, testbed: Testbed) -> None:
+    """The daemon may run where it is there."""
+    if testbed.access_group is None:
+        return
+    try:
+        grp.getgrnam(testbed.access_group)
+    except KeyError:
+        reading.add(
+            ("access_group",),
+            f"there is no group {testbed.access_group} on this machine; without it no daemon starts here",
+            warning=True,
+        )
 
 
 @dataclass(slots=True)
@@ -67,6 +120,7 @@ class _Loader:
 
     def load(self) -> Testbed | None:
         top = validate(TestbedFile, self._without_empty_sections(), (), self.reading)
+        self._read_misspelt_sections()
         self._find_clear_secrets()
         sections = Sections(self.reading, self.root)
         hosts = HostsReader(sections, self.host_timings).read()
@@ -96,17 +150,33 @@ class _Loader:
             port_notes=notes,
             host_actions=tuple(dict.fromkeys(top.host_actions)) if top else (),
             composites=composites,
+            access_group=top.access_group if top else None,
         )
-        if all_known:
-            check_insides(self.reading, testbed)
+        if not all_known:
+            return None
+        graph = Graph(testbed)
+        check_insides(self.reading, graph)
         if top is None or not self.reading.sound:
             return None
-        self._warn_of_budgets(testbed)
+        self._warn_of_budgets(graph)
         return testbed
 
     def _without_empty_sections(self) -> Node:
         kept = {key: node for key, node in self.root.mapping().items() if node.value is not None}
         return Node(value=kept, line=self.root.line, key_lines=self.root.key_lines)
+
+    def _read_misspelt_sections(self) -> None:
+        """From here on as what they were meant to be: that a name is wrong is said once, not again by all that hangs on the section."""
+        there = self.root.mapping()
+        absent = [name for name in TestbedFile.model_fields if name not in there]
+        renamed = {
+            name: found for name in there if name not in TestbedFile.model_fields and (found := meant(name, absent))
+        }
+        if not renamed:
+            return
+        value = {renamed.get(name, name): node for name, node in there.items()}
+        lines = {renamed.get(name, name): line for name, line in self.root.key_lines.items()}
+        self.root = self.reading.root = Node(value=value, line=self.root.line, key_lines=lines)
 
     def _find_clear_secrets(self) -> None:
         """Those of simulated devices are none."""
@@ -140,7 +210,7 @@ class _Loader:
                 notes.append(PortNote(switch=switch, port=port, state=entry.state, why=entry.why, until=entry.until))
         return tuple(notes)
 
-    def _warn_of_budgets(self, testbed: Testbed) -> None:
-        for found in over_budget(testbed):
+    def _warn_of_budgets(self, graph: Graph) -> None:
+        for found in over_budget(graph):
             where = ("hosts", found.source.host, "nics", found.source.port)
             self.reading.add(where, str(found), warning=True)

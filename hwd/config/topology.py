@@ -13,6 +13,9 @@ from hwd.model.link import Link, Topology
 from hwd.model.testbed import NicPortId, Testbed
 from hwd_drivers.kit.errors import ConfigError
 
+PROBLEMS_MAX = 100
+"""Problems that are told of one file: who sends a million wrong links learns enough of the first, and each may take 10 ms to word."""
+
 
 class TopologyFile(Entry):
     """The top of the file; links are read one by one."""
@@ -58,6 +61,9 @@ def _load(reading: Reading, testbed: Testbed | None) -> LoadedTopology:
     links = []
     for index, item in enumerate(top.links if top else ()):
         where = ("links", index)
+        if len(reading.problems) >= PROBLEMS_MAX:
+            reading.add(where, f"over {PROBLEMS_MAX} problems; what follows was not looked at. Mend these first")
+            break
         try:
             if not isinstance(item, str):
                 raise ConfigError("a link is text, such as h0.eth0 <-> h1.eth0")

@@ -33,6 +33,9 @@ _OCTAL = re.compile(r"0o[0-7]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
+_FIRST = frozenset(["", *"~nNtTfF+-.0123456789"])
+"""What a scalar begins with that may be no text."""
+
 _TAG = "tag:yaml.org,2002:"
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster where the wheel has it
 
@@ -299,6 +302,8 @@ class _Builder:
 
 def _resolve(text: str) -> Scalar:
     """A plain scalar by the YAML 1.2 core schema. Infinities and NaN stay text: no quantity here may have them."""
+    if text[:1] not in _FIRST:
+        return text
     if _NULL.fullmatch(text):
         return None
     if _TRUE.fullmatch(text):

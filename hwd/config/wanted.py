@@ -1,9 +1,9 @@
-"""What someone wants, from one text: a topology file, a named topology with arguments, or crossconnects.
+"""What someone wants, from one text: a named topology with arguments, or crossconnects. No text is the name of a file here: who has a file sends what is in it.
 
 | text | means |
 |---|---|
-| `rings.yaml` | the links of a topology file |
 | `ring hosts=h0,h1 rail=0` | a topology that is generated |
+| `h0.eth0<->h2.eth0,h0.eth1<->h3.eth0` | links between NIC ports, with commas or blanks between them |
 | `ocs1:1A-2B,3A-4B` | crossconnects; more switches after a blank: `ocs1:1A-2B ocs2:3A-4B` |
 | `ocs1:1A..4A-9B..12B` | a range: 1A-9B, 2A-10B, 3A-11B, 4A-12B |
 | `ocs1:none` | no crossconnect at all on this switch |
@@ -13,19 +13,18 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from hwd.config.ends import ports_in
 from hwd.config.problem import nearest
-from hwd.config.topology import load_topology
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
-from hwd.model.testbed import Testbed
+from hwd.model.testbed import NicPortId, Testbed
 from hwd.topology.generate import GENERATORS, generate
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import Crossconnect, PortSide
 
 TEXT_LENGTH_MAX = 100_000
 NONE = "none"
+ARROW = "<->"
 
 _PAIRS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*:")
 
@@ -44,20 +43,22 @@ class Wanted:
     freed: tuple[SwitchEnd, ...] = ()
 
 
-def parse_what(text: str, testbed: Testbed, *, folder: Path | None = None) -> Wanted:
-    """Raises ConfigError where it means nothing on this testbed. Files are looked for in `folder`, else where the process runs."""
-    text = " ".join(text.split())
-    if not text:
-        raise ConfigError(
-            f"nothing asked for; name a topology file, a topology ({', '.join(GENERATORS)}), or pairs such as ocs1:1A-2B"
-        )
+def parse_what(text: str, testbed: Testbed) -> Wanted:
+    """Raises ConfigError where it means nothing on this testbed. Opens no file, whatever the text: the daemon gives it what comes over HTTP."""
     if len(text) > TEXT_LENGTH_MAX:
         raise ConfigError(
             f"{text[:40]}...: {len(text)} characters are over the {TEXT_LENGTH_MAX} that may be asked for at once"
         )
+    text = " ".join(text.split())
+    if not text:
+        raise ConfigError(
+            f"nothing asked for; name a topology file, a topology ({', '.join(GENERATORS)}), links such as h0.eth0<->h2.eth0, "
+            "or pairs such as ocs1:1A-2B"
+        )
     if is_file(text):
-        topology = load_topology((folder or Path()) / text, testbed).require()
-        return Wanted(name=text, links=topology.links)
+        raise ConfigError(f"what: {text} is a file of the caller; send its name and text as `file`")
+    if ARROW in text:
+        return Wanted(name=text, links=tuple(_links(text, testbed)))
     if _PAIRS.match(text):
         pairs, emptied = _split_emptied(text, testbed)
         crossconnects, freed = _pairs_and_freed(pairs, testbed) if pairs else ((), ())
@@ -65,7 +66,7 @@ def parse_what(text: str, testbed: Testbed, *, folder: Path | None = None) -> Wa
     name, *words = text.split()
     if name not in GENERATORS:
         raise ConfigError(
-            f"{name!r} is no topology, no file (.yaml) and no pairs (ocs1:1A-2B); {nearest(name, GENERATORS)}"
+            f"{name!r} is no topology, no file (.yaml), no links (h0.eth0<->h2.eth0) and no pairs (ocs1:1A-2B); {nearest(name, GENERATORS)}"
         )
     arguments: dict[str, str] = {}
     for word in words:
@@ -80,8 +81,25 @@ def parse_what(text: str, testbed: Testbed, *, folder: Path | None = None) -> Wa
 
 
 def is_file(text: str) -> bool:
-    """Whether the text names a topology file."""
+    """Whether the text names a topology file, for those who may read one: the command line, and a playbook with the files that came with it."""
     return text.endswith((".yaml", ".yml"))
+
+
+def _links(text: str, testbed: Testbed) -> Iterator[Link]:
+    """Those of `h0.eth0 <-> h2.eth0, h0.eth1<->h3.eth0`. Raises ConfigError where the testbed has no such port, or one is named twice."""
+    known = {str(port.id): None for port in testbed.ports()}
+    used: dict[NicPortId, Link] = {}
+    for item in re.split(r"[,\s]+", re.sub(rf"[ ]?{ARROW}[ ]?", ARROW, text)):
+        if item.count(ARROW) != 1:
+            raise ConfigError(f"{item or text!r} is no link; write h0.eth0<->h2.eth0, and others after a comma")
+        link = Link.parse(item)
+        for end in link.ends:
+            if str(end) not in known:
+                raise ConfigError(f"{item}: no NIC port {end} in testbed {testbed.name}; {nearest(str(end), known)}")
+            if end in used:
+                raise ConfigError(f"{item}: {end} is in {used[end]} already; a NIC port is in one link at a time")
+            used[end] = link
+        yield link
 
 
 def _pairs_and_freed(text: str, testbed: Testbed) -> tuple[tuple[SwitchCrossconnect, ...], tuple[SwitchEnd, ...]]:
@@ -89,6 +107,7 @@ def _pairs_and_freed(text: str, testbed: Testbed) -> tuple[tuple[SwitchCrossconn
     found: list[SwitchCrossconnect] = []
     freed: list[SwitchEnd] = []
     used: dict[tuple[str, PortSide], str] = {}
+    ends_of: dict[str, dict[PortSide, None]] = {}
     switch = ""
     for item in re.split(r"[,\s]+", text):
         named, colon, pair = item.rpartition(":")
@@ -97,12 +116,14 @@ def _pairs_and_freed(text: str, testbed: Testbed) -> tuple[tuple[SwitchCrossconn
             raise ConfigError(
                 f"{item}: {switch!r} is no switch of testbed {testbed.name}; {nearest(switch, testbed.askable)}"
             )
-        ends = testbed.ends_of(switch)
-        known = frozenset(ends)
+        if switch not in ends_of:
+            ends_of[switch] = dict.fromkeys(testbed.ends_of(switch))
+        known = ends_of[switch]
         for crossconnect, theirs in _written_out(pair):
             words = f"{theirs[0]}-{NONE}" if crossconnect is None else str(crossconnect)
             for end in theirs:
                 if end not in known:
+                    ends = [*known]
                     raise ConfigError(
                         f"{switch}:{words}: {switch} has no {end}; its ends go from {ends[0]} to {ends[-1]}"
                     )
@@ -136,8 +157,9 @@ def _split_emptied(text: str, testbed: Testbed) -> tuple[str, tuple[str, ...]]:
         else:
             emptied.append(switch)
         last = switch if colon else last
+    with_pairs = {item.partition(":")[0] for item in pairs if ":" in item}
     for switch in emptied:
-        if any(item.startswith(f"{switch}:") for item in pairs):
+        if switch in with_pairs:
             raise ConfigError(f"{text}: {switch} is named with pairs and with none; it can have one of them")
     return " ".join(pairs), tuple(dict.fromkeys(emptied))
 

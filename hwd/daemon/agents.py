@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from hwd.bus.gateway import Gateway
+from hwd.bus.host import NEVER_HEARD
 from hwd.model.testbed import NicPortId
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import FailedError
@@ -37,10 +38,14 @@ class GatewayAgents:
             return "the broker is not connected"
         view = self._gateway.hosts().get(host)
         if view is None or view.boot is None:
-            return "no agent was ever heard of"
+            return NEVER_HEARD
         if not view.up:
             return "its agent is down"
         return None if view.alignment is not None else "its clock is not aligned yet"
+
+    def is_there(self, host: str) -> bool:
+        view = self._gateway.hosts().get(host)
+        return self._gateway.connected and view is not None and view.up
 
     async def command(
         self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float

@@ -7,6 +7,7 @@ from typing import Final
 
 from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.reason import reason_of
 
 EMBEDDED: Final = "embedded"
 URL_VARIABLE: Final = "HWD_MQTT"
@@ -47,7 +48,7 @@ def _read(path: Path) -> str:
         text = path.read_text(encoding="utf-8").strip()
         mode = path.stat().st_mode
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{FILE_VARIABLE} {path}: cannot be read: {error}") from error
+        raise ConfigError(f"{FILE_VARIABLE} {path}: cannot be read: {reason_of(error)}") from error
     if not text or len(text.split()) != 1:
         raise ConfigError(f"{FILE_VARIABLE} {path}: holds {len(text.split())} words, and one URL of a broker is wanted")
     if not _is_embedded(text) and BrokerUrl.parse(text).password is not None and mode & (stat.S_IRGRP | stat.S_IROTH):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import hwd
+from hwd_drivers.kit.reason import reason_of
 
 GIT_WITHIN_S: Final = 5.0
 """It takes some 20 ms; a source tree on a file server that hangs does not keep the daemon from its start."""
@@ -55,7 +56,7 @@ def of_tree(tree: Path) -> Commit:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Commit(why_not=f"{tree}: cannot ask git: {error}")
+        return Commit(why_not=f"{tree}: cannot ask git: {reason_of(error)}")
     if done.returncode:
         return Commit(why_not=f"{tree}: git says: {done.stderr.strip()}")
     return Commit(id=done.stdout.strip(), why_not="")

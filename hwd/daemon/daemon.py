@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from hwd.bus.delegations import Delegations
 from hwd.bus.gateway import Gateway
+from hwd.bus.host import inventory_data
 from hwd.bus.host_switches import HostSwitches
 from hwd.bus.runtopics import RunTopics
 from hwd.bus.selections import Selections
@@ -19,6 +20,7 @@ from hwd.config.playbook import ApplyStep, Playbook
 from hwd.daemon.agents import GatewayAgents
 from hwd.daemon.commit import Commit
 from hwd.daemon.fanout import Fanout
+from hwd.daemon.limits import Limits
 from hwd.daemon.opening import OpenSwitch
 from hwd.fabric.claims import all_ports
 from hwd.fabric.fabric import Fabric
@@ -28,6 +30,7 @@ from hwd.playbook.runner import Runner
 from hwd.reconfigure.history import History
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.outcomes import REMEMBERED, Outcomes
 from hwd.reconfigure.planner import Planner, Request
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.reconfigurer import Reconfigurer
@@ -51,7 +54,7 @@ from hwd_drivers.kit.documents import Document, Json, Sink
 from hwd_drivers.kit.errors import HwdError
 from hwd_drivers.kit.ids import Draws, Ids
 from hwd_drivers.kit.offload import Offload
-from hwd_drivers.kit.supervise import Supervisor
+from hwd_drivers.kit.supervise import LONGEST_RETRY_S, Supervisor
 from hwd_drivers.kit.timing import find_timing
 
 LAG_PERIOD_S = 0.25
@@ -60,6 +63,10 @@ CLOSE_WITHIN_S = 10.0
 """For runs and applies to reach their safe states when the daemon ends; each is bounded to 5 s by itself, and all go at once."""
 LAG_TELL_S = 10.0
 """Between two documents that say so."""
+RECALLED = 16
+"""Timelines that are read at once at a start: those of a large rack are megabytes."""
+TWIN_RETRY_S = 1.0
+"""The longest pause before a twin is tried again: it is a process of this machine, which an attempt costs nothing."""
 RECOVER_AGAIN_S = 5.0
 """After a way back that failed although its switches are there: they were silent for a while, or said no."""
 
@@ -67,7 +74,10 @@ log = logging.getLogger(__name__)
 
 
 class Daemon:
-    """One testbed's daemon. Everything that it needs comes in here; it reaches for nothing. `clock_name` names `clock`: one of another name has another zero."""
+    """One testbed's daemon. Everything that it needs comes in here; it reaches for nothing. `clock_name` names `clock`: one of another name has another zero.
+
+    `limits` is told of limits by what is opened before the daemon, the embedded broker and the HTTP server; the daemon makes documents of it.
+    """
 
     def __init__(
         self,
@@ -91,6 +101,7 @@ class Daemon:
         virtual_time: bool = False,
         journal_sync: bool = True,
         commit: Commit | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.testbed = testbed
         self.metrics = Metrics(Budget.of(testbed))
@@ -117,18 +128,22 @@ class Daemon:
         self._history = History(testbed)
         self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
         self._sink.add(self._history, *History.TAKES)
+        self._outcomes = Outcomes(clock)
+        self._sink.add(self._outcomes, *Outcomes.TAKES)
         self._sink.add(self._switchboard, *Switchboard.TAKES)
         self._sink.add(self._linkboard, *Linkboard.TAKES)
         self._journal = Journal(journal_disk, sync=journal_sync)
         self._recover = asyncio.Event()
+        self._limits = limits or Limits(clock)
 
     async def open(self) -> None:
         """Read records and journal, close what a crash left open in the records, and put the parts together. Touches no device."""
         await self._records.open()
-        self._journal.load()
+        await self._load_journal()
         self._supervisors = {
             name: self._supervise(switch) for name, switch in self.testbed.switches.items() if switch.owner is None
         }
+        await self._recall()
         known = await self._records.alignments.read(self._clock_name)
         self._gateway = Gateway(
             bus=self._bus,
@@ -142,6 +157,7 @@ class Daemon:
             clocks_by_udp=not self._virtual_time,
             durable=self._recorder.flush,
             full=lambda: self._recorder.full,
+            reached=self._limits,
         )
         self._leases = Leases(store=self._records.leases, clock=self._clock, ids=self._ids, sink=self._sink)
         await self._leases.load()
@@ -164,6 +180,7 @@ class Daemon:
             origins=origins,
             clock=self._clock,
             sink=self._sink,
+            contain=self._gateway.containment.of,
         )
         self._selections.resume(*(await self._records.unfinished_selections.read()))
         for one in (host_switches, self._delegations, self._selections):
@@ -179,9 +196,12 @@ class Daemon:
             ids=self._ids,
             sink=self._sink,
             switch_origins=origins,
+            outcomes=self._outcomes,
         )
         self._sink.add(self.reconfigurer, *Reconfigurer.TAKES)
-        self._sink.add(self._recover_when_up, "reconfiguration.ended", "switch.up")
+        self._sink.add(
+            self._recover_when_up, "reconfiguration.ended", "switch.up", "journal.refused", "journal.written"
+        )
         self._settings = HostSettings(
             self._gateway,
             self.testbed,
@@ -207,6 +227,7 @@ class Daemon:
             make_runner=self._make_runner,
             run_of=self._run_of,
             is_settled=self._is_settled,
+            is_left_open=lambda run: any(one.run == run for one in self.reconfigurer.left_open),
             held=lambda: self._settings.left,
             faults=self._faults,
             records=self._records,
@@ -217,6 +238,7 @@ class Daemon:
             announce=self._sink.without(self._recorder),
             offload=self._offload,
         )
+        self._sink.add(self._runs, *Runs.TAKES)
         board = self._runs.board
         self._topics = RunTopics(
             self._bus, self.testbed.name, lambda: {status.run: status.to_data() for status in board.kept}
@@ -236,7 +258,7 @@ class Daemon:
             records=self._records,
             recorder=self._recorder,
             gateway=self._gateway,
-            switches=self._switchboard.to_data,
+            switches=self._switches,
             links=self._linkboard,
             bus_address=lambda: (self._bus.address, self._bus.connected),
             hub=self.hub,
@@ -249,6 +271,8 @@ class Daemon:
         self._tell(
             "daemon.started", version=self._version, pid=self._pid, testbed=self.testbed.name, data_dir=self._data_dir
         )
+        if (damage := self._journal.damage) is not None:
+            self._tell("journal.damaged", why=damage.why, aside=damage.aside, held=[*damage.held])
         try:
             async with asyncio.TaskGroup() as group:
                 for name, supervisor in self._supervisors.items():
@@ -264,6 +288,7 @@ class Daemon:
                 group.create_task(self._topics.run(), name="hwd:bus/runs")
                 group.create_task(self._runs.run(), name="hwd:runs/queue")
                 group.create_task(self._watch_lag(), name="hwd:loop/lag")
+                group.create_task(self._limits.run(self._sink), name="hwd:limits/tell")
                 try:
                     await asyncio.Event().wait()
                 finally:
@@ -278,10 +303,35 @@ class Daemon:
 
     # --- parts
 
+    async def _recall(self) -> None:
+        """What an earlier life of the daemon knew of how long things take, and of what became of what was asked of it."""
+        before: int | None = None
+        while not self._history.full and (
+            older := await self._records.newest(["timeline"], limit=RECALLED, before=before)
+        ):
+            for stored in older:
+                self._history.recall(stored.document)
+            before = older[-1].id
+        for stored in reversed(await self._records.newest(Outcomes.TAKES, limit=REMEMBERED)):
+            self._outcomes(stored.document)
+
+    async def _load_journal(self) -> None:
+        """The records know which journal is theirs: without that, one that was taken away would be a new one, which holds nothing open."""
+        known = await self._records.journal.read()
+        self._journal.load(known=known, fresh=f"{self._clock.wall_ns():x}")
+        if known is None and self._journal.is_written:  # else the next start would miss it, and take that for damage
+            try:
+                await self._records.journal.write(self._journal.id)
+            except HwdError as error:
+                log.warning("journal: the records cannot be told of it, the next start tries again: %s", error)
+
     async def _close(self) -> None:
         try:
             async with asyncio.timeout(CLOSE_WITHIN_S):
-                await self.service.close()
+                try:
+                    await self.service.close()
+                finally:  # also where the time is over: what was asked to be confirmed has no other chance before the next start
+                    self.reconfigurer.write_ends()
                 await self._topics.flush()
         except TimeoutError:
             left = ", ".join(map(str, self.reconfigurer.under_way)) or "nothing"
@@ -305,6 +355,10 @@ class Daemon:
     def _step_request(self, step: ApplyStep, lease: str | None) -> Request:
         return self._applies.request(step.what, mode=step.mode, lease=lease, wanted=step.wanted)
 
+    def refused_client(self, client_id: str, why: str) -> None:
+        """The broker did not let a client of this id in. It may be an agent without its password, and then its host says so; it may be anybody."""
+        self._gateway.refused(client_id, why)
+
     def _runs_under_way(self) -> list[str]:
         return [runner.id for runner in self._runs.active]
 
@@ -316,7 +370,7 @@ class Daemon:
         return {
             "switches": self.service.switches(),
             "hosts": [
-                {**host, "inventory": birth.inventory if (birth := births.get(str(host["host"]))) else None}
+                {**host, "inventory": inventory_data(birth) if (birth := births.get(str(host["host"]))) else None}
                 for host in self.service.hosts()
             ],
             "version": self._version,
@@ -329,15 +383,34 @@ class Daemon:
         there = all(view.up and view.alignment is not None for view in hosts)
         return there and bool(self.service.ready()["ready"]) and not self._journal.open
 
+    def _switches(self) -> list[dict[str, Json]]:
+        """As the documents have them; of one that is down, why it cannot be reached now: the document says why it went."""
+
+        def now(one: dict[str, Json]) -> dict[str, Json]:
+            supervisor = self._supervisors.get(str(one["switch"]))
+            if supervisor is None or one["up"] is not False or supervisor.cause is None:
+                return one
+            return {**one, "cause": supervisor.cause}
+
+        return [now(one) for one in self._switchboard.to_data()]
+
     def _supervise(self, switch: Switch) -> Supervisor:
         async def open_device() -> Device:
             return await self._open_switch(switch, self._sink)
 
-        return Supervisor(name=switch.name, open=open_device, clock=self._clock, sink=self._sink, draws=self._draws)
+        return Supervisor(
+            name=switch.name,
+            open=open_device,
+            clock=self._clock,
+            sink=self._sink,
+            draws=self._draws,
+            longest_retry_s=LONGEST_RETRY_S if switch.twin is None else TWIN_RETRY_S,
+        )
 
     def _recover_when_up(self, document: Document) -> None:
         failed = document.kind == "reconfiguration.ended" and document.data["outcome"] == Outcome.FAILED
-        if failed or (document.kind == "switch.up" and self._journal.open):
+        journal = document.kind in ("journal.refused", "journal.written")
+        if failed or journal or (document.kind == "switch.up" and self._journal.open):
             self._recover.set()
 
     async def _recover_journal(self) -> None:
@@ -350,15 +423,17 @@ class Daemon:
             ):  # the supervisor of the journal: what is open stays open, and the switches go on being watched
                 log.exception("journal: cannot recover")
             try:
-                async with asyncio.timeout(RECOVER_AGAIN_S if self._is_recoverable() else None):
+                async with asyncio.timeout(RECOVER_AGAIN_S if self._is_to_try_again() else None):
                     await self._recover.wait()
             except TimeoutError:
                 continue
 
-    def _is_recoverable(self) -> bool:
-        """Whether all switches of something that is open are there: none of them will tell of itself that it can be driven again."""
+    def _is_to_try_again(self) -> bool:
+        """Whether all switches of something that is open are there, none of which will tell of itself that it can be driven again, or an end is not written."""
         up = {name for name, supervisor in self._supervisors.items() if supervisor.device is not None}
-        return any(up.issuperset(move.switch for move in entry.moves) for entry in self._journal.open)
+        open_entries = [entry for entry in self._journal.open if not entry.doubt]
+        there = any(up.issuperset(move.switch for move in entry.moves) for entry in open_entries)
+        return there or bool(self.reconfigurer.journal_trouble)
 
     async def _watch_lag(self) -> None:
         loop = asyncio.get_running_loop()

@@ -3,17 +3,22 @@
 import fcntl
 import logging
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.kit.private_files import FILE_MODE, FOLDER_MODE, make_private
+
+FILES: Final = ("lock", "journal*", "records.db*", "reserve")
+"""Which of them are the daemon's: somebody may have named a folder with other things in it."""
 
 log = logging.getLogger(__name__)
 
 
 class DataDirectory:
-    """A lock on a directory, for as long as the process lives; the kernel lets go of it when the process dies.
+    """A lock on a directory, which is this user's alone as are its files, for as long as the process lives; the kernel lets go of it when the process dies.
 
     with DataDirectory(path) as data:
         data.path / "journal"
@@ -25,8 +30,10 @@ class DataDirectory:
 
     def __enter__(self) -> Self:
         try:
-            self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
-            self._fd = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            self.path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            _check(self.path)
+            changed = make_private(self.path, FILES)
+            self._fd = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         except OSError as error:
             raise ConfigError(
                 f"{self.path}: cannot be used as data directory: {error.strerror}. Name another with --data"
@@ -46,9 +53,20 @@ class DataDirectory:
         except OSError as error:  # a full disk: the lock holds all the same
             os.ftruncate(self._fd, 0)
             log.warning("%s: the pid of its holder cannot be written: %s", self.path, error.strerror)
+        if changed:
+            log.info("%s: others of this machine could read %s: now only this user can", self.path, ", ".join(changed))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._fd)
+
+
+def _check(path: Path) -> None:
+    """Before anything in it is opened: whoever may write there can plant links, and put a journal of their own in its place."""
+    mode = path.stat().st_mode
+    if mode & stat.S_IWOTH:
+        raise ConfigError(
+            f"{path}: cannot be used as data directory: everybody may write there (mode {stat.S_IMODE(mode):o}). chmod o-w it, or name another with --data"
+        )

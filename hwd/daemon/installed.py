@@ -1,12 +1,14 @@
 """Testbed files against what is installed here: drivers by their entry points, timings of twins."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hwd.config.check import check_file
+from hwd.config.check import check_files
 from hwd.config.problem import Problem
-from hwd.config.testbed import Loaded, load_testbed
+from hwd.config.testbed import Loaded, load_read, load_testbed
 from hwd.twin.timing import NIC_TIMINGS
 from hwd_drivers.kit import registry
 from hwd_drivers.kit.timing import SWITCH_TIMINGS
@@ -17,12 +19,9 @@ def load(path: str | Path) -> Loaded:
     return load_testbed(path, **_known())
 
 
-def check(paths: Sequence[str | Path]) -> tuple[Problem, ...]:
-    """Everything that is wrong in files of any kind. Playbooks and topologies are held against the testbed, where exactly one is among the files."""
-    known = _known()
-    testbeds = [found for path in paths if (found := load_testbed(path, **known).testbed) is not None]
-    testbed = testbeds[0] if len(testbeds) == 1 else None
-    return tuple(problem for path in paths for problem in check_file(path, testbed=testbed, **known))
+def check(paths: Sequence[str | Path], environment: Mapping[str, str] = os.environ) -> tuple[Problem, ...]:
+    """Everything that is wrong in files of any kind; secrets that are not in the environment are warned of."""
+    return check_files(paths, partial(load_read, environment=environment, **_known()))
 
 
 def _known() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -64,11 +65,21 @@ class RackProcess:
             os.close(descriptor)
         self.ended = True
         _, status = os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222 - it has ended, and there is nothing to wait for
-        last = "\n".join(self.log_path.read_text(errors="replace").splitlines()[-LOG_SHOWN:])
+        lines = self.log_path.read_text(errors="replace").splitlines()[-LOG_SHOWN:]
         log.error(
-            "twin rack (pid %d) ended with status %d; `hwd twin up` starts it again. The end of %s:\n%s",
+            "twin rack (pid %d) %s; `hwd twin up` starts it again. The end of %s: %s",
             self.pid,
-            os.waitstatus_to_exitcode(status),
+            how_it_ended(os.waitstatus_to_exitcode(status)),
             self.log_path,
-            last,
+            " / ".join(lines) or "nothing",
         )
+
+
+def how_it_ended(status: int) -> str:
+    """`was killed by SIGKILL`, `ended with status 1`."""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:  # those in real time have no names
+        return f"was killed by signal {-status}"

@@ -43,7 +43,8 @@ def opener(
             password = resolve(switch.login_password, environment=environment)
         elif switch.twin is not None:
             password = TWIN_LOGIN
-        return await spec.open(
+        return await registry.open_device(
+            spec,
             registry.OpenContext(
                 name=switch.name,
                 address=address,
@@ -54,7 +55,7 @@ def opener(
                 password=password,
                 options=spec.options.model_validate(dict(switch.options)),
                 capabilities=switch.capabilities,
-            )
+            ),
         )
 
     return open_switch

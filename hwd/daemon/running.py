@@ -6,12 +6,22 @@ import signal
 import sys
 from collections.abc import Coroutine
 
+from typing_extensions import override
+
+from hwd_drivers.kit.clock import Clock, SystemClock
+from hwd_drivers.kit.printable import LineFormatter
+
 OTHERS = ("amqtt", "asyncio", "transitions", "uvicorn", "aiomqtt", "mqtt")
 """Libraries whose every step would be a line."""
+BROKER = "amqtt"
+BROKER_EVERY_S = 60.0
+"""Between two lines that amqtt says at one place of its code: it says an error with its trace for each message that a client does not acknowledge."""
+STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""SIGHUP is a closed terminal or a service manager that wants the end: it is no reload."""
 
 
 def run_until_stopped(main: Coroutine[None, None, None]) -> None:
-    """Run `main` to its end. SIGTERM and SIGINT cancel it; that it then ends is no error, what it raises meanwhile is."""
+    """Run `main` to its end. The signals of `STOP` cancel it, but for SIGHUP under `nohup`; that it then ends is no error, what it raises meanwhile is."""
     asyncio.run(_until_stopped(main))
 
 
@@ -26,12 +36,14 @@ async def _until_stopped(main: Coroutine[None, None, None]) -> None:
             task.cancel()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    under_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    numbers = [number for number in STOP if not (number is signal.SIGHUP and under_nohup)]
+    for number in numbers:
         loop.add_signal_handler(number, stop)
     try:
         await asyncio.wait([task])
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in numbers:
             loop.remove_signal_handler(number)
     if not (stopped and task.cancelled()):
         task.result()
@@ -41,11 +53,36 @@ def log_to_stderr(*, verbose: bool) -> None:
     """Messages say whom they are about. With `verbose` DEBUG, libraries, and the name of the task that says it; without, errors only of libraries."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_add_task)
+    if not verbose:
+        handler.addFilter(Seldom(SystemClock()))
     task = "%(task)s" if verbose else ""
-    handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)-7s {task}%(message)s", "%H:%M:%S"))
+    handler.setFormatter(LineFormatter(f"%(asctime)s %(levelname)-7s {task}%(message)s", "%H:%M:%S"))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler], force=True)
     for name in OTHERS:
         logging.getLogger(name).setLevel(logging.INFO if verbose else logging.ERROR)
+
+
+class Seldom(logging.Filter):
+    """Lets the same place of the broker's library speak once in `BROKER_EVERY_S`, in one line: clients can make it speak as often as they like."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._said_s: dict[tuple[str, int], float] = {}
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is to be said now; without its trace."""
+        if record.name.partition(".")[0] != BROKER:
+            return True
+        place, now_s = (record.pathname, record.lineno), self._clock.monotonic_ns() / 1e9
+        if now_s - self._said_s.get(place, float("-inf")) < BROKER_EVERY_S:
+            return False
+        self._said_s[place] = now_s
+        if record.exc_info and record.exc_info[1] is not None:
+            record.msg, record.args = f"{record.getMessage()} ({record.exc_info[1]!r})", None
+        record.exc_info = record.exc_text = None
+        return True
 
 
 def _add_task(record: logging.LogRecord) -> bool:

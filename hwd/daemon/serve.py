@@ -6,20 +6,23 @@ import gc
 import logging
 import os
 import socket
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from hwd.bus.broker import EmbeddedBroker
-from hwd.config.places import Announcement, DaemonPlace, data_dir, rack_of, records_path, run_dir
+from hwd.bus.broker import Access, EmbeddedBroker, Logins
+from hwd.config.places import Announcement, DaemonPlace, RackPlace, data_dir, rack_of, records_path, run_dir
 from hwd.daemon.broker_choice import EMBEDDED, chosen_broker
 from hwd.daemon.commit import find_commit
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.datadir import DataDirectory
 from hwd.daemon.installed import load
 from hwd.daemon.launch import RackProcess, has_twins
+from hwd.daemon.limits import Limits
 from hwd.daemon.opening import opener
+from hwd.daemon.token import Token
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
 from hwd.records.records import Records
@@ -64,7 +67,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
     testbed = loaded.require()
     for problem in loaded.problems:
         log.warning("%s", problem)
-    tokens = read_tokens(environment)
+    set_tokens = read_tokens(environment)
     broker = chosen_broker(options.mqtt, environment)
     directory = options.data or data_dir(testbed.name, environment)
     folder = run_dir(testbed.name, environment)
@@ -73,9 +76,17 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
     async with contextlib.AsyncExitStack() as stack:
         announcement = stack.enter_context(Announcement(folder / "daemon.json"))
         data = stack.enter_context(DataDirectory(directory))
-        sock = stack.enter_context(_listen(options.http, tokens))
-        mqtt_url = await _broker(stack, broker)
+        sock = stack.enter_context(_listen(options.http, set_tokens))
         ids, clock, draws = RandomIds(), SystemClock(), Draws(None)
+        limits = Limits(clock)
+        token = None if set_tokens else Token.kept(data.path, ids, group=testbed.access_group)
+        logins = Logins.kept(Access.of(testbed), data.path, ids)
+        embedded = _embedded(broker, logins, limits)
+        if embedded is not None:
+            broker = await embedded.start()
+            stack.push_async_callback(embedded.close)
+        mqtt_url = logins.for_daemon(broker)
+        agents = {host: logins.for_host(host, broker) for host in testbed.hosts}
         offload = ThreadOffload(THREADS)
         stack.callback(offload.close)
         version = version_of("hwd-daemon")
@@ -126,13 +137,25 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
             draws=draws,
             commit=await offload(find_commit),
             offload=offload,
+            limits=limits,
         )
+        if embedded is not None:
+            embedded.refusals.on_note(daemon.refused_client)
         await daemon.open()
         gc.collect()
         gc.freeze()  # what stays for good: to look through it again and again would take 40 ms of the loop each time
         events = EventStream(daemon.hub, boot=ids.token(length=8))
-        app = make_app(daemon.service, metrics=daemon.metrics.render, events=events, version=version, tokens=tokens)
-        server = HttpServer(app, sock, before_stop=events.stop)
+        app = make_app(
+            daemon.service,
+            metrics=daemon.metrics.render,
+            events=events,
+            version=version,
+            tokens=set_tokens if token is None else frozenset({token.text}),
+            session=ids.token(length=32),
+            local=token is not None,
+            reached=limits,
+        )
+        server = HttpServer(app, sock, before_stop=events.stop, reached=limits)
         async with asyncio.TaskGroup() as group:
             process = _rack(options, testbed, folder)
             rack = None
@@ -140,14 +163,22 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
                 started.append(process)
                 rack = group.create_task(process.watch(), name="hwd:twins/watch")
             try:
-                await _run(daemon, server, announcement, testbed, mqtt_url, data.path)
+                await _run(daemon, server, announcement, testbed, mqtt_url, agents, data.path, token)
             finally:
                 if rack is not None:
                     rack.cancel()
+                _say_what_goes_on(testbed, rack_of(testbed.name, environment), started)
 
 
 async def _run(
-    daemon: Daemon, server: HttpServer, announcement: Announcement, testbed: Testbed, mqtt_url: str, data: Path
+    daemon: Daemon,
+    server: HttpServer,
+    announcement: Announcement,
+    testbed: Testbed,
+    mqtt_url: str,
+    agents: Mapping[str, str],
+    data: Path,
+    token: Token | None,
 ) -> None:
     """The daemon ends first, with its runs in their safe states, and its listeners hear of it; then the HTTP server."""
     main = asyncio.create_task(daemon.run(), name="hwd:daemon")
@@ -155,12 +186,20 @@ async def _run(
         http_url = await server.start()
         announcement.write(
             DaemonPlace(
-                testbed=testbed.name, pid=os.getpid(), http=http_url, mqtt=mqtt_url, data_dir=str(data.absolute())
+                testbed=testbed.name,
+                pid=os.getpid(),
+                http=http_url,
+                mqtt=mqtt_url,
+                data_dir=str(data.absolute()),
+                agents=agents,
+                token_file="" if token is None else str(token.path),
             )
         )
         switches, hosts = len(testbed.switches), len(testbed.hosts)
         log.info("testbed %s: %d switches, %d hosts", testbed.name, switches, hosts)
         log.info("http    %s", http_url)
+        if token is not None and sys.stderr.isatty():  # a log that is kept is read by others
+            log.info("browser %s", token.page(http_url))
         log.info("mqtt    %s", BrokerUrl.parse(mqtt_url))
         log.info("data    %s", data)
         await main
@@ -182,16 +221,14 @@ def _listen(http: str | None, tokens: frozenset[str]) -> socket.socket:
     return listen(host, port)
 
 
-async def _broker(stack: contextlib.AsyncExitStack, mqtt: str) -> str:
+def _embedded(mqtt: str, logins: Logins, limits: Limits) -> EmbeddedBroker | None:
+    """None where the broker is elsewhere."""
     kind, _, address = mqtt.partition(":")
     if kind != EMBEDDED:
-        return mqtt
+        return None
     if address:
         host_and_port(address, "--mqtt embedded")
-    broker = EmbeddedBroker(address or "127.0.0.1:0")
-    url = await broker.start()
-    stack.push_async_callback(broker.close)
-    return url
+    return EmbeddedBroker(address or "127.0.0.1:0", users=logins.users, access=logins.access, reached=limits)
 
 
 def _rack(options: ServeOptions, testbed: Testbed, folder: Path) -> RackProcess | None:
@@ -208,6 +245,17 @@ def _rack(options: ServeOptions, testbed: Testbed, folder: Path) -> RackProcess 
         process.pid,
     )
     return process
+
+
+def _say_what_goes_on(testbed: Testbed, rack: RackPlace | None, started: Sequence[RackProcess]) -> None:
+    """At the end: nobody looks for the processes of a rack that was started days ago."""
+    pid = rack.pid if rack is not None else next((process.pid for process in started if not process.ended), None)
+    if pid is not None:
+        log.info(
+            "twins   the rack goes on running (pid %d), with its agents; `kill %d` or `hwd twin down` ends it", pid, pid
+        )
+    if any(host.ssh for host in testbed.hosts.values()):
+        log.info("agents  on hosts go on, and keep what happens for the next daemon; `hwd agent remove` ends them")
 
 
 def host_and_port(text: str, what: str) -> tuple[str, int]:

@@ -2,20 +2,27 @@
 
 from collections.abc import Iterator
 
-from hwd.fabric.graph import Graph
+from hwd.fabric.graph import Graph, at_switch
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.values import FibreEnd
+from hwd_drivers.kit.values import FibreEnd, Side
 
 
-def ports_behind(testbed: Testbed, host: str) -> dict[str, tuple[str, ...]]:
-    """{switch that the host owns: its ports, in the order of the testbed file}.
+def ports_behind(testbed: Testbed, host: str, graph: Graph | None = None) -> dict[str, tuple[str, ...]]:
+    """{switch that the host owns: its ports, in the order of the testbed file}. Who asks of many hosts gives the `graph` of the testbed.
 
     Behind a switch are the ports that a fibre joins to it, with passives on the way; where it has none, those behind the other switches of the host that
     it is joined to: of two in a row the second one leads the same light.
     """
-    graph = Graph(testbed)
     own = [name for name, switch in testbed.switches.items() if switch.owner == host]
-    ports = {end: port.id.port for port in testbed.hosts[host].ports for end in _ends_of(port.id.port, host, graph)}
+    if not own:
+        return {}
+    graph = graph or Graph(testbed)
+    ports = {
+        end: port.id.port
+        for port in testbed.hosts[host].ports
+        for side in (Side.TX, Side.RX)
+        for end in port.ends(side)
+    }
     near = {name: {ports[end] for end in _neighbours(name, graph) if end in ports} for name in own}
     found = {name: _behind(name, near, graph) for name in own}
     order = [port.id.port for port in testbed.hosts[host].ports]
@@ -35,17 +42,8 @@ def _behind(name: str, near: dict[str, set[str]], graph: Graph) -> set[str]:
     return found
 
 
-def _ends_of(port: str, host: str, graph: Graph) -> Iterator[FibreEnd]:
-    for end in (*graph.legs, *graph.into):
-        if end.owner == host and end.port == port:
-            yield end
-
-
 def _neighbours(switch: str, graph: Graph) -> Iterator[FibreEnd]:
     """Ends of devices that a fibre joins to this switch."""
-    for start, legs in graph.legs.items():
-        for leg in legs:
-            if start.owner == switch:
-                yield leg.end
-            elif leg.end.owner == switch:
-                yield start
+    for end in (at_switch(switch, side) for side in graph.fibred[switch]):
+        yield from (leg.end for leg in graph.legs.get(end, ()))
+        yield from (leg.start for leg in graph.into.get(end, ()))

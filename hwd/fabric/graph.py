@@ -10,6 +10,10 @@ INPUT = "in"
 """A one-sided switch that has an end of this name is a 1xN: it joins that end with one other, never two others."""
 
 
+Alike = FibreEnd | tuple[str, str]
+"""An entry of a switch with elements by itself; of others the switch, and which of its entries: a side, or `in` of a 1xN."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leg:
     """One way of light from where it leaves a device (`start`) to where the next one takes it (`end`); no switch in between."""
@@ -42,10 +46,11 @@ class Graph:
             for name, switch in testbed.switches.items()
         }
         """Ends of each switch from which light goes on to anything."""
-        self.fibred: Mapping[str, frozenset[PortSide]] = {
-            name: frozenset(end.port_side for end in (*self.legs, *self.into) if end.owner == name)
-            for name in testbed.switches
-        }
+        fibred: dict[str, set[PortSide]] = {name: set() for name in testbed.switches}
+        for end in (*self.legs, *self.into):
+            if end.owner in fibred:
+                fibred[end.owner].add(end.port_side)
+        self.fibred: Mapping[str, frozenset[PortSide]] = {name: frozenset(ends) for name, ends in fibred.items()}
         """Ends of each switch that light comes to or goes on from."""
         self.trunks: Mapping[str, tuple[FibreEnd, ...]] = {
             name: tuple(end for end in outs if any(leg.end.owner in testbed.switches for leg in self.legs[end]))
@@ -58,6 +63,8 @@ class Graph:
             if switch.capabilities.elements
         }
         """The element that each end is of, for switches that have some."""
+        self._one_by_n = frozenset(name for name, switch in testbed.switches.items() if is_one_by_n(switch))
+        self._outs_alike: dict[Alike, Mapping[FibreEnd, None]] = {}
 
     def outs_of(self, entry: FibreEnd) -> tuple[FibreEnd, ...]:
         """Ends with a fibre that a crossconnect can bring light of `entry` to."""
@@ -66,6 +73,33 @@ class Graph:
             return tuple(out for out in self.outs[switch.name] if joinable(switch, entry.port_side, out.port_side))
         outs = (at_switch(switch.name, out) for out in self.partners(switch.name, entry.port_side))
         return tuple(out for out in outs if out in self.legs and joinable(switch, entry.port_side, out.port_side))
+
+    def alike(self, entry: FibreEnd) -> Alike:
+        """The name of all ends of a switch from which light goes on by the same ends: by `outs_alike`, but for the end that it came in by."""
+        switch = self.testbed.switches[entry.owner]
+        if switch.name in self.elements:
+            return entry
+        if switch.capabilities.two_sided:
+            return switch.name, entry.side
+        return switch.name, INPUT if switch.name in self._one_by_n and entry.port == INPUT else ""
+
+    def outs_alike(self, alike: Alike) -> Mapping[FibreEnd, None]:
+        """Ends with a fibre that light leaves by which came in at an end of this name."""
+        if (found := self._outs_alike.get(alike)) is None:
+            found = self._outs_alike[alike] = dict.fromkeys(self._find_outs(alike))
+        return found
+
+    def _find_outs(self, alike: Alike) -> Iterator[FibreEnd]:
+        if isinstance(alike, FibreEnd):
+            yield from self.outs_of(alike)
+            return
+        name, which = alike
+        if self.testbed.switches[name].capabilities.two_sided:
+            yield from (out for out in self.outs[name] if out.side != which)
+        elif name in self._one_by_n:
+            yield from (out for out in self.outs[name] if (out.port == INPUT) is not (which == INPUT))
+        else:
+            yield from self.outs[name]
 
     def partners(self, switch: str, end: PortSide) -> tuple[PortSide, ...]:
         """Ends that the element of this end can join with it."""
@@ -139,8 +173,13 @@ def joinable(switch: Switch, entry: PortSide, out: PortSide) -> bool:
         return False
     if switch.capabilities.two_sided:
         return entry.side is not out.side
-    one_by_n = not switch.capabilities.elements and any(end.port == INPUT for end in switch.capabilities.ends)
-    return not one_by_n or INPUT in (entry.port, out.port)
+    return not is_one_by_n(switch) or INPUT in (entry.port, out.port)
+
+
+def is_one_by_n(switch: Switch) -> bool:
+    """Whether its crossconnects all have the end `in`."""
+    one_sided = not (switch.capabilities.elements or switch.capabilities.two_sided)
+    return one_sided and any(end.port == INPUT for end in switch.capabilities.ends)
 
 
 def through(passive: Passive, end: FibreEnd) -> tuple[FibreEnd, ...]:

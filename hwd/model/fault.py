@@ -36,6 +36,7 @@ from typing_extensions import override
 from hwd.model.testbed import NicPortId, Testbed
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.kit.reason import reason_of
 from hwd_drivers.kit.values import Capabilities, Crossconnect, PortSide
 
 SECONDS_MOST: Final = 86_400.0
@@ -232,7 +233,7 @@ def parse_fault(data: Mapping[str, Any]) -> Fault:
     try:
         fault: Fault = msgspec.convert(dict(data), Fault)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"fault: {name}: {error}. It has {_fields(FAULTS[name])}") from error
+        raise ConfigError(f"fault: {name}: {reason_of(error)}. It has {_fields(FAULTS[name])}") from error
     _check_names(fault)
     return fault
 
@@ -241,8 +242,8 @@ def decode_fault(line: bytes) -> Fault:
     """`parse_fault` of JSON. Raises ConfigError on anything else."""
     try:
         data = msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ConfigError(f"fault: not a JSON object: {error}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: objects in objects
+        raise ConfigError(f"fault: not a JSON object: {reason_of(error)}") from error
     return parse_fault(data)
 
 

@@ -288,6 +288,8 @@ class Testbed:
     host_actions: tuple[Setting, ...] = ()
     """The settings of hosts that a playbook may change."""
     composites: Mapping[str, Composite] = field(default_factory=dict)
+    access_group: str | None = None
+    """The group of the daemon's machine whose users may read the daemon's token."""
 
     @property
     def askable(self) -> tuple[str, ...]:

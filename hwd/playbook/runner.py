@@ -133,7 +133,7 @@ class Runner:
             log.exception("run %s", self.id)
             fault = BugError(repr(error))
             outcome, why = RunOutcome.FAILED, f"{fault.title}: {fault}"
-        switches, not_undone = await self._undo(why)
+        switches, not_undone, unreadable = await self._undo(why)
         if not_undone and outcome is RunOutcome.SUCCEEDED:
             fault = FailedError("; ".join(not_undone))
             outcome, why = RunOutcome.FAILED, f"{fault.title}: {fault}"
@@ -141,6 +141,9 @@ class Runner:
             why = "; ".join([why, *not_undone])
         if switches.state is SafeState.MIXED:
             why = f"{why}; switches by branch: {switches}"
+        if unreadable:
+            cannot = f"{', '.join(unreadable)} cannot be read now: what was confirmed last may be gone"
+            why = f"{why}; {cannot}" if why else cannot
         self.end = RunEnd(outcome=outcome, why=why, safe_state=switches.state, fault=fault)
         return self.end
 
@@ -190,8 +193,9 @@ class Runner:
             clearing.exception()  # `_undo` says it, or clears again and says what comes of that
         self._stop_once()
 
-    async def _undo(self, why: str) -> tuple[Left, list[str]]:
-        """Twins behave, NIC ports are as before, nothing is under way, nothing is leased; returns also what could not be undone in time."""
+    async def _undo(self, why: str) -> tuple[Left, list[str], list[str]]:
+        """Twins behave, NIC ports are as before, nothing is under way, nothing is leased; returns also what could not be undone in time, and the switches of
+        which nobody can see whether they are as they were left."""
         by_s = asyncio.get_running_loop().time() + END_WITHIN_S
         tasks: dict[str, asyncio.Task[None]] = {}
         if self._clearing is not None and not self._shared.has_harmed:
@@ -208,8 +212,9 @@ class Runner:
         for lane in self._shared.lanes:
             await lane.release()
         switches = left_by(self._shared.lanes, self._reconfigurer.last_by_branch(self.id))
+        unreadable = self._reconfigurer.unreadable(self.id)
         self._reconfigurer.forget(self.id)
-        return switches, left
+        return switches, left, unreadable
 
     def _start(self, work: Coroutine[None, None, None], what: str) -> asyncio.Task[None]:
         return asyncio.create_task(work, name=f"hwd:run/{self.id}/{what}")

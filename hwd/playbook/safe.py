@@ -11,8 +11,10 @@ from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration
 class SafeState(StrEnum):
     """Where the switches are when a run has ended."""
 
+    UNTOUCHED = "untouched"
+    """The run applied nothing, or never began: it drove no switch."""
     AS_APPLIED = "as-applied"
-    """Nothing was under way: what was confirmed last stands."""
+    """Nothing was under way: what was confirmed last stands. Of a switch that cannot be read at the end the reason of the end says so."""
     BEFORE_APPLY = "before-apply"
     """The state read at the start of the last apply, and read back; of branches that ran at once, of the last apply of each."""
     MIXED = "mixed"
@@ -50,7 +52,7 @@ def left_by(lanes: Sequence[Lane], last: Mapping[str, Reconfiguration]) -> Left:
             if is_innermost and (state := state_of(lane)) is not None:
                 yield lane.name, state
 
-    return Left(state=(lanes and state_of(lanes[0])) or SafeState.AS_APPLIED, by_branch=dict(branches()))
+    return Left(state=(lanes and state_of(lanes[0])) or SafeState.UNTOUCHED, by_branch=dict(branches()))
 
 
 def _state_after(applied: Reconfiguration) -> SafeState:

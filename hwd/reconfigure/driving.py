@@ -5,14 +5,15 @@ from typing import Protocol
 
 from hwd.model.plan import ApplyMode, SwitchMoves
 from hwd.reconfigure import switching
-from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.observing import Observing
 from hwd.reconfigure.overrun import Watch, teller
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
+from hwd.reconfigure.recovery import Recovery
 from hwd.reconfigure.switches import Switches
 from hwd.reconfigure.switching import uses
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import FailedError, RefusedError
+from hwd_drivers.kit.reason import reason_of
 
 
 class Tell(Protocol):
@@ -29,13 +30,13 @@ class Driving:
         *,
         switches: Switches,
         observing: Observing,
-        journal: Journal,
+        recovery: Recovery,
         tell: Tell,
         to: Callable[[Reconfiguration, State], None],
     ) -> None:
         self._switches = switches
         self._observing = observing
-        self._journal = journal
+        self._recovery = recovery
         self._tell = tell
         self._to = to
 
@@ -50,10 +51,10 @@ class Driving:
             await self._check_unchanged(reconfiguration, moving)  # that took its time
         if moving:
             try:
-                self._journal.begin(plan, reconfiguration=reconfiguration.id, run=reconfiguration.run)
+                self._recovery.begin(plan, reconfiguration=reconfiguration.id, run=reconfiguration.run)
             except OSError as error:
                 raise FailedError(
-                    f"journal: cannot write the plan: {error}. Nothing was sent; free the disk of the data directory, then start the daemon anew"
+                    f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. Make room on the disk of the data directory and ask again; the daemon goes on as it is"
                 ) from error
             reconfiguration.journaled = True
             self._to(reconfiguration, State.JOURNALED)
@@ -84,7 +85,7 @@ class Driving:
             if changed:
                 other = ", ".join(sorted(map(str, changed)))
                 raise RefusedError(
-                    f"{move.switch}: changed meanwhile by somebody else ({other}); nothing was sent. Plan again"
+                    f"{move.switch}: changed meanwhile, and not by this daemon ({other}); nothing was sent. Plan again"
                 )
 
     async def _command(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: Watch) -> None:

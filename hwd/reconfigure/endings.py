@@ -19,7 +19,7 @@ from hwd.reconfigure.turns import Turns
 from hwd.timeline.build import build_timeline
 from hwd.timeline.timeline import Timeline
 from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.kit.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.kit.values import CrossconnectReading
 
 ROLL_BACK_WITHIN_S = 3.5
@@ -58,6 +58,8 @@ class Endings:
         self._tell = tell
         self._to = to
         self._moved_ns: dict[str, int] = {}
+        self._unwritten: dict[str, Reconfiguration] = {}
+        """As they were asked for, and confirmed as soon as the journal takes that."""
         self._confirm_timers: dict[str, asyncio.Task[None]] = {}
 
     async def await_confirm(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
@@ -81,24 +83,40 @@ class Endings:
         )
 
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
-        """The wanted state stays. Raises RefusedError where it is on its way back already."""
+        """The wanted state stays, durably. Raises RefusedError where it is on its way back already, FailedError where the journal does not take it yet: then it stays
+        as it is, and is confirmed as soon as the journal does."""
         if reconfiguration.outcome is not None:
             raise RefusedError(f"reconfiguration {reconfiguration.id}: has ended already, {reconfiguration.outcome}")
-        if reconfiguration.ending is None and not reconfiguration.hosts:
+        if reconfiguration.id in self._unwritten:  # asked for once more
+            self._recovery.write_ends()
+            self.finish_written()
+        elif reconfiguration.ending is None and not reconfiguration.hosts:
             self._stop_timer(reconfiguration)
-            self._finish(reconfiguration, Outcome.CONFIRMED, "")  # nobody is to be asked: nothing can come between
-            return
-        if reconfiguration.ending is None:
-            self._begin_end(reconfiguration, State.CONFIRMING, self._end(reconfiguration, Outcome.CONFIRMED, ""))
+            self._confirm(reconfiguration)  # nobody is to be asked: nothing can come between
+        elif reconfiguration.ending is None:
+            self._begin_end(reconfiguration, State.CONFIRMING, self._end_confirmed(reconfiguration))
         elif reconfiguration.back_since_ns is not None:
             raise RefusedError(f"reconfiguration {reconfiguration.id}: too late, it is being rolled back")
         await self.reached(reconfiguration)
+        if reconfiguration.id in self._unwritten:
+            raise FailedError(
+                f"reconfiguration {reconfiguration.id}: stands as it was asked for, and is not confirmed yet: {reconfiguration.why}"
+            )
+
+    def finish_written(self) -> None:
+        """Those are confirmed now that were not because the journal did not take it, where it has."""
+        for reconfiguration in list(self._unwritten.values()):
+            if self._recovery.is_written(reconfiguration.id):
+                del self._unwritten[reconfiguration.id]
+                self._finish(reconfiguration, Outcome.CONFIRMED, "")
 
     async def roll_back(self, reconfiguration: Reconfiguration, why: str) -> None:
         """Back to the state read at the start; where it is being confirmed already, that stands.
 
         Does not raise for switches that cannot be driven: then the outcome is `failed`, and the journal keeps it. Who is cancelled here only waits no more.
         """
+        if reconfiguration.id in self._unwritten:
+            return
         if reconfiguration.ending is None and reconfiguration.state is not State.ENDED:
             reconfiguration.back_since_ns = self._clock.monotonic_ns()
             self._begin_end(reconfiguration, State.ROLLING_BACK, self._go_back(reconfiguration, why))
@@ -132,7 +150,7 @@ class Endings:
             return switching.way_back(move, now)
 
         try:
-            errors: list[BaseException] = []
+            errors: dict[str, HwdError] = {}
             if reconfiguration.journaled:
                 errors = await self._switches.bring(
                     reconfiguration.plan.moves,
@@ -142,11 +160,15 @@ class Endings:
                 )
             reconfiguration.remarks += map(unknown_overrun, unanswered_s, unanswered_s.values())
             if errors:
-                said = f"{why}; roll-back failed: {switching.joined(errors)}"
+                reconfiguration.not_back = tuple(errors)
+                said = f"{why}. Not rolled back: {self._switches.joined(errors, said=why)}"
             else:
                 outcome, said = Outcome.ROLLED_BACK, why
                 if reconfiguration.journaled:
                     reconfiguration.remarks += switching.lasting_remarks(reconfiguration.plan.moves)
+                    gone = switching.gone_remarks(reconfiguration.plan.moves, self._switches.latest())
+                    reconfiguration.remarks += gone
+                    said = ". ".join([why, *gone])
         finally:
             await self._end(reconfiguration, outcome, said)
 
@@ -156,6 +178,22 @@ class Endings:
         finally:
             self._finish(reconfiguration, outcome, why)
 
+    async def _end_confirmed(self, reconfiguration: Reconfiguration) -> None:
+        try:
+            await self._observing.settle(reconfiguration)
+        finally:
+            self._confirm(reconfiguration)
+
+    def _confirm(self, reconfiguration: Reconfiguration) -> None:
+        """It has ended when that is durable, and not before: a crash would take it back."""
+        if reconfiguration.journaled and (why := self._recovery.write_end(reconfiguration.id, Outcome.CONFIRMED)):
+            reconfiguration.why = why
+            self._unwritten[reconfiguration.id] = reconfiguration
+            if reconfiguration.state is not State.CONFIRMING:
+                self._to(reconfiguration, State.CONFIRMING)
+        else:
+            self._finish(reconfiguration, Outcome.CONFIRMED, "")
+
     def _finish(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> None:
         try:
             if reconfiguration.commanded or reconfiguration.events:
@@ -164,7 +202,7 @@ class Endings:
         finally:
             reconfiguration.outcome, reconfiguration.why = outcome, why
             stays_open = reconfiguration.journaled and outcome is Outcome.FAILED
-            if reconfiguration.journaled and not stays_open:
+            if reconfiguration.journaled and outcome is Outcome.ROLLED_BACK:
                 self._recovery.write_end(reconfiguration.id, outcome)
             if not stays_open:
                 self._leases.let_go(reconfiguration.id)
@@ -178,6 +216,7 @@ class Endings:
                 "reconfiguration.ended",
                 reconfiguration=reconfiguration.id,
                 run=reconfiguration.run,
+                what=reconfiguration.plan.what,
                 outcome=outcome,
                 why=why,
                 seconds=(self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9,

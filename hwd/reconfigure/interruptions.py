@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 from hwd.model.plan import PlannedLink, SwitchMoves
 from hwd.model.state import Observed
@@ -63,7 +64,10 @@ def falls(events: Iterable[Mapping[str, Json]], links: Iterable[PlannedLink], *,
     """
     links = list(links)
     ends = {str(end): planned.kept for planned in links for end in planned.routed.link.ends}
-    events = [event for event in events if f"{event['host']}.{event['port']}" in ends]
+    at_ends = [event for event in events if f"{event['host']}.{event['port']}" in ends]
+    events = sorted(
+        at_ends, key=lambda event: cast(int, event["latest_ns"])
+    )  # those of an earlier boot of an agent come late
 
     def find(fallen: Callable[[Mapping[str, Json]], bool | None]) -> Iterator[tuple[str, float]]:
         there = dict(ends)

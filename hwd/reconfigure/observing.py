@@ -38,6 +38,10 @@ class Agents(Protocol):
         """Why nothing is heard of a host's agent now; None where it is."""
         ...
 
+    def is_there(self, host: str) -> bool:
+        """Whether a host's agent can be heard now, or soon, when its clock is aligned."""
+        ...
+
     async def command(
         self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
     ) -> Mapping[str, Json]:
@@ -83,6 +87,11 @@ class Observing:
             if (why := self._agents.why_silent(host)) is not None:
                 groups.setdefault(why, []).append(host)
         return [f"{', '.join(hosts)}: {why}" for why, hosts in groups.items()]
+
+    def nobody_heard(self, reconfiguration: Reconfiguration) -> bool:
+        """Whether no agent of links that are not ready can tell anything: an agent whose clock is not aligned yet will."""
+        hosts = {end.host for link in reconfiguration.not_ready for end in link.ends}
+        return bool(hosts) and not any(self._agents.is_there(host) for host in hosts)
 
     async def settle(self, reconfiguration: Reconfiguration) -> None:
         """End the watch, and take what was watched into `reconfiguration.sampled`."""
@@ -139,11 +148,10 @@ class Observing:
                 take(host, await self._agents.command(host, verb, asked, within_s=ANSWER_WITHIN_S))
             except HwdError as error:
                 log.warning(
-                    "%s: agent of %s did not %s: %s. Its instants may stay unknown",
+                    "%s: %s. Instants of %s may stay unknown",
                     reconfiguration.id,
-                    host,
-                    verb,
                     error,
+                    host,
                 )
 
         await asyncio.gather(*(ask(host) for host in hosts))

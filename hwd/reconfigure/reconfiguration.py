@@ -92,6 +92,8 @@ class Reconfiguration:
     """When what happened when; there once it has ended, where anything was commanded or seen."""
     ending: asyncio.Task[None] | None = None
     """Confirms it, or rolls it back. There is one, and it is never cancelled: whoever wants the end waits for it."""
+    not_back: tuple[str, ...] = ()
+    """Switches that could not be brought back."""
     back_since_ns: int | None = None
     """When the way back began; what is seen from then on is not of the reconfiguration."""
     agents_changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -157,6 +159,8 @@ class Reconfiguration:
         if port not in self.ends:
             return
         self.events.append(event)
+        if event.get("past"):  # how it was then: an agent that was born since has told how it is
+            return
         match event["type"], event["data"]:
             case "ready", {"reconfiguration": self.id}:
                 self._ready.add(port)

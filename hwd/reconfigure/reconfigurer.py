@@ -19,6 +19,7 @@ from hwd.reconfigure.interruptions import falls, gone
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.observing import Agents, Observing
+from hwd.reconfigure.outcomes import Outcomes
 from hwd.reconfigure.overriding import Overriding
 from hwd.reconfigure.planner import Planner, Request, Routed, relied_ports, touched_ports
 from hwd.reconfigure.planning import Planning
@@ -27,10 +28,11 @@ from hwd.reconfigure.recovery import LeftOpen, Recovery
 from hwd.reconfigure.switches import Switches, same_fault
 from hwd.reconfigure.switching import SwitchDriver
 from hwd.reconfigure.turns import Turns
+from hwd.reconfigure.unreachable import Unreachable
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import FailedError, HwdError, NotReadyError, RefusedError
+from hwd_drivers.kit.errors import FailedError, HwdError, NotReadyError, NotRolledBackError, RefusedError
 from hwd_drivers.kit.ids import Ids
 from hwd_drivers.kit.offload import Offload
 
@@ -65,17 +67,20 @@ class Reconfigurer:
         ids: Ids,
         sink: Sink,
         switch_origins: Mapping[str, Origin],
+        outcomes: Outcomes,
     ) -> None:
         self._planning = Planning(planner, offload)
         self._switches = Switches(switches, clock)
         self._recovery = Recovery(journal=journal, switches=self._switches, leases=leases, clock=clock, tell=self._tell)
         self._observing = Observing(agents)
+        self._unreachable = Unreachable(self._switches, self._observing)
         self._driving = Driving(
-            switches=self._switches, observing=self._observing, journal=journal, tell=self._tell, to=self._to
+            switches=self._switches, observing=self._observing, recovery=self._recovery, tell=self._tell, to=self._to
         )
         self._leases = leases
         self._clock = clock
         self._ids = ids
+        self._outcomes = outcomes
         self._sink = sink
         self._host_settings = HostSettings()
         self._under_way: dict[str, Reconfiguration] = {}
@@ -112,6 +117,11 @@ class Reconfigurer:
         """What was cut off, and the journal holds until it is undone."""
         return self._recovery.left(self._under_way)
 
+    @property
+    def journal_trouble(self) -> str:
+        """Which ends the journal did not take yet, and why; empty where it took all."""
+        return self._recovery.trouble
+
     def last_of(self, run: str) -> tuple[Reconfiguration, ...]:
         """The last one that each branch of this run began, ended or not."""
         return tuple(self.last_by_branch(run).values())
@@ -119,6 +129,11 @@ class Reconfigurer:
     def last_by_branch(self, run: str) -> Mapping[str, Reconfiguration]:
         """`last_of`, by the names of the branches."""
         return self._last_of_run.get(run, {})
+
+    def unreadable(self, run: str) -> list[str]:
+        """The switches of what this run confirmed last that cannot be read now: it may be gone."""
+        confirmed = (one for one in self.last_of(run) if one.outcome is Outcome.CONFIRMED)
+        return sorted({name for one in confirmed for name in one.switches if self._switches.away([name])})
 
     def forget(self, run: str, branch: str | None = None) -> None:
         """The run has ended, or a branch of it."""
@@ -128,17 +143,29 @@ class Reconfigurer:
             self._last_of_run.get(run, {}).pop(branch, None)
 
     def get(self, id: str | None) -> Reconfiguration:
-        """The one with this id, or the only one under way; raises RefusedError where there is none."""
+        """The one with this id, or the only one under way; raises RefusedError where there is none, with what became of it."""
         if id is None and len(self._under_way) == 1:
             return next(iter(self._under_way.values()))
         if id is not None and id in self._under_way:
             return self._under_way[id]
         names = ", ".join(self._under_way) or "none"
+        if id is None and self._under_way:
+            raise RefusedError(f"which reconfiguration? Under way: {names}")
+        left = self._recovery.texts(self._under_way)
+        if id is not None and id in left:
+            raise RefusedError(left[id])
+        if id is None and left:
+            raise RefusedError(f"no reconfiguration is under way. Left open: {'; '.join(left.values())}")
         if id is None:
-            raise RefusedError(
-                f"which reconfiguration? Under way: {names}" if self._under_way else "no reconfiguration is under way"
-            )
-        raise RefusedError(f"reconfiguration {id}: not under way. Under way: {names}")
+            last = self._outcomes.last
+            raise RefusedError(f"no reconfiguration is under way{f'. The last one, {last}' if last else ''}")
+        if (became := self._outcomes.text(id)) is not None:
+            raise RefusedError(f"reconfiguration {became}. It has ended, and nothing was changed now")
+        raise RefusedError(f"reconfiguration {id}: not known, or long over. Under way: {names}")
+
+    def became(self, id: str) -> str | None:
+        """What became of one that has ended lately, None of one that never began, or is under way."""
+        return self._outcomes.text(id)
 
     async def plan(self, request: Request) -> Plan:
         """Read the switches and plan; emits `plan.made`."""
@@ -166,6 +193,7 @@ class Reconfigurer:
         Raises RefusedError (lease, under way elsewhere, `expect_hash` differs), LinkError, ConfigError before anything moved; FailedError or LinkError
         after the switches were rolled back.
         """
+        self.write_ends()
         routed = await self._planning.route(request)
         id = id or self._ids.token(length=8)
         self._check_not_left_open(routed.switches)
@@ -193,32 +221,29 @@ class Reconfigurer:
         return reconfiguration
 
     async def wait_ready(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
-        """Until all links are ready, or somebody confirms it without. Raises NotReadyError, after the roll-back, when they are not in time, and
-        FailedError as soon as somebody rolls it back."""
+        """Until all links are ready, or somebody confirms it without. Raises NotReadyError, after the roll-back, when they are not in time, or cannot be, since
+        a switch of theirs or all their agents are away; NotRolledBackError where not all could be rolled back; FailedError as soon as somebody rolls it back."""
         if reconfiguration.ending is None and reconfiguration.state is not State.ENDED:
             self._to(reconfiguration, State.WAITING)
-        keeping = asyncio.create_task(
-            self._observing.keep(reconfiguration), name=f"hwd:reconfigure/observe-{reconfiguration.id}"
-        )
+        id, since_s = reconfiguration.id, asyncio.get_running_loop().time()
+        keeping = asyncio.create_task(self._observing.keep(reconfiguration), name=f"hwd:reconfigure/observe-{id}")
+        ready = asyncio.create_task(reconfiguration.all_ready_or_ending(), name=f"hwd:reconfigure/ready-{id}")
+        away = asyncio.create_task(self._unreachable.lasting(reconfiguration), name=f"hwd:reconfigure/away-{id}")
         try:
-            async with asyncio.timeout(within_s):
-                await reconfiguration.all_ready_or_ending()
-        except TimeoutError:
-            late = ", ".join(map(str, reconfiguration.not_ready))
-            why = f"not ready within {within_s:g} s: {late}"
-            away = [
-                *self._observing.silent(reconfiguration),
-                *self._switches.away(move.switch for move in reconfiguration.plan.moves),
-            ]
-            if away:
-                why += f". Nothing was heard of {'; '.join(away)}"
-            if between := self._interruptions(reconfiguration):
-                why += f". Meanwhile: {'; '.join(between)}"
-            await self.roll_back(reconfiguration, why)
-            raise NotReadyError(f"{reconfiguration.plan.what}: {why}. {_came_of(reconfiguration)}") from None
+            await asyncio.wait([ready, away], timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            is_ready, is_given_up = ready.done(), away.done()
+            if is_given_up:
+                away.result()
         finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+            for task in (keeping, ready, away):
+                task.cancel()
+            await asyncio.gather(keeping, ready, away, return_exceptions=True)
+        if not is_ready:
+            after_s = asyncio.get_running_loop().time() - since_s if is_given_up else None
+            why = self._why_not_ready(reconfiguration, within_s=within_s, given_up_after_s=after_s)
+            await self.roll_back(reconfiguration, why)
+            if reconfiguration.outcome is not Outcome.CONFIRMED:  # somebody was quicker
+                raise _not_ready(reconfiguration)
         zero_ns = reconfiguration.started_ns
         reconfiguration.remarks += [one.text(zero_ns=zero_ns) for one in reconfiguration.absences.over()]
         await self._endings.reached(reconfiguration)
@@ -243,15 +268,22 @@ class Reconfigurer:
 
     async def recover(self) -> None:
         """Finish or undo, by its rule, what the journal holds open and nobody is at work on. What cannot be reached stays open."""
+        self.write_ends()
         await self._recovery.recover(self._under_way)
+
+    def write_ends(self) -> None:
+        """Try again what the journal did not take before: what was confirmed has ended when it does. What it does not take still is `journal_trouble`."""
+        self._recovery.write_ends()
+        self._endings.finish_written()
 
     async def give_up(self, id: str, *, by: str) -> dict[str, Json]:
         """Leave as it is what the journal holds open: see `Recovery.give_up`."""
         return await self._recovery.give_up(id, by=by, under_way=self._under_way)
 
     async def close(self) -> None:
-        """Roll back what is under way, all at once; for an orderly end of the daemon."""
+        """Roll back what is under way, all at once, and write down what the journal did not take before; for an orderly end of the daemon."""
         await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in self.under_way))
+        self.write_ends()
 
     def __call__(self, document: Document) -> None:
         """Sink: takes the agents' events, what was set of NIC ports, and how switches go and come."""
@@ -319,6 +351,20 @@ class Reconfigurer:
             self._last_of_run.setdefault(run, {})[branch] = reconfiguration
         return reconfiguration
 
+    def _why_not_ready(
+        self, reconfiguration: Reconfiguration, *, within_s: float, given_up_after_s: float | None
+    ) -> str:
+        late = ", ".join(map(str, reconfiguration.not_ready))
+        if given_up_after_s is None:
+            why = f"not ready within {within_s:g} s: {late}"
+        else:
+            why = f"not ready, and given up after {given_up_after_s:.1f} of {within_s:g} s: {late}"
+        if away := self._unreachable.now(reconfiguration):
+            why += f". Nothing was heard of {'; '.join(away)}"
+        if between := self._interruptions(reconfiguration):
+            why += f". Meanwhile: {'; '.join(between)}"
+        return why
+
     def _interruptions(self, reconfiguration: Reconfiguration) -> list[str]:
         """What came between it and its ready links, in words."""
         plan, zero_ns = reconfiguration.plan, reconfiguration.started_ns
@@ -340,11 +386,15 @@ class Reconfigurer:
         self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
 
 
-def _came_of(reconfiguration: Reconfiguration) -> str:
+def _not_ready(reconfiguration: Reconfiguration) -> NotReadyError:
     """What became of links that were not ready in time, and where to look."""
     look = "`hwd watch --after 0 --kind timeline` says which stage was not reached"
+    said = f"{reconfiguration.plan.what}: {reconfiguration.why}"
     if not reconfiguration.journaled:
-        return f"No switch had been moved, so none was moved back; {look}"
+        return NotReadyError(f"{said}. No switch had been moved, so none was moved back; {look}")
     if reconfiguration.outcome is Outcome.FAILED:
-        return f"It could not be rolled back yet ({reconfiguration.why}); the journal holds it open and it is tried again until it is done; {look}"
-    return f"Outcome: {reconfiguration.outcome}. {look}"
+        return NotRolledBackError(
+            f"{said}. The journal holds it open, and it is tried again until it is done; {look}",
+            switches=reconfiguration.not_back,
+        )
+    return NotReadyError(f"{said}. Outcome: {reconfiguration.outcome}. {look}")

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
-from hwd.model.plan import CrashRule
+from hwd.model.plan import CrashRule, Plan
 from hwd.reconfigure import switching
 from hwd.reconfigure.journal import Journal, OpenEntry
 from hwd.reconfigure.leases import Leases
@@ -16,6 +16,7 @@ from hwd.reconfigure.switches import Switches
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import FailedError, LinkError, RefusedError
+from hwd_drivers.kit.reason import reason_of
 
 WITHIN_S = 30.0
 """For the switches to be back when nobody waits; then it is tried again."""
@@ -31,6 +32,7 @@ class LeftOpen:
     """A reconfiguration that was cut off and is not undone, or finished, yet.
 
     `why`: what keeps it; `tried_wall_ns`: when that was found, at the end of the last try, None before the first. `ports` are held until it is closed.
+    `is_held`: nobody knows whether it had ended, and an operator decides.
     """
 
     reconfiguration: str
@@ -40,6 +42,7 @@ class LeftOpen:
     tried_wall_ns: int | None
     finish: bool
     ports: frozenset[str]
+    is_held: bool
 
     def to_data(self) -> dict[str, Json]:
         return {
@@ -48,16 +51,17 @@ class LeftOpen:
             "what": self.what,
             "why": self.why,
             "tried_wall_ns": self.tried_wall_ns,
-            "goes": "on" if self.finish else "back",
+            "goes": "nowhere" if self.is_held else "on" if self.finish else "back",
             "ports": list[Json](sorted(self.ports)),
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tried:
-    """A try that failed. `waits`: only for switches that could not be reached."""
+    """A try that failed at `switches`. `waits`: only for switches that could not be reached."""
 
     why: str
+    switches: tuple[str, ...]
     waits: bool
     wall_ns: int
 
@@ -74,7 +78,9 @@ class Recovery:
         self._clock = clock
         self._tell = tell
         self._unwritten: dict[str, Outcome] = {}
+        self._unwritten_why: dict[str, str] = {}
         self._tried: dict[str, _Tried] = {}
+        self._told: dict[str, str] = {}
         self._trying = asyncio.Lock()
         self._tries: str | None = None
         self._of_an_earlier_life = {entry.reconfiguration for entry in journal.open}
@@ -84,11 +90,11 @@ class Recovery:
     async def recover(self, under_way: Container[str]) -> None:
         """Try everything once. What cannot be brought where it shall be stays open. Raises what is a bug when all were tried: nothing waits behind it."""
         bugs: list[Exception] = []
-        for id, outcome in list(self._unwritten.items()):
-            self.write_end(id, outcome)
         for entry in self._journal.open:
             async with self._trying:
-                if self._is_left(entry, under_way):
+                if entry.doubt and self._is_left(entry, under_way):
+                    self._tell_open(entry, self._why(entry))
+                elif self._is_left(entry, under_way):
                     self._tries = entry.reconfiguration
                     try:
                         await self._bring(entry)
@@ -110,6 +116,7 @@ class Recovery:
                 tried_wall_ns=tried.wall_ns if (tried := self._tried.get(entry.reconfiguration)) else None,
                 finish=entry.crash_rule is CrashRule.FINISH,
                 ports=self._leases.held(entry.reconfiguration),
+                is_held=bool(entry.doubt),
             )
             for entry in self._journal.open
             if self._is_left(entry, under_way)
@@ -118,9 +125,16 @@ class Recovery:
     def left_open(self, switch: str, under_way: Container[str]) -> str | None:
         """Why a switch cannot be driven for anything else, None where it can."""
         for entry in self._journal.open:
-            if self._is_left(entry, under_way) and any(move.switch == switch for move in entry.moves):
-                return f"reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: {self._why(entry)}. It is tried again and again; `hwd give-up {entry.reconfiguration}` leaves it as it is"
+            if not self._is_left(entry, under_way) or not entry.concerns(switch):
+                continue
+            return self._text(entry)
         return None
+
+    def texts(self, under_way: Container[str]) -> dict[str, str]:
+        """Of each that is left open, in a sentence: what keeps it, and what ends that."""
+        return {
+            entry.reconfiguration: self._text(entry) for entry in self._journal.open if self._is_left(entry, under_way)
+        }
 
     async def give_up(self, id: str, *, by: str, under_way: Container[str]) -> dict[str, Json]:
         """Close what is left open, and leave its switches as they are; its ports are free. Returns what `journal.given-up` tells; waits for the end of a try of this one.
@@ -132,16 +146,43 @@ class Recovery:
         async with self._trying:
             return self._give_up(id, by, under_way)
 
-    def write_end(self, id: str, outcome: Outcome) -> None:
-        """What cannot be written now is tried again by `recover`, and until then nobody takes it for left open."""
+    def begin(self, plan: Plan, *, reconfiguration: str, run: str | None) -> None:
+        """Write it down before its first command, behind the ends of all others. Raises OSError where the journal does not take that: then nothing may be driven."""
+        if trouble := self.write_ends():
+            raise OSError(trouble)
+        self._journal.begin(plan, reconfiguration=reconfiguration, run=run)
+
+    @property
+    def trouble(self) -> str:
+        """What ended and cannot be written down; empty where nothing is."""
+        return "; ".join(self._unwritten_why.values())
+
+    def is_written(self, id: str) -> bool:
+        return id not in self._unwritten
+
+    def write_end(self, id: str, outcome: Outcome) -> str:
+        """Why it cannot be written now, empty where it is. What cannot be is tried again by `write_ends`, and until then nobody takes it for left open."""
         try:
             self._journal.end(id, outcome=outcome)
-            self._unwritten.pop(id, None)
         except OSError as error:
-            self._unwritten[id] = outcome
-            log.warning(
-                "journal: %s is %s, and that cannot be written: %s. A crash now would roll it back", id, outcome, error
-            )
+            why = f"journal: that {id} is {outcome} cannot be written: {reason_of(error)}. It is tried again every few seconds; after a crash before that the next start would bring back what was before it. Look at the disk of the data directory"
+            if self._unwritten.get(id) is None:
+                log.warning("%s", why)
+                self._tell("journal.refused", reconfiguration=id, outcome=outcome, why=reason_of(error))
+            self._unwritten[id], self._unwritten_why[id] = outcome, why
+            return why
+        if self._unwritten.pop(id, None) is not None:
+            self._unwritten_why.pop(id)
+            log.info("journal: that %s is %s is written now", id, outcome)
+            self._tell("journal.written", reconfiguration=id, outcome=outcome)
+        return ""
+
+    def write_ends(self) -> str:
+        """Try what could not be written again, oldest first; why it still cannot be, empty where nothing is left."""
+        for id, outcome in list(self._unwritten.items()):
+            if why := self.write_end(id, outcome):
+                return why
+        return ""
 
     def _give_up(self, id: str, by: str, under_way: Container[str]) -> dict[str, Json]:
         left = [entry for entry in self._journal.open if self._is_left(entry, under_way)]
@@ -150,14 +191,15 @@ class Recovery:
             way = "it is under way, `hwd rollback` ends it" if id in under_way else "it is not left open"
             names = ", ".join(other.reconfiguration for other in left) or "none"
             raise RefusedError(f"reconfiguration {id}: cannot be given up, {way}. Left open: {names}")
-        why, standing = self._why(entry), self._standing(entry)
+        why, standing = entry.doubt or self._why(entry), self._standing(entry)
         try:
             self._journal.end(id, outcome=GIVEN_UP)
         except OSError as error:
             raise FailedError(
-                f"reconfiguration {id}: cannot be given up, the journal does not take it: {error}. It stays open; make room on its disk"
+                f"reconfiguration {id}: cannot be given up, the journal does not take it: {reason_of(error)}. It stays open; make room on its disk"
             ) from error
         self._tried.pop(id, None)
+        self._told.pop(id, None)
         self._leases.let_go(id)
         told: dict[str, Json] = {
             "reconfiguration": id,
@@ -168,7 +210,8 @@ class Recovery:
             "left": [*standing],
         }
         self._tell("journal.given-up", **told)
-        log.warning("journal: %s (%s) was given up by %s: %s. Left: %s", id, entry.what, by, why, "; ".join(standing))
+        left_as = f". Left: {'; '.join(standing)}" if standing else ""
+        log.warning("journal: %s (%s) was given up by %s: %s%s", id, entry.what, by, why, left_as)
         return told
 
     def _is_left(self, entry: OpenEntry, under_way: Container[str]) -> bool:
@@ -192,8 +235,15 @@ class Recovery:
             told.append(f"{move.switch}: {', '.join(there) or 'nothing'}")
         return told
 
+    def _text(self, entry: OpenEntry) -> str:
+        if entry.doubt:
+            return f"{entry.reconfiguration} ({entry.what}): {self._why(entry)}"
+        return f"reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: {self._why(entry)}. It is tried again and again; `hwd give-up {entry.reconfiguration}` leaves it as it is"
+
     def _why(self, entry: OpenEntry) -> str:
         """What keeps it: as the last try found it, or, where that could not reach its switches, how they are now."""
+        if entry.doubt:
+            return f"{entry.doubt}. It is not driven by guess: look at its switches, then `hwd give-up {entry.reconfiguration}` leaves them as they are, and `hwd apply` makes of them what you want"
         tried = self._tried.get(entry.reconfiguration)
         if tried is None:
             return "not tried yet"
@@ -206,27 +256,44 @@ class Recovery:
         finish = entry.crash_rule is CrashRule.FINISH
         way = switching.way_on if finish else switching.way_back
         on_overrun = teller(self._tell, entry.reconfiguration)
-        errors = await self._switches.bring(entry.moves, way, within_s=WITHIN_S, on_overrun=on_overrun)
+        brought = await self._switches.bring(entry.moves, way, within_s=WITHIN_S, on_overrun=on_overrun)
+        errors = [*brought.values()]
         if errors:
             why = switching.joined(errors)
-            before = self._tried.get(entry.reconfiguration)
             waits = all(isinstance(error, LinkError) for error in errors)
-            if before is None or before.why != why:
-                level = logging.INFO if waits else logging.WARNING  # at each start, until the switches are connected
-                log.log(level, "journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
-                self._tell(
-                    "journal.open", reconfiguration=entry.reconfiguration, run=entry.run, what=entry.what, why=why
-                )
-            self._tried[entry.reconfiguration] = _Tried(why=why, waits=waits, wall_ns=self._clock.wall_ns())
+            self._tell_open(entry, why, level=logging.INFO if waits else logging.WARNING)
+            self._tried[entry.reconfiguration] = _Tried(
+                why=why, switches=tuple(brought), waits=waits, wall_ns=self._clock.wall_ns()
+            )
             return
         last = self._tried.pop(entry.reconfiguration, None)
+        self._told.pop(entry.reconfiguration, None)
         outcome = Outcome.CONFIRMED if finish else Outcome.ROLLED_BACK
         self.write_end(entry.reconfiguration, outcome)
         self._leases.let_go(entry.reconfiguration)
-        why = "a switch could not be driven" if last is None else last.why
         if entry.reconfiguration in self._of_an_earlier_life:
             why = "the daemon ended before it did"
+        elif last is None:
+            why = "a switch could not be driven before"
+        else:  # in words of the past: what kept it is over
+            names = ", ".join(last.switches)
+            why = f"{names} could not be {'reached' if last.waits else 'driven'} before, and can be now"
         if not finish:
-            why = ". ".join([why, *switching.lasting_remarks(entry.moves)])
+            gone = switching.gone_remarks(entry.moves, self._switches.latest())
+            why = ". ".join([why, *switching.lasting_remarks(entry.moves), *gone])
         self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
+
+    def _tell_open(self, entry: OpenEntry, why: str, *, level: int = logging.WARNING) -> None:
+        """At each start, until the switches are connected, and where it is another reason than the last time."""
+        if self._told.get(entry.reconfiguration) != why:
+            log.log(level, "journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
+            self._tell(
+                "journal.open",
+                reconfiguration=entry.reconfiguration,
+                run=entry.run,
+                what=entry.what,
+                why=why,
+                held=bool(entry.doubt),
+            )
+        self._told[entry.reconfiguration] = why

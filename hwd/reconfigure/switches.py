@@ -44,7 +44,7 @@ class Switches:
         """Raises FailedError where there is none of this name."""
         if (driver := self._drivers.get(name)) is None:
             raise FailedError(
-                f"{name}: no switch of this testbed file that the daemon drives. Put it back into the file, or bring its light in order by hand and move the journal away"
+                f"{name}: no switch of this testbed file that the daemon drives. Put it back into the file, or bring its light in order by hand and `hwd give-up` what is open of it"
             )
         return driver
 
@@ -52,6 +52,16 @@ class Switches:
         """Those of `names` that cannot be reached now: `ocs1: the connection was lost`."""
         causes = {name: self.driver(name).cause for name in names}
         return [f"{name}: {cause}" for name, cause in causes.items() if cause is not None]
+
+    def joined(self, errors: Mapping[str, HwdError], *, said: str) -> str:
+        """What went wrong, by switch, in a line: of a switch that is away, and of which `said` tells that already, the name alone."""
+
+        def text(name: str, error: HwdError) -> str:
+            driver = self._drivers.get(name)
+            cause = None if driver is None else driver.cause
+            return name if cause is not None and f"{name}: {cause}" in said else str(error)
+
+        return "; ".join(text(name, error) for name, error in errors.items())
 
     async def read(self, names: Iterable[str]) -> Look:
         """What these report now, and what the others reported last."""
@@ -82,8 +92,9 @@ class Switches:
 
     async def bring(
         self, moves: Iterable[SwitchMoves], way: Way, *, within_s: float, on_overrun: Callable[[Overrun], None]
-    ) -> list[BaseException]:
-        """Bring every switch where `way` leads, all at once; returns what went wrong."""
+    ) -> dict[str, HwdError]:
+        """Bring every switch where `way` leads, all at once; returns what went wrong, by the names of the switches."""
+        errors: dict[str, HwdError] = {}
 
         async def bring(move: SwitchMoves) -> None:
             watch = Watch(move.switch, on_overrun)
@@ -92,11 +103,15 @@ class Switches:
                     driver = self.driver(move.switch)
                     await switching.bring(driver, move, way, now_ns=self._clock.monotonic_ns, watch=watch)
             except TimeoutError:
-                raise DeadlineError(f"{move.switch}: not where it shall be within {within_s:g} s") from None
+                errors[move.switch] = DeadlineError(f"{move.switch}: not where it shall be within {within_s:g} s")
+            except HwdError as error:
+                errors[move.switch] = error
             finally:
                 watch.close()
 
-        return await self._at_once([move for move in moves if move.remove or move.add], bring)
+        moving = [move for move in moves if move.remove or move.add]
+        await self._at_once(moving, bring)
+        return {move.switch: errors[move.switch] for move in moving if move.switch in errors}
 
     async def _at_once(
         self, moves: Iterable[SwitchMoves], work: Callable[[SwitchMoves], Awaitable[None]]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from hwd.model.plan import ApplyMode, SwitchMoves
+from hwd.model.state import Observed
 from hwd.reconfigure.overrun import Watch
 from hwd_drivers.kit.errors import FailedError, HwdError
 from hwd_drivers.kit.values import (
@@ -160,6 +161,24 @@ def lasting_remarks(moves: Iterable[SwitchMoves]) -> tuple[str, ...]:
         for move in moves
         if move.lasting
     )
+
+
+def gone_remarks(moves: Iterable[SwitchMoves], observed: Observed) -> tuple[str, ...]:
+    """Of each switch on which something is not there any more that was to stay: a way back leaves that to whoever took it."""
+    remarks: list[str] = []
+    for move in moves:
+        if (readings := observed.get(move.switch)) is None:
+            continue
+        states = {reading.crossconnect: reading.state for reading in readings}
+        had_failed = frozenset(move.failed)
+        gone = [
+            str(one)
+            for one in move.keep
+            if one not in states or (states[one] is CrossconnectState.FAILED and one not in had_failed)
+        ]
+        if gone:
+            remarks.append(f"{move.switch}: {', '.join(gone)}: was to stay and is gone; it was not ours to bring back")
+    return tuple(remarks)
 
 
 def is_untouched(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> bool:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from hwd.records.access import Access
 from hwd.records.alignments import AlignmentTable
 from hwd.records.delegations import DelegationTable
+from hwd.records.journal_id import JournalId
 from hwd.records.leases import LeaseTable
 from hwd.records.queue import QueueTable
 from hwd.records.reserve import Reserve
@@ -83,6 +84,7 @@ class Records:
         self._store = Store(url, max_bytes=max_bytes)
         self._access = Access(self._store, offload)
         self.alignments = AlignmentTable(self._access, self._last_resort)
+        self.journal = JournalId(self._access)
         self.queue = QueueTable(self._access)
         self.leases = LeaseTable(self._access)
         self.twin_faults = TwinFaultTable(self._access)
@@ -121,6 +123,10 @@ class Records:
 
         await self._access.write(self._last_resort, end)
 
+    async def settle_run(self, id: str, safe_state: str) -> bool:
+        """Where its switches are, known now of a run whose end did not know it; False while that end is not written."""
+        return await self._access.write(self._settle_run, id, safe_state)
+
     async def crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
         """At a start: every run that has no end ended with the daemon's death. Returns them so, oldest first; nothing is written."""
         return await self._access.read(self._crashed, now_wall_ns)
@@ -147,6 +153,10 @@ class Records:
     ) -> tuple[Stored, ...]:
         """In the order in which they were taken. `run` None: of all runs and of none; `kinds` empty: all; `after`: an id."""
         return await self._access.read(self._documents, run, tuple(kinds), after, limit)
+
+    async def newest(self, kinds: Iterable[str], *, limit: int, before: int | None = None) -> tuple[Stored, ...]:
+        """Of these kinds, of all runs and of none, newest first. `before`: an id; only older ones."""
+        return await self._access.read(self._newest, tuple(kinds), limit, before)
 
     async def last_document(self, run: str, kind: str) -> Document | None:
         """The newest of a kind of one run."""
@@ -192,6 +202,11 @@ class Records:
             written = write()
             self._reserve.hold()  # what is left of it, before documents take that
             return written
+
+    def _settle_run(self, id: str, safe_state: str) -> bool:
+        with self._store.transaction(f"settle run {id}") as connection:
+            ended = sa.update(runs).where(runs.c.id == id, runs.c.outcome.is_not(None))
+            return connection.execute(ended.values(safe_state=safe_state)).rowcount > 0
 
     def _end_run(self, id: str, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None) -> None:
         ended = {"outcome": str(outcome), "why": why, "ended_wall_ns": ended_wall_ns, "safe_state": safe_state}
@@ -293,6 +308,15 @@ class Records:
         if kinds:
             query = query.where(documents.c.kind.in_(kinds))
         with self._store.transaction("read documents") as connection:
+            return tuple(
+                Stored(id=row.id, run=row.run, document=_to_document(row)) for row in connection.execute(query)
+            )
+
+    def _newest(self, kinds: tuple[str, ...], limit: int, before: int | None) -> tuple[Stored, ...]:
+        query = sa.select(documents).where(documents.c.kind.in_(kinds)).order_by(documents.c.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(documents.c.id < before)
+        with self._store.transaction("read the newest documents of some kinds") as connection:
             return tuple(
                 Stored(id=row.id, run=row.run, document=_to_document(row)) for row in connection.execute(query)
             )

@@ -4,6 +4,9 @@ import logging
 import os
 from pathlib import Path
 
+from hwd_drivers.kit.private_files import FILE_MODE
+from hwd_drivers.kit.reason import reason_of
+
 BYTES = 256 * 1024
 """Some twenty ends of runs: each is a handful of pages in the write-ahead log."""
 LEAST_BYTES = 32 * 1024
@@ -31,14 +34,14 @@ class Reserve:
             size = min(BYTES, self._held_bytes + disk.f_bavail * disk.f_bsize)
             if size < max(LEAST_BYTES, self._held_bytes + 1):
                 return
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
             try:
                 os.posix_fallocate(descriptor, 0, size)
                 self._held_bytes = size
             finally:
                 os.close(descriptor)
         except OSError as error:
-            log.debug("%s: no more than %d bytes are held: %s", self._path, self._held_bytes, error)
+            log.debug("%s: no more than %d bytes are held: %s", self._path, self._held_bytes, reason_of(error))
 
     def release(self) -> bool:
         """Give it up; False where nothing was held."""

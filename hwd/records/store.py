@@ -1,5 +1,7 @@
 """The database under the records: opens it, brings it to our version, runs transactions. Blocking; called through an Offload."""
 
+import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -9,6 +11,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
 
 from hwd.records import schema
 from hwd_drivers.kit.errors import ConfigError, FailedError, LinkError
+from hwd_drivers.kit.private_files import FILE_MODE
 
 BUSY_TIMEOUT_MS = 5000
 """A report that reads the same file may hold it for a moment; a writer waits so long."""
@@ -42,13 +45,18 @@ class Store:
             raise ConfigError(
                 f"records {url!r}: {error}. Install the driver that the URL names, or use sqlite:///FILE"
             ) from error
+        ours = parsed.get_backend_name() == "sqlite" and not self.in_memory
+        self._file = parsed.database if ours else None
         self.name = parsed.render_as_string(hide_password=True)
         self._max_bytes = max_bytes
         if parsed.get_backend_name() == "sqlite":
             sa.event.listen(self._engine, "connect", self._prepare_sqlite)
 
     def open(self) -> None:
-        """Make the tables, or upgrade them; refuse a newer shape."""
+        """Make the tables, or upgrade them; refuse a newer shape. A new file is this user's alone, and so are those that SQLite makes beside it."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # SQLite, which opens it next, says what is wrong with the place
+                os.close(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
         with self.transaction("open") as connection:
             present = set(sa.inspect(connection).get_table_names())
             ours = {table.name for table in schema.metadata.sorted_tables}
@@ -82,7 +90,7 @@ class Store:
         if "disk is full" in text or "No space left" in text:
             return FailedError(
                 f"records {self.name}: cannot {attempt}: {text}. What was recorded before stays readable; "
-                "free some space and run again"
+                "free some space and try again; a daemon needs no restart"
             )
         if error.connection_invalidated or isinstance(error, sa.exc.InterfaceError):
             return LinkError(f"records {self.name}: cannot {attempt}: {text}")

@@ -1,9 +1,9 @@
 """The comparison of two runs as a part of a page: what makes them hard to compare, a drawing, a table."""
 
 from collections.abc import Iterator
-from html import escape
 
 from hwd.report.comparison import NOTE, Comparison, ComparisonRow, comparison_drawing, delta, shift, verdict
+from hwd.report.markup import escape
 from hwd.report.quantity import duration
 from hwd.report.svg import svg
 

@@ -2,7 +2,6 @@
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from importlib import resources
 
 from hwd.config.playbook_schema import Cut
@@ -12,6 +11,7 @@ from hwd.report.cut import by_sweep, split_by
 from hwd.report.drawing import Drawing
 from hwd.report.drawings import distributions, links, pairs, pairs_papers, pairs_rows
 from hwd.report.load import RunReport
+from hwd.report.markup import escape
 from hwd.report.pairs_html import pairs_html
 from hwd.report.quantity import bound, duration, interval
 from hwd.report.recovery import recovery_html, recovery_rows
@@ -70,7 +70,8 @@ def _head(title: str, reports: Sequence[RunReport]) -> Iterator[str]:
     yield f"<h1>{escape(title)}</h1>"
     testbeds = ", ".join(dict.fromkeys(report.run.testbed for report in reports))
     times = " and ".join(dict.fromkeys(_time(report) for report in reports))
-    began = _date(min(report.run.started_wall_ns for report in reports))
+    first = min(reports, key=lambda report: report.run.started_wall_ns)
+    began = _date(first.run.started_wall_ns, first)
     yield f'<p class="soft">Testbed {escape(testbeds)}, {times}, {began}. Every figure comes from the recorded documents.</p>'
 
 
@@ -256,12 +257,12 @@ def _trouble(reports: Sequence[RunReport]) -> Iterator[str]:
 def _run(report: RunReport) -> Iterator[str]:
     run = report.run
     yield f"<h2>Run {escape(run.id)}</h2>"
-    ended = "under way" if run.ended_wall_ns is None else _date(run.ended_wall_ns)
+    ended = "under way" if run.ended_wall_ns is None else _date(run.ended_wall_ns, report)
     lasted = None if run.ended_wall_ns is None else (run.ended_wall_ns - run.started_wall_ns) / _NS_IN_S
     facts: dict[str, object] = {
         "playbook": run.playbook,
         "outcome": f"{run.outcome or 'under way'}" + (f": {run.why}" if run.why else ""),
-        "began": _date(run.started_wall_ns),
+        "began": _date(run.started_wall_ns, report),
         "ended": ended + ("" if lasted is None else f", after {duration(lasted)}"),
         "time": _time(report),
         "testbed": run.testbed,
@@ -297,5 +298,7 @@ def _time(report: RunReport) -> str:
     return "virtual time" if report.run.virtual_time else "real time"
 
 
-def _date(wall_ns: int) -> str:
-    return datetime.datetime.fromtimestamp(wall_ns / _NS_IN_S, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def _date(wall_ns: int, report: RunReport) -> str:
+    """Of a run in virtual time it says so: nothing happened then."""
+    text = datetime.datetime.fromtimestamp(wall_ns / _NS_IN_S, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{text} (virtual)" if report.run.virtual_time else text

@@ -1,11 +1,11 @@
 """Control time by pairs as a part of a page: the drawing, and its figures in a table."""
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
 from hwd.report.bypairs import of_pairs
 from hwd.report.commands import PairsRow
 from hwd.report.drawing import Drawing
+from hwd.report.markup import escape
 from hwd.report.papers import PaperFigure
 from hwd.report.quantity import bound, duration, interval, stated
 from hwd.report.svg import svg

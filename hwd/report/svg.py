@@ -9,9 +9,21 @@ _FILLS = frozenset({"ground", "stripe"})
 _SCREEN_FONT = "system-ui,-apple-system,'Segoe UI',Roboto,sans-serif"
 _PAPER_FONT = "Helvetica,Arial,'Liberation Sans',sans-serif"
 _ILLEGAL = {
-    code: "\N{REPLACEMENT CHARACTER}" for code in (*range(0x20), 0x7F, 0xFFFE, 0xFFFF) if chr(code) not in "\t\n\r"
+    code: "\N{REPLACEMENT CHARACTER}"
+    for code in (
+        *range(0x20),
+        *range(0x7F, 0xA0),
+        0x61C,
+        0x200E,
+        0x200F,
+        *range(0x2028, 0x202F),
+        *range(0x2066, 0x206A),
+        0xFFFE,
+        0xFFFF,
+    )
+    if chr(code) not in "\t\n\r"
 }
-"""What XML cannot hold, even escaped."""
+"""What XML cannot hold, even escaped, and what turns the direction of the text beside it."""
 
 
 def svg(drawing: Drawing, *, key: str = "", width_in: float | None = None) -> str:

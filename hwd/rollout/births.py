@@ -19,6 +19,34 @@ RETAINED_S: Final = 0.5
 """A broker sends what it has kept right after it has taken a subscription."""
 
 
+@asynccontextmanager
+async def connected(bus: MqttBus, address: str) -> AsyncGenerator[None]:
+    """Run a client of the broker. Raises LinkError where there is none, and where it does not take the user and the password."""
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def answered(why: str) -> None:
+        if not answer.done():
+            answer.set_result(why)
+
+    bus.on_up(lambda: answered(""))
+    bus.on_refused(answered)
+    running = asyncio.create_task(bus.run(), name="hwd:rollout/bus")
+    try:
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                refused = await answer
+        except TimeoutError:
+            raise LinkError(
+                f"broker {address}: cannot be reached from here within {CONNECT_S:g} s. Is it up, and is its address right?"
+            ) from None
+        if refused:
+            raise LinkError(f"broker {address}: {refused}")
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
 class Births:
     """`birth` and `up` by host; births that cannot be read are in `unreadable`, with why."""
 
@@ -41,22 +69,9 @@ class Births:
         address = str(BrokerUrl.parse(url))
         bus = MqttBus(url, f"hwd-agent-{RandomIds().token(length=8)}", SystemClock(), Draws(None))
         births = cls(testbed, bus, address)
-        up = asyncio.Event()
-        bus.on_up(up.set)
-        running = asyncio.create_task(bus.run(), name="hwd:rollout/bus")
-        try:
-            try:
-                async with asyncio.timeout(CONNECT_S):
-                    await up.wait()
-            except TimeoutError:
-                raise LinkError(
-                    f"broker {address}: cannot be reached from here within {CONNECT_S:g} s. Is it up, and are its address and password right?"
-                ) from None
+        async with connected(bus, address):
             await asyncio.sleep(RETAINED_S)
             yield births
-        finally:
-            running.cancel()
-            await asyncio.wait([running])
 
     def is_up(self, host: str) -> bool:
         """Whether the agent of the last birth lives."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hwd.bus.broker import Logins
 from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_drivers.kit.errors import ConfigError
 
@@ -14,13 +15,21 @@ BROKER_VARIABLE: Final = "HWD_BROKER"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brokers:
-    """`named`: what the operator said, as hosts reach it. `daemons`: the one of the daemon that runs here, as this machine reaches it."""
+    """`named`: what the operator said, as hosts reach it. `daemons`: the one of the daemon that runs here, as this machine reaches it. Where a URL names no user, `logins` has them."""
 
     named: str | None
     daemons: str | None
+    logins: Logins | None = None
 
     @classmethod
-    def of(cls, option: str | None, daemons: str | None, environment: Mapping[str, str] = os.environ) -> "Brokers":
+    def of(
+        cls,
+        option: str | None,
+        daemons: str | None,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        logins: Logins | None = None,
+    ) -> "Brokers":
         """Raises ConfigError for a password on the command line, which everybody on this machine may read."""
         if option is not None and BrokerUrl.parse(option).password is not None:
             raise ConfigError(
@@ -29,31 +38,39 @@ class Brokers:
         named = option or environment.get(BROKER_VARIABLE) or None
         if named is not None:
             BrokerUrl.parse(named)
-        return cls(named=named, daemons=daemons)
+        return cls(named=named, daemons=daemons, logins=logins)
 
     @property
     def from_here(self) -> str:
-        """As this machine reaches it. Raises ConfigError where nobody said."""
+        """As this machine reaches it, with the daemon's login. Raises ConfigError where nobody said."""
         url = self.daemons or self.named
         if url is None:
             raise ConfigError(
                 f"no broker: no daemon of this testbed runs here. Start it (hwd serve), or name the broker with --broker mqtt://HOST:PORT or {BROKER_VARIABLE}"
             )
-        return url
+        return url if self.logins is None else self.logins.for_daemon(url)
+
+    def login_of(self, host: str) -> str | None:
+        """The broker as this machine reaches it, with the login of a host's agent; None where all have the one that the URL names."""
+        if self.logins is None:
+            return None
+        url = self._with_login(host, self.from_here)
+        return url if BrokerUrl.parse(url).user == self.logins.access.user(host) else None
 
     def for_host(self, name: str, facts: Mapping[str, Any], *, towards: str | None) -> str:
-        """As this host reaches it. `facts` are `onhost.look`'s, `towards` is the address of this machine that the host sees.
+        """As this host reaches it, with its login. `facts` are `onhost.look`'s, `towards` is the address of this machine that the host sees.
 
         Raises ConfigError where that cannot be: an address that leads the host to itself.
         """
-        url = self.named or self.from_here
+        url = self._with_login(name, self.named or self.from_here)
         broker = BrokerUrl.parse(url)
         if same_machine(facts):
             return url
         if broker.transport == "unix" or _only_here(broker.host):
             raise ConfigError(
-                f"{name}: it cannot reach the broker at {broker}: on that host this leads to the host itself. Agents elsewhere need a broker with a password, such as Mosquitto: "
-                f"start the daemon with it (its URL in HWD_MQTT), or put its URL as hosts reach it into {BROKER_VARIABLE}: mqtt://USER:PASSWORD@{towards or 'ADDRESS'}:1883"
+                f"{name}: it cannot reach the broker at {broker}: on that host this leads to the host itself. Let the daemon's broker listen for other machines "
+                f"(hwd serve --mqtt embedded:{towards or 'ADDRESS'}:1883), or start the daemon with another broker (its URL in HWD_MQTT), "
+                f"or put that one's URL as hosts reach it into {BROKER_VARIABLE}: mqtt://{towards or 'ADDRESS'}:1883"
             )
         if _everywhere(broker.host):
             if towards is None:
@@ -63,6 +80,14 @@ class Brokers:
             shown = f"[{towards}]" if ":" in towards else towards
             return url.replace(f"//{broker.host}", f"//{shown}").replace(f"@{broker.host}", f"@{shown}")
         return url
+
+    def _with_login(self, host: str, url: str) -> str:
+        """A URL that names the daemon's own user, too, gets that of the host."""
+        if self.logins is None:
+            return url
+        access = self.logins.access
+        own = f"{access.daemon}:{self.logins.password(access.daemon)}@"
+        return self.logins.for_host(host, url.replace(f"//{own}", "//"))
 
 
 def same_machine(facts: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.agent_file import make_agent_file, owned_switches
-from hwd.rollout.births import Births
+from hwd.rollout.births import Births, connected
 from hwd.rollout.broker import Brokers
 from hwd.rollout.findings import Finding, Light, green, of_birth, of_disk, of_install, of_silence, of_unit, red, yellow
 from hwd.rollout.layout import Layout
@@ -17,9 +17,12 @@ from hwd.rollout.onhost import NEEDED_BYTES
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.steps import Progress
 from hwd.rollout.unit import make_unit
-from hwd_agents.bus.mqtt import BrokerUrl
+from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
+from hwd_agents.wire import client_id
+from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.kit.errors import HwdError, LinkError
+from hwd_drivers.kit.ids import Draws
 
 CLOCK_MOST_NS = 100_000
 """A clock that is known no better blurs the stages of a fast switch."""
@@ -70,6 +73,8 @@ class Doctor:
             links = facts["interfaces"]
         except HwdError as error:
             findings.append(red("host", str(error)))
+        if births is not None:
+            findings += await self._login(host)
         daemon = self.ask_daemon()
         if births is None:
             if all(one.text != no_broker for one in findings):
@@ -122,11 +127,11 @@ class Doctor:
         except HwdError as error:
             return [red("agent file", str(error))]
         found = [_drift("agent file", self.layout.config, facts["config"], expected, host.name)]
-        if facts["config_mode"] not in (None, "640"):
+        if facts["config_mode"] not in (None, "600"):
             found.append(
                 red(
                     "agent file",
-                    f"others can read it (mode {facts['config_mode']}), and it may hold a password: hwd agent deploy {host.name}",
+                    f"others may read it (mode {facts['config_mode']}, not 600), and its password is in it: hwd agent deploy {host.name}",
                 )
             )
         if self.layout.unit:
@@ -144,6 +149,18 @@ class Doctor:
                 else green("broker", f"the host reaches {broker}")
             )
         return found
+
+    async def _login(self, host: Host) -> list[Finding]:
+        """Whether the broker takes the password that a roll-out brings. The agent's own connection is left alone: a client id of its own."""
+        if (url := self.brokers.login_of(host.name)) is None:
+            return []
+        address = str(BrokerUrl.parse(url))
+        bus = MqttBus(url, f"{client_id(self.testbed.name, host.name)}.doctor", SystemClock(), Draws(None))
+        try:
+            async with connected(bus, address):
+                return [green("password", f"the broker takes it at {address}")]
+        except LinkError as error:
+            return [red("password", str(error))]
 
 
 def _at_the_daemon(host: str, daemon: Mapping[str, Any] | None) -> list[Finding]:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from hwd.bus.host import selection_trouble
 from hwd.bus.skew import skew
 from hwd.model.testbed import Host
 from hwd.rollout.versions import is_newer
-from hwd_agents.wire import Birth, PortNote, SourceNote, State
+from hwd_agents.wire import Birth, PortNote, SourceNote, SpoolNote, State
 from hwd_drivers.kit.documents import Json
 
 NEEDED = ("link", "probe")
@@ -211,17 +212,17 @@ def _source(subject: str, source: str, note: SourceNote) -> Finding:
 
 
 def _selection(birth: Birth) -> Sequence[Finding]:
-    why = (birth.inventory.get("selection") or {}).get("why_not")
+    why = selection_trouble(birth)
     return [red("selections", f"jobs cannot set this host's switches: {why}")] if why else []
 
 
 def _spool(birth: Birth) -> Sequence[Finding]:
-    spool = birth.inventory.get("spool") or {}
+    spool = birth.inventory.spool or SpoolNote()
     waiting = birth.spool_next_seq - birth.spool_oldest_seq
-    if spool.get("why"):
-        return [red("spool", f"events cannot be kept under /var/lib/hwd-agent: {spool['why']}")]
-    limit = f" of {spool['limit_bytes'] / 1e6:.1f}" if "limit_bytes" in spool else ""
-    size = f"{spool.get('bytes', 0) / 1e6:.1f}{limit} MB, {waiting} events waited at its birth"
+    if spool.why:
+        return [red("spool", f"events cannot be kept under /var/lib/hwd-agent: {spool.why}")]
+    limit = "" if spool.limit_bytes is None else f" of {spool.limit_bytes / 1e6:.1f}"
+    size = f"{(spool.bytes or 0) / 1e6:.1f}{limit} MB, {waiting} events waited at its birth"
     if birth.spool_lost:
         return [
             yellow(

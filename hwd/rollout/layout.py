@@ -8,6 +8,7 @@ from typing import Final
 from hwd_drivers.kit.errors import ConfigError
 
 UNIT_PATH: Final = "/etc/systemd/system/hwd-agent.service"
+RUN_LOCK: Final = "/run/hwd-agent-rollout.lock"
 HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 """From the unit: ProtectHome, PrivateTmp."""
 
@@ -51,13 +52,17 @@ class Layout:
 
     @property
     def staging(self) -> str:
-        """How folders begin that a roll-out copies to. What one that was cut off left there, the next one takes away."""
-        return _in_var_tmp(self.root)
+        """Where roll-outs copy to, each into a folder of its own. What one that was cut off left there, the next one takes away."""
+        return f"{self.prefix}/var/lib/hwd-agent-rollout"
 
     @property
     def lock(self) -> str:
-        """Held by the one roll-out that is at work there: the unit is one, whatever stands before the other paths."""
-        return _in_var_tmp(self.unit or self.root) + "-lock"
+        """Held by the one roll-out that is at work there: the unit is one, whatever stands before the other paths. Where only root can make it, or, without
+        root, at the home of who logs in: in a folder of everybody any user of the host could take its name.
+        """
+        if self.unit:
+            return RUN_LOCK
+        return f"~/.hwd-agent-rollout-{sha256(self.root.encode()).hexdigest()[:8]}.lock"
 
     @property
     def needs_root(self) -> bool:
@@ -75,7 +80,3 @@ class Layout:
             "staging": self.staging,
             "lock": self.lock,
         }
-
-
-def _in_var_tmp(subject: str) -> str:
-    return f"/var/tmp/hwd-agent-{sha256(subject.encode()).hexdigest()[:8]}"

@@ -7,6 +7,7 @@ Each line that it says is a JSON object: `{"step": ...}` for what is under way, 
 | look | reads what is there |
 | reach | tries to connect to the broker |
 | hold | keeps other roll-outs out as long as somebody listens to it |
+| stage, unstage | makes a folder to copy to; takes it away |
 | install | makes an environment beside those that are there |
 | switch | puts agent file, unit and environment in place and starts the agent; what was before is kept |
 | back | puts back what was before |
@@ -41,6 +42,7 @@ from hwd.rollout.onhost_facts import (
 )
 from hwd.rollout.onhost_lock import hold
 from hwd.rollout.onhost_programs import Failure, last, run, say
+from hwd.rollout.onhost_staging import clear_staging, stage, unstage
 
 NEEDED_BYTES: Final = 100_000_000
 """An environment takes 25 MB (`du -s`), its wheels 8, while the one before it stays."""
@@ -53,6 +55,8 @@ def main() -> None:
         "look": look,
         "reach": reach,
         "hold": hold,
+        "stage": stage,
+        "unstage": unstage,
         "install": install,
         "switch": switch,
         "back": back,
@@ -158,7 +162,7 @@ def switch(layout: dict[str, str], staging: str, id: str, made: bool = False) ->
     with held(root):
         changed = []
         Path(layout["state"]).mkdir(parents=True, exist_ok=True, mode=0o750)
-        if replace(config, (Path(staging) / "agent.yaml").read_bytes(), 0o640):
+        if replace(config, (Path(staging) / "agent.yaml").read_bytes(), 0o600):
             changed.append("agent file")
         if layout["unit"] and replace(Path(layout["unit"]), (Path(staging) / UNIT).read_bytes(), 0o644):
             changed.append("unit")
@@ -213,14 +217,6 @@ def settle(layout: dict[str, str], staging: str) -> dict[str, Any]:
             if name:
                 Path(name + BEFORE).unlink(missing_ok=True)
         return {"gone": gone + clear_staging(layout, but=staging)}
-
-
-def clear_staging(layout: dict[str, str], *, but: str = "") -> list[str]:
-    found = [str(path) for path in Path(layout["staging"]).parent.glob(f"{Path(layout['staging']).name}.*")]
-    for path in found:
-        if path != but:
-            shutil.rmtree(path)
-    return [path for path in found if path != but]
 
 
 def replace(path: Path, content: bytes, permissions: int) -> bool:

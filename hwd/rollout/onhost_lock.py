@@ -6,9 +6,11 @@ again. What a file says of the holder is for words only.
 
 import contextlib
 import datetime
+import errno
 import fcntl
 import os
 import select
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +28,7 @@ MORE_BYTES: Final = 200
 
 def hold(layout: dict[str, str], who: str) -> dict[str, Any]:
     """Keep other roll-outs out until nobody listens any more. Says {held: true}, or {busy: who has it}."""
-    with exclusive(layout["lock"], who) as other:
+    with exclusive(os.path.expanduser(layout["lock"]), who) as other:
         if other is not None:
             say(busy=other)
             return {}
@@ -78,12 +80,21 @@ def beat() -> None:
 
 
 def _open(path: str) -> int:
+    """A regular file of ours. Raises Failure for anything else, which is left as it is."""
+    remedy = f"It is left alone: look whose it is (ls -l {path}), and take it away where nobody rolls out to this host"
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-    except PermissionError:
-        raise Failure(
-            f"{path}: belongs to somebody else, who rolls out to this host right now or has left it. Look who it is (ls -l {path}), and take it away where nobody does"
-        ) from None
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        why = f"is a link to {os.readlink(path)}" if os.path.islink(path) else f"cannot be opened: {error.strerror}"
+        raise Failure(f"{path}: {why}, and the lock of roll-outs is to be there. {remedy}") from None
+    found = os.fstat(fd)
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+        return fd
+    os.close(fd)
+    why = f"belongs to the user with id {found.st_uid}" if stat.S_ISREG(found.st_mode) else "is no regular file"
+    raise Failure(f"{path}: {why}, and the lock of roll-outs is to be there. {remedy}")
 
 
 def _is_there(fd: int, path: str) -> bool:

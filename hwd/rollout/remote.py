@@ -48,6 +48,7 @@ class RemoteHost:
         self._say = say
         self._python = ""
         self._sudo = ""
+        self._user = 0
 
     @classmethod
     @asynccontextmanager
@@ -150,7 +151,7 @@ class RemoteHost:
     @asynccontextmanager
     async def staging(self, contents: Mapping[str, bytes | Path]) -> AsyncGenerator[str]:
         """A folder of its own on the host with these files, taken away afterwards."""
-        folder = (await self._shell(f"umask 077; mktemp -d {self._layout.staging}.XXXXXX")).strip()
+        folder = str((await self.do("stage", user=self._user, within_s=LOOK_S))["folder"])
         total = sum(len(one) if isinstance(one, bytes) else one.stat().st_size for one in contents.values())
         over = 0
         tenths = 0
@@ -173,13 +174,16 @@ class RemoteHost:
 
     async def _clear(self, folder: str) -> None:
         try:
-            await self._shell(f"rm -rf {shlex.quote(folder)}")
+            await self.do("unstage", staging=folder, within_s=LOOK_S)
         except HwdError as error:
             self._say(f"{folder} stays there until the next roll-out: {error}")
 
     async def _find_python(self) -> None:
         found = dict(line.split(" ", 1) for line in (await self._shell(FIND)).splitlines() if " " in line)
         user = found.pop("uid", "")
+        if not user.isdecimal():
+            raise ProtocolError(f"{self.name}: id -u: said {user or 'nothing'}")
+        self._user = int(user)
         versions = {name: tuple(int(part) for part in text.split()) for name, text in found.items()}
         fit = [name for name, version in versions.items() if version >= PYTHON_LEAST]
         least = ".".join(str(part) for part in PYTHON_LEAST)

@@ -3,7 +3,7 @@
 from importlib.resources import files
 from typing import Final
 
-MODULES: Final = ("onhost_programs", "onhost_facts", "onhost_lock", "onhost")
+MODULES: Final = ("onhost_programs", "onhost_facts", "onhost_lock", "onhost_staging", "onhost")
 """Each after those that it imports."""
 
 

@@ -12,10 +12,11 @@ from typing import Final
 import paramiko
 
 from hwd.model.ssh import SshPlace
-from hwd.rollout.ssh_login import LOGIN_S, NobodyVouches, load_known_hosts, log_in
+from hwd.rollout.ssh_login import LOGIN_S, log_in
 from hwd.rollout.ssh_settings import SshSettings
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import DeadlineError, FailedError, LinkError
+from hwd_drivers.kit.reason import reason_of
 
 CONNECT_S: Final = 10.0
 SILENT_S: Final = 30.0
@@ -45,24 +46,27 @@ class Ssh:
 
     @classmethod
     def open(
-        cls, name: str, place: SshPlace, clock: Clock, *, home: Path | None = None, connect_s: float = CONNECT_S
+        cls,
+        name: str,
+        place: SshPlace,
+        clock: Clock,
+        *,
+        home: Path | None = None,
+        connect_s: float = CONNECT_S,
+        way: tuple[SshPlace, ...] = (),
     ) -> "Ssh":
-        """Connect, look at the host's key, log in. `name` is for messages; `home` holds `.ssh` (default: the user's).
+        """Connect, look at the host's key, log in. `name` is for messages; `home` holds `.ssh` (default: the user's); `way`: for whom this is a jump host.
 
         Raises LinkError where nobody answers, DeadlineError where somebody does not go on, ConfigError for a host that nobody vouches for or that shows
         another key, LoginError where it does not take us.
         """
-        settings = SshSettings.of(place, (home or Path.home()) / ".ssh")
-        jump = (
-            None
-            if settings.jump is None
-            else cls.open(f"{name}: jump host", settings.jump, clock, home=home, connect_s=connect_s)
-        )
+        settings = SshSettings.of(place, (home or Path.home()) / ".ssh", way)
+        jump: Ssh | None = None
+        if settings.jump is not None:
+            named = f"{name}: jump host"
+            jump = cls.open(named, settings.jump, clock, home=home, connect_s=connect_s, way=(*way, place))
         client = paramiko.SSHClient()
         try:
-            for path in settings.known_hosts:
-                load_known_hosts(client, path)
-            client.set_missing_host_key_policy(NobodyVouches(name, settings))
             sock = None if jump is None else jump._tunnel(settings.address, settings.port)
             log_in(client, name, settings, sock, connect_s)
         except BaseException:
@@ -97,7 +101,7 @@ class Ssh:
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise self._lost(shown, error) from error
         out, err = bytearray(), bytearray()
-        told = 0
+        told = scanned = 0
         with contextlib.closing(channel):
             try:
                 channel.settimeout(within_s)
@@ -117,9 +121,10 @@ class Ssh:
                     except TimeoutError:
                         continue
                     out += chunk
-                    while on_line is not None and (end := out.find(b"\n", told)) >= 0:
+                    while on_line is not None and (end := out.find(b"\n", scanned)) >= 0:
                         on_line(out[told:end].decode(errors="replace"))
-                        told = end + 1
+                        told = scanned = end + 1
+                    scanned = len(out)
                     if len(out) + len(err) > OUTPUT_BYTES:
                         raise FailedError(f"{self._name}: {shown}: it says over {OUTPUT_BYTES} bytes")
                     if not chunk:
@@ -214,7 +219,7 @@ class Ssh:
             if not self._transport.is_active():
                 raise
             raise FailedError(
-                f"{self._name}: its SSH server has no SFTP: {error}. Install openssh-sftp-server there, and let sshd_config have a Subsystem sftp"
+                f"{self._name}: its SSH server has no SFTP: {reason_of(error)}. Install openssh-sftp-server there, and let sshd_config have a Subsystem sftp"
             ) from error
 
     def _tunnel(self, address: str, port: int) -> paramiko.Channel:
@@ -222,7 +227,7 @@ class Ssh:
             return self._transport.open_channel("direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=CONNECT_S)
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise LinkError(
-                f"{self._name}: it cannot reach {address}:{port}: {error}. Is that the host's address as the jump host knows it, and does it forward (AllowTcpForwarding)?"
+                f"{self._name}: it cannot reach {address}:{port}: {reason_of(error)}. Is that the host's address as the jump host knows it, and does it forward (AllowTcpForwarding)?"
             ) from error
 
     def _now_s(self) -> float:

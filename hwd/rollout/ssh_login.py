@@ -1,7 +1,6 @@
 """The login over SSH: only at a host that somebody vouches for, and every refusal with its remedy."""
 
 import logging
-from pathlib import Path
 from typing import Final
 
 import paramiko
@@ -9,6 +8,8 @@ from typing_extensions import override
 
 from hwd.rollout.ssh_settings import SshSettings
 from hwd_drivers.kit.errors import ConfigError, DeviceError, LinkError, LoginError
+from hwd_drivers.kit.known_hosts import KnownHosts, authority_words
+from hwd_drivers.kit.reason import reason_of
 from hwd_drivers.kit.ssh_keys import fingerprint, public_line
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -19,17 +20,21 @@ LOGIN_S: Final = 20.0
 
 
 class NobodyVouches(paramiko.MissingHostKeyPolicy):
-    """Refuses a host whose key nobody has written down."""
+    """Refuses a host whose key nobody has written down, or that is revoked."""
 
-    def __init__(self, name: str, settings: SshSettings) -> None:
+    def __init__(self, name: str, settings: SshSettings, known: KnownHosts) -> None:
         self._name = name
         self._settings = settings
+        self._known = known
 
     @override
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-        file = self._settings.known_hosts[0]
+        file, known_as = self._settings.known_hosts[0], self._settings.known_as
+        shown = f"{self._name}: {known_as} shows the host key {key.get_name()} {fingerprint(key)}"
+        self._known.check_revoked(known_as, key, shown)
+        authority = "" if (where := self._known.authority(known_as)) is None else authority_words(where)
         raise ConfigError(
-            f"{self._name}: {self._settings.known_as} shows the host key {key.get_name()} {fingerprint(key)}, and {file} does not know this host. "
+            f"{shown}, and {file} does not know this host{authority}. "
             f"If the host itself shows the same (cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -), add this line to that file: {self._settings.known_as} {public_line(key)}"
         )
 
@@ -37,6 +42,12 @@ class NobodyVouches(paramiko.MissingHostKeyPolicy):
 def log_in(
     client: paramiko.SSHClient, name: str, settings: SshSettings, sock: paramiko.Channel | None, connect_s: float
 ) -> None:
+    """Connect, look at the host's key, log in; raises as `Ssh.open`."""
+    known = KnownHosts(settings.known_hosts)
+    client.set_missing_host_key_policy(NobodyVouches(name, settings, known))
+    for kind, key in (known.keys.lookup(settings.known_as) or {}).items():
+        if not known.is_revoked(settings.known_as, key):
+            client.get_host_keys().add(settings.known_as, kind, key)
     where = f"{settings.user}@{settings.known_as}"
     port = "" if settings.port == 22 else f"-p {settings.port} "
     copy_key = f"ssh-copy-id {port}{settings.user}@{settings.address}"
@@ -54,8 +65,10 @@ def log_in(
             sock=sock,
         )
     except paramiko.BadHostKeyException as error:
+        shown = f"{name}: {settings.known_as} shows the host key {error.key.get_name()} {fingerprint(error.key)}"
+        known.check_revoked(settings.known_as, error.key, shown)
         raise ConfigError(
-            f"{name}: {settings.known_as} shows the host key {error.key.get_name()} {fingerprint(error.key)}, and it is known by another, {fingerprint(error.expected_key)}. "
+            f"{shown}, and it is known by another, {fingerprint(error.expected_key)}. "
             f"Either the host was set up anew, or somebody else answers in its place. If it was set up anew: ssh-keygen -R '{settings.known_as}' -f {settings.known_hosts[0]}, and add its new key there"
         ) from error
     except paramiko.PasswordRequiredException as error:
@@ -72,14 +85,14 @@ def log_in(
             f"{name}: {where}: nobody answers within {connect_s:g} s. Is the host on, and the address right?"
         ) from error
     except paramiko.SSHException as error:
-        if "No authentication methods" in str(error):
+        if "No authentication methods" in reason_of(error):
             words = "there is no key to log in with, neither in ~/.ssh nor in an SSH agent. Make one: ssh-keygen, then"
             raise _login_refused(name, where, f"{words} {copy_key}") from error
         raise LinkError(
-            f"{name}: {where}: it does not speak SSH with us within {connect_s:g} s: {error}. Is it an SSH server, and not overloaded?"
+            f"{name}: {where}: it does not speak SSH with us within {connect_s:g} s: {reason_of(error)}. Is it an SSH server, and not overloaded?"
         ) from error
     except (OSError, EOFError) as error:
-        words = str(error) if isinstance(error, EOFError) else error.strerror or str(error)
+        words = reason_of(error) if isinstance(error, EOFError) else error.strerror or reason_of(error)
         raise LinkError(
             f"{name}: {where}: cannot connect: {words or 'it hung up'}. Is the host on, and its SSH server up?"
         ) from error
@@ -89,12 +102,3 @@ def log_in(
 
 def _login_refused(name: str, where: str, words: str) -> DeviceError:
     return LoginError(f"{name}: {where}: {words}", device=name, command="ssh", code="", text=words)
-
-
-def load_known_hosts(client: paramiko.SSHClient, path: Path) -> None:
-    if not path.exists():
-        return
-    try:
-        client.load_system_host_keys(str(path))
-    except (OSError, paramiko.SSHException, UnicodeDecodeError, ValueError) as error:
-        raise ConfigError(f"{path}: cannot be read as a known_hosts file: {error}") from error

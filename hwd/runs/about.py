@@ -55,5 +55,5 @@ class About:
             ended_wall_ns=now_ns,
             outcome=outcome,
             why=why,
-            safe_state=SafeState.AS_APPLIED,
+            safe_state=SafeState.UNTOUCHED,
         )

@@ -9,12 +9,14 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
 from hwd.config.playbook import Playbook
 from hwd.model.hold import Hold
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.runner import RunEnd, Runner
 from hwd.playbook.safe import SafeState
+from hwd.reconfigure.reconfiguration import Outcome
 from hwd.records.finish import to_its_end
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
@@ -50,8 +52,10 @@ log = logging.getLogger(__name__)
 class Runs:
     """Owner of every run from when it is asked for to its end. `is_settled()`: switches and hosts are there, and nothing waits to be brought back.
 
-    `held()`: ports that runs which are over still have; `look_again` when some of them are free.
+    `is_left_open(run)`: something of it waits to be brought back. `held()`: ports that runs which are over still have; `look_again` when some of them are free.
     """
+
+    TAKES: ClassVar = ("daemon.recovered",)
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class Runs:
         make_runner: Callable[[str, Playbook], Runner],
         run_of: Callable[[str], str | None],
         is_settled: Callable[[], bool],
+        is_left_open: Callable[[str], bool],
         held: Callable[[], Iterable[Hold]],
         faults: TwinFaults,
         records: Records,
@@ -74,6 +79,7 @@ class Runs:
         self._reader = PlaybookReader(about.testbed, offload)
         self._make_runner = make_runner
         self._is_settled = is_settled
+        self._is_left_open = is_left_open
         self._faults = faults
         self._records = records
         self._recorder = recorder
@@ -93,6 +99,8 @@ class Runs:
         self._starting = asyncio.Lock()
         self._changed = asyncio.Event()
         self._closing = False
+        self._recovered: dict[str, set[SafeState]] = {}
+        """Runs whose switches were brought back, or on, after their end, and how; or whose crash left nothing open."""
 
     async def open(self) -> None:
         """Close what a crash left open, and take up the queue of earlier lives of the daemon."""
@@ -107,6 +115,8 @@ class Runs:
             self._tell("run.ended", run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=status.safe_state)
             self.board.put(status)
             log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
+            if not self._is_left_open(run.id) and await self._is_all_confirmed(run.id):
+                self._recovered[run.id] = {SafeState.AS_APPLIED}
         for queued in await self._records.queue.all():
             await self._take_up(queued)
 
@@ -119,12 +129,22 @@ class Runs:
             self._changed.clear()
             if self._left_over and (self._is_settled() or loop.time() >= settled_by_s):
                 self._left_over.clear()
-            again_s = await self._start_due()
+            settles_s = await self._settle_recovered()
+            starts_s = await self._start_due()
+            again_s = min((wait_s for wait_s in (settles_s, starts_s) if wait_s is not None), default=None)
             try:
                 async with asyncio.timeout(again_s):
                     await self._changed.wait()
             except TimeoutError:
                 continue
+
+    def __call__(self, document: Document) -> None:
+        """Sink: what an end left open is brought back, or on, and where the switches of its run are is known now."""
+        run, outcome = document.data["run"], document.data["outcome"]
+        if isinstance(run, str):
+            states = self._recovered.setdefault(run, set())
+            states.add(SafeState.BEFORE_APPLY if outcome == Outcome.ROLLED_BACK else SafeState.AS_APPLIED)
+            self._changed.set()
 
     def look_again(self) -> None:
         """One of those that wait may be able to start."""
@@ -270,6 +290,36 @@ class Runs:
         waits = self._queue.look(self._clock.wall_ns(), {run: runner.ports for run, runner in self._active.items()})
         return {run: waits_for or ((THE_LAB,) if run in self._left_over else ()) for run, waits_for in waits.items()}
 
+    async def _is_all_confirmed(self, run: str) -> bool:
+        """Whether all that it drove has ended, and stands: nothing is to be brought back."""
+        kinds = ("reconfiguration.state", "reconfiguration.ended")
+        outcomes: dict[str, str | None] = {}
+        for stored in await self._records.documents(run=run, kinds=kinds):
+            data = stored.document.data
+            outcomes[str(data["reconfiguration"])] = str(data.get("outcome"))
+        return bool(outcomes) and all(outcome == Outcome.CONFIRMED for outcome in outcomes.values())
+
+    async def _settle_recovered(self) -> float | None:
+        """Say of runs whose switches were not known at their end where they are; how long until it is to be tried again, None where that is done."""
+        for id, states in list(self._recovered.items()):
+            if id in self._active or self._is_left_open(id):
+                continue  # its end comes, or another recovery
+            safe = next(iter(states)) if len(states) == 1 else SafeState.MIXED
+            try:
+                status = await self.state(id)
+                is_unknown = status.safe_state in (None, SafeState.UNKNOWN)
+                if is_unknown and not await self._records.settle_run(id, safe):
+                    return AGAIN_S
+            except HwdError as error:
+                log.debug("run %s: that it is %s is not recorded yet: %s", id, safe, error)
+                return AGAIN_S
+            del self._recovered[id]
+            if is_unknown:
+                rolled_back = safe is SafeState.BEFORE_APPLY
+                self.board.put(dataclasses.replace(status, safe_state=safe, rolled_back=rolled_back))
+                log.info("run %s: its switches are %s now", id, safe)
+        return None
+
     async def _take_up(self, queued: QueuedRun) -> None:
         """A run of an earlier life of the daemon; one that means nothing any more has failed."""
         try:
@@ -296,7 +346,7 @@ class Runs:
         record = self._about.never_begun(waiting.queued, RunOutcome.ABORTED, why)
         await self._records.start_run(record)
         self._queue.remove(waiting.id)
-        safe = SafeState.AS_APPLIED
+        safe = SafeState.UNTOUCHED
         self._tell("run.ended", run=waiting.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe)
         self._end(waiting.status(RunState.ABORTED, why=why, by=by, safe_state=safe, ended_wall_ns=record.ended_wall_ns))
         return self._of(waiting.id)
@@ -311,7 +361,7 @@ class Runs:
         self._queue.remove(runner.id)
         if self._closing:
             why = "the daemon ended before its first step"
-            safe, ended_ns = SafeState.AS_APPLIED, self._clock.wall_ns()
+            safe, ended_ns = SafeState.UNTOUCHED, self._clock.wall_ns()
             await self._records.end_run(
                 runner.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe, ended_wall_ns=ended_ns
             )

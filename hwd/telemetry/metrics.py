@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hwd.model.limit import Limit
 from hwd.model.run import RunState
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import RUNS_SHOWN, Budget
@@ -31,6 +32,7 @@ SELECTION_OUTCOMES = ("up", "not-up", "failed", "unknown")
 """As `hwd_agents.selected.Selected` has them; one that is refused touches nothing, and is not told."""
 RUN_OUTCOMES = tuple(state for state in RunState if state.ended)
 RUN_STATES = tuple(state for state in RunState if not state.ended)
+LIMITS = frozenset(map(str, Limit))
 """Closed sets: a counter of one of them begins at 0, else its first increase would be none to Prometheus."""
 _STAGES = frozenset(map(str, StageName))
 _NS_IN_S = 1e9
@@ -46,7 +48,9 @@ class Metrics:
         self._leases: dict[str, None] = {}
         self._states: dict[str, str] = {}
         self._runs_now: dict[str, str] = {}
-        self._journal: dict[str, None] = {}
+        self._journal: dict[str, bool] = {}
+        """What is open, and whether it is held."""
+        self._unwritten: set[str] = set()
 
         self._build_info = Series("hwd_build_info", "Version of the daemon", "version", limit=1)
         self._reconfigurations = Series(
@@ -64,6 +68,14 @@ class Metrics:
         )
         self._journal_open = Series(
             "hwd_journal_open", "Reconfigurations that were cut off and are not undone yet", limit=1
+        )
+        self._journal_held = Series(
+            "hwd_journal_held",
+            "Those of hwd_journal_open that wait for an operator, as the journal was damaged",
+            limit=1,
+        )
+        self._journal_unwritten = Series(
+            "hwd_journal_unwritten", "Reconfigurations that have ended, which the journal does not take yet", limit=1
         )
         self._recoveries = Series(
             "hwd_recoveries_total",
@@ -116,6 +128,13 @@ class Metrics:
             limit=RUNS_SHOWN,
         )
         self._lag = Series("hwd_event_loop_lag_seconds", "Longest that a timer of ours waited lately", limit=1)
+        self._limits = Series(
+            "hwd_limit_reached_total",
+            "How often something from outside reached a limit, and was refused",
+            "limit",
+            limit=len(Limit),
+            counter=True,
+        )
         self._refused = Series(
             "hwd_series_refused_total",
             "Values that were left out, since their metric has all series that the testbed allows",
@@ -181,8 +200,10 @@ class Metrics:
             self._recoveries.add(0, outcome)
         for outcome in RUN_OUTCOMES:
             self._runs.add(0, outcome)
+        for limit in Limit:
+            self._limits.add(0, limit)
         self._lease_count.set(0)
-        self._journal_open.set(0)
+        self._count_journal()
         self._count(self._under_way, RECONFIGURATION_STATES, self._states)
         self._count(self._runs_under_way, RUN_STATES, self._runs_now)
 
@@ -241,7 +262,7 @@ class Metrics:
     def _take_event(self, host: str, event: Mapping[str, Any]) -> None:
         self._events.add(1, host)
         boot = text(event, "boot")
-        if boot != self._boots.get(host, boot):
+        if event.get("past") is True or boot != self._boots.get(host, boot):
             return  # an earlier one, whose spool is read to its end: its states are over
         port, data = text(event, "port"), mapping(event, "data")
         device = self._interfaces.get((host, port), port)
@@ -324,6 +345,11 @@ class Metrics:
             self._leases[lease] = None
         self._lease_count.set(len(self._leases))
 
+    def _count_journal(self) -> None:
+        self._journal_open.set(len(self._journal))
+        self._journal_held.set(sum(self._journal.values()))
+        self._journal_unwritten.set(len(self._unwritten))
+
     def _take_rest(self, kind: str, data: Mapping[str, Any]) -> None:
         match kind:
             case "daemon.started":
@@ -331,16 +357,24 @@ class Metrics:
                 self._build_info.set(1, text(data, "version"))
             case "daemon.lag" if (lag_s := number(data, "seconds")) is not None:
                 self._lag.set(lag_s)
+            case "limit.reached" if text(data, "limit") in LIMITS:
+                self._limits.add(max(0.0, number(data, "count") or 0.0), text(data, "limit"))
             case "daemon.recovered":
                 self._journal.pop(text(data, "reconfiguration"), None)
-                self._journal_open.set(len(self._journal))
+                self._count_journal()
                 self._recoveries.add(1, text(data, "outcome"))
             case "journal.given-up":
                 self._journal.pop(text(data, "reconfiguration"), None)
-                self._journal_open.set(len(self._journal))
+                self._count_journal()
             case "journal.open":
-                self._journal[text(data, "reconfiguration")] = None
-                self._journal_open.set(len(self._journal))
+                self._journal[text(data, "reconfiguration")] = data.get("held") is True
+                self._count_journal()
+            case "journal.refused":
+                self._unwritten.add(text(data, "reconfiguration"))
+                self._count_journal()
+            case "journal.written":
+                self._unwritten.discard(text(data, "reconfiguration"))
+                self._count_journal()
             case "bus.up" | "bus.down":
                 self._bus.set(float(kind == "bus.up"))
 

@@ -43,6 +43,13 @@ class Switches:
             limit=switches,
             counter=True,
         )
+        self._restarts = Series(
+            "hwd_switch_restarts_total",
+            "Restarts of a switch, by its uptime, or as it is after its power was off",
+            "switch",
+            limit=switches,
+            counter=True,
+        )
         self._overruns = Series(
             "hwd_switch_overruns_total",
             "Changes of ours that took away what another client made between our read and our write",
@@ -82,6 +89,7 @@ class Switches:
                 self._switch_up.set(1, switch)
                 self._foreign.add(0, switch)
                 self._overruns.add(0, switch)
+                self._restarts.add(0, switch)
                 self._blocked_ends[switch] = set()  # those that are held yet are told next
                 self._blocked.set(0, switch)
                 for verb, outcome in product(COMMAND_VERBS, COMMAND_OUTCOMES):
@@ -96,6 +104,8 @@ class Switches:
                 for series in (self._switch_up, self._crossconnects, self._power, self._blocked):
                     series.drop(switch)
                 self._blocked_ends.pop(switch, None)
+            case "switch.restarted":
+                self._restarts.add(1, switch)
             case "switch.overrun":
                 self._overruns.add(1, switch)
             case "switch.override":

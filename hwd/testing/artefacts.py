@@ -16,6 +16,7 @@ from hwd.testing.process import tail
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.kit.output_file import write_file
 
 NAME_MAX = 120
 """Characters of a folder's name; file systems take 255."""
@@ -45,9 +46,10 @@ def folder_name(test: str) -> str:
 
 def _write(path: Path, make: Callable[[], str]) -> None:
     try:
-        path.write_text(make(), encoding="utf-8")
+        text = make()
     except HwdError as error:
-        path.write_text(f"cannot be had: {error.title}: {error}\n", encoding="utf-8")
+        text = f"cannot be had: {error.title}: {error}\n"
+    write_file(path, text)
 
 
 def _documents(lab: Lab, why: str) -> str:

@@ -114,7 +114,10 @@ def _groups(testbed: Testbed, hosts: tuple[str, ...], text: str | None) -> list[
         return [("", hosts)]
     labels = sorted({label for host in hosts for label in testbed.hosts[host].groups}, key=natural_key)
     found: list[tuple[str, tuple[str, ...]]] = []
-    for group in _words(text):
+    groups = _words(text)
+    if len(set(groups)) < len(groups):
+        raise ConfigError(f"groups={text}: a group is named twice")
+    for group in groups:
         matching = [label for label in labels if re.fullmatch(re.escape(group) + r"\d*", label)]
         if not matching:
             have = (

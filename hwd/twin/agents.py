@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from hwd.bus.module_timings import declared_timings
 from hwd.fabric.behind import ports_behind
+from hwd.fabric.graph import Graph
 from hwd.model.testbed import Host, Testbed
 from hwd.twin.module import part_of
 from hwd_agents.config import (
@@ -35,8 +36,9 @@ def agent_config(
     shift_clock: bool = True,
     addresses: Mapping[str, str] | None = None,
     selection: SelectionConfig | None = None,
+    graph: Graph | None = None,
 ) -> AgentConfig:
-    """`addresses`: where the rack's twins are; the switches that the host owns are driven there. `selection`: where its jobs ask for them.
+    """`graph` is that of the testbed, for who makes many. `addresses`: where the rack's twins are; the switches that the host owns are driven there. `selection`: where its jobs ask for them.
 
     `shift_clock` false: the clock of whoever makes the agent is moved already, or not to be moved."""
     twin = testbed.hosts[host].twin
@@ -58,7 +60,7 @@ def agent_config(
             for port in testbed.hosts[host].ports
         },
         modules=prompt_unless_declared(testbed.hosts[host]),
-        switches=_switches(testbed, host, addresses or {}),
+        switches=_switches(testbed, host, addresses or {}, graph),
         selection=selection or SelectionConfig(),
         sources=sources,
         spool=spool or SpoolConfig(),
@@ -73,10 +75,12 @@ def prompt_unless_declared(host: Host) -> dict[str, ModuleTiming]:
     return {**prompt, **declared_timings(host)}
 
 
-def _switches(testbed: Testbed, host: str, addresses: Mapping[str, str]) -> dict[str, SwitchConfig]:
+def _switches(
+    testbed: Testbed, host: str, addresses: Mapping[str, str], graph: Graph | None
+) -> dict[str, SwitchConfig]:
     """Those that the host owns, at the addresses of their twins; a real one is where the testbed file says."""
     found = {}
-    for name, ports in ports_behind(testbed, host).items():
+    for name, ports in ports_behind(testbed, host, graph).items():
         switch = testbed.switches[name]
         address = switch.address if switch.twin is None else addresses.get(name)
         if address is None:

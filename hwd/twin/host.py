@@ -1,5 +1,6 @@
 """A simulated host as its agent sees it over the host wire: links, PHYs, modules, RDMA files, datagrams."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
@@ -89,6 +90,7 @@ class HostTwin:
         ports = () if is_machine else self._ports.values()  # the RDMA devices of a machine are its own
         self._files = {path: text for port in ports for path, text in _files(port)}
         self._wires: list[HostWireServer] = []
+        self._is_attached = asyncio.Event()
         drawn = Origin.FITTED if any(nic.timing.fitted_to for nic in nics.values()) else Origin.TWIN
         notes = {
             "module": SourceNote(sees=["dark", "light"], origin=light_origin),
@@ -198,9 +200,16 @@ class HostTwin:
 
     def attached(self, wire: HostWireServer) -> None:
         self._wires.append(wire)
+        self._is_attached.set()
 
     def detached(self, wire: HostWireServer) -> None:
         self._wires.remove(wire)
+        if not self._wires:
+            self._is_attached.clear()
+
+    async def until_attached(self) -> None:
+        """Until an agent is there."""
+        await self._is_attached.wait()
 
     def _find(self, interface: str) -> _Port:
         if (port := self._ports.get(interface)) is None:

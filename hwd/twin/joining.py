@@ -55,8 +55,9 @@ def join(
     if not entry.get("machine"):
         raise RefusedError(f"{host}: is no virtual machine to the rack that is up (pid {rack.pid}). Start that anew")
     config = run_dir / f"agent-{host}.yaml"
-    config.write_text(_agent(testbed, host, twin.machine, rack.addresses[host], daemon.mqtt))
-    config.chmod(0o600)  # the broker's password may be in it
+    config.touch(mode=0o600)  # the broker's password is in it
+    config.chmod(0o600)
+    config.write_text(_agent(testbed, host, twin.machine, rack.addresses[host], daemon.agents.get(host, daemon.mqtt)))
     arguments = [
         "-chardev",
         f"socket,id=hwd,path={entry['machine']['monitor']},server=on,wait=off",

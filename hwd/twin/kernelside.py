@@ -47,6 +47,10 @@ class KernelNetwork:
     def __init__(self, testbed: Testbed, keeper: Keeper, clock: Clock, *, monitors: Mapping[str, Path]) -> None:
         machines = machine_hosts(testbed)
         self._ports = {port.id: port for host in (*kernel_hosts(testbed), *machines) for port in host.ports}
+        self._addresses_of = {
+            host.name: frozenset(_ip(port) for port in host.ports if port.ip is not None)
+            for host in (*kernel_hosts(testbed), *machines)
+        }
         self._monitors = {host.name: MachineMonitor(host.name, monitors[host.name], clock) for host in machines}
         self._crossbar = Crossbar(keeper, clock)
         self._networks: dict[str, HostNetwork] = {}
@@ -65,7 +69,8 @@ class KernelNetwork:
             for port in self._ports.values():
                 if port.id.host in self._monitors:
                     continue
-                others = {ip: address for ip, address in addresses.items() if ip not in self._own(port.id.host)}
+                own = self._own(port.id.host)
+                others = {ip: address for ip, address in addresses.items() if ip not in own}
                 self._networks[port.id.host].know(self._plugs[port.id], others)
         except BaseException:
             self.close()
@@ -77,9 +82,12 @@ class KernelNetwork:
         if not self._stands(lambda: self._crossbar.apply(changes)):
             for change in changes:
                 self._light_one(change)
-        for host in dict.fromkeys(id.host for ids in receivers.values() for id in ids):
+        at_host: dict[str, list[tuple[NicPortId, NicPortId]]] = {}
+        for sender, id in ((sender, id) for sender, ids in receivers.items() for id in ids):
+            at_host.setdefault(id.host, []).append((sender, id))
+        for host, pairs in at_host.items():
             if host in self._networks:
-                self._stands(partial(self._networks[host].route, self._routes(host, receivers)))
+                self._stands(partial(self._networks[host].route, self._routes(host, pairs)))
 
     def carrier(self, port: NicPortId, up: bool, told: Callable[[int, int], None]) -> None:
         """Set the carrier of a port; `told` gets the stamps before and after, of a virtual machine when it has answered."""
@@ -141,18 +149,17 @@ class KernelNetwork:
         if port.ip is not None:
             self._networks[port.id.host].add_address(plug, IPv4Interface(port.ip))
 
-    def _routes(self, host: str, receivers: Mapping[NicPortId, Iterable[NicPortId]]) -> dict[IPv4Address, Plug]:
+    def _routes(self, host: str, pairs: Iterable[tuple[NicPortId, NicPortId]]) -> dict[IPv4Address, Plug]:
         """Where the ports of one host get light from now, to there."""
         own = self._own(host)
         return {
             ip: self._plugs[id]
-            for sender, ids in receivers.items()
-            for id in ids
-            if id.host == host and self._ports[sender].ip is not None and (ip := _ip(self._ports[sender])) not in own
+            for sender, id in pairs
+            if self._ports[sender].ip is not None and (ip := _ip(self._ports[sender])) not in own
         }
 
     def _own(self, host: str) -> frozenset[IPv4Address]:
-        return frozenset(_ip(port) for port in self._ports.values() if port.id.host == host and port.ip is not None)
+        return self._addresses_of.get(host, frozenset())
 
 
 def _ip(port: NicPort) -> IPv4Address:

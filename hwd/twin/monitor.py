@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import LinkError, ProtocolError
+from hwd_drivers.kit.reason import reason_of
 
 AGAIN_AFTER_S: Final = 0.2
 """Between two tries to reach a machine that is not there: started, it takes seconds until its kernel looks at a cable."""
@@ -58,7 +59,9 @@ class MachineMonitor:
             try:
                 await self._live(reader, writer)
             except (OSError, LinkError, ProtocolError) as error:
-                log.log(logging.DEBUG if away else logging.INFO, "%s: its machine is gone: %s", self._host, error)
+                log.log(
+                    logging.DEBUG if away else logging.INFO, "%s: its machine is gone: %s", self._host, reason_of(error)
+                )
                 away = True
             finally:
                 self._writer = None

@@ -5,7 +5,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,8 @@ AGAIN_AFTER_S: Final = 1.0
 """As long as systemd's `RestartSec=1` of a real host's agent."""
 WELL_AFTER_S: Final = 5.0
 """An agent that lived so long after its last start is well again."""
+UP_WITHIN_S: Final = 5.0
+"""Others wait no longer for an agent that is not up; one takes 0.5 s on an idle core."""
 END_WITHIN_S: Final = 2.0
 LOG_LIMIT_BYTES: Final = 1024 * 1024
 """A longer log is begun anew at the next start."""
@@ -23,13 +25,27 @@ log = logging.getLogger(__name__)
 
 
 class AgentProcess:
-    """The agent of one host. `on_pid` is called with its process id, and with None while there is none."""
+    """The agent of one host. `on_pid` is called with its process id, and with None while there is none.
 
-    def __init__(self, host: str, *, config: Path, log_file: Path, on_pid: Callable[[int | None], None]) -> None:
+    `config` writes its configuration, and says where. Of all that share `turns` so many start at a time, each until it is `up`: what is up already answers while hundreds start.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        *,
+        config: Callable[[], Path],
+        log_file: Path,
+        on_pid: Callable[[int | None], None],
+        turns: asyncio.Semaphore,
+        up: Callable[[], Coroutine[None, None, None]],
+    ) -> None:
         self._host = host
         self._config = config
         self._log_file = log_file
         self._on_pid = on_pid
+        self._turns = turns
+        self._up = up
         self._process: subprocess.Popen[bytes] | None = None
 
     def kill(self) -> None:
@@ -41,7 +57,8 @@ class AgentProcess:
         """Keep it alive until cancelled; then it is told to end, and killed after `END_WITHIN_S`."""
         deaths = 0
         while True:
-            process, ended = self._start()
+            async with self._turns:
+                process, ended = await self._start_up()
             try:
                 done, _ = await asyncio.wait((ended,), timeout=WELL_AFTER_S if deaths else None)
                 if not done:
@@ -65,10 +82,23 @@ class AgentProcess:
             )
             await asyncio.sleep(AGAIN_AFTER_S)
 
+    async def _start_up(self) -> "tuple[subprocess.Popen[bytes], asyncio.Future[int]]":
+        """Until it is up, has ended, or takes so long that others go on."""
+        process, ended = self._start()
+        up = asyncio.create_task(self._up())
+        try:
+            await asyncio.wait((ended, up), timeout=UP_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await _end(process, ended)
+            raise
+        finally:
+            up.cancel()
+        return process, ended
+
     def _start(self) -> "tuple[subprocess.Popen[bytes], asyncio.Future[int]]":
         """In a session of its own: Ctrl-C is the rack's to handle."""
         mode = "ab" if self._log_file.exists() and self._log_file.stat().st_size < LOG_LIMIT_BYTES else "wb"
-        command = [sys.executable, "-P", os.fspath(leash.__file__), str(os.getpid()), "--config", str(self._config)]
+        command = [sys.executable, "-P", os.fspath(leash.__file__), str(os.getpid()), "--config", str(self._config())]
         with self._log_file.open(mode) as words:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True

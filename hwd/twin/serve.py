@@ -1,6 +1,6 @@
 """The twin rack as a process: keeper, twins, an agent a host, what it says of itself, and its end.
 
-await serve_rack(testbed, run_dir=run_dir(testbed.name))    # until SIGTERM or SIGINT
+await serve_rack(testbed, run_dir=run_dir(testbed.name))    # until SIGTERM, SIGINT or SIGHUP
 """
 
 import asyncio
@@ -11,12 +11,14 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import yaml
 
 from hwd.config.places import Announcement, RackPlace
 from hwd.config.scenario import Scenario
+from hwd.fabric.graph import Graph
 from hwd.model.testbed import Testbed
 from hwd.twin.agents import agent_config
 from hwd.twin.control import ControlSession
@@ -34,6 +36,14 @@ from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import LinkError, RefusedError
 from hwd_drivers.kit.ids import RandomIds
+
+AGENTS_AT_ONCE_PER_CORE = 2
+"""So many start at a time."""
+AGENTS_TOLD = 20
+"""Of so many it is said how far they are."""
+ANNOUNCE_AGAIN_S = 0.5
+
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 log = logging.getLogger(__name__)
 
@@ -57,11 +67,40 @@ async def serve_rack(
     check_sockets(testbed, run_dir)
     with Announcement(run_dir / "rack.json") as announcement:
         async with AsyncExitStack() as stack:
-            rack = await _Rack.open(testbed, run_dir, stack, process_hosts=process_hosts, announce=announcement.write)
+            announce = _Announcer(announcement.write)
+            stack.callback(announce.close)
+            rack = await _Rack.open(testbed, run_dir, stack, process_hosts=process_hosts, announce=announce)
             try:
                 await rack.live(mqtt_from or run_dir / "daemon.json", with_agents=with_agents, scenario=scenario)
             finally:
                 log.info("twin rack %s: ending", testbed.name)
+
+
+class _Announcer:
+    """Says what the rack is: at once, and what changes soon after that together, since the file names all hosts."""
+
+    def __init__(self, write: Callable[[RackPlace], None]) -> None:
+        self._write = write
+        self._place: RackPlace | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def __call__(self, place: RackPlace) -> None:
+        self._place = place
+        if self._timer is None and not self._closed:
+            self._say()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _say(self) -> None:
+        self._timer = None
+        if self._place is not None:
+            self._write(self._place)
+            self._place = None
+            self._timer = asyncio.get_running_loop().call_later(ANNOUNCE_AGAIN_S, self._say)
 
 
 class _Rack:
@@ -78,12 +117,18 @@ class _Rack:
         announce: Callable[[RackPlace], None],
         agents: dict[str, AgentProcess],
         faults: RackFaults,
+        rack: TwinRack,
     ) -> None:
         self._agents = agents
         self._faults = faults
         self.testbed = testbed
-        self.place = place
         self._write = announce
+        self._rack = rack
+        self._hosts: dict[str, dict[str, Json]] = {name: dict(entry) for name, entry in place.hosts.items()}
+        self.place = replace(place, hosts=self._hosts)
+        self._graph = Graph(testbed)
+        self._up: set[str] = set()
+        self._told: set[int] = set()
         self._run_dir = run_dir
         self._keeper = keeper
         self._kernel = kernel
@@ -158,11 +203,13 @@ class _Rack:
             announce=announce,
             agents=agents,
             faults=faults,
+            rack=rack,
         )
 
     async def live(self, mqtt_from: Path, *, with_agents: bool, scenario: Scenario | None) -> None:
         """Run agents until cancelled; raises LinkError when the keeper dies, whose namespaces die with it."""
         tasks: list[asyncio.Task[None]] = []
+        turns = asyncio.Semaphore(AGENTS_AT_ONCE_PER_CORE * (os.cpu_count() or 1))
         async with asyncio.TaskGroup() as group:
             if self._kernel is not None:
                 tasks.append(group.create_task(self._kernel.run(), name="hwd:machines"))
@@ -171,9 +218,11 @@ class _Rack:
                     continue  # its agent runs inside
                 agent = self._agents[host] = AgentProcess(
                     host,
-                    config=self._write_config(host, mqtt_from),
+                    config=partial(self._write_config, host, mqtt_from),
                     log_file=self._run_dir / f"agent-{host}.log",
                     on_pid=partial(self._agent_is, host),
+                    turns=turns,
+                    up=partial(self._agent_up, host),
                 )
                 tasks.append(group.create_task(agent.run(), name=f"hwd:{host}/agent"))
             self._announce()
@@ -203,10 +252,17 @@ class _Rack:
         self._write(self.place)
 
     def _agent_is(self, host: str, pid: int | None) -> None:
-        hosts: dict[str, dict[str, Json]] = {name: dict(entry) for name, entry in self.place.hosts.items()}
-        hosts[host]["agent"] = pid
-        self.place = replace(self.place, hosts=hosts)
+        self._hosts[host]["agent"] = pid
         self._announce()
+
+    async def _agent_up(self, host: str) -> None:
+        """Until the agent is in touch with its host; tells of the progress of many."""
+        await self._rack.hosts[host].until_attached()
+        self._up.add(host)
+        total = len(self._agents)
+        if total >= AGENTS_TOLD and len(self._up) in {total * tenth // 10 for tenth in range(1, 11)} - self._told:
+            self._told.add(len(self._up))
+            log.info("twin rack %s: %d of %d agents are up", self.testbed.name, len(self._up), total)
 
     def _write_config(self, host: str, mqtt_from: Path) -> Path:
         entry = self.place.hosts[host]
@@ -219,9 +275,10 @@ class _Rack:
             spool=SpoolConfig(directory=str(self._run_dir / "spool" / host)),
             addresses=self.place.addresses,
             selection=SelectionConfig(socket=f"unix:{select_socket(self._run_dir, host)}"),
+            graph=self._graph,
         )
         path = self._run_dir / f"agent-{host}.yaml"
-        path.write_text(yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False))
+        path.write_text(yaml.dump(msgspec.to_builtins(config), Dumper=_DUMPER, sort_keys=False))
         return path
 
 

@@ -30,6 +30,7 @@ from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.dial import TcpDialer
 from hwd_drivers.kit.errors import BugError, ConfigError, RefusedError
 from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.reason import reason_of
 from hwd_drivers.kit.server import Faults
 from hwd_drivers.kit.values import Capabilities, Side
 
@@ -115,7 +116,7 @@ async def serve_single(
         try:
             address = await twin.start()
         except (OSError, ValueError) as error:
-            raise ConfigError(f"--listen {listen}: cannot listen: {error}") from error
+            raise ConfigError(f"--listen {listen}: cannot listen: {reason_of(error)}") from error
         path = check_path(control_socket(run_dir(name)))
         control = await dialer.listen(partial(ControlSession, faults), f"unix:{path}")
         stack.push_async_callback(control.close)

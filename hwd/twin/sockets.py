@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from hwd.fabric.behind import ports_behind
 from hwd.model.testbed import Testbed
 from hwd.twin.control import CONTROL
 from hwd.twin.kernel.keeper import SOCKET_PATH_LIMIT_BYTES, keeper_path
@@ -51,9 +50,10 @@ def _all(testbed: Testbed, run_dir: Path) -> Iterator[Path]:
     yield control_socket(run_dir)
     if kernel_hosts(testbed) or machine_hosts(testbed):
         yield keeper_path(run_dir)
+    owners = {switch.owner for switch in testbed.switches.values()}
     for host in testbed.hosts:
         yield host_socket(run_dir, host)
-        if ports_behind(testbed, host):
+        if host in owners:
             yield select_socket(run_dir, host)
     for machine in machine_hosts(testbed):
         yield monitor_socket(run_dir, machine.name)

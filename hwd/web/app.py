@@ -1,6 +1,6 @@
 """The HTTP API: a `Service` behind paths. Reads and writes JSON; errors are problem documents.
 
-app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...), tokens=frozenset())
+app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...), tokens=..., session=ids.token(length=32))
 """
 
 import json
@@ -11,10 +11,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, FastAPI, Header, Query
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hwd.config.wanted import is_file
+from hwd.model.limit import Reached
 from hwd.reconfigure.planner import Request
 from hwd.telemetry import Exposition
 from hwd.web.bodies import (
@@ -27,12 +27,13 @@ from hwd.web.bodies import (
     RenewBody,
     RunBody,
 )
+from hwd.web.bounds import Bounds
 from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
 from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError, HwdError
+from hwd_drivers.kit.errors import BugError, ConfigError, HwdError
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -72,8 +73,13 @@ def make_app(
     events: EventStream,
     version: str,
     tokens: frozenset[str] = frozenset(),
+    session: str = "",
+    local: bool = True,
+    reached: Reached = lambda limit, detail: None,
 ) -> FastAPI:
-    """Starts nothing and holds nothing: what runs, runs in the service."""
+    """Starts nothing and holds nothing: what runs, runs in the service. Without `tokens` nobody comes in; `session` and `local` are those of the `Door`."""
+    if tokens and not session:
+        raise BugError("an app with tokens needs a session, which browsers get for one of them")
     app = FastAPI(
         title="hwd",
         version=version,
@@ -86,7 +92,8 @@ def make_app(
     app.add_exception_handler(RequestValidationError, on_invalid_request)
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(Exception, on_bug)
-    app.add_middleware(Door, tokens=tokens)
+    app.add_middleware(Bounds, reached=reached)
+    app.add_middleware(Door, tokens=tokens, session=session, local=local)  # the last is the first that a request meets
     for router in (
         _looks(service),
         _reconfigurations(service),
@@ -311,6 +318,11 @@ def _events(events: EventStream) -> APIRouter:
 def _probes(service: Service) -> APIRouter:
     router = APIRouter(tags=["probes"])
 
+    @router.get("/", include_in_schema=False)
+    async def start() -> Response:
+        """What a browser sees first."""
+        return RedirectResponse("/api/v1/status")
+
     @router.get("/healthz")
     async def healthz() -> Data:
         """The process is alive and its loop turns."""
@@ -358,8 +370,6 @@ async def _request(service: Service, body: PlanBody) -> Request:
         if body.what:
             raise ConfigError("what, file: only one of them says what is wanted")
         wanted = await service.topology(body.file.text, file=body.file.name)
-    elif is_file(body.what):
-        raise ConfigError(f"what: {body.what} is a file of the caller; send its name and text as `file`")
     return service.request(
         body.what,
         mode=body.mode,

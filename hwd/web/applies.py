@@ -116,7 +116,7 @@ class Applies:
         if (task := self._under_way.get(one.id)) is not None:
             task.cancel()
             await asyncio.wait([task])
-        await self._reconfigurer.roll_back(one, "asked for")
+        await self._reconfigurer.roll_back(one, "roll-back asked for")
         return under_way(one)
 
     async def close(self) -> None:
@@ -148,7 +148,8 @@ class Applies:
     def _applied(self, id: str, task: asyncio.Task[dict[str, Json]]) -> None:
         del self._under_way[id]
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.warning("apply %s: %s", id, error)
+            was_said = self._reconfigurer.became(id) is not None  # by its end, in the same words
+            log.log(logging.DEBUG if was_said else logging.WARNING, "apply %s: %s", id, error)
 
 
 def under_way(one: Reconfiguration) -> dict[str, Json]:

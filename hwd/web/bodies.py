@@ -16,7 +16,7 @@ class Body(BaseModel):
 
 
 class File(Body):
-    """A file of the caller; `name` stands in messages."""
+    """A file of the caller; `name` stands in messages, and opens nothing."""
 
     name: Annotated[str, Field(min_length=1, max_length=4096)]
     text: Annotated[str, Field(max_length=TEXT_MAX)]
@@ -40,7 +40,7 @@ class ReconfigurationBody(PlanBody):
 
 
 class RunBody(Body):
-    """A playbook by its text; `file` is where it was read, topology files are looked for beside it."""
+    """A playbook by its text, with all that it names under `files`; `file` is where the caller read it, and opens nothing."""
 
     text: Annotated[str, Field(max_length=TEXT_MAX)]
     file: Annotated[str, Field(min_length=1, max_length=4096)]

@@ -1,64 +1,113 @@
-"""The door: who may talk to the daemon. Tokens where they are set; else this machine only, and no web page that a browser was lured to."""
+"""The door: who may talk to the daemon. Who has a token of it; and no web page that a browser was lured to."""
 
+import asyncio
 import hmac
 import ipaddress
+import logging
+import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import parse_qs, quote
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hwd.web.problem import MEDIA_TYPE, type_of
 from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.kit.reason import reason_of
 
-OPEN = frozenset({"/healthz", "/readyz"})
-"""Paths that a watchdog asks without a token: they tell of no more than up and down."""
+OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Paths that need no token, for watchdogs and Prometheus: they tell how the rack is, and no secret."""
 SHORTEST_TOKEN = 16
 """Characters; fewer can be guessed over a fast network."""
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing; a page of another origin cannot read what they answer."""
 OWN_SITES = frozenset({"same-origin", "none"})
 """What a browser says in Sec-Fetch-Site of our own pages, and of what was typed. Another port of this machine is `same-site`, and is not ours."""
+TOKEN_QUERY = "token"
+STRANGER = "stranger"
+"""In the `state` of a request of whoever showed no token: it has no claim to its connection when there are too many."""
+
+log = logging.getLogger(__name__)
+
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,253}))(?::([0-9]{1,5}))?")
 
 
 class Door:
-    """ASGI middleware. With tokens: one of them as `Authorization: Bearer`, which no page of others can make a browser send.
+    """ASGI middleware. Lets in who sends one of `tokens` as `Authorization: Bearer`, which no page of others can make a browser send.
 
-    Without: a `Host` that is this machine's own name for itself; and what changes something does not come from a page of another origin.
+    A browser asks once for a page with `?token=TOKEN`, and is sent on to the page without it, with a cookie of this life of the daemon: `session`. By the cookie
+    nothing is changed for a page of another origin. `local`: only who asks this machine by its own name is answered, which a name that was bound anew
+    (DNS rebinding) is not; for a daemon that listens on loopback alone. Strangers go on one after the other, piece by piece of their answers.
     """
 
-    def __init__(self, app: ASGIApp, *, tokens: frozenset[str] = frozenset()) -> None:
+    def __init__(self, app: ASGIApp, *, tokens: frozenset[str], session: str, local: bool) -> None:
         self._app = app
         self._tokens = tokens
+        self._session = session
+        self._local = local
+        self._turns = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN:
-            headers = Headers(scope=scope)
-            if why := self._why_not(headers):
-                await _refusal(why, 401)(scope, receive, send)
-                return
-            if not self._tokens and scope["method"] not in READING and (why := _why_foreign(headers)):
-                await _refusal(why, 403)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = self._answer(scope)
+        if answer is None and not _is_open(scope):
+            await self._app(scope, receive, send)
+            return
+        scope.setdefault("state", {})[STRANGER] = True
+        await self._turn()
 
-    def _why_not(self, headers: Headers) -> str:
-        if not self._tokens:
-            host = headers.get("host", "")
-            if is_loopback(_without_port(host)):
-                return ""
-            return f"host {host!r} is not this machine. Ask by 127.0.0.1, or set HWD_TOKENS for the daemon"
+        async def in_turn(message: Message) -> None:
+            await send(message)
+            await self._turn()
+
+        await (answer or self._app)(scope, receive, in_turn)
+
+    async def _turn(self) -> None:
+        """One stranger goes on in a round of the loop: however many there are, the daemon's own work comes between two of them."""
+        async with self._turns:
+            await asyncio.sleep(0)
+
+    def _answer(self, scope: Scope) -> ASGIApp | None:
+        """None for who may come in."""
+        headers = Headers(scope=scope)
+        host = host_of(headers.get("host", ""))
+        if host is None or (self._local and not is_loopback(host)):
+            return _refusal(
+                f"host {headers.get('host', '')!r} is not this machine's own name for itself. Ask by 127.0.0.1, or set HWD_TOKENS for the daemon",
+                403,
+            )
+        if _is_open(scope):
+            return None
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        # Every token is compared, so that the time tells nothing.
-        known = [hmac.compare_digest(given.strip().encode(), token.encode()) for token in sorted(self._tokens)]
-        if scheme.lower() == "bearer" and any(known):
-            return ""
-        return "no valid token. Set HWD_TOKEN, or send `Authorization: Bearer TOKEN`"
+        if scheme.lower() == "bearer" and self._knows(given.strip()):
+            return None
+        name = _cookie(scope)
+        if self._session and _equal(HTTPConnection(scope).cookies.get(name, ""), self._session):
+            why = "" if scope["method"] in READING else _why_foreign(headers)
+            return _refusal(why, 403) if why else None
+        asked = parse_qs(scope["query_string"].decode("latin-1")).get(TOKEN_QUERY, [])
+        if scope["method"] == "GET" and len(asked) == 1 and self._knows(asked[0]):
+            return _to_page(scope["path"], name, self._session)
+        return _refusal(
+            "no valid token. `hwd` and the Python client find that of this user's daemon on this machine; else set HWD_TOKEN or HWD_TOKEN_FILE, or send "
+            "`Authorization: Bearer TOKEN`. `hwd token` prints it",
+            401,
+        )
+
+    def _knows(self, given: str) -> bool:
+        """Every token is compared, so that the time tells nothing."""
+        known = [_equal(given, token) for token in sorted(self._tokens)]
+        return any(known)
 
 
 def check_listen(host: str, tokens: frozenset[str]) -> None:
-    """Raises RefusedError where `host` can be reached from other machines and there are no tokens."""
+    """Raises RefusedError where `host` can be reached from other machines and no tokens were set."""
     if not tokens and not is_loopback(host):
         raise RefusedError(
             f"http {host}: it can be reached from other machines, and no tokens are set. Set HWD_TOKENS or HWD_TOKENS_FILE, or listen on 127.0.0.1"
@@ -66,17 +115,37 @@ def check_listen(host: str, tokens: frozenset[str]) -> None:
 
 
 def read_tokens(environment: Mapping[str, str]) -> frozenset[str]:
-    """Tokens from HWD_TOKENS (commas between) or the file that HWD_TOKENS_FILE names (a line each, `#` for remarks)."""
+    """Tokens from HWD_TOKENS (commas between) or the file that HWD_TOKENS_FILE names (a line each, `#` for remarks). Warns of a file that everybody may read."""
     text = environment.get("HWD_TOKENS", "").replace(",", "\n")
     if name := environment.get("HWD_TOKENS_FILE"):
         try:
+            mode = Path(name).stat().st_mode
             text += "\n" + Path(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"HWD_TOKENS_FILE {name}: cannot be read: {error}") from error
+            raise ConfigError(f"HWD_TOKENS_FILE {name}: cannot be read: {reason_of(error)}") from error
+        if mode & stat.S_IROTH:
+            log.warning(
+                "HWD_TOKENS_FILE %s: every user of this machine may read it (mode %o), and has all rights by that; chmod o-r it, and change the tokens",
+                name,
+                stat.S_IMODE(mode),
+            )
     tokens = frozenset(line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#"))
     if any(len(token) < SHORTEST_TOKEN for token in tokens):
         raise ConfigError(f"HWD_TOKENS: a token is shorter than {SHORTEST_TOKEN} characters. Take a longer one")
     return tokens
+
+
+def host_of(header: str) -> str | None:
+    """The host of a `Host` header, `host [":" port]` (RFC 9110 7.2, RFC 3986 3.2), an IPv6 address without its brackets; None for anything else."""
+    match = _HOST.fullmatch(header)
+    if match is None or int(match[3] or 0) > 65535:
+        return None
+    if match[1] is None:
+        return match[2]
+    try:
+        return str(ipaddress.IPv6Address(match[1]))
+    except ValueError:
+        return None
 
 
 def is_loopback(host: str) -> bool:
@@ -88,8 +157,30 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _is_open(scope: Scope) -> bool:
+    return scope["path"] in OPEN and scope["method"] in READING
+
+
+def _equal(given: str, known: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), known.encode())
+
+
+def _cookie(scope: Scope) -> str:
+    """Browsers keep cookies by host and not by port: those of two daemons of a machine have names of their own."""
+    server = scope.get("server")
+    return f"hwd-{server[1] if server else 0}"
+
+
+def _to_page(path: str, cookie: str, session: str) -> RedirectResponse:
+    """To the page without its token. The cookie is for no script and for no request that begins on another site."""
+    headers = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+    answer = RedirectResponse(f"/{quote(path.lstrip('/'))}", 303, headers)
+    answer.set_cookie(cookie, session, httponly=True, samesite="strict")
+    return answer
+
+
 def _why_foreign(headers: Headers) -> str:
-    """Browsers say where a request comes from, by `Origin` or `Sec-Fetch-Site`; the clients of hwd say nothing."""
+    """Browsers say where a request comes from, by `Origin` or `Sec-Fetch-Site`."""
     host = headers.get("host", "")
     remedy = "Ask from a page of the daemon's own address, or by the command line"
     for origin in headers.getlist("origin"):
@@ -100,12 +191,6 @@ def _why_foreign(headers: Headers) -> str:
         if site not in OWN_SITES:
             return f"it comes from a web page of another origin ({site}). {remedy}"
     return ""
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
 
 
 def _refusal(why: str, status: int) -> JSONResponse:

@@ -36,7 +36,7 @@ class Linkboard:
             case "host.down":
                 for away in self._ports.get(str(data["host"]), {}).values():
                     away |= {"carrier": None, "carrier_changes": None, "rdma": None}
-            case "host.event" if data["boot"] != self._boots.get(str(data["host"])):
+            case "host.event" if data.get("past") or data["boot"] != self._boots.get(str(data["host"])):
                 return  # of an earlier boot, whose spool is read to its end: its carriers are over
             case "host.event" if data["type"] == "rdma" and isinstance(data["data"], Mapping):
                 port = self._ports.get(str(data["host"]), {}).get(str(data["port"]))

@@ -1,6 +1,7 @@
 """Problem documents (RFC 9457): what an error looks like over HTTP.
 
-`exit_status` is what the command line ends with. A refused file has `problems`, one text each; a device that said no has `device`, `command`, `code`, `text`.
+`exit_status` is what the command line ends with. A refused file has `problems`, one text each; a device that said no has `device`, `command`, `code`, `text`;
+what could not be rolled back has `switches`, those that differ from before.
 """
 
 import logging
@@ -20,10 +21,12 @@ from hwd_drivers.kit.errors import (
     HwdError,
     LinkError,
     NotReadyError,
+    NotRolledBackError,
     ProtocolError,
     RefusedError,
     UnknownError,
 )
+from hwd_drivers.kit.reason import finding_of
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -56,6 +59,8 @@ def problem_data(error: HwdError) -> dict[str, Any]:
         data["problems"] = str(error).splitlines()
     if isinstance(error, DeviceError):
         data |= {"device": error.device, "command": error.command, "code": error.code, "text": error.text}
+    if isinstance(error, NotRolledBackError):
+        data["switches"] = [*error.switches]
     return data
 
 
@@ -77,8 +82,7 @@ async def on_hwd_error(request: Request, error: Exception) -> JSONResponse:
 async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
     """A body or an argument that is not what the call takes: bad input, every finding at once."""
     assert isinstance(error, RequestValidationError)
-    findings = [f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}" for found in error.errors()]
-    return problem_response(ConfigError("\n".join(findings)))
+    return problem_response(ConfigError("\n".join(finding_of(found) for found in error.errors())))
 
 
 async def on_http_exception(request: Request, error: Exception) -> JSONResponse:

@@ -1,18 +1,37 @@
-"""HttpServer: uvicorn inside the daemon's loop. It leaves signals to the daemon, and open event streams do not hold up its end."""
+"""HttpServer: uvicorn inside the daemon's loop, on connections that are accepted here. It leaves signals to the daemon, and open event streams do not hold up its end."""
 
 import asyncio
 import contextlib
+import logging
+import resource
 import socket
 from collections.abc import Callable, Generator
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 
-from hwd_drivers.kit.errors import ConfigError
+from hwd.model.limit import Limit, Reached
+from hwd.web.connection import HEAD_BYTES_MAX, IDLE_S, Connection
+from hwd.web.problem import MEDIA_TYPE, type_of
+from hwd_drivers.kit.accept_loop import AcceptLoop
+from hwd_drivers.kit.errors import ConfigError, LinkError
+from hwd_drivers.kit.reason import reason_of
 
 DRAIN_S = 2
 """For answers that are being written when the daemon ends; what takes longer is cancelled."""
+CONNECTIONS_MAX = 256
+"""At once. Event streams, pages and clients of one rack are some dozens."""
+SHARE = 4
+"""Of the descriptors that the process may have, one in so many is for HTTP at most: switches, broker, records and journal need theirs."""
+BUSY_MAX = 8
+"""Connections beyond the most that are told so; of more, the kernel tells."""
+
+SAY_EVERY_S = 60.0
+"""Between two lines about a want of descriptors: who takes them all sees to it that it comes and goes."""
+
+log = logging.getLogger(__name__)
 
 
 class HttpServer:
@@ -27,25 +46,47 @@ class HttpServer:
     ```
     """
 
-    def __init__(self, app: FastAPI, sock: socket.socket, *, before_stop: Callable[[], None]) -> None:
-        config = uvicorn.Config(
+    def __init__(
+        self,
+        app: ASGIApp,
+        sock: socket.socket,
+        *,
+        before_stop: Callable[[], None],
+        reached: Reached = lambda limit, detail: None,
+        most: int | None = None,
+        time_scale: float = 1.0,
+    ) -> None:
+        """`most`: connections at once; None: as the descriptors of the process allow. `time_scale`: of all that the other side has to do in time."""
+        self._config = uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
             lifespan="off",
             ws="none",
+            proxy_headers=False,  # who asks is who connects
             http="h11",
+            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+            timeout_keep_alive=IDLE_S,
             server_header=False,
             timeout_graceful_shutdown=DRAIN_S,
         )
-        self._server = _Server(config)
+        self._server = _Server(self._config)
         self._sock = sock
         self._before_stop = before_stop
+        self._reached = reached
+        self._most = most_connections() if most is None else most
+        self._time_scale = time_scale
+        self._open: dict[Connection, None] = {}
+        self._starved_at_s: float | None = None
+        self._said_at_s = float("-inf")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._accepted: dict[Connection, tuple[socket.socket, asyncio.Task[None]]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._accepting: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
         """Return the URL when connections are accepted."""
-        self._task = asyncio.create_task(self._server.serve([self._sock]), name="hwd:http/server")
+        self._task = asyncio.create_task(self._server.serve([]), name="hwd:http/server")
         url = url_of(self._sock)
         up = asyncio.create_task(self._server.up.wait(), name="hwd:http/up")
         try:
@@ -54,16 +95,111 @@ class HttpServer:
             up.cancel()
         if self._task.done():
             self._task.result()
+        loop = AcceptLoop(self._sock, take=self._take, starved=self._starved)
+        self._accepting = asyncio.create_task(loop.run(), name="hwd:http/accept")
         return url
 
     async def stop(self) -> None:
         """Accept no more, end the streams, let answers be written, then cut what is left."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+        self._sock.close()
+        for connection, task in self._accepted.values():
+            task.cancel()
+            connection.close()
         if self._task is None:
-            self._sock.close()
             return
         self._before_stop()
         self._server.should_exit = True
         await self._task
+
+    # --- connections
+
+    def _take(self, connection: socket.socket) -> None:
+        if self._starved_at_s is not None:
+            if self._starved_at_s == self._said_at_s:
+                log.info("http: connections are accepted again, after %.1f s", self._loop_s() - self._starved_at_s)
+            self._starved_at_s = None
+        busy = False
+        if len(self._open) >= self._most:
+            self._reached(Limit.HTTP_CONNECTIONS, f"{len(self._open) + 1}, at most {self._most}")
+            while not busy and len(self._open) >= self._most:
+                busy = not self._cut_oldest()
+            if len(self._open) >= self._most + BUSY_MAX:
+                connection.close()
+                return
+        made = Connection(
+            self._config, self._server.server_state, reached=self._reached, lost=self._lost, scale=self._time_scale
+        )
+        if busy:
+            made.app = _say_busy
+        self._open[made] = None
+        task = asyncio.create_task(self._connect(made, connection), name="hwd:http/connection")
+        self._accepted[made] = connection, task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, made: Connection, connection: socket.socket) -> None:
+        del self._accepted[made]
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: made, connection)
+        except OSError as error:  # it is gone already
+            log.debug("http: a connection that nobody holds any more: %s", reason_of(error))
+            connection.close()
+            self._open.pop(made, None)
+
+    def _lost(self, connection: Connection) -> None:
+        self._open.pop(connection, None)
+
+    def _starved(self, error: OSError) -> None:
+        self._reached(Limit.DESCRIPTORS, f"HTTP: {error.strerror}")
+        if self._starved_at_s is None:
+            self._starved_at_s = self._loop_s()
+            if self._starved_at_s - self._said_at_s >= SAY_EVERY_S:
+                self._said_at_s = self._starved_at_s
+                log.warning(
+                    "http: no connection can be accepted: %s (%d are open). Those that wait make room; raise the limit (`ulimit -n`, LimitNOFILE=) if it is too low",
+                    error.strerror,
+                    len(self._open),
+                )
+        self._cut_oldest()
+
+    def _cut_oldest(self) -> bool:
+        """Of those that ask for nothing; False where all have a request in hand."""
+        for one in self._open:
+            if (accepted := self._accepted.pop(one, None)) is not None:  # a burst: it was not even looked at
+                connection, task = accepted
+                task.cancel()
+                connection.close()
+            elif one.waits and one.transport is not None:
+                one.cut()
+            else:
+                continue
+            del self._open[one]
+            return True
+        return False
+
+    def _loop_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def most_connections() -> int:
+    """As the limit of descriptors is now."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS_MAX if soft == resource.RLIM_INFINITY else max(1, min(CONNECTIONS_MAX, soft // SHARE))
+
+
+async def _say_busy(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application for who comes when all connections have a request in hand."""
+    data = {
+        "type": type_of(LinkError.title),
+        "title": LinkError.title,
+        "status": 503,
+        "detail": "the daemon has as many connections as it takes at once, and all are in use. Try again soon",
+        "exit_status": LinkError.exit_status,
+    }
+    await JSONResponse(data, 503, {"Retry-After": "1", "Connection": "close"}, MEDIA_TYPE)(scope, receive, send)
 
 
 def listen(host: str, port: int) -> socket.socket:

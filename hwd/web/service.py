@@ -88,6 +88,7 @@ class Service:
             "version": self._version,
             "bus": {"address": address, "connected": connected},
             "records": {"writable": failure is None, "why": None if failure is None else str(failure)},
+            "journal": {"writable": not (trouble := self._reconfigurer.journal_trouble), "why": trouble or None},
             "switches": self.switches(),
             "composites": list[Json](self._links.composites()),
             "hosts": self.hosts(),
@@ -105,7 +106,7 @@ class Service:
         }
 
     def ready(self) -> dict[str, Json]:
-        """`ready` is true when every switch that is ours answers, the broker is there, and records can be written; `why` lists what is not."""
+        """`ready` is true when every switch that is ours answers, the broker is there, records and journal can be written, and nobody has to decide what a damaged journal held; `why` lists what is not."""
         address, connected = self._bus_address()
         why = [] if connected else [f"broker {address} is not connected"]
         why += [
@@ -115,11 +116,14 @@ class Service:
         ]
         if self._recorder.failure is not None:
             why.append(str(self._recorder.failure))
+        if trouble := self._reconfigurer.journal_trouble:
+            why.append(trouble)
+        why += [f"{one.reconfiguration} ({one.what}): {one.why}" for one in self._reconfigurer.left_open if one.is_held]
         return {"ready": not why, "why": list[Json](why)}
 
     def switches(self) -> list[dict[str, Json]]:
         """[{switch, owner, up, cause, vendor, model, serial, firmware, crossconnects: [{id, state}], power_dbm: {end: dBm or None}, blocked: [end],
-        overruns: [{wall_ns, reconfiguration, lost, window_s}], lease: {host, epoch, state, why} of the host that drives it, or None}]"""
+        restart: {wall_ns, sign, lost, missing, uptime_s, unheard_s} of the last one, or None, overruns: [{wall_ns, reconfiguration, lost, window_s}], lease: {host, epoch, state, why} of the host that drives it, or None}]"""
         return [
             {
                 **one,

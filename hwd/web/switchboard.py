@@ -1,23 +1,24 @@
 """What the switches last said, kept from documents: the status screen's view of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from hwd.model.testbed import Switch
 from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.values import PortOverride, natural_key
+from hwd_drivers.kit.values import Crossconnect, PortOverride, PortSide, natural_key
 
 OVERRUNS_KEPT = 8
 """Of each switch; older ones are in the records."""
 
 
 class Switchboard:
-    """A `Sink`. A switch that is down keeps what it last reported; `up` says that it may be old. Of one that a host drives, `up` is None while nobody can tell."""
+    """A `Sink`. `missing` of a restart: what it took, as long as neither it nor anything else has been made at its ends. A switch that is down keeps what it last reported; `up` says that it may be old. Of one that a host drives, `up` is None while nobody can tell."""
 
     TAKES: ClassVar = (
         "switch.up",
         "switch.down",
         "switch.unknown",
+        "switch.restarted",
         "switch.read",
         "switch.power",
         "switch.override",
@@ -41,6 +42,7 @@ class Switchboard:
                 "power_dbm": {},
                 "blocked": [],
                 "overruns": [],
+                "restart": None,
             }
             for name, switch in switches.items()
         }
@@ -64,8 +66,15 @@ class Switchboard:
                     "power_dbm": {},
                     "blocked": [],
                 }
+            case "switch.restarted":
+                told = {key: document.data[key] for key in ("sign", "lost", "uptime_s", "unheard_s")}
+                switch["restart"] = {"wall_ns": document.wall_ns, **told, "missing": told["lost"]}
             case "switch.read":
                 switch["crossconnects"] = document.data["crossconnects"]
+                if isinstance(restart := switch["restart"], dict):
+                    taken = _ends(_texts(document.data["added"]))
+                    missing = [one for one in _texts(restart["missing"]) if taken.isdisjoint(_ends([one]))]
+                    switch["restart"] = {**restart, "missing": missing}
             case "switch.override":
                 there, ends = _texts(switch["blocked"]), _texts(document.data["ends"])
                 blocked = document.data["to"] == PortOverride.FORCE_BLOCKED
@@ -83,6 +92,10 @@ class Switchboard:
     def to_data(self) -> list[dict[str, Json]]:
         """In the order of the testbed file."""
         return [dict(switch) for switch in self._switches.values()]
+
+
+def _ends(crossconnects: Iterable[str]) -> frozenset[PortSide]:
+    return frozenset(end for one in crossconnects for end in Crossconnect.parse(one).ends)
 
 
 def _texts(value: Json) -> list[str]:

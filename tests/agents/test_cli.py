@@ -43,6 +43,26 @@ async def test_a_bad_file_ends_with_2(tmp_path: Path) -> None:
     assert f"hwd-agent: bad input: {path}: " in err.decode()
 
 
+async def test_a_spool_is_its_users_alone_whatever_the_umask(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(GOOD.format(folder=tmp_path))
+    before = os.umask(0)
+    try:
+        for _ in range(2):
+            agent = await start(path)
+            await read_until(agent, "boot")
+            made = {one.name: one.stat().st_mode & 0o777 for one in (tmp_path / "spool").iterdir()}
+            agent.send_signal(signal.SIGTERM)
+            await agent.communicate()
+            assert made == dict.fromkeys(("events", "lock", "notices", "settings", "told"), 0o600)
+            assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700
+            for one in (tmp_path / "spool").iterdir():
+                one.chmod(0o640)  # as version 0.1 left them
+            (tmp_path / "spool").chmod(0o750)
+    finally:
+        os.umask(before)
+
+
 async def test_one_agent_a_spool_and_sigterm_ends_it_in_order(tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text(GOOD.format(folder=tmp_path))

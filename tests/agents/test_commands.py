@@ -175,9 +175,12 @@ async def asked(one: Stage) -> Asked:
         ({"peers": [{"port": "h0.eth0"}]}, "peer"),
         ({"reconfiguration": 7}, "reconfiguration"),
         ({"peers": [{"port": "h0.eth0", **PEER, "peer_ip": "rack.example"}]}, "peer_ip of h0.eth0: 'rack.example'"),
-        ({"peers": [{"port": "h0.eth0", **PEER, "peer_probe_port": 70000}]}, "70000 is no UDP port"),
+        (
+            {"peers": [{"port": "h0.eth0", **PEER, "peer_probe_port": 70000}]},
+            "peers[0].peer_probe_port: expected int <= 65535",
+        ),
         ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {**VERBS, "gid": "mlx5_0"}}]}, "'mlx5_0'"),
-        ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {**VERBS, "qpn": 1 << 24}}]}, "of 24 bits"),
+        ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {**VERBS, "qpn": 1 << 24}}]}, "peer_verbs.qpn"),
         ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {"gid": "fe80::1"}}]}, "qpn"),
     ],
 )

@@ -6,8 +6,9 @@ import pytest
 
 from hwd_agents.config import PortConfig, SamplingConfig
 from hwd_agents.link import LinkWatcher
-from hwd_agents.linkup import LOOK_S, LinkUp, PortUp
+from hwd_agents.linkup import LOOK_S, LinkUp
 from hwd_agents.sources.played import PlayedHost
+from hwd_agents.wire import PortUp
 from hwd_drivers.kit.virtual import run_virtual
 
 from .conftest import Ear, Stage, stage

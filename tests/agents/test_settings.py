@@ -394,3 +394,23 @@ def test_values_of_one_subject_take_each_others_place() -> None:
     assert subject(Setting.NEIGHBOUR, first) == subject(Setting.NEIGHBOUR, second)
     assert subject(Setting.ROUTE, {"to": "10.0.0.0/8"}) != subject(Setting.ROUTE, {"to": "10.0.0.0/8", "metric": 1})
     assert subject(Setting.ADDRESS, "10.0.0.1/8") != subject(Setting.ADDRESS, "10.0.0.2/8")
+
+
+@pytest.mark.parametrize("hurt", [0, 1, 2])
+def test_flipped_bit_takes_one_setting_at_the_most_and_the_damaged_journal_is_set_aside(hurt: int) -> None:
+    disk = MemoryDisk()
+    journal = SettingJournal(disk)
+    for run in ("r0", "r1", "r2"):
+        journal.add(KeptSetting(run=run, port="eth0", setting="mtu", value=4200, before=1500))
+    whole = disk.read()
+    size = len(whole) // 3
+    for at in range(hurt * size, (hurt + 1) * size):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0x10
+        disk = MemoryDisk()
+        disk.append(bytes(damaged))
+        found = SettingJournal(disk)
+        assert {held.run for held in found.held} >= {"r0", "r1", "r2"} - {f"r{hurt}"}, at
+        assert found.damaged_bytes
+        assert disk.asides == [bytes(damaged)]
+        assert SettingJournal(disk).damaged_bytes == 0, "said once"

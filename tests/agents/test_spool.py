@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -183,6 +184,18 @@ def test_a_batch_ends_where_it_was_asked_to_end() -> None:
     assert one.batch("nobody", after=0) == []
 
 
+def test_an_event_that_no_message_may_carry_counts_as_lost_and_holds_up_nothing_behind_it() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    for number in range(3):
+        one.add(msgspec.structs.replace(event(number), sampling_ns=-1 if number == 1 else 0))
+    one.flush()
+    for each in (one, spool(disk, "b2")):
+        found = each.batch("b1", after=0)
+        assert [(other.seq, other.kind) for other in found] == [(1, "carrier"), (2, "lost"), (3, "carrier")]
+        assert found[1].data["count"] == 1
+
+
 def test_a_limit_too_small_for_a_batch_is_refused() -> None:
     with pytest.raises(ConfigError, match="16384 bytes or more"):
         spool(MemoryDisk(), limit_bytes=LIMIT_LEAST_BYTES - 1)
@@ -279,7 +292,8 @@ def test_a_disk_that_refuses_says_what_to_do_and_says_when_it_is_well(number: in
                 raise OSError(number, os.strerror(number), "events")
             super().append(data)
 
-        replace = append
+        def replace(self, data: bytes, *, reserve: int = 0) -> None:
+            self.append(data)
 
     disk, told = Refusing(), list[str]()
     one = Spool(
@@ -439,3 +453,20 @@ def test_an_unfinished_end_is_cut_off_though_the_disk_was_full_at_first() -> Non
     fill(two, 1)
     three = spool(disk, "b3")
     assert (numbers(three, "b2"), three.trouble) == ([1, 2], "")
+
+
+def test_damaged_file_is_set_aside_as_it_was_before_it_is_written_anew() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    for number in range(3):
+        one.add(event(number))
+        one.flush()
+    one.close()
+    damaged = bytearray(disk.read())
+    damaged[len(damaged) // 2] ^= 1
+    disk.replace(bytes(damaged))
+    again = spool(disk, boot="b2")
+    again.add(event(9))
+    again.flush()
+    assert disk.asides == [bytes(damaged)]
+    assert disk.read() != bytes(damaged)

@@ -127,9 +127,9 @@ def test_a_sync_that_fails_is_told_and_all_is_put_down_anew() -> None:
                 raise OSError(errno.EIO, os.strerror(errno.EIO), "events")
             super().append(data)
 
-        def replace(self, data: bytes) -> None:
+        def replace(self, data: bytes, *, reserve: int = 0) -> None:
             self.failed = False
-            super().replace(data)
+            super().replace(data, reserve=reserve)
 
     disk, told = Failing(), list[str]()
 

@@ -27,7 +27,7 @@ def data(kind: str, *, earliest_ns: int, one_sided: bool = False) -> dict[str, o
         origin="measured",
         data={"one_sided": True} if one_sided else {},
     )
-    return dict(event_data("h0", "b1", event, ALIGNMENT))
+    return dict(event_data("h0", "b1", event, ALIGNMENT, past=False))
 
 
 def test_what_was_found_by_looking_lies_in_the_middle_and_a_notice_at_its_end() -> None:

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +55,22 @@ def test_what_waits_is_bounded_and_the_earliest_is_kept() -> None:
     intake.take([event(seq) for seq in range(1, HELD_MOST + 100)])
     assert intake.held == HELD_MOST
     assert seqs(intake.ready())[-1] == HELD_MOST
+
+
+def test_what_comes_while_it_is_full_costs_little_however_much_it_is() -> None:
+    """A gap that nobody fills, and a host that goes on sending: the loop of the daemon is everybody's."""
+    intake = Intake(0.0)
+    intake.begin(1)
+    intake.take([event(seq) for seq in range(2, HELD_MOST + 2)])
+    messages = [
+        [event(seq) for seq in range(since, since + 256)] for since in range(HELD_MOST, HELD_MOST + 25_600, 256)
+    ]
+    started_s = time.process_time()
+    for message in messages:
+        intake.take(message)
+    assert time.process_time() - started_s < 1.5
+    assert intake.held == HELD_MOST
+    assert intake.gap == (1, 1)
 
 
 def test_late_filling_of_a_gap_is_taken_though_it_is_full() -> None:
@@ -118,11 +136,6 @@ def test_each_lost_event_counts_once_whoever_tells_of_it(story: Story, news: lis
     [
         ({"count": 3}, 3),
         ({"count": 9, "ranges": [["b1", 1, 4]]}, 9),
-        ({"count": "x"}, 1),
-        ({"count": 2, "ranges": "x"}, 2),
-        ({"count": 2, "ranges": [["b1", 0, 4]]}, 2),
-        ({"count": 2, "ranges": [["b1", 4, 1]]}, 2),
-        ({"count": 2, "ranges": [["b1", 1, 1 << 70]]}, 2),
     ],
 )
 def test_loss_that_is_not_named_counts_as_told(data: dict[str, object], news: int) -> None:

@@ -604,9 +604,11 @@ def test_answer_of_a_wrong_shape_ends_nothing_and_is_asked_for_again(answer: dic
         lab.under_way.add("r1")
         await lab.settings.do("r1", mtu("h0", 4200))
         stranger.answer = answer
-        with pytest.raises(ProtocolError, match=r"h0: h0\.eth0 mtu 9000: the answer of its agent makes no sense: "):
+        with pytest.raises(
+            ProtocolError, match=r"h0: set: the answer of its agent makes no sense: its data cannot be read: "
+        ):
             await lab.settings.do("r1", mtu("h0", 9000))
-        with pytest.raises(FailedError, match="put back what run r1 set: the answer of its agent makes no sense"):
+        with pytest.raises(FailedError, match="h0: put-back: the answer of its agent makes no sense"):
             await lab.settings.put_back("r1")
         lab.under_way.clear()
         await asyncio.sleep(12)

@@ -6,12 +6,13 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from hwd.bus.allowance import Allowance
 from hwd.bus.clock_udp import ClockUdp
 from hwd.bus.host import Host
 from hwd.bus.timekeeper import Timekeeper
 from hwd.timeline.alignment import Alignment
 from hwd.timeline.clock_step import ClockStep
-from hwd_agents.wire import Birth, ClockNote, ClockReply, ClockRequest, Reply
+from hwd_agents.wire import Birth, ClockNote, ClockReply, ClockRequest, Inventory, Reply
 from hwd_agents.wire import ClockUdp as Place
 from hwd_drivers.kit.clock import ShiftedClock
 from hwd_drivers.kit.ids import SeededIds
@@ -35,7 +36,12 @@ class Scene:
         self.alignment: Alignment | None = None
         self.there_s: Callable[[], float | None] = lambda: 100e-6
         self.back_s: Callable[[], float | None] = lambda: 100e-6
-        self.host = Host("h0", lambda kind, **data: self.told.append((kind, data)), lambda cause: None)
+        self.host = Host(
+            "h0",
+            lambda kind, **data: self.told.append((kind, data)),
+            lambda cause: None,
+            Allowance("h0", lambda limit, detail: None),
+        )
         udp = ClockUdp(clock=self.clock, ids=SeededIds(1), garbage=lambda why: None)
         self.keeper = Timekeeper(
             self.host,
@@ -54,7 +60,7 @@ class Scene:
             version="0.1.0",
             at_ns=0,
             ports={},
-            inventory={},
+            inventory=Inventory(),
             spool_oldest_seq=1,
             spool_next_seq=1,
             spool_lost=0,

@@ -4,8 +4,10 @@ import logging
 
 import pytest
 
+from hwd.bus.allowance import Allowance
 from hwd.bus.host import Host
-from hwd_agents.wire import Birth, PortNote, SourceNote
+from hwd_agents.wire import Birth, Inventory, PortNote, SourceNote, SpoolNote
+from hwd_drivers.kit.virtual import run_virtual
 
 from .test_gateway import World, play
 
@@ -31,7 +33,7 @@ def birth(*, spool: str = "", link: str = "") -> Birth:
         version="0.1.0",
         at_ns=0,
         ports={"eth3": note},
-        inventory={"spool": {"why": spool}},
+        inventory=Inventory(spool=SpoolNote(why=spool)),
         spool_oldest_seq=1,
         spool_next_seq=1,
         spool_lost=0,
@@ -42,16 +44,20 @@ def test_a_full_disk_and_a_renamed_interface_are_in_the_log_once_and_so_is_their
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "hwd.bus.host")
-    host = Host("h0", lambda kind, **data: None, lambda cause: None)
-    for now_s, told in enumerate((birth(), birth(spool=FULL), birth(spool=FULL), birth(spool=FULL, link=RENAMED))):
-        host.take_birth(told, now_s)
+    tell = [birth(), birth(spool=FULL), birth(spool=FULL), birth(spool=FULL, link=RENAMED)]
+
+    async def take(*births: Birth) -> None:
+        for told in births:
+            host.take_birth(told, 0.0)
+
+    host = Host("h0", lambda kind, **data: None, lambda cause: None, Allowance("h0", lambda limit, detail: None))
+    run_virtual(take(*tell))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", f"h0: spool: {FULL}"),
         ("WARNING", f"h0: eth3: {RENAMED}"),
     ]
     caplog.clear()
-    host.take_birth(birth(link=RENAMED), 4)
-    host.take_birth(birth(), 5)
+    run_virtual(take(birth(link=RENAMED), birth()))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("INFO", "h0: spool: well again"),
         ("INFO", "h0: eth3: well again"),

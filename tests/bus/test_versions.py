@@ -58,7 +58,7 @@ def agent_of(folder: Path, number: str, encode: str, more: str = "") -> Path:
     metadata = distribution("hwd-agents").read_text("METADATA") or ""
     (info / "METADATA").write_text(metadata.replace("\nVersion: 0.1.0\n", f"\nVersion: {number}\n"))
     for name, old, new in (
-        ("wire.py", ENCODE, encode),
+        ("wire/messages.py", ENCODE, encode),
         (
             "agent.py",
             "    async def _publish_birth(self) -> None:\n",

@@ -60,7 +60,7 @@ def test_what_is_not_confirmed_goes_back(hwd: Any) -> None:
     assert "unless: hwd confirm" in applied.err
     back = hwd("rollback")
     assert back.status == 0
-    assert "rolled-back: asked for" in back.out
+    assert "rolled-back: roll-back asked for" in back.out
     assert hwd("confirm").status == 3
 
 

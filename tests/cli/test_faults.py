@@ -37,6 +37,15 @@ async def _until_up(process: "subprocess.Popen[bytes]") -> None:
             await asyncio.sleep(0.02)
 
 
+def test_the_daemon_of_hwd_url_says_whose_rack_is_meant(hwd, rack: str, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    """The one rack that is up is not that of another daemon."""
+    monkeypatch.setenv("HWD_URL", "http://127.0.0.1:1")
+    said = hwd("fault", "--json")
+    assert (said.status, said.json["error"]["title"]) == (4, "unreachable")
+    assert "daemon http://127.0.0.1:1: cannot be reached: Connection refused" in said.err
+    assert hwd("fault", "--testbed", rack).status == 0
+
+
 def test_faults_are_set_listed_and_cleared(hwd, rack: str) -> None:  # type: ignore[no-untyped-def]
     assert hwd("fault").out == ""
     assert hwd("fault").err == "two-hosts: no fault is set\n"

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.offload import InlineOffload
 
 RECORDED = Path(__file__).parents[1] / "report" / "export" / "run.jsonl"
-FIRST, SECOND, EMPTY = "kl27i377", "other111", "empty222"
+FIRST, SECOND, EMPTY, REAL = "kl27i377", "other111", "empty222", "real3333"
 ROWS = 2 + 32
 """Of the table: two commands of a switch; eight stages of two links, twice."""
 
@@ -46,6 +47,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
             await records.start_run(dataclasses.replace(run, id=id))
             await records.add_documents(own, run=id)
         await records.start_run(dataclasses.replace(run, id=EMPTY))
+        await records.start_run(dataclasses.replace(run, id=REAL, virtual_time=False))
         records.close()
 
     asyncio.run(fill())
@@ -117,6 +119,14 @@ def test_run_without_links_has_a_page_but_nothing_to_draw(hwd: Any, data: str, t
     assert not paper.exists()
 
 
+def test_the_date_of_a_run_in_virtual_time_says_so(hwd: Any, data: str) -> None:
+    listed = hwd("runs", "--data", data).out.splitlines()
+    for id, virtual in ((FIRST, True), (REAL, False)):
+        assert ("(virtual), took" in hwd("show", id, "--data", data).out) is virtual
+        assert ("(virtual)" in next(line for line in listed if id in line)) is virtual
+    assert hwd("show", FIRST, "--data", data, "--json").json["virtual_time"] is True
+
+
 def test_runs_are_compared(hwd: Any, data: str) -> None:
     said = hwd("compare", FIRST, SECOND, "--data", data)
     assert said.status == 0
@@ -165,6 +175,28 @@ def test_export_goes_into_a_pipe(data: str, places: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     assert done.stderr == ""
     assert len([*csv.DictReader(io.StringIO(done.stdout))]) == ROWS
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "perfetto"])
+def test_export_goes_into_a_named_pipe_and_leaves_it_a_pipe(hwd: Any, data: str, tmp_path: Path, kind: str) -> None:
+    pipe, piped, file = tmp_path / "pipe", tmp_path / "piped", tmp_path / "file"
+    os.mkfifo(pipe)
+    with piped.open("wb") as to, subprocess.Popen(["cat", pipe], stdout=to) as reader:
+        said = hwd("export", FIRST, "--as", kind, "--data", data, "-o", str(pipe))
+        assert said.status == 0, said.err
+        assert reader.wait(timeout=10) == 0
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert hwd("export", FIRST, "--as", kind, "--data", data, "-o", str(file)).status == 0
+    assert piped.read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("option", ["-o", "--pdf"])
+def test_report_goes_into_a_device_and_leaves_it_a_device(hwd: Any, data: str, tmp_path: Path, option: str) -> None:
+    (tmp_path / "null").symlink_to(os.devnull)
+    said = hwd("report", FIRST, "--data", data, "-o", str(tmp_path / "page"), option, str(tmp_path / "null"))
+    assert said.status == 0, said.err
+    assert (tmp_path / "null").is_symlink()
+    assert Path(os.devnull).is_char_device()
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

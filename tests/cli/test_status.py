@@ -12,6 +12,7 @@ from hwd.cli.watching import (
     no_links,
     overrun_lines,
     port_lines,
+    restart_line,
     run_line,
     skew_lines,
     spool_lines,
@@ -72,10 +73,24 @@ def test_a_switch_is_up_or_down_or_owned_by_a_host(switch: dict[str, Any], row: 
 
 def test_an_overrun_stands_in_the_status_with_what_was_lost() -> None:
     overrun = {"wall_ns": 1_700_000_000_000_000_000, "reconfiguration": "k3v9", "lost": ["1A-7B"], "window_s": 0.0042}
-    (line,) = overrun_lines({**UP, "overruns": [overrun]})
+    (parts,) = overrun_lines({**UP, "overruns": [overrun]})
     said = r"ocs1 .*overrun.* at \d\d:\d\d:\d\d: 1A-7B of another client was lost to reconfiguration k3v9; it had come in the 4.2 ms between our read and our write"
-    assert re.fullmatch(said, line)
+    assert re.fullmatch(said, "".join(map(str, parts)))
     assert overrun_lines(UP) == []
+
+
+@pytest.mark.parametrize(("sign", "how"), [("uptime", "has restarted"), ("at-rest", "seems to have restarted")])
+def test_a_restart_stands_in_the_status_until_what_it_took_is_there_again(sign: str, how: str) -> None:
+    restart = {"wall_ns": 1_700_000_000_000_000_000, "sign": sign, "missing": ["3A-4B"], "unheard_s": 14.0}
+    line = restart_line({**UP, "restart": restart})
+    said = (
+        rf"ocs1 {how} at \d\d:\d\d:\d\d, not heard for 14 s before. "
+        r"Gone with it, and not put back by itself: 3A-4B; hwd apply ocs1:3A-4B"
+    )
+    assert re.fullmatch(said, line), line
+    assert restart_line({**UP, "restart": {**restart, "missing": []}}) == ""
+    assert restart_line({**UP, "restart": None}) == ""
+    assert "hwd apply" not in restart_line({**UP, "restart": restart, "owner": "h0"}), "its host sets it"
 
 
 RUN = {
@@ -147,8 +162,13 @@ def test_a_host_that_is_not_heard_is_not_up_and_nothing_old_is_said_of_it(connec
     name, said, why, carriers = host_row(away, connected=connected)
     assert (name, said, carriers) == ("h0", state, "unknown")
     assert re.fullmatch(r"not heard since \d\d:\d\d:20: the broker is not connected", str(why))
-    never = {**away, "heard_wall_ns": None, "cause": "no agent was ever heard of"}
-    assert host_row(never, connected=connected) == ("h0", state, "no agent was ever heard of", "unknown")
+    never = {**away, "heard_wall_ns": None, "cause": "no agent of it was heard since the daemon started"}
+    assert host_row(never, connected=connected) == (
+        "h0",
+        state,
+        "no agent of it was heard since the daemon started",
+        "unknown",
+    )
 
 
 def test_what_stays_open_says_whose_it_is_and_that_it_goes_by_itself() -> None:

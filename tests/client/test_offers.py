@@ -10,6 +10,7 @@ import pytest
 
 from hwd.client import AsyncClient, Client, calls
 from hwd.client.call import Call, Offered
+from hwd.client.find import Whereabouts
 from hwd.client.offers import Offers
 from hwd.testing.running import RunningLab
 
@@ -60,8 +61,9 @@ def test_what_is_not_a_call_stands_on_both_clients() -> None:
 
 @pytest.mark.parametrize("name", OFFERED)
 def test_a_call_is_one_that_the_daemon_knows(name: str, hwd_running: RunningLab) -> None:
-    with hwd_running.connect() as client:
-        document = httpx.get(f"{client.url}/api/v1/openapi.json", trust_env=False).json()
+    daemon = Whereabouts.find(environment=hwd_running.environment, testbed=hwd_running.name)
+    by = {"Authorization": f"Bearer {daemon.token}"}
+    document = httpx.get(f"{daemon.url}/api/v1/openapi.json", headers=by, trust_env=False).json()
     call = make(name)
     paths = {
         (method.upper(), re.sub(r"\{\w+\}", "[^/]+", path))

@@ -12,6 +12,7 @@ from hwd_drivers.kit.errors import (
     HwdError,
     LinkError,
     NotReadyError,
+    NotRolledBackError,
     ProtocolError,
     RefusedError,
 )
@@ -24,6 +25,7 @@ KINDS = (
     ProtocolError,
     FailedError,
     NotReadyError,
+    NotRolledBackError,
     BugError,
 )
 
@@ -40,6 +42,12 @@ def test_a_device_error_keeps_the_devices_words() -> None:
     error = error_of(problem_data(sent))
     assert isinstance(error, DeviceError)
     assert (error.device, error.command, error.code, error.text) == ("ocs1", "ENT-PATCH", "SROF", "busy")
+
+
+def test_what_could_not_be_rolled_back_names_its_switches() -> None:
+    error = error_of(problem_data(NotRolledBackError("pairs: not ready", switches=("ocs1", "ocs2"))))
+    assert isinstance(error, NotRolledBackError)
+    assert (error.switches, error.exit_status) == (("ocs1", "ocs2"), 6)
 
 
 def test_an_unknown_title_is_taken_by_its_exit_status() -> None:

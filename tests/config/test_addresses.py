@@ -22,6 +22,8 @@ def written(address: str, driver: str = "osw", model: str = "1x4") -> str:
         "serial:/dev/ttyUSB0?baud=57600&parity=E&rtscts=1",
         "10.0.0.7:4001",
         "unix:/run/sw1",
+        "ocs1.lab.example:3082",
+        "[fe80::1]:3082",
     ],
 )
 def test_an_address_that_says_all_stays_as_it_is(address: str, load: Load) -> None:
@@ -40,6 +42,17 @@ def test_a_host_gets_the_port_of_its_driver(load: Load) -> None:
         ("serial:/dev/ttyUSB0?speed=9600", "speed: no setting of a serial line. There are: baud"),
         ("serial:/dev/ttyUSB0?stopbits=3", "stopbits=3 is not one of 1, 2"),
         ("serial:COM3", "no serial port. Write its device"),
+        ("10.0.0.7:30x2", "no address. Write host:port"),
+        ("10.0.0.7:70000", "no address. Write host:port"),
+        ("10.0.0.7:0", "nobody listens at port 0"),
+        ("10.0.0.256:3082", "no name or address of a host"),
+        ("http://10.0.0.7", "no URL is wanted here"),
+        ("tcp://10.0.0.7:3082", "no URL is wanted here"),
+        ("fe80::1:3082", "which colon is before the port"),
+        ("[fe80::zz]:3082", "fe80::zz"),
+        ("ocs 1:3082", "is no name or address of a host"),
+        (":3082", "no address. Write host:port"),
+        ("unix:", "a Unix socket has a path of 1 to 107 bytes"),
     ],
 )
 def test_an_address_that_cannot_be_one_is_a_problem_of_its_line(address: str, finding: str, load: Load) -> None:

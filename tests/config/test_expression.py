@@ -1,8 +1,10 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.config.expression import Expression, UnknownError, Value, evaluate, names_in, substitute
+from hwd.config.expression import Expression, UnknownError, Value, evaluate, fill_text, names_in, substitute
 from hwd_drivers.kit.errors import ConfigError
 
 PARAMETERS: dict[str, Value] = {"n": 10, "s": 1.5, "host": "h0", "live": True, "sizes": (1, 4, 16)}
@@ -104,3 +106,22 @@ def test_any_text_gives_a_value_or_a_config_error(text: str) -> None:
     except ConfigError:
         return
     assert isinstance(value, str | int | float | bool | tuple)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{" * 40_000, "{{" * 400_000, "{{ n " * 100_000, "}" * 400_000, "{{ n }}" * 100_000, "{{ " + " " * 400_000 + "}}"],
+)
+def test_holes_of_a_hostile_text_are_refused_at_once(text: str) -> None:
+    """Some braces more took seconds; the length is looked at before anything else."""
+    started_s = time.process_time()
+    with pytest.raises(ConfigError, match="is over the 10000 that one"):
+        substitute(text, PARAMETERS)
+    with pytest.raises(ConfigError, match="is over the 10000 that one"):
+        fill_text(text, lambda expression: expression.value(PARAMETERS))
+    assert names_in(text) == frozenset()
+    assert time.process_time() - started_s < 0.5
+
+
+def test_text_within_a_hole_may_have_braces() -> None:
+    assert substitute("{{ '}}' }}", PARAMETERS) == "}}"

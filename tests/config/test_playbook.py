@@ -84,6 +84,22 @@ def test_steps_become_values(read: Read) -> None:
     assert list(map(str, pairs.wanted.crossconnects)) == ["ocs1:1A-2B", "ocs1:2A-1B"]
 
 
+@pytest.mark.parametrize(
+    "what",
+    [
+        "links: [h0.eth0 <-> h2.eth0, h1.eth1<->h3.eth1]",
+        "links: 'h0.eth0 <-> h2.eth0, h1.eth1<->h3.eth1'",
+        "topology: 'h0.eth0<->h2.eth0 h1.eth1<->h3.eth1'",
+    ],
+)
+def test_links_are_applied_by_their_nic_ports(read: Read, what: str) -> None:
+    (apply, _) = read(HEAD + f"\n  - apply: {{{what}, ready_within_s: 5}}\n").require().steps
+    assert isinstance(apply, ApplyStep)
+    assert apply.wanted is not None
+    assert list(map(str, apply.wanted.links)) == ["h0.eth0<->h2.eth0", "h1.eth1<->h3.eth1"]
+    assert {"h0.eth0", "h2.eth0", "ocs1.1"} <= apply.ports
+
+
 def test_parameters_fill_their_places_with_their_type(read: Read) -> None:
     text = """playbook: p
 parameters: {n: 2, within_s: 1.5, first: h0, rail: 1}
@@ -110,10 +126,13 @@ steps:
         ("  - lease: {ports: all}", "3: steps[0].lease.for_s: is missing"),
         ("  - lease: {ports: all, for_s: 1e9}", "3: steps[0].lease.for_s: must be less than or equal to 604800, not 1000000000.0"),
         ("  - lease: {ports: [ocs1.99], for_s: 5}", "3: steps[0].lease.ports: ocs1.99: no such port (write ocs1.3, h0.eth0, or all); did you mean ocs1.9?"),
-        ("  - apply: {topology: rin}", "3: steps[0].apply.topology: 'rin' is no topology and no file (.yaml); did you mean ring?"),
+        ("  - apply: {topology: rin}", "3: steps[0].apply.topology: 'rin' is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); did you mean ring?"),
+        ("  - apply: {topology: rnig, hosts: [h0, h1], groups: dp}", "3: steps[0].apply.topology: 'rnig' is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); did you mean ring?"),
+        ("  - apply: {links: [h0.eth0 <-> h2.eth9]}", "3: steps[0].apply: h0.eth0<->h2.eth9: no NIC port h2.eth9 in testbed opus-testbed; did you mean h2.eth3?"),
+        ("  - apply: {links: h0.eth0}", "3: steps[0].apply.links: 'h0.eth0' is no link; write h0.eth0 <-> h2.eth0, or a list of them"),
         ("  - apply: {topology: ring, rial: 0}", "3: steps[0].apply.rial: unknown key; did you mean rail?"),
         ("  - apply: {topology: ring, groups: tp}", "3: steps[0].apply: groups=tp: none of the hosts has a group tp; they have dp0, dp1, pp0, pp1"),
-        ("  - apply: {mode: safe}", "3: steps[0].apply: needs exactly one of topology and pairs"),
+        ("  - apply: {mode: safe}", "3: steps[0].apply: needs exactly one of topology, links and pairs"),
         ("  - apply: {pairs: 'ocs1:1A-2A'}", "3: steps[0].apply: crossconnect 1A-2A: one end must be on side A and the other on side B"),
         ("  - apply: {topology: ring, mode: fast}", "3: steps[0].apply.mode: must be 'safe', 'update' or 'overwrite', not 'fast'"),
         ("  - wait: {for: light, within_s: 5}", "3: steps[0].wait.for: must be 'ready', not 'light'"),

@@ -1,3 +1,4 @@
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -5,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hwd.config.topology import load_topology
+from hwd.config.topology import load_topology, read_topology
 from hwd.config.wanted import parse_what
 from hwd.model.testbed import Testbed
 from hwd_drivers.kit.errors import ConfigError
@@ -45,6 +46,16 @@ def test_a_pair_behind_a_switch_that_shall_have_nothing_is_no_pair_of_the_one_be
         parse_what("ocs2:1A-1B ocs1:none 2A-2B", two)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["h0.eth0<->h2.eth0,h3.eth1<->h1.eth1", " h0.eth0 <-> h2.eth0,  h3.eth1 <->h1.eth1 ", "h0.eth0<->h2.eth0 h3.eth1<-> h1.eth1"],
+)  # fmt: skip
+def test_links_are_named_by_their_nic_ports(opus: Testbed, text: str) -> None:
+    wanted = parse_what(text, opus)
+    assert [str(link) for link in wanted.links] == ["h0.eth0<->h2.eth0", "h1.eth1<->h3.eth1"]
+    assert wanted.crossconnects == ()
+
+
 def test_named_topology_is_generated_with_its_arguments(opus: Testbed) -> None:
     wanted = parse_what("  ring hosts=h0,h1   rail=0 ", opus)
     assert wanted.name == "ring hosts=h0,h1 rail=0"
@@ -52,9 +63,10 @@ def test_named_topology_is_generated_with_its_arguments(opus: Testbed) -> None:
 
 
 def test_topology_file_gives_its_links(opus: Testbed, tmp_path: Path) -> None:
-    (tmp_path / "t.yaml").write_text("topology: two\nlinks:\n  - h0.eth0 <-> h1.eth0\n  - h3.eth1<->h2.eth1\n")
-    wanted = parse_what("t.yaml", opus, folder=tmp_path)
-    assert [str(link) for link in wanted.links] == ["h0.eth0<->h1.eth0", "h2.eth1<->h3.eth1"]
+    path = tmp_path / "t.yaml"
+    path.write_text("topology: two\nlinks:\n  - h0.eth0 <-> h1.eth0\n  - h3.eth1<->h2.eth1\n")
+    links = load_topology(path, opus).require().links
+    assert [str(link) for link in links] == ["h0.eth0<->h1.eth0", "h2.eth1<->h3.eth1"]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +91,14 @@ def test_topology_file_gives_its_links(opus: Testbed, tmp_path: Path) -> None:
         ("ocs1:4A..1A-1B..4B", "a range goes up"),
         ("ocs1:1A..999999A-1B..999999B", "over at most 4096 ports"),
         ("ocs1:1A..4B-9B..12B", "with the same side twice"),
-        ("none.yaml", "cannot be read: No such file"),
+        ("h0.eth0<->h9.eth0", "h0.eth0<->h9.eth0: no NIC port h9.eth0 in testbed opus-testbed; did you mean h3.eth0"),
+        ("h0.eth0<->h1.eth0,h0.eth0<->h2.eth0", "h0.eth0 is in h0.eth0<->h1.eth0 already; a NIC port is in one link"),
+        ("h0.eth0<->h1.eth0 ocs1:1A-2B", "'ocs1:1A-2B' is no link; write h0.eth0<->h2.eth0, and others after a comma"),
+        ("h0.eth0<->h1.eth0,", "is no link"),
+        ("h0.eth0<->h0.eth0", "cannot be joined to itself"),
+        ("h0<->h1.eth0", "write it as host.port"),
+        ("none.yaml", "none.yaml is a file of the caller; send its name and text as `file`"),
+        ("/etc/hosts.yml ", "/etc/hosts.yml is a file of the caller; send its name and text as `file`"),
     ],
 )
 def test_what_means_nothing_is_refused(opus: Testbed, text: str, said: str) -> None:
@@ -110,7 +129,7 @@ def test_problem_of_a_topology_file_is_told(opus: Testbed, tmp_path: Path, text:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.text(max_size=30)
-    | st.lists(st.sampled_from(["ring", "pairs", "giant-ring", "ocs1:", "1A", "none", "..", "-", "2B", ",", " ", "hosts=", "h0", "rail=", "0", "groups=", "dp"]), max_size=9).map("".join)
+    | st.lists(st.sampled_from(["ring", "pairs", "giant-ring", "ocs1:", "1A", "none", "..", "-", "2B", ",", " ", "hosts=", "h0", "rail=", "0", "groups=", "dp", "<->", "h1.eth0"]), max_size=9).map("".join)
 )  # fmt: skip
 def test_any_text_gives_something_wanted_or_a_config_error(opus: Testbed, text: str) -> None:
     try:
@@ -118,3 +137,31 @@ def test_any_text_gives_something_wanted_or_a_config_error(opus: Testbed, text: 
     except ConfigError:
         return
     assert wanted.links or wanted.crossconnects or wanted.emptied or wanted.freed
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ocs1:none " * 4_900 + "ocs1:1A-1B " * 4_500, "named with pairs and with none"),
+        ("ring groups=" + "dp," * 33_000, "a group is named twice"),
+        ("r" * 99_999, "is no topology"),
+        ("ring hosts=" + "h" * 99_000, "no host"),
+        ("a " * 400_000, "are over the 100000"),
+    ],
+)
+def test_text_of_allowed_length_is_refused_at_once(opus: Testbed, text: str, said: str) -> None:
+    """What is asked for over HTTP is read in the daemon's loop."""
+    started_s = time.process_time()
+    with pytest.raises(ConfigError, match=said):
+        parse_what(text, opus)
+    assert time.process_time() - started_s < 0.5
+
+
+def test_topology_file_full_of_mistakes_tells_the_first_ones(opus: Testbed) -> None:
+    """To look for the nearest known name takes time for each."""
+    text = "topology: bad\nlinks:\n" + "".join(f"- h{link}.eth9<->x{link}.eth0\n" for link in range(30_000))
+    started_s = time.process_time()
+    found = read_topology(text, file="bad.yaml", testbed=opus)
+    assert time.process_time() - started_s < 5
+    assert len(found.problems) <= 102
+    assert "over 100 problems; what follows was not looked at" in found.problems[-1].text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hwd.daemon.datadir import DataDirectory
-from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.kit.errors import ConfigError, RefusedError
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -17,7 +17,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     if os.geteuid() != 0:
         pytest.skip("needs root: a tmpfs is mounted")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={PAGE}", "hwd-test", tmp_path], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={PAGE},mode=700", "hwd-test", tmp_path], check=True)
     try:
         (tmp_path / "ballast").write_bytes(b"x" * PAGE)
         yield tmp_path
@@ -38,3 +38,15 @@ def test_full_disk_can_be_held(full_disk: Path) -> None:
     refused = pytest.raises(RefusedError, match="in use by the daemon with pid unknown")
     with DataDirectory(full_disk), refused, DataDirectory(full_disk):
         pass
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_folder_of_everybody_is_refused_before_anything_in_it_is_opened(tmp_path: Path, mode: int) -> None:
+    victim, folder = tmp_path / "victim", tmp_path / "everybody"
+    victim.write_text("a long text that is not the pid of a daemon")
+    folder.mkdir()
+    folder.chmod(mode)
+    (folder / "lock").symlink_to(victim)
+    with pytest.raises(ConfigError, match=rf"everybody may write there \(mode {mode:o}\)"), DataDirectory(folder):
+        pass
+    assert victim.read_text() == "a long text that is not the pid of a daemon"

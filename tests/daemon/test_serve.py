@@ -3,20 +3,27 @@
 import contextlib
 import json
 import os
+import pty
+import re
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import aiomqtt
 import httpx
 import pytest
 
+from hwd.client import Client
+from hwd.client.find import Whereabouts
 from hwd.config.places import daemon_of, data_dir, rack_of, records_path
 from hwd.daemon.serve import ServeOptions, host_and_port
 from hwd.daemon.serve import serve as run_daemon
+from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.errors import ConfigError, RefusedError
 
@@ -88,6 +95,62 @@ def test_a_daemon_can_be_found_from_its_start_to_its_end(serve: Serve, environme
     assert clock == [(SystemClock().name,)], "what was measured against it holds until the machine starts anew"
 
 
+def test_what_a_daemon_keeps_is_its_users_alone_whatever_the_umask_and_whoever_made_it(
+    serve: Serve, environment: dict[str, str]
+) -> None:
+    data = data_dir("desk", environment)
+    before = os.umask(0)
+    try:
+        first = serve("--no-twin", "--http", "127.0.0.1:0")
+        said_until(first, "data ")
+    finally:
+        os.umask(before)
+    made = {path.name: path.stat().st_mode & 0o777 for path in data.iterdir()}
+    assert {"journal", "lock", "records.db", "records.db-wal", "records.db-shm"} <= made.keys()
+    assert set(made.values()) == {0o600}
+    assert data.stat().st_mode & 0o777 == 0o700
+    first.kill()  # so that what SQLite keeps beside the records stays
+    first.wait()
+
+    for name in ("journal", "lock", "records.db", "records.db-shm", "records.db-wal"):
+        (data / name).chmod(0o644)  # as version 0.1 left them
+    data.chmod(0o750)
+    (data / "notes.txt").write_text("of the operator")
+    (data / "notes.txt").chmod(0o644)
+    second = serve("--no-twin", "--http", "127.0.0.1:0")
+    assert "others of this machine could read journal, lock, records.db, " in said_until(second, "data ")
+    kept = {path.name: path.stat().st_mode & 0o777 for path in data.iterdir()}
+    assert kept.pop("notes.txt") == 0o644
+    assert set(kept.values()) == {0o600}
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert end(second)[0] == 0
+
+
+async def test_nobody_comes_to_its_broker_without_a_password_and_a_data_folder_of_before_gets_its_secret(
+    serve: Serve, environment: dict[str, str]
+) -> None:
+    secret = data_dir("desk", environment) / "broker-secret"
+    passwords = []
+    for life in range(2):
+        process = serve("--no-twin", "--http", "127.0.0.1:0")
+        said = said_until(process, "data ")
+        place = daemon_of("desk", environment)
+        assert place is not None
+        assert secret.stat().st_mode & 0o777 == 0o600
+        url = BrokerUrl.parse(place.mqtt)
+        passwords.append(url.password)
+        assert f"mqtt://desk@{url.host}:{url.port}" in said
+        assert str(url.password) not in said
+        for user, password in ((None, None), ("desk", "wrong")):
+            with pytest.raises(aiomqtt.MqttError):
+                async with aiomqtt.Client(url.host, url.port, username=user, password=password):
+                    pass
+        async with aiomqtt.Client(url.host, url.port, username="desk", password=url.password) as client:
+            await client.subscribe("hwd/1/desk/#")
+        assert end(process)[0] == 0, life
+    assert passwords[0] == passwords[1]
+
+
 def test_a_run_is_recorded_with_the_commit_of_the_program_and_an_open_event_stream_does_not_hold_up_the_end(
     serve: Serve, environment: dict[str, str]
 ) -> None:
@@ -95,7 +158,8 @@ def test_a_run_is_recorded_with_the_commit_of_the_program_and_an_open_event_stre
     said_until(process, "data ")
     place = daemon_of("desk", environment)
     assert place is not None
-    with httpx.Client(base_url=f"{place.http}/api/v1", trust_env=False) as client:
+    by = {"Authorization": f"Bearer {Path(place.token_file).read_text().strip()}"}
+    with httpx.Client(base_url=f"{place.http}/api/v1", headers=by, trust_env=False) as client:
         body = {"text": "playbook: said\nsteps:\n  - note: hello\n", "file": "said.yaml"}
         started = client.post("/runs", json=body).json()
         while (run := client.get(f"/runs/{started['run']}").json()).get("outcome") is None:
@@ -105,7 +169,7 @@ def test_a_run_is_recorded_with_the_commit_of_the_program_and_an_open_event_stre
     else:
         assert run["commit"] is None
         assert run["inventory"]["commit"].startswith("unknown: ")
-    with httpx.stream("GET", f"{place.http}/api/v1/events", trust_env=False, timeout=20) as stream:
+    with httpx.stream("GET", f"{place.http}/api/v1/events", headers=by, trust_env=False, timeout=20) as stream:
         lines = stream.iter_lines()
         assert next(lines).startswith(": events")
         assert end(process)[0] == 0
@@ -121,13 +185,79 @@ def test_the_rack_is_started_and_outlives_the_daemon(serve: Serve, environment: 
     assert f"ocs1: its twin rack is starting (pid {rack.pid})" in said
     assert "WARNING" not in said
     try:
-        assert end(process)[0] == 0
+        status, said = end(process, signal.SIGINT)
+        assert status == 0
+        assert (
+            f"the rack goes on running (pid {rack.pid}), with its agents; `kill {rack.pid}` or `hwd twin down` ends it"
+            in said
+        )
         assert rack_of("desk", environment) == rack
         again = serve("--http", "127.0.0.1:0")
         assert "rack is up already" in said_until(again, "ocs1: up")
         assert end(again)[0] == 0
     finally:
         os.kill(rack.pid, signal.SIGTERM)
+
+
+def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(serve: Serve, environment: dict[str, str]) -> None:
+    process = serve("--http", "127.0.0.1:0")
+    said_until(process, "ocs1: up")
+    rack = rack_of("desk", environment)
+    assert rack is not None
+    os.kill(rack.pid, signal.SIGKILL)
+    (line,) = [
+        one for one in said_until(process, "ocs1: down").splitlines() + end(process)[1].splitlines() if "ERROR" in one
+    ]
+    assert f"twin rack (pid {rack.pid}) was killed by SIGKILL; `hwd twin up` starts it again. The end of " in line
+    assert "\\n" not in line
+
+
+def test_a_closed_terminal_ends_it_in_order_as_sigterm_does(serve: Serve, environment: dict[str, str]) -> None:
+    process = serve("--no-twin", "--http", "127.0.0.1:0")
+    said_until(process, "data ")
+    place = daemon_of("desk", environment)
+    assert place is not None
+    status, said = end(process, signal.SIGHUP)
+    assert (status, said.splitlines()[-1].endswith("ended")) == (0, True)
+    with contextlib.closing(sqlite3.connect(records_path(Path(place.data_dir)))) as records:
+        last = records.execute("SELECT kind FROM documents ORDER BY id DESC LIMIT 1").fetchone()
+    assert last == ("daemon.stopped",), "a crash writes none"
+
+
+def test_a_terminal_that_is_gone_takes_no_words_and_the_daemon_ends_in_order_all_the_same(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    (tmp_path / "desk.yaml").write_text(TESTBED)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
+    process = subprocess.Popen(
+        ["setsid", "--ctty", *command], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    )
+    try:
+        os.close(theirs)
+        said = b""
+        while b"data " not in said:
+            said += os.read(ours, 4096)
+        os.close(ours)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert daemon_of("desk", environment) is None
+
+
+def test_under_nohup_a_closed_terminal_ends_nothing(serve: Serve, environment: dict[str, str]) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = serve("--no-twin", "--http", "127.0.0.1:0")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    said_until(process, "data ")
+    process.send_signal(signal.SIGHUP)
+    place = daemon_of("desk", environment)
+    assert place is not None
+    assert httpx.get(f"{place.http}/healthz", trust_env=False).status_code == 200
+    assert end(process)[0] == 0
 
 
 def test_where_nobody_starts_a_rack_it_is_told_how_to(serve: Serve) -> None:
@@ -196,6 +326,72 @@ def test_tokens_open_it_to_other_machines(serve: Serve, environment: dict[str, s
     assert httpx.get(f"{url}/api/v1/status", trust_env=False).status_code == 401
     known = httpx.get(f"{url}/api/v1/status", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
     assert known.json()["testbed"] == "desk"
+    assert (place.token_file, (Path(place.data_dir) / "token").exists()) == ("", False), (
+        "none is drawn where some are set"
+    )
+
+
+def test_a_token_is_drawn_once_for_the_data_folder_and_found_by_the_clients_of_this_user(
+    serve: Serve, environment: dict[str, str], tmp_path: Path
+) -> None:
+    data = tmp_path / "elsewhere"
+    seen = set()
+    for _ in range(2):
+        process = serve("--no-twin", "--http", "127.0.0.1:0", "--data", str(data))
+        said = said_until(process, "data ")
+        place = daemon_of("desk", environment)
+        assert place is not None
+        path = Path(place.token_file)
+        assert (path, stat.S_IMODE(path.stat().st_mode)) == (data / "token", 0o600)
+        token = path.read_text().strip()
+        assert token not in said, "a log that is kept is read by others"
+        seen.add(token)
+        for url in (None, place.http, place.http.replace("127.0.0.1", "localhost")):
+            with Client.find(url, environment) as client:
+                assert client.status().testbed == "desk"
+        port = place.http.rpartition(":")[2]
+        assert Whereabouts.find(f"http://127.0.0.2:{port}", environment).token is None, "it is sent to nobody else"
+        stranger = Client.find(place.http, {"HWD_RUN_DIR": str(tmp_path / "other")})
+        with stranger, pytest.raises(RefusedError, match=r"no valid token.*HWD_TOKEN_FILE"):
+            stranger.status()
+        with Client.find(place.http, {"HWD_TOKEN_FILE": str(path)}) as client:
+            assert client.status().testbed == "desk"
+        assert end(process)[0] == 0
+    assert len(seen) == 1
+
+
+def test_a_token_that_others_may_read_is_refused_with_what_to_do(serve: Serve, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "token").write_text("a-token-that-all-may-read\n")
+    (data / "token").chmod(0o644)
+    process = serve("--no-twin", "--http", "127.0.0.1:0", "--data", str(data))
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert "others may read it" in said
+    assert "Remove it, and a new one is drawn" in said
+    assert "a-token-that-all-may-read" not in said
+
+
+def test_a_person_at_the_terminal_is_told_what_a_browser_opens(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "desk.yaml").write_text(TESTBED)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
+    process = subprocess.Popen([*command, "--http", "127.0.0.1:0"], stderr=theirs, env=environment)
+    os.close(theirs)
+    try:
+        said = ""
+        while "data " not in said:
+            said += os.read(ours, 4096).decode()
+        (page,) = re.findall(r"browser (http://\S+/\?token=\S+)", said)
+        with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+            assert browser.get(page).json()["testbed"] == "desk"
+        process.terminate()
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
 
 
 @pytest.mark.parametrize(

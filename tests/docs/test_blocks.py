@@ -14,8 +14,10 @@ from hwd.cli.program import run
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
-QUICK = ("docs/how-to/queue-runs.md", "docs/how-to/add-a-driver.md", "docs/how-to/serve-a-twin.md")
+QUICK = ("docs/how-to/serve-a-twin.md",)
 """These take some seconds each; the others are slow."""
+FIGURES = "docs/tutorials/a-paper-figure.md"
+"""What comes out of this one is looked at, too: test_paper_figures.py."""
 
 
 def found(page: Path) -> list[Block]:
@@ -43,6 +45,12 @@ def test_no_command_stands_where_the_runner_does_not_look(page: Path) -> None:
             yaml.safe_load(block.text)
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "tests/cli/help.txt"], ids=named)
+def test_no_token_stands_on_a_command_line(page: Path) -> None:
+    """Every user of the machine can read it there while the command runs."""
+    assert not re.search(r"\$\(hwd token|`hwd token`\"|\$HWD_TOKEN\b", page.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_files_that_a_page_shows_are_right(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whole testbeds, playbooks and scenarios; the latter two against the testbed that the pages use, but for a scenario of a twin alone."""
@@ -65,7 +73,7 @@ async def test_a_quick_page_does_what_it_shows(page: Path, tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(420)
-@pytest.mark.parametrize("page", [page for page in RUNNING if named(page) not in QUICK], ids=named)
+@pytest.mark.parametrize("page", [page for page in RUNNING if named(page) not in (*QUICK, FIGURES)], ids=named)
 async def test_a_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
     await run_page(page, folder=tmp_path)
 

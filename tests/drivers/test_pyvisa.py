@@ -60,6 +60,34 @@ async def session(
         await twin.close()
 
 
+async def test_status_registers_are_those_of_the_standard() -> None:
+    async with session("polatis-scpi", "polatis-6000", "8x8", end="\r\n") as (_, ask, tell):
+        assert await ask("*ESR?") == "128"  # it has been switched on
+        assert await ask("*ESR?") == "0"
+        await tell("*OPC;*WAI")
+        assert await ask("*ESR?") == "1"
+        await tell("*ESE 48;*SRE 36")
+        assert await ask("*ESE?;*SRE?;*STB?") == "48;36;0"
+        await tell(":oxc:swit:conn:add (@1),(@77)")
+        assert await ask("*STB?") == "100"  # 4: an error waits; 32: an enabled event; 64: one of both is enabled
+        assert await ask("*ESR?") == "16"
+        await tell(":oxc:nothing")
+        assert await ask("*ESR?") == "32"
+        await tell("*ESE 256")
+        assert await ask(":syst:err:all?") == (
+            '-222, "Data out of range;Invalid OXC port: 77",-113, "Undefined header;:oxc:nothing",-222, "Data out of range;256, limit 255"'
+        )
+        await tell("*ESE no;*CLS")
+        assert await ask("*ESR?;*STB?;*ESE?") == "0;0;48"
+
+
+async def test_each_answer_of_a_line_has_its_own_where_it_is_told_so() -> None:
+    options: dict[str, Json] = {"scpi_answers": "lines"}
+    async with session("polatis-scpi", "polatis-6000", "8x8", end="\r\n", options=options) as (_, ask, _tell):
+        assert await ask(":oxc:swit:size?;*OPC?") == "8,8"
+        assert await ask("*IDN?") == "1"  # the second answer of the line before
+
+
 async def test_it_drives_a_polatis_switch() -> None:
     async with session("polatis-scpi", "polatis-6000", "8x8", end="\r\n") as (twin, ask, tell):
         vendor, code, serial, firmware = (await ask("*IDN?")).split(",")

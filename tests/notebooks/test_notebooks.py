@@ -27,6 +27,7 @@ def test_it_is_kept_without_outputs(path: Path) -> None:
         assert cell.get("execution_count") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs_from_its_first_cell_to_its_last(path: Path, tmp_path: Path) -> None:
     """By the command of docs/notebooks/README.md."""

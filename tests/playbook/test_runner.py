@@ -129,7 +129,7 @@ def test_abort_between_two_links_that_are_kept_ends_as_applied(run_lab: RunLab) 
 def test_abort_at_once_after_the_start_moves_nothing(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         end = await abort(lab, await lab.start(LEASE, apply(CROSSED), wait()))
-        assert (end["outcome"], end["safe_state"]) == ("aborted", "as-applied")
+        assert (end["outcome"], end["safe_state"]) == ("aborted", "untouched")
         assert lab.light() == []
         assert left_nothing(lab)
 
@@ -201,10 +201,25 @@ def test_a_switch_that_is_away_stops_the_run_before_anything_moves(run_lab: RunL
         lab.faults().reset()
         await asyncio.sleep(1)
         run = await lab.do(LEASE, apply(CROSSED), wait())
-        assert (run["outcome"], run["safe_state"]) == ("failed", "as-applied")
+        assert (run["outcome"], run["safe_state"]) == ("failed", "untouched")
         assert run["why"].startswith("unreachable: ")
         assert lab.told("run.ended")[-1]["exit_status"] == 4
         assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_end_says_of_which_switch_nobody_sees_whether_what_was_confirmed_stands(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        run_id = await lab.start(LEASE, apply(CROSSED), wait(), "wait: {for_s: 1000}")
+        await lab.until("run.step", step=4, state="started")
+        lab.faults().refusing = True
+        lab.faults().reset()
+        await asyncio.sleep(1)
+        await lab.service.abort_run(run_id, by="ada")
+        end = lab.told("run.ended")[-1]
+        assert (end["outcome"], end["safe_state"]) == ("aborted", "as-applied")
+        assert end["why"] == "by ada; ocs1 cannot be read now: what was confirmed last may be gone"
 
     run_lab(test)
 
@@ -214,7 +229,7 @@ def test_ports_of_somebody_else_refuse_the_run(run_lab: RunLab) -> None:
         await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
         for steps in ((LEASE,), (apply(CROSSED),)):
             run = await lab.do(*steps)
-            assert (run["outcome"], run["safe_state"]) == ("failed", "as-applied")
+            assert (run["outcome"], run["safe_state"]) == ("failed", "untouched")
             assert run["why"].startswith("refused: ocs1.3: leased to ada")
         assert lab.told("run.ended")[-1]["exit_status"] == 3
         assert [lease["holder"] for lease in lab.service.leases()] == ["ada"]

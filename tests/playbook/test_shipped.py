@@ -107,6 +107,7 @@ def test_nic_activation_takes_what_the_twins_were_made_from(show: Show) -> None:
     }
 
 
+@pytest.mark.slow
 def test_opus_timeline_is_slower_with_autonegotiation_and_puts_it_back(show: Show) -> None:
     documents = show("opus-timeline", repeats="1")
     timelines = told(documents, "timeline")

@@ -1,12 +1,18 @@
 """A reconfiguration has one end, whoever asks for it, and however often."""
 
 import asyncio
+import contextlib
+import errno
+import json
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.sim.world import agent_node
+from hwd_drivers.kit.disk import MemoryDisk, encode_frame
 from hwd_drivers.kit.errors import FailedError, HwdError, NotReadyError, RefusedError
 from hwd_drivers.kit.server import Denial
 
@@ -152,6 +158,15 @@ def test_roll_back_that_is_denied_is_tried_again_until_it_is_done(run_lab: RunLa
             await lab.service.apply(lab.request(CROSSED))
         with pytest.raises(RefusedError, match="has not ended"):
             await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
+        for ask in (lab.service.confirm, lab.service.roll_back):
+            for id in (one.id, None):
+                with pytest.raises(RefusedError) as refused:
+                    await ask(id)
+                said = str(refused.value)
+                assert f"{one.id} ({one.plan.what}) was cut off and is not undone yet: " in said
+                assert f"`hwd give-up {one.id}` leaves it as it is" in said
+                assert "ago" not in said, "it has not ended"
+                assert "has ended" not in said
         if not lab.told("daemon.recovered"):
             await lab.until("daemon.recovered")
         assert light(lab) == wanted(STRAIGHT)
@@ -206,32 +221,201 @@ def test_ports_that_may_go_back_cannot_be_leased_meanwhile(run_lab: RunLab) -> N
     run_lab(test)
 
 
-def test_confirmed_stays_when_the_journal_cannot_take_its_end(run_lab: RunLab) -> None:
+def test_confirmed_is_durable_on_a_disk_that_got_full_since_its_begin(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         one = await held(lab)
         disk = lab.world.journal_disk
-        disk.capacity_bytes = disk.size()
+        disk.capacity_bytes = len(disk.read())
         await lab.reconfigurer.confirm(one)
         assert ends(lab) == ["confirmed", "confirmed"]
-        await lab.reconfigurer.recover()
-        assert light(lab) == wanted(CROSSED)
-        disk.capacity_bytes = None
-        await lab.reconfigurer.recover()
-        await lab.service.apply(lab.request(STRAIGHT))
-        assert light(lab) == wanted(STRAIGHT)
+        lab.world.kill("daemon")
+        lab.world.start_daemon()
+        await lab.world.settled()
+        assert (lab.told("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
 
     run_lab(test)
 
 
-def test_full_disk_before_the_first_command_sends_nothing(run_lab: RunLab) -> None:
+def test_full_disk_refuses_the_next_apply_and_no_restart_is_needed_when_there_is_room_again(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))
+        disk = lab.world.journal_disk
+        disk.refusal = (errno.ENOSPC, 0)
+        with pytest.raises(
+            FailedError, match=r"Nothing was sent\. Make room .* and ask again; the daemon goes on as it is"
+        ):
+            await lab.service.apply(lab.request(CROSSED))
+        assert light(lab) == wanted(STRAIGHT)
+        disk.refusal = None
+        assert (await lab.service.apply(lab.request(CROSSED)))["outcome"] == "confirmed"
+
+    run_lab(test)
+
+
+def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_taken_and_nothing_else_begins(
+    run_lab: RunLab,
+) -> None:
+    async def test(lab: Lab) -> None:
+        one, disk, loop = await held(lab), lab.world.journal_disk, asyncio.get_running_loop()
+        disk.refusal = (errno.EIO, 0)
+        with pytest.raises(FailedError, match=r"stands as it was asked for, and is not confirmed yet: .*Input/output"):
+            await lab.reconfigurer.confirm(one)
+        assert (ends(lab), light(lab)) == (["confirmed"], wanted(CROSSED))
+        now: dict[str, Any] = dict(lab.service.status())
+        ready: dict[str, Any] = dict(lab.service.ready())
+        assert [under["state"] for under in now["reconfigurations"]] == ["confirming"]
+        assert not now["journal"]["writable"]
+        assert any("cannot be written" in why for why in ready["why"])
+        with pytest.raises((FailedError, RefusedError)):
+            await lab.service.apply(lab.request("ocs1:5A-6B"))
+        await asyncio.sleep(100.0)  # virtual
+        assert (ends(lab).count("confirmed"), light(lab)) == (1, wanted(CROSSED))
+        assert len(lab.told("journal.refused")) == 1, "said once"
+
+        disk.refusal = None
+        since_s = loop.time()
+        await lab.until("reconfiguration.ended", outcome="confirmed")
+        assert loop.time() - since_s <= 5.0
+        assert lab.service.status()["journal"] == {"writable": True, "why": None}
+        assert lab.service.ready()["ready"]
+        lab.world.kill("daemon")
+        lab.world.start_daemon()
+        await lab.world.settled()
+        assert (lab.told("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("what", [CROSSED, "ocs1:5A-6B"])  # of hosts that are asked at the end, and of none
+def test_confirm_that_is_asked_for_again_when_the_journal_takes_it_ends_it_once(run_lab: RunLab, what: str) -> None:
     async def test(lab: Lab) -> None:
         disk = lab.world.journal_disk
+        await lab.service.apply(lab.request(what, confirm_within_s=60))
+        (one,) = lab.reconfigurer.under_way
+        disk.refusal = (errno.EIO, 0)
+        for _ in range(2):
+            with pytest.raises(FailedError, match="stands as it was asked for, and is not confirmed yet"):
+                await lab.reconfigurer.confirm(one)
+        disk.refusal = None
+        await lab.reconfigurer.confirm(one)
+        assert lab.reconfigurer.under_way == ()
+        await asyncio.sleep(70)  # virtual
+        assert (ends(lab), light(lab)) == (["confirmed"], wanted(what))
+
+    run_lab(test)
+
+
+def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(run_lab: RunLab, tmp_path: Path) -> None:
+    """Of version 1, on a full disk: the records are told of its new name when it has it."""
+
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, confirm_within_s=1200))
+        (one,) = lab.reconfigurer.under_way
+        lab.world.kill("daemon")
+        with contextlib.closing(sqlite3.connect(tmp_path / "records.db")) as records, records:
+            assert records.execute("DELETE FROM hwd_about WHERE key = 'journal'").rowcount == 1
+        disk = lab.world.journal_disk = MemoryDisk()
+        moves = [
+            {
+                "switch": move.switch,
+                "remove": [*map(str, move.remove)],
+                "add": [*map(str, move.add)],
+                "keep": [],
+                "before": [],
+            }
+            for move in one.plan.moves
+        ]
+        begun = {"entry": "begin", "reconfiguration": one.id, "run": None, "what": one.plan.what, "hash": one.plan.hash}
+        disk.append(encode_frame(json.dumps(begun | {"crash_rule": "roll-back", "moves": moves}).encode()))
+        disk.sync()
+        disk.refusal = (errno.ENOSPC, 0)
+        lab.world.start_daemon()
+        await asyncio.sleep(1.0)  # virtual
+        lab.world.kill("daemon")
+        disk.refusal = None
+        lab.world.start_daemon()
+        await lab.world.settled()
+        assert lab.told("journal.damaged") == []
+        assert (lab.service.status()["open"], light(lab)) == ([], {""})
+
+    run_lab(test)
+
+
+def test_confirm_that_the_journal_refused_is_taken_at_the_end_of_the_daemon(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        one, disk = await held(lab), lab.world.journal_disk
+        disk.refusal = (errno.EIO, 0)
+        with pytest.raises(FailedError):
+            await lab.reconfigurer.confirm(one)
+        disk.refusal = None
+        await lab.world.stop("daemon")
+        assert ends(lab) == ["confirmed", "confirmed"]
+        lab.world.start_daemon()
+        await lab.world.settled()
+        assert (lab.told("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("calls", range(8))
+def test_what_is_answered_holds_after_a_crash_whichever_write_of_the_journal_fails(
+    run_lab: RunLab, calls: int, number: int
+) -> None:
+    """The daemon is killed as soon as it has answered, with the disk as it is then."""
+
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))
+        lab.world.journal_disk.refusal = (number, calls)
+        try:
+            said = str((await lab.service.apply(lab.request(CROSSED)))["outcome"])
+        except FailedError as error:
+            said = "unknown" if "stands as it was asked for" in str(error) else "not done"
+        lab.world.kill("daemon")
+        lab.world.journal_disk.refusal = None
+        lab.world.start_daemon()
+        await lab.world.settled()
+        await asyncio.sleep(10.0)  # virtual
+        stands = {
+            "confirmed": [wanted(CROSSED)],
+            "not done": [wanted(STRAIGHT)],
+            "unknown": [*map(wanted, (STRAIGHT, CROSSED))],
+        }
+        assert light(lab) in stands[said]
+        assert lab.service.status()["open"] == []
+        assert (calls < 4) == (said != "confirmed"), "a begin, its sync, an end, its sync"
+        await lab.service.apply(lab.request(CROSSED))
+        assert light(lab) == wanted(CROSSED)
+
+    run_lab(test)
+
+
+def test_full_disk_before_the_first_command_sends_nothing_and_needs_no_restart(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        disk = lab.world.journal_disk
+        disk.truncate(disk.size())  # nothing is reserved any more
         disk.capacity_bytes = disk.size()
         with pytest.raises(FailedError, match="Nothing was sent"):
             await lab.service.apply(lab.request(STRAIGHT))
         assert lab.told("switch.command") == []
         disk.capacity_bytes = None
         await lab.service.apply(lab.request(STRAIGHT))
+
+    run_lab(test)
+
+
+def test_rolled_back_says_which_crossconnects_were_to_stay_and_are_gone(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))
+        await lab.service.apply(lab.request(f"{STRAIGHT},5A-6B", confirm_within_s=1200))
+        mirror = lab.world.rack.switches["ocs1"].mirror
+        taken = lab.request("ocs1:1A-8B")
+        mirror.connect([one.crossconnect for one in taken.crossconnects], lab.world.clock.monotonic_ns(), move=True)
+        (one,) = lab.reconfigurer.under_way
+        await lab.reconfigurer.roll_back(one, "asked for")
+        assert ends(lab)[-1] == "rolled-back"
+        assert one.why == "asked for. ocs1: 1A-3B: was to stay and is gone; it was not ours to bring back"
+        assert "1A-8B" in light(lab)
 
     run_lab(test)
 
@@ -244,7 +428,7 @@ def test_change_by_hand_between_plan_and_command_is_refused(run_lab: RunLab) -> 
         assert lab.told("reconfiguration.started") == []
         request = lab.request("ocs1:5A-3B")
         mirror.connect([one.crossconnect for one in request.crossconnects], lab.world.clock.monotonic_ns(), move=True)
-        with pytest.raises(RefusedError, match=r"changed meanwhile by somebody else \(5A-3B\)"):
+        with pytest.raises(RefusedError, match=r"changed meanwhile, and not by this daemon \(5A-3B\)"):
             await applying
         assert lab.light() == "ocs1:5A-3B"
 
@@ -280,5 +464,28 @@ def test_what_is_seen_on_the_way_back_is_no_breach(run_lab: RunLab) -> None:
         with pytest.raises((NotReadyError, HwdError)):
             await lab.service.apply(lab.request(STRAIGHT, ready_within_s=3.2))
         assert lab.told("timeline")[-1]["breaches"] == []
+
+    run_lab(test)
+
+
+def test_who_comes_too_late_is_told_what_became_of_it(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        with pytest.raises(RefusedError, match=r"^no reconfiguration is under way$"):
+            await lab.service.confirm(None)
+        one = await lab.service.apply(lab.request(STRAIGHT, confirm_within_s=30))
+        id = str(one["reconfiguration"])
+        await asyncio.sleep(45)
+        became = rf"{id} \(ocs1:1A.*\): rolled back 15 s ago \(\d\d:\d\d:\d\d UTC\): not confirmed within 30 s"
+        for ask in (lab.service.confirm, lab.service.roll_back):
+            with pytest.raises(RefusedError, match=f"^reconfiguration {became}. It has ended, and nothing was changed"):
+                await ask(id)
+            with pytest.raises(RefusedError, match=f"^no reconfiguration is under way. The last one, {became}$"):
+                await ask(None)
+        other = str((await lab.service.apply(lab.request(STRAIGHT)))["reconfiguration"])
+        await asyncio.sleep(600)
+        with pytest.raises(RefusedError, match=rf"^reconfiguration {other} .* confirmed 10 min ago"):
+            await lab.service.roll_back(other)
+        with pytest.raises(RefusedError, match=r"^reconfiguration k3v9: not known, or long over. Under way: none$"):
+            await lab.service.confirm("k3v9")
 
     run_lab(test)

@@ -53,6 +53,18 @@ def test_old_turnarounds_are_forgotten(history: History) -> None:
     assert history.expect([])[0] == 1.0
 
 
+def test_older_ones_are_recalled_as_far_as_there_is_room(history: History) -> None:
+    history(timeline(3.0))
+    history.recall(timeline(1.0, 2.0))
+    assert history.expect([])[0] == 2.0
+    history.recall(timeline(*[5.0] * REMEMBERED))
+    assert history.full
+    assert history.expect([])[1] == f"median of the last {REMEMBERED} turnarounds"
+    history(timeline(*[7.0] * (REMEMBERED - 3)))
+    assert history.expect([])[0] == 7.0
+    assert history.expect([])[1] == f"median of the last {REMEMBERED} turnarounds", "what was recalled went first"
+
+
 @pytest.mark.parametrize(
     "data", [{}, {"links": None}, {"links": [None, 3, {}]}, {"links": [{"stages": [None, {"name": "turnaround"}]}]}]
 )

@@ -1,3 +1,8 @@
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,7 +10,8 @@ from hypothesis import strategies as st
 from hwd.model.plan import ApplyMode, CrashRule, Plan, SwitchMoves
 from hwd.reconfigure import journal as journal_module
 from hwd.reconfigure.journal import Journal
-from hwd_drivers.kit.disk import MemoryDisk
+from hwd_drivers.kit.disk import FileDisk, MemoryDisk, encode_frame
+from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import Crossconnect
 
 
@@ -73,16 +79,18 @@ def test_what_ended_is_not_open() -> None:
 
 
 def test_full_disk_leaves_no_half_frame() -> None:
-    disk = MemoryDisk(capacity_bytes=700)
+    disk = MemoryDisk(capacity_bytes=2000)
     journal = Journal(disk)
     journal.begin(plan(), reconfiguration="r1", run=None)
     with pytest.raises(OSError, match="No space"):
         for number in range(10):
             journal.begin(plan(), reconfiguration=f"more{number}", run=None)
+    disk.capacity_bytes = 0
     loaded = [entry.reconfiguration for entry in Journal(disk).load()]
     assert loaded == [entry.reconfiguration for entry in journal.open]
-    journal.end("r1", outcome="confirmed")
-    assert "r1" not in [entry.reconfiguration for entry in Journal(disk).load()]
+    for id in reversed(loaded):
+        journal.end(id, outcome="confirmed")
+    assert Journal(disk).load() == (), "there was room for all ends"
 
 
 def test_journal_is_begun_anew_when_large_and_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +100,10 @@ def test_journal_is_begun_anew_when_large_and_nothing_open(monkeypatch: pytest.M
     journal.begin(plan(), reconfiguration="r1", run=None)
     journal.begin(plan(), reconfiguration="r2", run=None)
     journal.end("r1", outcome="confirmed")
-    assert disk.size() > 100
+    large = disk.size()
     journal.end("r2", outcome="confirmed")
-    assert disk.size() == 0
+    assert disk.size() < 100 < large
+    assert Journal(disk).load(known=journal.id) == ()
 
 
 def test_what_stays_open_does_not_let_the_journal_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,18 +127,288 @@ def test_what_stays_open_does_not_let_the_journal_grow_for_ever(monkeypatch: pyt
     assert Journal(disk).load() == ()
 
 
-@given(cut=st.integers(min_value=0, max_value=2000))
-def test_torn_tail_is_cut_and_the_rest_is_read(cut: int) -> None:
+def written() -> tuple[MemoryDisk, Journal]:
+    """Begun anew with r1 open, then r2 and r3 that ended, and r4 open."""
+    disk = MemoryDisk()
+    older = Journal(disk)
+    older.load(fresh="j1")
+    for id in ("r0", "r1"):
+        older.begin(plan(), reconfiguration=id, run=None)
+    older.end("r0", outcome="confirmed")
+    disk.append(b"\0damage\0")
+    journal = Journal(disk)
+    journal.load(known="j1")
+    for lost in [entry.reconfiguration for entry in journal.open if entry.doubt]:
+        journal.end(lost, outcome="given-up")
+    journal.begin(plan(), reconfiguration="r1", run=None)
+    journal.begin(plan(), reconfiguration="r2", run="run2")
+    journal.end("r2", outcome="confirmed")
+    journal.begin(plan(), reconfiguration="r3", run=None)
+    journal.begin(plan(CrashRule.FINISH), reconfiguration="r4", run=None)
+    journal.end("r3", outcome="rolled-back")
+    return disk, journal
+
+
+OPEN, ENDED = {"r1", "r4"}, {"r0", "r2", "r3"}
+
+
+def found(data: bytes) -> set[str]:
+    """What a damaged journal leads to: nothing that had ended is brought back, and nothing that was open is dropped without a word. Returns what is brought back."""
+    disk = MemoryDisk()
+    disk.append(data)
+    disk.close()
+    journal = Journal(disk)
+    opened = {entry.reconfiguration: entry for entry in journal.load(known="j1")}
+    brought_back = {id for id, entry in opened.items() if not entry.doubt}
+    assert brought_back <= OPEN, f"{brought_back - OPEN} had ended"
+    lost = [entry for entry in opened.values() if entry.doubt and not entry.moves]
+    assert opened.keys() >= OPEN or lost, f"{OPEN - opened.keys()} are dropped"
+    assert all(entry.concerns("any") for entry in lost)
+    damage = journal.damage
+    assert damage is not None or brought_back == OPEN
+    assert disk.asides == ([data] if damage is not None and any(data) else [])
+    if damage is not None:
+        assert damage.held == tuple(id for id, entry in opened.items() if entry.doubt)
+
+    again = Journal(disk)
+    assert {entry.reconfiguration: entry for entry in again.load(known="j1")} == opened, "until somebody decides"
+    assert again.damage is None, "said once"
+    again.begin(plan(), reconfiguration="later", run=None)
+    for id in opened:
+        again.end(id, outcome="given-up")
+    assert [entry.reconfiguration for entry in Journal(disk).load(known="j1")] == ["later"]
+    return brought_back
+
+
+def test_flipped_bit_of_every_byte_is_noticed_and_neither_drops_nor_brings_back_what_it_must_not() -> None:
+    disk, _ = written()
+    whole = disk.read()
+    brought_back: list[set[str]] = []
+    for at in range(disk.size() + 80):
+        data = bytearray(whole)
+        data[at] ^= 1 << at * 5 % 8
+        brought_back.append(found(bytes(data)))
+    assert brought_back.count(OPEN) > len(brought_back) / 4, "what is sure is brought back all the same"
+
+
+def test_file_that_is_cut_off_anywhere_is_noticed_and_neither_drops_nor_brings_back_what_it_must_not() -> None:
+    disk, _ = written()
+    whole = disk.read()
+    for size in range(disk.size() + 80):
+        brought_back = found(whole[:size])
+        assert size >= disk.size() or not brought_back, "any of them may have ended behind the cut"
+
+
+@given(st.data())
+def test_bytes_that_are_overwritten_anywhere_neither_drop_nor_bring_back_what_they_must_not(
+    data: st.DataObject,
+) -> None:
+    disk, _ = written()
+    damaged = bytearray(disk.read())
+    at = data.draw(st.integers(0, disk.size() - 1))
+    damaged[at : at + 20] = data.draw(st.binary(min_size=20, max_size=20).filter(lambda new: new[-1]))
+    found(bytes(damaged))
+
+
+def test_damage_of_an_entry_that_ended_holds_nothing() -> None:
+    disk, _ = written()
+    data = bytearray(disk.read())
+    data[data.index(b'"run2"') + 2] ^= 1
+    assert found(bytes(data)) == OPEN
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 5000])
+def test_journal_that_is_gone_or_emptied_beside_records_that_know_it_is_damage_and_a_new_one_is_not(zeros: int) -> None:
+    assert found(bytes(zeros)) == set()
     disk = MemoryDisk()
     journal = Journal(disk)
-    journal.begin(plan(), reconfiguration="r1", run=None)
-    first = disk.size()
-    journal.begin(plan(), reconfiguration="r2", run=None)
-    disk.truncate(min(cut, disk.size()))
-    whole = disk.size()
-    names = [entry.reconfiguration for entry in Journal(disk).load()]
-    assert names == ["r1", "r2"][: (whole >= first) + (whole >= 2 * first)]
+    assert (journal.load(known=None, fresh="j1"), journal.damage, journal.id) == ((), None, "j1")
     again = Journal(disk)
-    again.load()
-    again.begin(plan(), reconfiguration="r3", run=None)
-    assert "r3" in [entry.reconfiguration for entry in Journal(disk).load()]
+    assert (again.load(known="j1"), again.damage) == ((), None)
+
+
+def test_journal_of_other_records_is_held() -> None:
+    disk, _ = written()
+    journal = Journal(disk)
+    assert all(entry.doubt for entry in journal.load(known="other"))
+    assert journal.damage is not None
+    assert "it is journal j1, and the records belong to journal other" in journal.damage.why
+
+
+def test_entry_of_a_newer_version_is_refused() -> None:
+    disk = MemoryDisk()
+    disk.append(encode_frame(b'{"entry":"journal","v":3,"id":"j1"}'))
+    with pytest.raises(ConfigError, match=r"written by a newer hwd \(version 3, this one knows 2\)"):
+        Journal(disk).load(known="j1")
+
+
+@pytest.mark.parametrize("open_too", [False, True])
+def test_write_that_a_crash_cut_off_at_any_byte_is_no_damage_and_the_rest_is_read(open_too: bool) -> None:
+    def begun() -> tuple[MemoryDisk, Journal]:
+        disk = MemoryDisk()
+        journal = Journal(disk)
+        journal.load(fresh="j1")
+        if open_too:
+            journal.begin(plan(), reconfiguration="r1", run=None)
+        return disk, journal
+
+    disk, journal = begun()
+    before = disk.size()
+    journal.begin(plan(), reconfiguration="r2", run=None)
+    for kept in range(disk.size() - before):
+        disk, journal = begun()
+        unsynced = Journal(disk, sync=False)
+        unsynced.load(known="j1")
+        unsynced.begin(plan(), reconfiguration="r2", run=None)
+        disk.crash(keep_unsynced=kept)
+        again = Journal(disk)
+        assert [entry.reconfiguration for entry in again.load(known="j1")] == ["r1"] * open_too
+        assert (again.damage, disk.asides) == (None, [])
+        again.begin(plan(), reconfiguration="r3", run=None)
+        assert "r3" in [entry.reconfiguration for entry in Journal(disk).load(known="j1")]
+
+
+def version_1(*entries: bytes) -> MemoryDisk:
+    disk = MemoryDisk()
+    for entry in entries:
+        disk.append(encode_frame(b'{"entry":' + entry))
+    disk.sync()
+    return disk
+
+
+BEGIN_1 = b'"begin","reconfiguration":"%s","run":null,"what":"ring","hash":"1f","crash_rule":"roll-back","moves":[{"switch":"ocs1","remove":[],"add":["1A-3B"],"keep":[],"before":[]}]}'
+END_1 = b'"end","reconfiguration":"%s","outcome":"confirmed"}'
+
+
+def test_journal_of_version_1_is_read_and_written_anew() -> None:
+    disk = version_1(BEGIN_1 % b"r1", END_1 % b"r1", BEGIN_1 % b"r2")
+    journal = Journal(disk)
+    (entry,) = journal.load(known=None, fresh="j1")
+    assert (entry.reconfiguration, entry.doubt, journal.damage) == ("r2", "", None)
+    disk.crash()
+    again = Journal(disk)
+    assert again.load(known="j1") == (entry,)
+    again.end("r2", outcome="rolled-back")
+    assert Journal(disk).load(known="j1") == ()
+
+
+def test_journal_of_version_1_on_a_full_disk_is_read_and_takes_ends_when_there_is_room() -> None:
+    disk = version_1(BEGIN_1 % b"r1")
+    disk.capacity_bytes = disk.size()
+    journal = Journal(disk)
+    assert [entry.reconfiguration for entry in journal.load()] == ["r1"]
+    with pytest.raises(OSError, match="No space"):
+        journal.end("r1", outcome="rolled-back")
+    assert [entry.reconfiguration for entry in journal.open] == ["r1"]
+    disk.capacity_bytes = None
+    journal.end("r1", outcome="rolled-back")
+    assert Journal(disk).load() == ()
+
+
+def test_damage_of_a_journal_of_version_1_holds_all_and_its_torn_tail_is_no_damage() -> None:
+    whole = version_1(BEGIN_1 % b"r1", END_1 % b"r1", BEGIN_1 % b"r2").read()
+    last = len(whole) - len(encode_frame(b'{"entry":' + BEGIN_1 % b"r2"))
+    for at in range(len(whole)):
+        disk = MemoryDisk()
+        damaged = bytearray(whole)
+        damaged[at] ^= 0x10
+        disk.append(bytes(damaged))
+        journal = Journal(disk)
+        opened = journal.load(known=None)
+        assert journal.damage is not None, at
+        assert opened
+        assert all(entry.doubt for entry in opened)
+        assert disk.asides == [bytes(damaged)]
+    for size in range(last, len(whole)):
+        disk = MemoryDisk()
+        disk.append(whole[:size])
+        journal = Journal(disk)
+        assert (journal.load(known=None), journal.damage) == ((), None)
+
+
+def test_damaged_journal_on_a_full_disk_is_left_as_it_is_until_it_can_be_set_aside() -> None:
+    disk, _ = written()
+    data = bytearray(disk.read())
+    data[20] ^= 1
+    disk.replace(bytes(data))
+    disk.close()
+    disk.refusal = (errno.ENOSPC, 0)
+    journal = Journal(disk)
+    held = {entry.reconfiguration for entry in journal.load(known="j1") if entry.doubt}
+    assert held
+    assert disk.read() == bytes(data)
+    with pytest.raises(OSError, match="No space"):
+        journal.begin(plan(), reconfiguration="later", run=None)
+    disk.refusal = None
+    journal.begin(plan(), reconfiguration="later", run=None)
+    assert disk.asides[-1] == bytes(data)
+    assert held < {entry.reconfiguration for entry in Journal(disk).load(known="j1")}
+
+
+def test_torn_tail_that_could_not_be_cut_off_is_gone_before_anything_is_written_behind_it() -> None:
+    disk = MemoryDisk()
+    journal = Journal(disk)
+    journal.load(fresh="j1")
+    journal.begin(plan(), reconfiguration="r1", run=None)
+    data = disk.read().rstrip(b"\0")
+    disk.replace(data + encode_frame(b'{"entry":"end"}')[:-3], reserve=100)
+    disk.close()
+    disk.refusal = (errno.EIO, 0)
+    journal = Journal(disk)
+    assert [entry.reconfiguration for entry in journal.load(known="j1")] == ["r1"]
+    disk.refusal = None
+    journal.begin(plan(), reconfiguration="r2", run=None)
+    again = Journal(disk)
+    assert [(entry.reconfiguration, entry.doubt) for entry in again.load(known="j1")] == [("r1", ""), ("r2", "")]
+    assert again.damage is None
+
+
+def test_disk_that_failed_while_room_was_held_takes_the_next_entry_as_large_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failed sync a file refuses to go on until it is replaced."""
+    disk = FileDisk(tmp_path / "journal")
+    journal = Journal(disk)
+    journal.load(fresh="j1")
+    large = replace(plan(), what="ring " * 10_000)
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fdatasync", refuse)
+        with pytest.raises(OSError, match="Input/output"):
+            journal.begin(replace(plan(), what="ring " * 4_000), reconfiguration="r1", run=None)
+    journal.begin(large, reconfiguration="r2", run=None)
+    journal.end("r2", outcome="confirmed")
+    disk.close()
+    again = Journal(FileDisk(tmp_path / "journal"))
+    assert (again.load(known="j1"), again.damage) == ((), None)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_after_any_write_that_failed_what_is_read_is_what_was_answered(number: int) -> None:
+    for calls in range(20):
+        disk = MemoryDisk()
+        journal = Journal(disk)
+        journal.load(fresh="j1")
+        journal.begin(plan(), reconfiguration="r1", run=None)
+        disk.refusal = (number, calls)
+        took: list[str] = []
+        for id in ("r1", "r2"):
+            for attempt in (journal.begin, journal.end):
+                try:
+                    if attempt == journal.end:
+                        journal.end(id, outcome="confirmed")
+                    elif id != "r1":
+                        journal.begin(plan(), reconfiguration=id, run=None)
+                    took.append(f"{attempt.__name__} {id}")
+                except OSError:
+                    continue
+        disk.refusal = None
+        disk.crash()
+        wanted = {"r1"} if "end r1" not in took else set()
+        wanted |= {"r2"} if "begin r2" in took and "end r2" not in took else set()
+        there = Journal(disk)
+        assert {entry.reconfiguration for entry in there.load(known="j1")} == wanted, (calls, took)
+        assert there.damage is None

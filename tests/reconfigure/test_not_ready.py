@@ -1,6 +1,7 @@
 """What is said of links that are not ready in time: the links are blamed only where they were heard."""
 
 import asyncio
+import logging
 import re
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from hwd.cli.watching import left_open
 from hwd.client.answers import Status
 from hwd.sim.world import agent_node
-from hwd_drivers.kit.errors import NotReadyError
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import NotReadyError, NotRolledBackError, RefusedError
 from hwd_drivers.kit.values import Crossconnect
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab
@@ -27,6 +29,67 @@ def test_broker_that_is_away_is_named_once_for_all_hosts(run_lab: RunLab) -> Non
         said = await late(lab)
         assert "Nothing was heard of h0, h1: the broker is not connected" in said
         assert "Outcome: rolled-back" in said
+
+    run_lab(test)
+
+
+def test_nobody_waits_for_links_whose_agents_are_all_away(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        loop = asyncio.get_running_loop()
+        for host in ("h0", "h1"):
+            loop.call_later(2, lab.world.kill, agent_node(host))
+        began_s = loop.time()
+        with pytest.raises(NotReadyError) as raised:
+            await lab.service.apply(lab.request(CROSSED, ready_within_s=60))
+        assert loop.time() - began_s < 12
+        said = str(raised.value)
+        assert raised.value.exit_status == 5
+        assert re.search(r"not ready, and given up after \d\.\d of 60 s", said)
+        assert "Nothing was heard of h0, h1: its agent is down" in said
+        assert "Outcome: rolled-back" in said
+
+    run_lab(test)
+
+
+def test_agents_that_are_back_in_time_are_waited_for(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        loop = asyncio.get_running_loop()
+        for host in ("h0", "h1"):
+            loop.call_later(0.5, lab.world.kill, agent_node(host))
+            loop.call_later(4, lab.world.start_agent, host)
+        applied = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=60))
+        assert applied["outcome"] == "confirmed"
+
+    run_lab(test)
+
+
+def test_run_whose_switch_went_away_ends_at_once_with_status_6(run_lab: RunLab) -> None:
+    playbook = f"""
+playbook: late
+shows: a switch that goes while links are waited for
+steps:
+  - apply: {{pairs: "{STRAIGHT}"}}
+  - wait: {{for: ready, within_s: 300}}
+"""
+
+    async def test(lab: Lab) -> None:
+        faults = lab.world.rack.switches["ocs1"].faults
+
+        def cut() -> None:
+            faults.refusing = True
+            faults.reset()
+
+        lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 100})
+        run = str((await lab.service.start_run(text=playbook, file="late.yaml", parameters={}))["run"])
+        await lab.until("reconfiguration.state", state="waiting")
+        asyncio.get_running_loop().call_later(1, cut)
+        await lab.until("run.ended", run=run)
+        (end,) = lab.told("run.ended")
+        assert (end["outcome"], end["exit_status"], end["safe_state"]) == ("failed", 6, "unknown")
+        state = await lab.service.run_state(run)
+        assert (state["fault_class"], state["rolled_back"]) == ("not ready and not rolled back", False)
+        assert "Not rolled back: ocs1" in str(state["why"])
 
     run_lab(test)
 
@@ -52,12 +115,21 @@ def test_switch_that_is_away_is_named_with_what_holds_it_open(run_lab: RunLab) -
             lab.world.kill(agent_node("h1"))
 
         asyncio.get_running_loop().call_later(2, cut)
-        said = await late(lab)
+        began_s = asyncio.get_running_loop().time()
+        with pytest.raises(NotRolledBackError) as raised:
+            await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
+        assert asyncio.get_running_loop().time() - began_s < 5, "what is away is not waited for"
+        error, said = raised.value, str(raised.value)
+        assert (error.exit_status, error.switches) == (6, ("ocs1",))
         assert "h1: its agent is down; ocs1: " in said
-        assert "the journal holds it open" in said
+        assert said.count("ocs1: ") == 1, "its cause, once"
+        assert ". Not rolled back: ocs1. The journal holds it open" in said
         faults.refusing = False
         await lab.until("daemon.recovered")
-        assert "could not be reached" not in lab.told("daemon.recovered")[-1]["why"]
+        why = lab.told("daemon.recovered")[-1]["why"]
+        assert why.startswith("ocs1 could not be reached before, and can be now"), (
+            "nothing of it is told as if it were so still"
+        )
 
     run_lab(test)
 
@@ -86,6 +158,28 @@ def test_link_that_was_ready_and_fell_while_another_was_waited_for_is_not_ready(
     run_lab(test)
 
 
+@pytest.mark.parametrize("past", [True, False])
+def test_what_an_earlier_boot_of_an_agent_saw_and_comes_late_takes_no_link_back_that_was_ready_since(
+    run_lab: RunLab, past: bool
+) -> None:
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 8})
+        applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT, ready_within_s=18)))
+        await lab.until("host.event", type="ready", port="eth0")
+        await asyncio.sleep(1)
+        fell = next(one for one in lab.told("host.event") if (one["type"], one["port"]) == ("carrier", "eth0"))
+        (one,) = lab.reconfigurer.under_way
+        late = {**fell, "latest_ns": one.started_ns, "data": {**fell["data"], "carrier": False}, "past": past}
+        lab.reconfigurer(Document(kind="host.event", at_ns=0, wall_ns=0, data=late))
+        if past:
+            assert (await applying)["outcome"] == "confirmed"
+        else:
+            with pytest.raises(NotReadyError):
+                await applying
+
+    run_lab(test)
+
+
 def test_link_that_fell_and_came_back_while_another_was_waited_for_is_ready(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 14})
@@ -100,6 +194,23 @@ def test_link_that_fell_and_came_back_while_another_was_waited_for_is_ready(run_
         assert len(readies) == 4, "both ends, twice"
 
     run_lab(test)
+
+
+def test_end_of_an_apply_is_in_the_log_once_and_a_refusal_too(
+    run_lab: RunLab, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 100})
+        await late(lab)
+        await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
+        with pytest.raises(RefusedError, match="leased to ada"):
+            await lab.service.apply(lab.request(CROSSED))
+
+    with caplog.at_level(logging.INFO):
+        run_lab(test)
+    said = [one.getMessage() for one in caplog.records]
+    assert len([text for text in said if "not ready within 15 s" in text]) == 1
+    assert len([text for text in said if "leased to ada" in text]) == 1
 
 
 def test_where_nothing_moved_nothing_is_said_to_have_gone_back(run_lab: RunLab) -> None:
@@ -174,7 +285,7 @@ steps:
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         run = str((await lab.service.start_run(text=playbook, file="late.yaml", parameters={}))["run"])
         await lab.until("reconfiguration.state", state="waiting")
-        asyncio.get_running_loop().call_later(3, lab.world.rack.switches["ocs1"].faults.reboot, 4.0)
+        asyncio.get_running_loop().call_later(3, lab.world.rack.switches["ocs1"].faults.reboot, 0.5)
         await lab.until("run.ended", run=run)
         (why,) = [end["why"] for end in lab.told("reconfiguration.ended") if end["run"] == run]
         assert re.search(rf"Meanwhile: {away}; {fell}", why), why
@@ -204,5 +315,22 @@ def test_crossconnect_that_somebody_took_meanwhile_is_named(run_lab: RunLab) -> 
         assert "ocs1 reports 1A-4B no more" in said
         assert "light fell at h1.eth1" in said
         assert "was away" not in said
+
+    run_lab(test)
+
+
+def test_status_says_why_a_switch_cannot_be_reached_now_and_not_why_it_went(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.world.rack.switches["ocs1"].faults.reboot(20)
+        await lab.until("switch.down")
+        await asyncio.sleep(5)
+        assert "connection lost" in lab.told("switch.down")[-1]["cause"]
+        (switch,) = Status(lab.service.status())["switches"]
+        assert "nobody listens there" in switch["cause"]
+        began_s = asyncio.get_running_loop().time()
+        await lab.until("switch.up")
+        assert asyncio.get_running_loop().time() - began_s < 16, "a twin that is back is found within a second"
+        (switch,) = Status(lab.service.status())["switches"]
+        assert (switch["up"], switch["cause"]) == (True, "")
 
     run_lab(test)

@@ -276,3 +276,13 @@ async def test_transaction_is_on_the_disk_when_it_returns(records: Records, tmp_
     await records.add_documents([power(1)])
     assert connection.execute("SELECT count(*) FROM documents").fetchone() == (1,)
     connection.close()
+
+
+async def test_newest_of_some_kinds_are_read_from_the_end(records: Records) -> None:
+    kinds = ["timeline", "run.note", "timeline", "switch.up", "timeline"]
+    await records.add_documents(
+        Document(kind=kind, at_ns=number, wall_ns=number, data={}) for number, kind in enumerate(kinds)
+    )
+    newest = await records.newest(["timeline", "switch.up"], limit=2)
+    assert [one.document.at_ns for one in newest] == [4, 3]
+    assert [one.document.at_ns for one in await records.newest(["timeline"], limit=2, before=newest[-1].id)] == [2, 0]

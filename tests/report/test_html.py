@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 
@@ -83,6 +84,14 @@ def test_page_says_where_figures_come_from_and_what_the_run_was(make_run: MakeRu
         "6.1.0",
     ):
         assert expected in words, expected
+
+
+def test_dates_of_a_run_in_virtual_time_say_so(make_run: MakeRun) -> None:
+    for virtual in (False, True):
+        words = " ".join(Page(html([make_run(virtual_time=virtual)])).words)
+        dates = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC( \(virtual\))?", words)
+        assert len(dates) >= 2
+        assert all(bool(mark) is virtual for mark in dates)
 
 
 def test_nothing_but_what_was_measured_is_open_at_first(make_run: MakeRun) -> None:

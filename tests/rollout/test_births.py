@@ -11,7 +11,7 @@ from hwd.rollout import births as module
 from hwd.rollout.births import Births
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Incoming
-from hwd_agents.wire import Birth, HeldSetting, State, decode, encode, topic
+from hwd_agents.wire import Birth, HeldSetting, Inventory, State, decode, encode, topic
 from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.errors import DeadlineError, LinkError
 from hwd_drivers.kit.ids import Draws
@@ -28,7 +28,7 @@ def birth(boot: str, *settings: HeldSetting) -> Birth:
         version="0.1.0",
         at_ns=1,
         ports={},
-        inventory={},
+        inventory=Inventory(),
         spool_oldest_seq=1,
         spool_next_seq=1,
         spool_lost=0,

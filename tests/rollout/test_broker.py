@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwd.bus.broker import Access, Logins
 from hwd.rollout.broker import Brokers
 from hwd_drivers.kit.errors import ConfigError
 
@@ -35,7 +36,7 @@ def test_this_machine_looks_for_the_daemons_broker_by_itself() -> None:
 @pytest.mark.parametrize("url", ["mqtt://127.0.0.1:1883", "mqtt://[::1]:1883", "mqtt://localhost", "unix:/run/broker"])
 def test_what_would_lead_a_host_to_itself_is_refused_with_the_remedy(url: str) -> None:
     with pytest.raises(
-        ConfigError, match=r"h0: it cannot reach the broker .*HWD_BROKER: mqtt://USER:PASSWORD@10.0.0.1:1883"
+        ConfigError, match=r"h0: it cannot reach the broker .*embedded:10.0.0.1:1883.*HWD_BROKER: mqtt://10.0.0.1:1883"
     ):
         brokers(None, url).for_host("h0", ELSEWHERE, towards="10.0.0.1")
 
@@ -70,3 +71,25 @@ def test_a_password_in_the_environment_is_taken() -> None:
 def test_no_broker_at_all_is_said_with_the_remedy() -> None:
     with pytest.raises(ConfigError, match=r"no broker: .*hwd serve"):
         _ = brokers().from_here
+
+
+LOGINS = Logins(Access(testbed="lab", hosts=frozenset({"h0", "h1"})), "secret")
+
+
+def test_a_host_gets_its_own_login_and_never_the_daemons() -> None:
+    own = f"lab.h0:{LOGINS.password('lab.h0')}"
+    daemons = LOGINS.for_daemon("mqtt://0.0.0.0:1883")
+    at_the_daemon = Brokers.of(None, daemons, {}, logins=LOGINS)
+    assert at_the_daemon.for_host("h0", ELSEWHERE, towards="10.9.0.1") == f"mqtt://{own}@10.9.0.1:1883"
+    assert at_the_daemon.login_of("h0") == f"mqtt://{own}@0.0.0.0:1883"
+    assert at_the_daemon.from_here == daemons
+    named = Brokers.of("mqtt://broker.example", None, {}, logins=LOGINS)
+    assert named.for_host("h0", ELSEWHERE, towards=None) == f"mqtt://{own}@broker.example"
+    assert named.from_here == f"mqtt://lab:{LOGINS.password('lab')}@broker.example"
+
+
+def test_a_url_that_names_a_user_is_everybodys() -> None:
+    shared = Brokers.of(None, None, {"HWD_BROKER": "mqtt://rack:geheim@broker.example"}, logins=LOGINS)
+    assert shared.for_host("h0", ELSEWHERE, towards=None) == "mqtt://rack:geheim@broker.example"
+    assert shared.from_here == "mqtt://rack:geheim@broker.example"
+    assert shared.login_of("h0") is None

@@ -99,7 +99,7 @@ def test_an_agent_is_deployed_examined_found_changed_and_removed_to_the_last_fil
     assert (first.status, first.host["result"], first.host["changed"]) == (0, "done", ["agent file", "environment"])
     assert "geheim" not in first.err
     agent_file = lab.prefix / "etc/hwd/agent.yaml"
-    assert agent_file.stat().st_mode & 0o777 == 0o640
+    assert agent_file.stat().st_mode & 0o777 == 0o600
 
     asyncio.run(_runs_and_is_born(lab))
 
@@ -165,6 +165,7 @@ def test_a_host_whose_key_has_changed_is_not_touched(lab: Lab) -> None:
     assert lab.files() == []
 
 
+@pytest.mark.slow
 def test_an_upgrade_of_nothing_and_a_deploy_over_another_version_are_refused_with_the_remedy(lab: Lab) -> None:
     refused = lab.hwd("upgrade")
     assert (refused.status, refused.host["why"]) == (

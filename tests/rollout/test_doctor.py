@@ -3,11 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-from hwd.bus.broker import EmbeddedBroker
+import pytest
+
+from hwd.bus.broker import Access, EmbeddedBroker, Logins
 from hwd.model.testbed import Host, Testbed
+from hwd.rollout.births import connected
 from hwd.rollout.broker import Brokers
 from hwd.rollout.doctor import Doctor
 from hwd.rollout.layout import Layout
+from hwd_agents.bus.mqtt import MqttBus
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.ids import Draws
 
 
 async def test_the_daemon_is_asked_after_each_host_was_looked_at() -> None:
@@ -64,3 +70,39 @@ async def test_a_host_with_nothing_to_watch_is_not_laid_on_the_broker(sshd: Any,
     finally:
         await broker.close()
     assert [one.subject for one in found.findings if "has no NIC ports in testbed lab" in one.text] == ["agent file"]
+
+
+@pytest.mark.parametrize(
+    ("users", "light", "words"),
+    [
+        (("lab", "lab.h0"), "green", "the broker takes it at mqtt://lab.h0@127.0.0.1:"),
+        (("lab",), "red", "It does not take this user and password: `hwd agent deploy` brings an agent its own"),
+    ],
+)
+async def test_whether_the_broker_takes_the_password_of_the_host_is_said_and_its_agent_not_disturbed(
+    users: tuple[str, ...], light: str, words: str, sshd: Any, tmp_path: Path
+) -> None:
+    access = Access(testbed="lab", hosts=frozenset({"h0"}))
+    logins = Logins(access, "secret")
+    broker = EmbeddedBroker(users={user: logins.password(user) for user in users}, access=access)
+    url = await broker.start()
+    other = MqttBus(logins.for_daemon(url), "hwd-lab-h0", SystemClock(), Draws(None))
+    lost: list[str] = []
+    other.on_down(lost.append)
+    try:
+        async with connected(other, url):
+            doctor = Doctor(
+                testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
+                brokers=Brokers(named=None, daemons=logins.for_daemon(url), logins=logins),
+                layout=Layout(prefix=str(tmp_path), unit=""),
+                progress=lambda host, words: None,
+                ask_daemon=lambda: None,
+                home=sshd.home,
+            )
+            (found,) = await doctor.run([Host(name="h0", ports=(), ssh=sshd.place)])
+    finally:
+        await broker.close()
+    (password,) = [one for one in found.findings if one.subject == "password"]
+    assert password.light == light
+    assert words in password.text
+    assert lost == []

@@ -125,7 +125,7 @@ async def test_an_agent_of_which_nothing_had_to_be_changed_is_left_to_run_where_
     python.write_text(PYTHON.format(python=shutil.which("python3")))
     python.chmod(0o755)
     place.put("a", "wrong", "new")  # as it is deployed
-    place.agent_file.chmod(0o640)
+    place.agent_file.chmod(0o600)
     broker = EmbeddedBroker()
     try:
         async with Births.open("lab", await broker.start()) as births:

@@ -8,7 +8,7 @@ import pytest
 
 from hwd.model.testbed import Host, Module, NicPort, NicPortId
 from hwd.rollout.findings import Finding, Light, of_birth, of_disk, of_install, of_silence, of_unit
-from hwd_agents.wire import Birth, HeldSetting, PortNote, SourceNote, State
+from hwd_agents.wire import Birth, HeldSetting, Inventory, PortNote, SourceNote, SpoolNote, State
 
 MODULE = Module(
     type="100g-lr4",
@@ -40,7 +40,7 @@ BIRTH = Birth(
     version="0.1.0",
     at_ns=1,
     ports={"eth0": NOTE},
-    inventory={"spool": {"bytes": 0, "limit_bytes": 16_000_000, "why": ""}},
+    inventory=Inventory(spool=SpoolNote(bytes=0, limit_bytes=16_000_000, why="")),
     spool_oldest_seq=1,
     spool_next_seq=1,
     spool_lost=0,
@@ -110,7 +110,11 @@ def test_a_well_agent_has_nothing_but_green() -> None:
             "cannot see: Install mstflint",
         ),
         (
-            birth(inventory={"spool": {"why": "cannot write: No space left on device. Free space on its file system"}}),
+            birth(
+                inventory=Inventory(
+                    spool=SpoolNote(why="cannot write: No space left on device. Free space on its file system")
+                )
+            ),
             "red",
             "spool",
             "events cannot be kept under /var/lib/hwd-agent: cannot write: No space left on device. Free space on its file system",

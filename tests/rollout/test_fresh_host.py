@@ -188,7 +188,7 @@ async def test_a_fresh_host_is_deployed_to_examined_upgraded_rolled_back_and_lef
         assert births.is_up("h0")
         boot = births.boot("h0")
         assert await operator.on_host("systemctl is-enabled hwd-agent") == "enabled"
-        assert await operator.on_host("stat -c %a,%U /etc/hwd/agent.yaml") == "640,root"
+        assert await operator.on_host("stat -c %a,%U /etc/hwd/agent.yaml") == "600,root"
         assert await operator.on_host(f"grep -l '{UNSAID}' /proc/[0-9]*/cmdline || true") == ""
         assert await operator.on_host(f"journalctl -o cat | grep -c '{UNSAID}' || true") == "0"
 

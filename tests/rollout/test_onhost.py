@@ -64,7 +64,7 @@ def test_a_switch_puts_all_in_place_and_a_second_one_changes_nothing(place: Plac
     place.environment("a")
     assert place.switch("a", "one") == ["agent file", "environment"]
     assert place.now == ("a", "one")
-    assert place.config.stat().st_mode & 0o777 == 0o640
+    assert place.config.stat().st_mode & 0o777 == 0o600
     assert place.switch("a", "one") == []
 
 
@@ -93,7 +93,7 @@ def test_a_switch_that_was_cut_off_and_done_again_still_knows_the_good_one(place
         place.environment(id)
     place.switch("a", "one")
     place.settle()
-    onhost.replace(place.config, b"two", 0o640)  # and the power fails
+    onhost.replace(place.config, b"two", 0o600)  # and the power fails
     place.switch("b", "two")
     onhost.back(place.layout)
     assert place.now == ("a", "one")
@@ -115,7 +115,7 @@ def test_what_is_kept_for_the_way_back_is_not_for_others_to_read(place: Place) -
     place.switch("a", "one")
     place.config.chmod(0o644)
     place.switch("a", "two")
-    assert Path(f"{place.config}{BEFORE}").stat().st_mode & 0o777 == 0o640
+    assert Path(f"{place.config}{BEFORE}").stat().st_mode & 0o777 == 0o600
 
 
 def test_one_environment_before_the_present_one_stays(place: Place) -> None:
@@ -137,8 +137,8 @@ def test_a_file_that_is_replaced_is_never_readable_by_others(place: Place, monke
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", look)
-    onhost.write(place.config, b"secret", 0o640)
-    assert seen == [0o640]
+    onhost.write(place.config, b"secret", 0o600)
+    assert seen == [0o600]
     assert [path.name for path in place.config.parent.iterdir()] == ["agent.yaml"]
 
 
@@ -194,8 +194,8 @@ def test_what_a_roll_out_copied_that_was_cut_off_goes_with_the_next_and_with_the
     place.environment("a")
     place.switch("a", "one")
     for take_away in (place.settle, lambda: onhost.remove(place.layout, keep_spool=False, leave_settings=False)):
-        left = Path(f"{place.layout['staging']}.left")
-        left.mkdir()
+        left = Path(place.layout["staging"]) / "left"
+        left.mkdir(parents=True)
         (left / "agent.yaml").write_text("secret")
         take_away()
         assert not left.exists()
@@ -235,7 +235,7 @@ def test_a_look_tells_of_this_machine(place: Place) -> None:
     assert facts["python"] == ".".join(map(str, sys.version_info[:3]))
     assert set(facts["interfaces"]) <= set(os.listdir("/sys/class/net"))
     assert facts["interfaces"]["lo"] == "up"
-    assert (facts["current"], facts["current_runs"], facts["config_mode"]) == ("a", False, "640")
+    assert (facts["current"], facts["current_runs"], facts["config_mode"]) == ("a", False, "600")
     assert facts["environments"]["half"] is None
     assert facts["environments"]["a"]["version"] == "0.1.0"
     assert reach(place.layout, "127.0.0.1", 1) == {"why": "Connection refused"}

@@ -4,6 +4,8 @@ import asyncio
 import getpass
 import os
 import resource
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,11 @@ from hwd.rollout.broker import Brokers
 from hwd.rollout.deploy import Rollout
 from hwd.rollout.layout import Layout
 from hwd.rollout.onhost_lock import exclusive
+from hwd.rollout.onhost_programs import Failure
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.remove import Removal
 from hwd.rollout.steps import Result
-from hwd_drivers.kit.errors import HwdError, RefusedError
+from hwd_drivers.kit.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.kit.offload import ThreadOffload
 
 BUSY = rf"h0: somebody rolls out to it already: {getpass.getuser()}@.+, since 2\d\d\d-.* UTC by the clock of the host"
@@ -30,6 +33,11 @@ def layout(tmp_path: Path) -> Layout:
 
 def h0(sshd: Any) -> Host:
     return Host(name="h0", ports=(), ssh=sshd.place)
+
+
+def somebody_can(*command: str) -> bool:
+    """Whether another user of this machine can do it."""
+    return subprocess.run(command, user=1234, group=1234, capture_output=True, check=False).returncode == 0
 
 
 def quiet(words: str) -> None:
@@ -100,7 +108,7 @@ async def test_a_roll_out_whose_connection_broke_keeps_nobody_out(sshd: Any, lay
                     child.kill()
                 await first.look()
         async with second.alone():
-            assert getpass.getuser() in Path(layout.lock).read_text()
+            assert getpass.getuser() in Path(layout.lock).expanduser().read_text()
 
 
 def test_roll_outs_to_two_places_of_a_host_that_has_one_unit_keep_each_other_out() -> None:
@@ -109,14 +117,14 @@ def test_roll_outs_to_two_places_of_a_host_that_has_one_unit_keep_each_other_out
 
 
 def test_a_lock_file_that_nobody_holds_keeps_nobody_out(layout: Layout) -> None:
-    Path(layout.lock).write_text("ada@gone")
-    with exclusive(layout.lock, "bob@desk") as other:
-        assert (other, Path(layout.lock).read_text()) == (None, "bob@desk")
-        with exclusive(layout.lock, "cy@desk") as third:
+    Path(layout.lock).expanduser().write_text("ada@gone")
+    with exclusive(os.path.expanduser(layout.lock), "bob@desk") as other:
+        assert (other, Path(layout.lock).expanduser().read_text()) == (None, "bob@desk")
+        with exclusive(os.path.expanduser(layout.lock), "cy@desk") as third:
             assert third is not None
             assert third.startswith("bob@desk, since ")
-        assert Path(layout.lock).read_text() == "bob@desk"
-    assert not Path(layout.lock).exists()
+        assert Path(layout.lock).expanduser().read_text() == "bob@desk"
+    assert not Path(layout.lock).expanduser().exists()
 
 
 def test_a_full_disk_keeps_nobody_from_the_host(layout: Layout) -> None:
@@ -124,23 +132,86 @@ def test_a_full_disk_keeps_nobody_from_the_host(layout: Layout) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
-        with exclusive(layout.lock, "bob@desk") as other:
+        with exclusive(os.path.expanduser(layout.lock), "bob@desk") as other:
             assert other is None
-            with exclusive(layout.lock, "cy@desk") as third:
+            with exclusive(os.path.expanduser(layout.lock), "cy@desk") as third:
                 assert third is not None
                 assert third.startswith("somebody, since ")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("make", "why"), [(Path.touch, "belongs to the user with id 1234"), (os.mkfifo, "is no regular file")]
+)
+def test_a_lock_that_somebody_else_has_made_is_left_alone_and_named(
+    layout: Layout, make: Callable[[Path], None], why: str
+) -> None:
+    lock = Path(layout.lock).expanduser()
+    make(lock)
+    os.chown(lock, 1234, 1234)
+    try:
+        with pytest.raises(Failure, match=rf"{lock}: {why}, .*It is left alone"), exclusive(str(lock), "bob@desk"):
+            pass
+        assert lock.stat().st_uid == 1234
+    finally:
+        lock.unlink()
+
+
+@pytest.mark.root
+async def test_no_other_user_of_the_host_can_take_a_name_that_a_roll_out_needs(sshd: Any) -> None:
+    """Over SSH, with the layout of every host: who would block it finds no place to."""
+    layout = Layout()
+    for name in (layout.lock, layout.staging, f"{layout.staging}/x"):
+        assert not somebody_can("ln", "-s", "/etc/hostname", name), f"{name} can be taken by anybody"
+    async with RemoteHost.open(h0(sshd), layout, quiet, home=sshd.home) as remote, remote.alone():
+        assert getpass.getuser() in Path(layout.lock).read_text()
+        async with remote.staging({"agent.yaml": b"secret"}) as folder:
+            assert Path(folder).parent == Path(layout.staging)
+            for path in (Path(folder), Path(folder) / "agent.yaml"):
+                assert not somebody_can("ls", str(path))
+    assert not Path(layout.staging).exists()
+
+
+@pytest.mark.root
+async def test_what_is_not_ours_at_the_place_of_copies_is_left_alone_and_named(
+    sshd: Any, layout: Layout, tmp_path: Path
+) -> None:
+    place, victim = Path(layout.staging), tmp_path / "victim"
+    victim.mkdir()
+    place.parent.mkdir(parents=True)
+    place.symlink_to(victim)
+    os.chown(place, 1234, 1234, follow_symlinks=False)
+    said: list[str] = []
+    async with RemoteHost.open(h0(sshd), layout, said.append, home=sshd.home) as remote:
+        with pytest.raises(FailedError, match=rf"h0: {place}: is a link to {victim}, .*It is left alone"):
+            async with remote.staging({"agent.yaml": b"secret"}):
+                pass
+        await remote.do("remove", keep_spool=False, leave_settings=False)
+        assert said == [f"{place} is a link to {victim}: it is left alone"]
+        place.unlink()
+        place.mkdir()
+        (place / "planted").symlink_to(victim)
+        await remote.do("remove", keep_spool=False, leave_settings=False)
+        assert said[1:] == [f"{place / 'planted'} is none of our folders: it is left alone"]
+        assert (place / "planted").is_symlink()
+        place.chmod(0o1777)
+        await remote.do("remove", keep_spool=False, leave_settings=False)
+        assert said[2:] == [f"{place} may be written by others (mode 1777): it is left alone"]
+    assert list(victim.iterdir()) == []
+
+
 def test_a_lock_file_that_leads_elsewhere_is_refused(layout: Layout, tmp_path: Path) -> None:
-    """Where it lies everybody may write."""
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    os.symlink(victim, layout.lock)
+    os.symlink(victim, os.path.expanduser(layout.lock))
     try:
-        with pytest.raises(OSError, match="symbolic link"), exclusive(layout.lock, "bob@desk"):
+        with (
+            pytest.raises(Failure, match=f"is a link to {victim}, .*It is left alone"),
+            exclusive(os.path.expanduser(layout.lock), "bob@desk"),
+        ):
             pass
         assert victim.read_text() == "mine"
     finally:
-        os.unlink(layout.lock)
+        os.unlink(os.path.expanduser(layout.lock))

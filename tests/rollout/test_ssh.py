@@ -107,6 +107,49 @@ def test_a_changed_host_key_is_refused_with_both_fingerprints_and_the_remedy(mak
     assert (server.home / ".ssh" / "known_hosts").read_text().count("\n") == 1, "it was not taken over"
 
 
+@pytest.mark.parametrize("patterns", ["*", "127.0.0.*", "[127.0.0.1]:{port}", "127.0.0.1"])
+@pytest.mark.parametrize("known_too", [True, False])
+def test_a_revoked_host_key_is_refused_whatever_else_vouches_for_it(
+    make_sshd: Make, patterns: str, known_too: bool
+) -> None:
+    server = make_sshd(known=known_too)
+    known = server.home / ".ssh" / "known_hosts"
+    with known.open("a") as file:
+        file.write(f"@revoked {patterns.format(port=server.port)} {server.host_key}\n")
+    line = 2 if known_too else 1
+    with pytest.raises(ConfigError, match=rf"and {known}:{line} revokes that key") as error, opened(server):
+        pass
+    assert _fingerprint(server) in str(error.value)
+
+
+def test_a_key_that_is_revoked_for_other_hosts_is_taken(sshd: Any) -> None:
+    with (sshd.home / ".ssh" / "known_hosts").open("a") as file:
+        file.write(f"@revoked *,!127.0.0.1 {sshd.host_key}\n@revoked gate {sshd.host_key}\n")
+    with opened(sshd) as ssh:
+        assert ssh.run("true", within_s=10).status == 0
+
+
+def test_an_authority_of_certificates_vouches_for_nobody_and_that_is_said(make_sshd: Make) -> None:
+    """The server has a certificate of it, which OpenSSH would take."""
+    server = make_sshd(known=False)
+    known = server.home / ".ssh" / "known_hosts"
+    _make_host_key(server.folder / "ca", "ed25519")
+    sign = ["ssh-keygen", "-q", "-s", str(server.folder / "ca"), "-h", "-I", "h0", str(server.folder / "host.pub")]
+    subprocess.run(sign, check=True, timeout=20)
+    with (server.folder / "sshd_config").open("a") as config:
+        config.write(f"HostCertificate {server.folder}/host-cert.pub\n")
+    known.write_text(f"@cert-authority * {(server.folder / 'ca.pub').read_text()}")
+    words = (
+        rf"does not know this host \({known}:1 names an authority of certificates for it: those are not checked here"
+    )
+    with pytest.raises(ConfigError, match=words), opened(server):
+        pass
+    with known.open("a") as file:
+        file.write(server.known)
+    with opened(server) as ssh:
+        assert ssh.run("true", within_s=10).status == 0
+
+
 def test_a_key_that_is_not_authorized_is_refused_with_the_remedy(sshd: Any, tmp_path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
     with (
@@ -164,6 +207,41 @@ def test_the_users_own_ssh_config_is_read(make_sshd: Make) -> None:
         f"  ProxyJump {gate.place}\n  IdentityFile {server.home}/.ssh/id_ed25519\n"
     )
     with opened(server, address="rack-h0", port=None, user=None) as ssh:
+        assert ssh.run("echo in", within_s=10).out == "in\n"
+        assert ssh.local_address is None
+
+
+@pytest.mark.parametrize(
+    ("config", "way"),
+    [
+        ("Host *\n  ProxyJump gate\n", r"{h0} -> gate -> gate\. .*Host \* !gate"),
+        ("Host *\n  ProxyJump me@gate:2222\n", r"{h0} -> me@gate:2222 -> me@gate:2222\. .*Host \* !gate"),
+        ("Host a\n  ProxyJump b\nHost b\n  ProxyJump a\nHost *\n  ProxyJump a\n", r"{h0} -> a -> b -> a\."),
+    ],
+)
+def test_jump_hosts_that_lead_in_a_circle_are_named(sshd: Any, config: str, way: str) -> None:
+    path = sshd.home / ".ssh" / "config"
+    path.write_text(config)
+    words = rf"{path}: ProxyJump leads in a circle: {way.format(h0=re.escape(str(sshd.place)))}"
+    with pytest.raises(ConfigError, match=words), opened(sshd):
+        pass
+    assert sshd.children == [], "nobody was connected to"
+
+
+def test_jump_hosts_without_end_are_refused(sshd: Any) -> None:
+    """Another one each time: no circle, and no end either."""
+    chain = "".join(f"Host gate{n}\n  ProxyJump gate{n + 1}\n" for n in range(100))
+    (sshd.home / ".ssh" / "config").write_text(f"{chain}Host 127.0.0.1\n  ProxyJump gate0\n")
+    with pytest.raises(ConfigError, match="more than 8 jump hosts one behind the other"), opened(sshd):
+        pass
+
+
+def test_a_jump_host_that_is_left_out_of_the_pattern_is_jumped_through(make_sshd: Make) -> None:
+    gate, server = make_sshd(), make_sshd()
+    (server.home / ".ssh" / "config").write_text(
+        f"Host gate\n  HostName 127.0.0.1\n  Port {gate.port}\nHost * !gate\n  ProxyJump gate\n"
+    )
+    with opened(server) as ssh:
         assert ssh.run("echo in", within_s=10).out == "in\n"
         assert ssh.local_address is None
 

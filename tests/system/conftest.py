@@ -221,7 +221,8 @@ class Lab:
         if place is None:
             return None
         try:
-            async with httpx.AsyncClient(base_url=place["http"], timeout=5.0, verify=NO_TLS) as client:
+            by = {"Authorization": f"Bearer {Path(place['token_file']).read_text().strip()}"}
+            async with httpx.AsyncClient(base_url=place["http"], headers=by, timeout=5.0, verify=NO_TLS) as client:
                 answer = await client.get(path)
         except httpx.TransportError:
             return None
@@ -404,6 +405,7 @@ class Mosquitto:
         self._program = program
         self._running: Program | None = None
         self.port = 0
+        self.rules = "allow_anonymous true\n"
 
     @property
     def url(self) -> str:
@@ -418,7 +420,7 @@ class Mosquitto:
             else:
                 port = self.port
             config = self._lab.folder / "mosquitto.conf"
-            config.write_text(f"listener {port} 127.0.0.1\nuser root\nset_tcp_nodelay true\nallow_anonymous true\n")
+            config.write_text(f"listener {port} 127.0.0.1\nuser root\nset_tcp_nodelay true\n{self.rules}")
             self._running = await self._lab.start("mosquitto", self._program, "-c", str(config))
             if await self._listens(port):
                 self.port = port

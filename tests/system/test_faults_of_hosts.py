@@ -19,6 +19,7 @@ async def test_broker_killed_while_links_come_up_loses_nothing(lab: Lab, mosquit
     await _broker_dies_and_is_back(lab, mosquitto, run, STRAIGHT)
 
 
+@pytest.mark.slow
 async def test_broker_killed_in_a_run_loses_nothing_and_the_spool_of_an_agent_killed_meanwhile_outlives_it(
     lab: Lab, mosquitto: Mosquitto
 ) -> None:

@@ -9,6 +9,7 @@ from .conftest import CROSSED, DARK, STRAIGHT, Lab
 pytestmark = pytest.mark.timeout(180)
 
 
+@pytest.mark.slow
 async def test_daemon_killed_in_an_apply_rolls_back_at_its_next_start(lab: Lab) -> None:
     daemon = await lab.up()
     assert (await lab.run()).status == 0

@@ -50,13 +50,14 @@ def disk(lab: Lab) -> Iterator[SmallDisk]:
     if os.geteuid() != 0:
         pytest.skip("needs root: a tmpfs is mounted")
     lab.data.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "hwd-test", lab.data], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES},mode=700", "hwd-test", lab.data], check=True)
     try:
         yield SmallDisk(lab.data)
     finally:
         subprocess.run(["umount", "--lazy", lab.data], check=True)
 
 
+@pytest.mark.slow
 async def test_run_fails_as_such_on_a_full_disk_what_was_recorded_stays_readable_and_a_killed_daemon_brings_back(
     lab: Lab, disk: SmallDisk
 ) -> None:
@@ -153,6 +154,39 @@ async def _starts_on_a_full_disk_and_brings_the_switches_back(
     assert [one["outcome"] for one in await lab.documents("run.ended", run=id)] == ["crashed"]
     assert (await lab.run()).status == 0
     await lab.nothing_lost()
+
+
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGTERM])
+async def test_what_was_confirmed_on_a_disk_that_got_full_since_its_begin_stands_after_the_next_start(
+    lab: Lab, disk: SmallDisk, number: signal.Signals
+) -> None:
+    daemon = await lab.up()
+    for what in (STRAIGHT, CROSSED):
+        slow = what == CROSSED
+        if slow:
+            await lab.fault("slow", seconds=1.0)
+        applied = lab.go("apply", f"ocs1:{','.join(sorted(what))}", "--no-ready", "--yes", "--json")
+        if slow:
+            await lab.until(
+                "it is driving", lambda now: [one for one in now["reconfigurations"] if one["state"] == "driving"]
+            )
+            disk.fill()
+            journal = disk.path / "journal"
+            reserved = len(written := journal.read_bytes()) - len(written.rstrip(b"\0"))
+            assert reserved > 100, "its end has room"
+            assert journal.stat().st_blocks * 512 >= len(written), "which is its own"
+        said = await applied
+        assert (said.status, said.json["outcome"]) == (0, "confirmed"), said
+    await lab.fault("clear")
+    await daemon.end(number)
+    await lab.serve()
+    await lab.settled()
+    now = await lab.get("/api/v1/status")
+    assert (now["open"], now["journal"]["writable"], await lab.light()) == ([], True, CROSSED)
+    disk.free()
+    assert (await lab.hwd("apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--no-ready", "--yes")).status == 0
+    await lab.found("it is ready again", lambda: ready_again(lab))
+    assert await lab.documents("daemon.recovered") == []
 
 
 async def ready_again(lab: Lab) -> bool | None:

@@ -6,6 +6,7 @@ import signal
 from typing import Any
 
 import aiomqtt
+import pytest
 
 from .conftest import CROSSED, STRAIGHT, WITHIN_S, Lab, Mosquitto
 
@@ -31,6 +32,7 @@ async def states(broker: Mosquitto, *runs: str, state: str) -> list[dict[str, An
     return [found[run] for run in runs]
 
 
+@pytest.mark.slow
 async def test_queue_goes_on_after_a_daemon_that_was_killed(lab: Lab, mosquitto: Mosquitto) -> None:
     daemon = await lab.up(mqtt=mosquitto.url)
     place = lab.said("daemon")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hwd_agents.select_client import Selector
-from hwd_agents.selected import Selected
+from hwd_agents.wire import Selected
 from hwd_drivers.kit.errors import LinkError, NotReadyError, RefusedError
 from hwd_drivers.kit.offload import ThreadOffload
 

@@ -36,6 +36,7 @@ async def test_abort_ends_in_a_named_safe_state_within_five_seconds(standing: La
     await standing.nothing_lost()
 
 
+@pytest.mark.slow
 async def test_switch_cut_while_links_come_up_does_not_matter(standing: Lab) -> None:
     run = standing.go("apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--json")
     await standing.waited_for()

@@ -56,6 +56,7 @@ def rack(tell: Tell, event: Tell) -> None:
     """A rack at work: every metric has a value."""
     tell("daemon.started", version="0.1.0", pid=1, testbed="two-rails", data_dir="/data")
     tell("daemon.lag", seconds=0.004)
+    tell("limit.reached", limit="http-body", count=7, detail="9000000 bytes")
     tell("bus.up", address="mem:broker")
     tell("switch.up", switch="ocs1", vendor="Polatis", model="6000", serial="1", firmware="6.6", down_s=0.0)
     crossconnects = [

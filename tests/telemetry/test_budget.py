@@ -170,6 +170,7 @@ def test_no_names_from_outside_go_beyond_the_budget(names: list[tuple[str, str, 
         metrics(told("switch.read", switch=one, crossconnects=crossconnects, added=[], removed=[], ours=True))
         metrics(told("switch.power", switch=one, power_dbm={two: 1.0, three: 1.0}))
         metrics(told("host.birth", host=one, boot="", version="", ports={two: {"carrier": True, "interface": three}}))
+        metrics(told("limit.reached", limit=two, count=1, detail=three))
         metrics(told("host.garbage", host=two, topic="", why="", count=1))
         metrics(told("run.ended", run=one, outcome=two, why="", safe_state=""))
         metrics(told("reconfiguration.ended", reconfiguration=one, run=None, outcome=three, why="", seconds=1.0))

@@ -77,6 +77,8 @@ def test_rack_at_work_is_told_in_base_units(metrics: Metrics, rack: None) -> Non
     assert value(metrics, "hwd_leases") == 1
     assert value(metrics, "hwd_runs_total", outcome="succeeded") == 1
     assert value(metrics, "hwd_event_loop_lag_seconds") == 0.004
+    assert value(metrics, "hwd_limit_reached_total", limit="http-body") == 7
+    assert value(metrics, "hwd_limit_reached_total", limit="mqtt-packet") == 0
 
 
 def test_overruns_the_window_and_ends_that_are_held_dark_are_told(metrics: Metrics, rack: None, tell: Tell) -> None:
@@ -192,6 +194,14 @@ def test_change_that_we_had_not_asked_for_is_counted(metrics: Metrics, rack: Non
     assert value(metrics, "hwd_switch_foreign_changes_total", switch="ocs1") == 1
 
 
+def test_restart_is_counted_and_is_no_change_of_somebody_else(metrics: Metrics, rack: None, tell: Tell) -> None:
+    assert value(metrics, "hwd_switch_restarts_total", switch="ocs1") == 0
+    tell("switch.restarted", switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=4.0)
+    tell("switch.read", switch="ocs1", crossconnects=[], added=[], removed=["1A-2B"], ours=True)
+    assert value(metrics, "hwd_switch_restarts_total", switch="ocs1") == 1
+    assert value(metrics, "hwd_switch_foreign_changes_total", switch="ocs1") == 0
+
+
 def test_events_lost_of_a_host_begin_at_zero(metrics: Metrics, tell: Tell) -> None:
     tell("host.birth", host="h0", boot="b", version="0.1.0", ports={})
     assert value(metrics, "hwd_agent_events_lost_total", host="h0") == 0
@@ -208,15 +218,31 @@ def test_reconfiguration_under_way_is_counted_by_its_state_until_it_ends(metrics
 
 def test_what_the_journal_holds_open_is_told_until_it_is_undone(metrics: Metrics, tell: Tell) -> None:
     for why in ("ocs1: lost", "ocs1: refused"):
-        tell("journal.open", reconfiguration="r1", run=None, what="ring", why=why)
+        tell("journal.open", reconfiguration="r1", run=None, what="ring", why=why, held=False)
     assert value(metrics, "hwd_journal_open") == 1
     tell("daemon.recovered", reconfiguration="r1", run=None, outcome="rolled-back", why="")
     assert value(metrics, "hwd_journal_open") == 0
     assert value(metrics, "hwd_recoveries_total", outcome="rolled-back") == 1
 
 
+def test_what_a_damaged_journal_leaves_to_an_operator_is_held_until_it_is_given_up(
+    metrics: Metrics, tell: Tell
+) -> None:
+    tell("journal.open", reconfiguration="damage-7", run=None, what="ring", why="it is empty, or gone", held=True)
+    assert (value(metrics, "hwd_journal_open"), value(metrics, "hwd_journal_held")) == (1, 1)
+    tell("journal.given-up", reconfiguration="damage-7", run=None, what="ring", why="", by="ada", left=[])
+    assert (value(metrics, "hwd_journal_open"), value(metrics, "hwd_journal_held")) == (0, 0)
+
+
+def test_an_end_that_the_journal_does_not_take_is_counted_until_it_does(metrics: Metrics, tell: Tell) -> None:
+    tell("journal.refused", reconfiguration="r1", outcome="confirmed", why="Input/output error")
+    assert value(metrics, "hwd_journal_unwritten") == 1
+    tell("journal.written", reconfiguration="r1", outcome="confirmed")
+    assert value(metrics, "hwd_journal_unwritten") == 0
+
+
 def test_what_was_given_up_is_not_open_any_more_and_no_recovery(metrics: Metrics, tell: Tell) -> None:
-    tell("journal.open", reconfiguration="r1", run=None, what="ring", why="ocs1: refused")
+    tell("journal.open", reconfiguration="r1", run=None, what="ring", why="ocs1: refused", held=False)
     tell("journal.given-up", reconfiguration="r1", run=None, what="ring", why="ocs1: refused", by="ada", left=[])
     assert value(metrics, "hwd_journal_open") == 0
     assert value(metrics, "hwd_recoveries_total", outcome="rolled-back") == 0

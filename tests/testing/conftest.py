@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from hwd.client.find import Whereabouts
 from hwd.testing.running import RunningLab
 
 Session = Callable[..., pytest.RunResult]
@@ -15,11 +16,12 @@ asyncio_mode = auto
 
 
 @pytest.fixture
-def session(pytester: pytest.Pytester, hwd_running: RunningLab) -> Session:
-    """Runs a file of tests in this process. The rack around it is its glass, so that nothing has to be started."""
+def session(pytester: pytest.Pytester, hwd_running: RunningLab, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """Runs a file of tests in this process. The rack around it is its glass, so that nothing has to be started; its token is named, as of a daemon elsewhere."""
     pytester.makeini(INI)
-    with hwd_running.connect() as client:
-        url = client.url
+    daemon = Whereabouts.find(environment=hwd_running.environment, testbed=hwd_running.name)
+    url = daemon.url
+    monkeypatch.setenv("HWD_TOKEN", str(daemon.token))
 
     def run(text: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(test_inner=text)

@@ -25,6 +25,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_session_has_a_rack_of_its_own_that_goes_with_it(places: Path, pytester: pytest.Pytester) -> None:
     """Its daemon is not in the user's run directory: `hwd status` beside it means another one."""
     pytester.makeini(INI)

@@ -47,6 +47,11 @@ def test_group_stands_for_its_numbered_labels_each_a_ring_of_its_own(rack: Rack)
     assert links(generate("ring", rack(4, groups=OPUS_GROUPS), {"groups": "dp1", "rail": "0"})) == found[2:]
 
 
+def test_group_that_is_named_twice_is_refused(rack: Rack) -> None:
+    with pytest.raises(ConfigError, match="a group is named twice"):
+        generate("ring", rack(4, groups=OPUS_GROUPS), {"groups": "dp1,dp1", "rail": "0"})
+
+
 def test_pairs_join_neighbours_port_by_port(rack: Rack) -> None:
     assert links(generate("pairs", rack(4), {"rail": "0"})) == [
         "h0.eth0<->h1.eth0",

@@ -31,6 +31,8 @@ from hwd_drivers.kit.timing import find_timing
 
 T = TypeVar("T")
 
+TOKEN, SESSION = "the-token-of-the-desk", "a-session-of-the-desk"
+
 TESTBED = """\
 testbed: desk
 switches:
@@ -48,6 +50,7 @@ class Desk:
         self.twin = twin
         self.url = url
         self.events = events
+        self.by = {"Authorization": f"Bearer {TOKEN}"}
         self._threads = ThreadOffload(4)
 
     async def call(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -72,8 +75,7 @@ async def set_fault(fault: Fault) -> None:
 
 @pytest.fixture
 def tokens() -> frozenset[str]:
-    """Override with tests that need some."""
-    return frozenset()
+    return frozenset({TOKEN})
 
 
 @pytest.fixture
@@ -111,7 +113,9 @@ async def desk(tmp_path: Path, tokens: frozenset[str]) -> AsyncIterator[Desk]:
     )
     await daemon.open()
     events = EventStream(daemon.hub, boot="boot1")
-    app = make_app(daemon.service, metrics=daemon.metrics.render, events=events, version="test", tokens=tokens)
+    app = make_app(
+        daemon.service, metrics=daemon.metrics.render, events=events, version="test", tokens=tokens, session=SESSION
+    )
     server = HttpServer(app, listen("127.0.0.1", 0), before_stop=events.stop)
     running = asyncio.create_task(daemon.run())
     made = Desk(daemon, twin, await server.start(), events)
@@ -128,5 +132,5 @@ async def desk(tmp_path: Path, tokens: frozenset[str]) -> AsyncIterator[Desk]:
 
 @pytest.fixture
 def client(desk: Desk) -> AsyncIterator[Client] | Any:
-    with Client(desk.url) as client:
+    with Client(desk.url, token=TOKEN) as client:
         yield client

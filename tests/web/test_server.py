@@ -11,7 +11,7 @@ from hwd_drivers.kit.errors import ConfigError
 
 async def test_open_streams_do_not_hold_up_the_end(desk: Any) -> None:
     """The fixture ends the server while this stream is open; a server that waited for it would be cut off only by the test's limit."""
-    http = httpx.AsyncClient(trust_env=False, verify=False)
+    http = httpx.AsyncClient(trust_env=False, verify=False, headers=desk.by)
     stream = http.stream("GET", f"{desk.url}/api/v1/events")
     response = await stream.__aenter__()
     lines = response.aiter_lines()
@@ -43,7 +43,7 @@ async def test_an_answer_waits_for_no_delayed_acknowledgement(desk: Any) -> None
     """The kernel delays those by 40 ms, once a connection is some exchanges old; the quickest of the last ten answers is not slowed down by a busy machine."""
     loop = asyncio.get_running_loop()
     took_s: list[float] = []
-    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=False, headers=desk.by) as http:
         for _ in range(40):
             began_s = loop.time()
             assert (await http.get(f"{desk.url}/api/v1/leases")).is_success

@@ -95,7 +95,7 @@ def test_an_abort_that_could_mean_several_runs_ends_none(in_world: Callable[[Tes
     ("turns", "why", "recorded"),
     [
         (1, "the daemon is ending; nothing new begins", []),
-        (8, "the daemon ended before its first step; nothing was moved", [(RunOutcome.ABORTED, "as-applied")]),
+        (8, "the daemon ended before its first step; nothing was moved", [(RunOutcome.ABORTED, "untouched")]),
     ],
     ids=["read", "recorded"],
 )

@@ -92,6 +92,35 @@ def test_the_last_overruns_are_kept() -> None:
     }
 
 
+def test_the_last_restart_is_kept_when_the_switch_is_up_again() -> None:
+    switches = board()
+    restart: dict[str, Json] = {
+        "sign": "at-rest",
+        "lost": ["1A-2B", "3A-4B", "5A-6B"],
+        "uptime_s": None,
+        "unheard_s": 4.5,
+    }
+    assert tell(switches, "switch.up", UP)["restart"] is None
+    assert tell(switches, "switch.restarted", {"switch": "ocs1", **restart})["restart"] == {
+        "wall_ns": 0,
+        **restart,
+        "missing": ["1A-2B", "3A-4B", "5A-6B"],
+    }
+
+    def missing(*there: str, added: tuple[str, ...]) -> Json:
+        read: dict[str, Json] = {"crossconnects": [{"id": one, "state": "tuned"} for one in there], "ours": True}
+        left = tell(switches, "switch.read", {"switch": "ocs1", **read, "added": [*added], "removed": []})["restart"]
+        assert isinstance(left, dict)
+        assert left["lost"] == restart["lost"]
+        found: Json = left["missing"]
+        return found
+
+    assert missing(added=()) == ["1A-2B", "3A-4B", "5A-6B"]
+    assert missing("1A-2B", added=("1A-2B",)) == ["3A-4B", "5A-6B"]
+    assert missing("1A-2B", "3A-7B", added=("3A-7B",)) == ["5A-6B"], "somebody has put another in its place"
+    assert missing(added=()) == ["5A-6B"], "and what is taken away later is not missed"
+
+
 def test_documents_of_others_change_nothing() -> None:
     switches = board()
     before = switches.to_data()

@@ -22,6 +22,7 @@ from hwd_agents.bus.subscriptions import Subscriptions
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import ConfigError, LinkError
 from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.reason import reason_of
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ CONNACK_GRACE_S = 0.2
 """A cancel in the middle of connecting lets it finish in this time, so that it can end in order."""
 REFUSED_CREDENTIALS = frozenset({"Bad user name or password", "Not authorized"})
 """CONNACK 4 and 5 in paho's words."""
+REFUSED_REMEDY = ". It does not take this user and password: `hwd agent deploy` brings an agent its own, `hwd broker acl` writes those of all for a Mosquitto"
 LOST_WORDS = {
     "Unspecified error": "the broker closed the connection, or it broke",
     "Keep alive timeout": "the broker was silent for too long",
@@ -119,6 +121,7 @@ class MqttBus:
         self._client: aiomqtt.Client | None = None
         self._waiting: set[asyncio.Timeout] = set()
         self._failure: Exception | None = None
+        self._refused_calls: list[Callable[[str], None]] = []
 
     @property
     def connected(self) -> bool:
@@ -130,6 +133,10 @@ class MqttBus:
 
     def on_up(self, call: Callable[[], None]) -> None:
         self._subscriptions.on_up(call)
+
+    def on_refused(self, call: Callable[[str], None]) -> None:
+        """Called with what it says each time that the broker does not take our user and password."""
+        self._refused_calls.append(call)
 
     def on_down(self, call: Callable[[str], None]) -> None:
         self._subscriptions.on_down(call)
@@ -147,7 +154,7 @@ class MqttBus:
                     finally:
                         self._waiting.discard(waiting)
         except (TimeoutError, aiomqtt.MqttError) as error:
-            why = "the connection was lost" if isinstance(error, TimeoutError) else str(error)
+            why = "the connection was lost" if isinstance(error, TimeoutError) else reason_of(error)
             raise LinkError(f"{self.address}: {topic} was not taken by the broker: {why}") from error
 
     async def run(self) -> None:
@@ -162,6 +169,8 @@ class MqttBus:
                     failures = 1 if self.connected else failures + 1
                     self._lost()
                     self._subscriptions.down(self.address, str(lost))
+                    for call in self._refused_calls if lost.refused else ():
+                        call(str(lost))
                     most_s = RETRY_MOST_S if lost.refused else min(RETRY_MOST_S, RETRY_FIRST_S * 2 ** (failures - 1))
                     await asyncio.sleep(self._jitter.uniform(0, most_s))
         finally:
@@ -215,7 +224,7 @@ class MqttBus:
             with _heeding_cancel():
                 granted = await client.subscribe([(each, 1) for each in filters])
         except aiomqtt.MqttError as error:
-            raise _Lost(f"cannot subscribe: {error}") from error
+            raise _Lost(f"cannot subscribe: {reason_of(error)}") from error
         for topic_filter, code in zip(filters, granted, strict=True):
             if isinstance(code, ReasonCode) and code.is_failure:
                 raise _Lost(f"the broker refuses the subscription {topic_filter}", refused=True)
@@ -266,7 +275,8 @@ class MqttBus:
             _abandon(client)
             refused = isinstance(error, aiomqtt.MqttCodeError) and str(error.rc) in REFUSED_CREDENTIALS
             remedy = ". Nothing listens there: is the broker running?" if _is_nobody_there(error) else ""
-            raise _Lost(f"cannot connect: {error}{remedy}", refused=refused) from error
+            remedy = REFUSED_REMEDY if refused else remedy
+            raise _Lost(f"cannot connect: {reason_of(error)}{remedy}", refused=refused) from error
         except asyncio.CancelledError:
             await asyncio.wait([entering], timeout=CONNACK_GRACE_S)
             if client._client.socket() is not None:
@@ -321,7 +331,7 @@ async def _leave(client: aiomqtt.Client) -> None:
     try:
         await client.__aexit__(None, None, None)
     except aiomqtt.MqttError as error:
-        log.debug("the broker did not see the disconnect: %s", error)
+        log.debug("the broker did not see the disconnect: %s", reason_of(error))
     finally:
         _abandon(client)
 

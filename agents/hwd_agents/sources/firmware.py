@@ -15,6 +15,7 @@ from hwd_agents.config import SamplingConfig
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import HwdError, ProtocolError, RefusedError
+from hwd_drivers.kit.reason import reason_of
 
 from .drivers import DriverSource
 from .tool import output_of
@@ -87,7 +88,7 @@ class ToolPhys:
             try:
                 up = await self._read(tool, interface)
             except (HwdError, OSError) as error:
-                self._why_not[interface] = str(error)
+                self._why_not[interface] = reason_of(error)
             else:
                 self._why_not[interface] = ""
                 after_ns = self._clock.monotonic_ns()
@@ -121,7 +122,7 @@ def parse_state(interface: str, answer: bytes) -> bool:
     try:
         found: Mapping[str, Any] = msgspec.json.decode(answer, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"{interface}: the vendor's tool wrote no JSON: {error}") from error
+        raise ProtocolError(f"{interface}: the vendor's tool wrote no JSON: {reason_of(error)}") from error
     for key in ("result", "output", "Operational Info"):
         below = found.get(key)
         if not isinstance(below, dict):

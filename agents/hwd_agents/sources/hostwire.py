@@ -14,6 +14,7 @@ import msgspec
 from hwd_agents.sources.link import OperState
 from hwd_agents.wire import SourceNote
 from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.kit.reason import reason_of
 
 VERSION: Final = 1
 FRAME_LIMIT_BYTES: Final = 1 << 20
@@ -253,5 +254,5 @@ class Unframer:
 def _decode(decoder: "msgspec.json.Decoder[FrameT]", payload: bytes) -> FrameT:
     try:
         return decoder.decode(payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"host wire: not a frame of version {VERSION}: {error}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: objects in objects
+        raise ProtocolError(f"host wire: not a frame of version {VERSION}: {reason_of(error)}") from error

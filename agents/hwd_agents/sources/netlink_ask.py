@@ -6,6 +6,7 @@ import socket
 from typing import Final
 
 from hwd_drivers.kit.errors import HwdError, LinkError
+from hwd_drivers.kit.reason import reason_of
 
 from . import netlink
 
@@ -66,5 +67,5 @@ class NetlinkAsk:
                         raise KernelRefusal(f"cannot {says}: {words}", number=number)
                     return answers
         except OSError as error:
-            words = os.strerror(error.errno) if error.errno else str(error) or "no answer"
+            words = os.strerror(error.errno) if error.errno else reason_of(error)
             raise LinkError(f"cannot {says}: netlink: {words}") from error

@@ -14,6 +14,7 @@ import msgspec
 from hwd_agents.agent_loop import AgentLoop
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.kit.reason import reason_of
 
 from . import netlink
 from .lateness import Lateness
@@ -254,7 +255,7 @@ class RtnetlinkLinks:
             await self._read_all(Origin.RECOVERY)
         except (LinkError, OSError) as error:
             if self._socket is not None:
-                _log.warning("rtnetlink: changes may be missing until the next refresh: %s", error)
+                _log.warning("rtnetlink: changes may be missing until the next refresh: %s", reason_of(error))
 
     def _take_notice(self, data: bytes, at_ns: int) -> bool:
         """The shortest way, which most go: one message of one link. False: it is something else."""

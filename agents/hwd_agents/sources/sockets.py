@@ -98,7 +98,10 @@ def encode_request(request: KeeperRequest) -> bytes:
 
 def decode_request(data: bytes) -> KeeperRequest:
     """The request in `data`. Raises ValueError when it is none."""
-    fields = json.loads(data)
+    try:
+        fields = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("keeper request: brackets in brackets") from error
     if not isinstance(fields, dict):
         raise ValueError(f"keeper request: not an object but {type(fields).__name__}")
     try:

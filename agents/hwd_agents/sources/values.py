@@ -8,6 +8,7 @@ import msgspec
 from hwd_agents.sources.settings import Setting
 from hwd_drivers.kit.documents import Json
 from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.kit.reason import reason_of
 
 MTU_LEAST, MTU_MOST = 68, 65_535
 """IPv4's own limits (RFC 791); a NIC has narrower ones and says so."""
@@ -35,7 +36,7 @@ def parse_value(setting: Setting, data: object) -> Json:
     try:
         return _parse(setting, data)
     except (msgspec.ValidationError, ValueError) as error:
-        raise RefusedError(f"{setting}: no such value: {error}") from error
+        raise RefusedError(f"{setting}: no such value: {reason_of(error)}") from error
 
 
 def _parse(setting: Setting, data: object) -> Json:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.kit.reason import reason_of
 
 REMEDY = (
     "Install python3-pyverbs, which belongs to rdma-core; an agent in a virtual environment sees it where that was "
@@ -46,4 +47,4 @@ class Verbs:
         try:
             yield
         except (self._error, OSError) as error:
-            raise LinkError(f"cannot {what}: {str(error).strip()}") from error
+            raise LinkError(f"cannot {what}: {reason_of(error).strip()}") from error

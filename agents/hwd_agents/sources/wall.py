@@ -4,7 +4,6 @@ Nothing is put in order by the wall clock: all stamps are of CLOCK_MONOTONIC_RAW
 """
 
 import math
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
@@ -100,8 +99,9 @@ def parse_management(words: str) -> WallClock:
     """
     if "RESPONSE MANAGEMENT" not in words:
         raise LinkError("ptp4l: nobody answered pmc: ptp4l does not run, or we may not ask it (only root may)")
-    found: Mapping[str, str] = dict(re.findall(r"^\s+(\w+)\s+(\S+)\s*$", words, re.MULTILINE))
-    states = re.findall(r"^\s+portState\s+(\S+)\s*$", words, re.MULTILINE)
+    fields = [line.split() for line in words.splitlines() if line[:1].isspace()]
+    found: Mapping[str, str] = {each[0]: each[1] for each in fields if len(each) == 2}
+    states = [each[1] for each in fields if len(each) == 2 and each[0] == "portState"]
     if FOLLOWING not in states:
         raise RefusedError(f"ptp4l: it runs, and steers no clock: its ports are {', '.join(states) or 'not told of'}")
     try:

@@ -5,6 +5,7 @@ a number, so nothing hangs on how many shelves and modules a model has. `nA` is 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -31,7 +32,7 @@ class PortMap:
             if not NAME.fullmatch(name):
                 raise ProtocolError(f"port {name[:40]!r}: not a name such as 3.2.8")
         if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = next(name for name, times in Counter(names).items() if times > 1)
             raise ProtocolError(f"port {twice}: listed twice")
         return cls(names=names)
 
@@ -50,3 +51,8 @@ class PortMap:
 def one_way(source: int, destination: int) -> Crossconnect:
     """Light into the IN fibre of one port, out of the OUT fibre of another or the same."""
     return Crossconnect(a=PortSide(port=str(source), side=Side.A), b=PortSide(port=str(destination), side=Side.B))
+
+
+def identifier(source: str, destination: str, *, two_way: bool) -> str:
+    """What a unit lists a connection of these port names by, and its name where nobody gave one: `1.1.1-1.1.2` (2WAY), `1.1.1>1.1.2` (1WAY)."""
+    return f"{source}{'-' if two_way else '>'}{destination}"

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from hwd_drivers.calient.options import TwinOptions
-from hwd_drivers.calient.ports import PortMap, one_way
+from hwd_drivers.calient.ports import PortMap, identifier, one_way
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import HwdError
 from hwd_drivers.kit.faults import Faults
@@ -143,9 +143,18 @@ class Unit:
         return sorted(self._connections.values(), key=lambda each: (each.source, each.destination))
 
     def find(self, name: str) -> Connection:
-        if name not in self._connections:
-            raise UnitError(Wrong.NAME, f"Invalid Connection - {name or 'no name'} does not exist")
-        return self._connections[name]
+        """The connection of this name, or of these ports (`1.1.1-1.1.2`, `1.1.1>1.1.2`) whatever its name is."""
+        if name in self._connections:
+            return self._connections[name]
+        for connection in self._connections.values():
+            if self.identifier(connection) == name:
+                return connection
+        raise UnitError(Wrong.NAME, f"Invalid Connection - {name[:NAME_LIMIT] or 'no name'} does not exist")
+
+    def identifier(self, connection: Connection) -> str:
+        """What it is listed by."""
+        source, destination = self.ports.names[connection.source - 1], self.ports.names[connection.destination - 1]
+        return identifier(source, destination, two_way=connection.two_way)
 
     def between(self, source: str, destination: str) -> Connection:
         """The connection of these ports, in this order."""
@@ -165,7 +174,7 @@ class Unit:
         source, destination = self.number(wish.source), self.number(wish.destination)
         if wish.two_way and source == destination:
             raise UnitError(Wrong.VALUE, "Invalid Connection - a port can be looped 1WAY only")
-        name = wish.name or f"{wish.source}{'-' if wish.two_way else '>'}{wish.destination}"
+        name = wish.name or identifier(wish.source, wish.destination, two_way=wish.two_way)
         group = wish.group or GROUP
         for text in (name, group):
             if len(text) > NAME_LIMIT or not text.isprintable() or not text.isascii() or set(text) & set(' ;:,"'):

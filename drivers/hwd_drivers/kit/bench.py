@@ -12,7 +12,7 @@ from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.faults import Denial
 from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.registry import DriverSpec, OpenContext, Twin
+from hwd_drivers.kit.registry import DriverSpec, OpenContext, Twin, open_device
 from hwd_drivers.kit.rough import RoughDialer, Way
 from hwd_drivers.kit.simulated import Simulated
 from hwd_drivers.kit.tapped import TappedDialer
@@ -103,7 +103,7 @@ async def bench_of(
     )
     try:
         yield Bench(
-            open=lambda: spec.open(context),
+            open=lambda: open_device(spec, context),
             capabilities=capabilities,
             arrangements=Arrangements.of(capabilities),
             clock=clock,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from hwd_drivers.kit.errors import BugError, ConfigError
+from hwd_drivers.kit.output_file import write_file
 from hwd_drivers.kit.quality import Outcome, Quality, Result
 from hwd_drivers.kit.registry import DriverSpec
 
@@ -81,7 +82,7 @@ def record_glass(spec: DriverSpec, run: GlassRun) -> Path:
     path = folder_of(spec) / GLASS
     others = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     kept = [each for each in others if (each["driver"], each["unit"]) != (run.driver, run.unit)]
-    path.write_text(json.dumps([*kept, asdict(run)], indent=2) + "\n", encoding="utf-8")
+    write_file(path, json.dumps([*kept, asdict(run)], indent=2) + "\n")
     return path
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import os
+import re
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -13,6 +15,11 @@ from hwd_drivers.kit.serial_port import open_serial
 from hwd_drivers.kit.terminal import TerminalListener
 
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
+
+UNIX_PATH_MOST_BYTES = 107
+"""Of Linux."""
+
+_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
 
 
 class Listener(Protocol):
@@ -111,6 +118,36 @@ class _SocketListener:
         if (path := _unix_path(self._address)) is not None:
             with contextlib.suppress(FileNotFoundError):  # from Python 3.13 on asyncio removes it
                 os.unlink(path)
+
+
+def check_address(address: str) -> None:
+    """Raises ValueError where `connect` could dial nothing by it, whatever is there."""
+    if is_serial(address):
+        SerialLine.parse(address)
+        return
+    if (path := _unix_path(address)) is not None:
+        if not path or len(path.encode()) > UNIX_PATH_MOST_BYTES:
+            raise ValueError(f"{address!r}: a Unix socket has a path of 1 to {UNIX_PATH_MOST_BYTES} bytes")
+        return
+    if "://" in address:
+        raise ValueError(f"{address!r}: no URL is wanted here. Write host:port, such as 10.0.0.5:3082")
+    host, port = _host_and_port(address)
+    if port == 0:
+        raise ValueError(f"{address!r}: nobody listens at port 0. Write the one of the device")
+    if ":" in host:
+        ipaddress.IPv6Address(host)
+    elif not _HOST.fullmatch(host) or (host.rpartition(".")[2].isdigit() and not _is_ipv4(host)):
+        raise ValueError(
+            f"{address!r}: {host!r} is no name or address of a host. Write host:port, such as 10.0.0.5:3082"
+        )
+
+
+def _is_ipv4(host: str) -> bool:
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _unix_path(address: str) -> str | None:

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from hwd_drivers.kit.private_files import FILE_MODE
+
 FRAME_LIMIT_BYTES = 16 * 1024 * 1024
 """The longest payload of a frame. A damaged length would else ask for up to 4 GiB; the longest plan is below 1 MiB."""
 
 _HEADER = struct.Struct("<II")
+_LENGTH_BYTES = 4
 
 
 class Disk(Protocol):
@@ -24,52 +27,67 @@ class Disk(Protocol):
     def sync(self) -> None:
         """Return when all that was appended would survive a power cut."""
 
+    def reserve(self, size: int) -> None:
+        """Hold room for `size` more bytes behind what was appended, durably. What is appended into it cannot find the disk full; until then it reads as zeros."""
+
+    def room(self) -> int:
+        """Return how many bytes are reserved behind what was appended; none are known of right after opening, where they read as content."""
+
     def read(self) -> bytes:
-        """Return the whole content."""
+        """Return the whole content, and the zeros of what is reserved behind it."""
 
     def truncate(self, size: int) -> None:
-        """Cut off all behind the first `size` bytes, durably."""
+        """Cut off all behind the first `size` bytes, what is reserved too, durably."""
+
+    def rewind(self, size: int) -> None:
+        """Make zeros of all behind the first `size` bytes, and hold it as reserved, durably."""
 
     def size(self) -> int:
         """Return the bytes appended so far."""
 
-    def replace(self, data: bytes) -> None:
-        """Put `data` in the place of the whole content, durably: after a crash either the old or the new is there."""
+    def replace(self, data: bytes, *, reserve: int = 0) -> None:
+        """Put `data`, with so many bytes reserved behind it, in the place of the whole content, durably: after a crash either the old or the new is there."""
+
+    def set_aside(self) -> str:
+        """Copy the whole content, durably, to a place of its own that nobody but its owner reads and nothing ever writes again; returns its name."""
 
     def close(self) -> None:
         """Give up the file. Appended but unsynced bytes are left to the kernel."""
 
 
 class FileDisk:
-    """A real file. After a failed sync it refuses to go on until it is opened again or replaced.
+    """A real file, this user's alone. After a failed sync it refuses to go on until it is opened again or replaced.
 
     The kernel may drop the pages that it could not write and report the next fdatasync as good, so that only a new read tells
-    what is there. `sync` may be called in another thread than all the rest.
+    what is there. `sync` may be called in another thread than all the rest. A file system that never writes in place (btrfs, ZFS) may be
+    too full for what is reserved all the same.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         created = not path.exists()
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         if created:
             _sync_directory(path.parent)
-        self._size = os.fstat(self._fd).st_size
-        self._has_rubbish = False
+        self._size = self._end = os.fstat(self._fd).st_size
+        """Where the content ends, and where the file does: what lies between is reserved."""
+        self._rubbish = 0
         self._unsure: OSError | None = None
         self._swapping = threading.Lock()
 
     def append(self, data: bytes) -> None:
         self._check_sure()
-        if self._has_rubbish:
+        if self._rubbish:
             self._cut_rubbish()
         try:
             _write_all(self._fd, data, self._size)
         except OSError:
             # Half a frame would hide all later ones from the reader.
-            self._has_rubbish = True
+            self._rubbish = len(data)
             self._cut_rubbish()
             raise
         self._size += len(data)
+        self._end = max(self._end, self._size)
 
     def sync(self) -> None:
         self._check_sure()
@@ -85,29 +103,50 @@ class FileDisk:
         finally:
             os.close(copy)
 
+    def reserve(self, size: int) -> None:
+        self._check_sure()
+        if self.room() >= size:
+            return
+        try:
+            os.posix_fallocate(self._fd, self._end, self._size + size - self._end)
+        except OSError:
+            os.ftruncate(self._fd, self._end)  # it may have got a part of it
+            raise
+        self._end = self._size + size
+        self.sync()
+
+    def room(self) -> int:
+        return self._end - self._size
+
     def read(self) -> bytes:
-        parts: list[bytes] = []
-        at = 0
-        while part := os.pread(self._fd, self._size - at, at):
-            parts.append(part)
-            at += len(part)
-        return b"".join(parts)
+        return self._read(0)
 
     def truncate(self, size: int) -> None:
         _check_size(size, self._size, self._path)
         self._check_sure()
         os.ftruncate(self._fd, size)
-        self._size = size
+        self._size = self._end = size
         self.sync()
+
+    def rewind(self, size: int) -> None:
+        _check_size(size, self._size, self._path)
+        self._check_sure()
+        behind = self._read(size)
+        if any(behind):
+            _write_all(self._fd, bytes(len(behind)), size)
+            self.sync()
+        self._size = size
 
     def size(self) -> int:
         return self._size
 
-    def replace(self, data: bytes) -> None:
+    def replace(self, data: bytes, *, reserve: int = 0) -> None:
         fresh = self._path.with_name(self._path.name + ".new")
-        fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+        fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
         try:
             _write_all(fd, data, 0)
+            if reserve:
+                os.posix_fallocate(fd, len(data), reserve)
             os.fsync(fd)
             os.rename(fresh, self._path)
         except OSError:
@@ -117,7 +156,8 @@ class FileDisk:
         with self._swapping:
             old, self._fd = self._fd, fd
             self._size = len(data)
-            self._has_rubbish = False
+            self._end = self._size + reserve
+            self._rubbish = 0
             self._unsure = None
         os.close(old)
         try:
@@ -126,12 +166,47 @@ class FileDisk:
             self._unsure = error
             raise
 
+    def set_aside(self) -> str:
+        fd, aside = self._open_aside()
+        try:
+            _write_all(fd, self.read(), 0)
+            os.fsync(fd)
+            _sync_directory(aside.parent)
+        except OSError:
+            aside.unlink()
+            raise
+        finally:
+            os.close(fd)
+        return str(aside)
+
     def close(self) -> None:
         os.close(self._fd)
 
+    def _read(self, start: int) -> bytes:
+        parts: list[bytes] = []
+        at = start
+        while part := os.pread(self._fd, self._end - at, at):
+            parts.append(part)
+            at += len(part)
+        return b"".join(parts)
+
+    def _open_aside(self) -> tuple[int, Path]:
+        """A new file beside, under the first name that nobody has."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        number = 1
+        while True:
+            aside = self._path.with_name(f"{self._path.name}.damaged-{number}")
+            try:
+                return os.open(aside, flags, 0o600), aside
+            except FileExistsError:
+                number += 1
+
     def _cut_rubbish(self) -> None:
-        os.ftruncate(self._fd, self._size)
-        self._has_rubbish = False
+        os.ftruncate(self._fd, self._end)
+        reserved = min(self._rubbish, self.room())
+        if reserved:
+            _write_all(self._fd, bytes(reserved), self._size)
+        self._rubbish = 0
 
     def _check_sure(self) -> None:
         if self._unsure is not None:
@@ -140,47 +215,97 @@ class FileDisk:
 
 
 class MemoryDisk:
-    """A disk in memory for simulations: it outlives its node, loses on `crash` what was not synced, and can be full."""
+    """A disk in memory for simulations: it outlives its node, loses on `crash` what was not synced, can be full, and can fail."""
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
         self.capacity_bytes = capacity_bytes
+        self.asides: list[bytes] = []
+        self.refusal: tuple[int, int] | None = None
+        """An error number, and how many more calls that write come before all those that fail with it."""
         self._data = bytearray()
-        self._synced = 0
+        self._end = self._synced = self._held = 0
+        """Where the content ends; how far it is synced; and how long the file is after a power cut at the least."""
 
     def append(self, data: bytes) -> None:
-        self._check_room(len(self._data) + len(data))
-        self._data += data
+        self._check_refusal()
+        end = self._end + len(data)
+        if end > len(self._data):
+            self._check_room(end)
+        self._data[self._end : end] = data
+        self._end = end
 
     def sync(self) -> None:
-        self._synced = len(self._data)
+        self._check_refusal()
+        self._keep()
+
+    def reserve(self, size: int) -> None:
+        if self.room() < size:
+            self._check_refusal()
+            self._check_room(self._end + size)
+            self._data += bytes(size - self.room())
+            self._keep()
+
+    def room(self) -> int:
+        return len(self._data) - self._end
 
     def read(self) -> bytes:
         return bytes(self._data)
 
     def truncate(self, size: int) -> None:
-        _check_size(size, len(self._data), "memory disk")
+        _check_size(size, self._end, "memory disk")
+        self._check_refusal()
         del self._data[size:]
-        self.sync()
+        self._end = size
+        self._keep()
+
+    def rewind(self, size: int) -> None:
+        _check_size(size, self._end, "memory disk")
+        self._check_refusal()
+        self._data[size:] = bytes(len(self._data) - size)
+        self._end = size
+        self._keep()
 
     def size(self) -> int:
-        return len(self._data)
+        return self._end
 
-    def replace(self, data: bytes) -> None:
-        self._check_room(len(data))
-        self._data[:] = data
-        self.sync()
+    def replace(self, data: bytes, *, reserve: int = 0) -> None:
+        self._check_refusal()
+        self._check_room(len(data) + reserve)
+        self._data[:] = data + bytes(reserve)
+        self._end = len(data)
+        self._keep()
+
+    def set_aside(self) -> str:
+        self._check_refusal()
+        self.asides.append(self.read())
+        return f"memory disk, copy {len(self.asides)}"
 
     def close(self) -> None:
-        """Nothing to give up: the next node opens the same object."""
+        """Nothing to give up: the next node opens the same object, and what is reserved is content to it."""
+        self._end = len(self._data)
 
     def unsynced(self) -> int:
         """Return how many bytes a power cut may take."""
-        return len(self._data) - self._synced
+        return self._end - self._synced
 
     def crash(self, *, keep_unsynced: int = 0) -> None:
         """Cut the power: of the unsynced bytes the first `keep_unsynced` happened to reach the disk."""
-        del self._data[self._synced + min(keep_unsynced, self.unsynced()) :]
-        self.sync()
+        start = self._synced + min(keep_unsynced, self.unsynced())
+        self._data[start:] = bytes(max(0, self._held - start))
+        self._end = len(self._data)
+        self._keep()
+
+    def _keep(self) -> None:
+        self._synced = self._end
+        self._held = len(self._data)
+
+    def _check_refusal(self) -> None:
+        if self.refusal is None:
+            return
+        number, left = self.refusal
+        if left <= 0:
+            raise OSError(number, os.strerror(number), "memory disk")
+        self.refusal = (number, left - 1)
 
     def _check_room(self, size: int) -> None:
         if self.capacity_bytes is not None and size > self.capacity_bytes:
@@ -202,6 +327,8 @@ class Frames:
     """What cannot be read, apart from an unfinished frame at the end."""
     end_bytes: int = 0
     """Where that unfinished frame begins; the size of it all where there is none."""
+    read_bytes: int = 0
+    """Where the last frame ends that could be read."""
 
 
 def encode_frame(payload: bytes) -> bytes:
@@ -214,7 +341,8 @@ def encode_frame(payload: bytes) -> bytes:
 def decode_frames(data: bytes, *, resume: bytes = b"") -> Frames:
     """Read frames up to the first bad one. Nothing behind that is believed, since where a frame starts is not known there.
 
-    With `resume`, what every payload of that file begins with, reading goes on behind damage at the next place where a good frame begins so.
+    With `resume`, what every payload of that file begins with, reading goes on behind damage at the next place where a good frame begins so. A frame whose
+    checksum is right for all that stands there has a damaged length only: it is read, and is no unfinished one.
     """
     payloads: list[bytes] = []
     at = damaged_bytes = 0
@@ -225,10 +353,18 @@ def decode_frames(data: bytes, *, resume: bytes = b"") -> Frames:
             at += _HEADER.size + len(payload)
         if good_bytes < 0:
             good_bytes = at
-        if not resume or (found := _next_frame(data, at + 1, resume)) is None:
+        if not resume:
             break
-        damaged_bytes += found - at
-        at = found
+        found = _next_frame(data, at + 1, resume)
+        until = len(data) if found is None else found
+        if (payload := _payload_until(data, at, until)) is not None:
+            payloads.append(payload)
+            damaged_bytes += _LENGTH_BYTES
+        elif found is None:
+            break
+        else:
+            damaged_bytes += found - at
+        at = until
     unfinished = _is_unfinished(data, at)
     if not unfinished:
         damaged_bytes += len(data) - at
@@ -238,6 +374,7 @@ def decode_frames(data: bytes, *, resume: bytes = b"") -> Frames:
         torn=good_bytes < len(data),
         damaged_bytes=damaged_bytes,
         end_bytes=at if unfinished else len(data),
+        read_bytes=at,
     )
 
 
@@ -251,6 +388,15 @@ def _payload(data: bytes, at: int) -> bytes | None:
         return None
     payload = data[start : start + length]
     return payload if _crc(payload) == crc else None
+
+
+def _payload_until(data: bytes, at: int, until: int) -> bytes | None:
+    """What the frame at `at` holds where it ends at `until`, whatever length it tells; None where it does not."""
+    if until - at <= _HEADER.size:
+        return None
+    _, crc = _HEADER.unpack_from(data, at)
+    payload = data[at + _HEADER.size : until]
+    return payload if len(payload) <= FRAME_LIMIT_BYTES and _crc(payload) == crc else None
 
 
 def _next_frame(data: bytes, at: int, begins: bytes) -> int | None:

@@ -11,12 +11,14 @@
     │   └── DeadlineError    it was reached but did not answer in the stated time   exit 4
     ├── ProtocolError    bytes that cannot be parsed                                exit 1
     ├── FailedError      what was asked for was tried and did not come out          exit 1
-    ├── NotReadyError    links were not ready in time                               exit 5
+    ├── NotReadyError    links were not ready in time; all is as before             exit 5
+    │   └── NotRolledBackError   and not all could be brought back                  exit 6
     └── BugError         ours
 
 A message says subject, attempt, finding, limit with unit, and remedy.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -100,6 +102,17 @@ class NotReadyError(HwdError):
 
     exit_status = 5
     title = "not ready in time"
+
+
+class NotRolledBackError(NotReadyError):
+    """Links did not become ready within the stated time, and `switches` could not be brought back; the journal holds them until they are."""
+
+    exit_status = 6
+    title = "not ready and not rolled back"
+
+    def __init__(self, message: str, *, switches: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.switches = tuple(switches)
 
 
 class BugError(HwdError):

@@ -19,6 +19,8 @@ from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
 from hwd_drivers.kit.http_link import HttpExchange, HttpLink
 from hwd_drivers.kit.http_wire import Headers, HttpRequest, HttpResponse, ServerWire, basic
 from hwd_drivers.kit.link import connect
+from hwd_drivers.kit.mask import WHOLE_WORD_CHARACTERS, Mask
+from hwd_drivers.kit.masked import mask_of
 from hwd_drivers.kit.server import TwinServer, TwinSession
 
 AFTER_S: Final = 1e-6
@@ -64,6 +66,7 @@ class HttpClient:
         self._authorization = authorization
         self._links: list[HttpLink] = []
         self._dialling = asyncio.Lock()
+        self._mask = Mask()
         self._dead: LinkError | ProtocolError | None = None
         self._lost: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
@@ -95,6 +98,7 @@ class HttpClient:
             return connect(dialer, make, address, name=name, deadline_s=deadline_s)
 
         client = cls(dial, name=name, authorization=None if user is None else basic(user, password or ""))
+        client._mask = mask_of(dialer)
         await client._link(deadline_s)
         return client
 
@@ -221,6 +225,8 @@ class HttpClient:
                 self.cookies.pop(name, None)
             else:
                 self.cookies[name] = text
+                if len(text) >= WHOLE_WORD_CHARACTERS:  # a session; shorter ones are words such as `true`
+                    self._mask.add(text)
                 if len(self.cookies) > COOKIES_MAX:
                     del self.cookies[next(iter(self.cookies))]
 

@@ -7,6 +7,7 @@ for response in client.feed(data): ...
 
 import base64
 import functools
+import re
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
@@ -15,11 +16,14 @@ from typing import Final
 import h11
 
 from hwd_drivers.kit.errors import BugError, ProtocolError
+from hwd_drivers.kit.tl1_words import shorten
 
 HEAD_LIMIT_BYTES: Final = 64 << 10
 """Largest head of a message, and largest head of a chunk."""
 BODY_LIMIT_BYTES: Final = 4 << 20
 """Largest body: all crossconnects of a switch of 512 ports with their details make 150 kB."""
+WAITING_LIMIT_BYTES: Final = HEAD_LIMIT_BYTES + BODY_LIMIT_BYTES
+"""Largest number of bytes of requests that wait until the one before them is answered; noticed a sixteenth later at the latest."""
 
 Headers = tuple[tuple[str, str], ...]
 """Names in lower case and values, in their order."""
@@ -76,6 +80,11 @@ class HttpResponse:
 def basic(user: str, password: str) -> str:
     """The value of an `Authorization` header."""
     return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+def shorten_body(body: bytes) -> str:
+    """The begin of a body as text, for messages."""
+    return shorten(body.decode("utf-8", "backslashreplace"))
 
 
 def phrase(status: int) -> str:
@@ -161,6 +170,8 @@ class ServerWire:
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT_BYTES)
         self._body = _Body(body_limit_bytes)
         self._head: h11.Request | None = None
+        self._unread_bytes = 0  # at most, of what came
+        self._recount_at = WAITING_LIMIT_BYTES
 
     @property
     def over(self) -> bool:
@@ -183,8 +194,12 @@ class ServerWire:
             raise ProtocolError(f"HTTP request: {error}") from error
         except RuntimeError as error:  # of h11, for bytes after the end of the stream
             raise BugError(f"HTTP request: {error}") from error
-        if len(self._connection.trailing_data[0]) > HEAD_LIMIT_BYTES + BODY_LIMIT_BYTES:
-            raise ProtocolError(f"HTTP request: more than {HEAD_LIMIT_BYTES + BODY_LIMIT_BYTES} bytes before an answer")
+        self._unread_bytes += len(data)
+        if self._unread_bytes > self._recount_at:  # to count them copies them, so that it is done seldom
+            self._unread_bytes = len(self._connection.trailing_data[0])
+            self._recount_at = max(WAITING_LIMIT_BYTES, self._unread_bytes + WAITING_LIMIT_BYTES // 16)
+            if self._unread_bytes > WAITING_LIMIT_BYTES:
+                raise ProtocolError(f"HTTP request: more than {WAITING_LIMIT_BYTES} bytes before an answer")
 
     def next_request(self) -> HttpRequest | None:
         """Raises ProtocolError for what is no request or too large; answer with 400 by `encode` where `over` is not set, and close."""
@@ -200,7 +215,10 @@ class ServerWire:
                         self._body.take(bytes(data))
                     case h11.EndOfMessage() if self._head is not None:
                         return self._whole(self._head)
-                    case h11.NEED_DATA | h11.PAUSED | h11.ConnectionClosed() | _:
+                    case h11.NEED_DATA:
+                        self._unread_bytes = 0  # but for the beginning of a head
+                        return None
+                    case h11.PAUSED | h11.ConnectionClosed() | _:
                         return None
         except h11.RemoteProtocolError as error:
             raise ProtocolError(f"HTTP request: {error}") from error
@@ -222,7 +240,7 @@ class ServerWire:
     def _whole(self, head: h11.Request) -> HttpRequest:
         return HttpRequest(
             method=head.method.decode("ascii"),
-            path=head.target.decode("ascii"),
+            path=_origin_form(head.target.decode("ascii")),
             headers=_texts(head.headers.raw_items()),
             body=self._body.done(),
         )
@@ -244,6 +262,16 @@ class _Body:
         data = bytes(self._data)
         self._data.clear()
         return data
+
+
+def _origin_form(target: str) -> str:
+    """`/rest/x?y` of `http://10.0.0.5/rest/x?y`: a server takes an absolute URI too (RFC 9112, 3.2.2), and whom it names is ours."""
+    scheme, there, rest = target.partition("://")
+    if not there or scheme.lower() not in ("http", "https"):
+        return target
+    authority = re.split("[/?]", rest, maxsplit=1)[0]
+    path = rest[len(authority) :]
+    return path if path.startswith("/") else f"/{path}"
 
 
 def _header(headers: Headers, name: str) -> str:

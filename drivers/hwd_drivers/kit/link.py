@@ -12,6 +12,9 @@ from typing_extensions import override
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.errors import ConfigError, DeadlineError, LinkError, ProtocolError
+from hwd_drivers.kit.mask import Mask
+from hwd_drivers.kit.masked import mask_of
+from hwd_drivers.kit.reason import reason_of
 
 MessageT = TypeVar("MessageT")
 
@@ -69,12 +72,13 @@ class Pending(Generic[MessageT]):
 class Link(asyncio.Protocol, ABC, Generic[MessageT]):
     """One connection to one device. Subclasses know which answer belongs to whom.
 
-    `garbled` and `late` count what could not be parsed and what came for those who had given up.
+    `garbled` and `late` count what could not be parsed and what came for those who had given up. What is logged goes through `mask`.
     """
 
     def __init__(self, *, name: str, clock: Clock) -> None:
         self.garbled = 0
         self.late = 0
+        self.mask = Mask()
         self._name = name
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -174,7 +178,9 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
     def _garble(self, data: bytes, error: ProtocolError) -> None:
         self.garbled += 1
         more = "..." if len(data) > LOGGED_BYTES else ""
-        log.warning("%s: cannot parse %r%s: %s; closing the connection", self._name, data[:LOGGED_BYTES], more, error)
+        began = self.mask.text(repr(data))[:LOGGED_BYTES]
+        words = self.mask.text(str(error))
+        log.warning("%s: cannot parse %s%s: %s; closing the connection", self._name, began, more, words)
         self._cut(ProtocolError(f"{self._name}: connection closed: {error}"))
 
     def _cut(self, cause: LinkError | ProtocolError) -> None:
@@ -208,12 +214,14 @@ async def connect(dialer: Dialer, make: Callable[[], LinkT], address: str, *, na
     try:
         async with asyncio.timeout_at(deadline_s):
             _, link = await dialer.connect(make, address)
+        if isinstance(link, Link):
+            link.mask = mask_of(dialer)
     except TimeoutError:
         raise DeadlineError(
             f"{name}: cannot connect to {address} within {max(0.0, deadline_s - started_s):.3g} s. Is the device on, and the way to it free?"
         ) from None
     except OSError as error:
-        raise LinkError(f"{name}: cannot connect to {address}: {error}") from error
+        raise LinkError(f"{name}: cannot connect to {address}: {reason_of(error)}") from error
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from error
     return link

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from hwd_drivers.kit.clock import Clock
@@ -11,6 +11,9 @@ from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, PowerReadi
 
 POWER_STEP_DB: Final = 0.2
 """Power that moved less is not reported again: readings are good to about 0.1 dB."""
+
+MADE_ANEW_WITHIN_S: Final = 300.0
+"""After its restart a switch makes by itself what it keeps, each once; who makes it later is somebody else."""
 
 log = logging.getLogger(__name__)
 
@@ -27,19 +30,42 @@ class Readings:
         self._clock = clock
         self._sink = sink
         self._asked: Asked = []
+        self._restored: frozenset[Crossconnect] = frozenset()
+        self._restored_until_ns = 0
+        """What a restart took or made, and until when the switch may undo that by itself."""
         self._power_dbm: dict[str, float | None] = {}
 
     def ask(self, remove: Sequence[Crossconnect], add: Sequence[Crossconnect]) -> None:
         """From now on this is what we want: until the next reading it explains what is found."""
         self._asked.append((remove, add))
+        self._restored = frozenset()
 
-    def note(self, readings: tuple[CrossconnectReading, ...], *, connected: bool = False) -> None:
-        """Report what differs from the last reading, right after whoever waits for it has gone on: comparing takes as long as reading."""
+    def note(
+        self,
+        readings: tuple[CrossconnectReading, ...],
+        *,
+        connected: bool = False,
+        explained: Collection[Crossconnect] = (),
+    ) -> None:
+        """Report what differs from the last reading, right after whoever waits for it has gone on: comparing takes as long as reading.
+
+        `explained`: what a restart of the switch took or made. That, and what the switch makes anew of it by itself soon, once, before we ask for anything, is nobody's change.
+        """
+        at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
+        if at_ns > self._restored_until_ns:
+            self._restored = frozenset()
+        if restart := frozenset(explained):
+            self._restored |= restart
+            self._restored_until_ns = at_ns + round(MADE_ANEW_WITHIN_S * 1e9)
         last, asked = self.last, self._asked
         self.last, self._asked = readings, []
+        if not restart and last is not None and self._restored and readings != last:
+            now, before = ({one.crossconnect for one in each} for each in (readings, last))
+            excused, self._restored = self._restored, self._restored - (now ^ before)
+        else:
+            excused = self._restored
         if connected or readings != last:
-            at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
-            asyncio.get_running_loop().call_soon(self._tell, readings, last, asked, connected, at_ns, wall_ns)
+            asyncio.get_running_loop().call_soon(self._tell, readings, last, asked, excused, connected, at_ns, wall_ns)
 
     def note_power(self, readings: Sequence[PowerReading]) -> None:
         """Report it where it differs from what was reported last."""
@@ -57,16 +83,21 @@ class Readings:
         readings: tuple[CrossconnectReading, ...],
         last: tuple[CrossconnectReading, ...] | None,
         asked: Asked,
+        explained: frozenset[Crossconnect],
         connected: bool,
         at_ns: int,
         wall_ns: int,
     ) -> None:
-        """`ours` is False where somebody else has changed something. `connected`: it is the first reading of a session, so the switch had been away before."""
+        """`ours` is False where somebody else has changed something: neither did we ask for it, nor does a restart of the switch explain it. `connected`: it is the first reading of a session, so the switch had been away before."""
         there = dict.fromkeys(reading.crossconnect for reading in readings)
         before = there if last is None else dict.fromkeys(reading.crossconnect for reading in last)
         added = [pair for pair in there if pair not in before]
         removed = [pair for pair in before if pair not in there]
-        ours = _explain(asked, added=added, removed=removed)
+        ours = _explain(
+            asked,
+            added=[pair for pair in added if pair not in explained],
+            removed=[pair for pair in removed if pair not in explained],
+        )
         if not ours:
             words = [f"+{pair}" for pair in added] + [f"-{pair}" for pair in removed]
             how = "not as it was before it was away" if connected else "changed behind our back"

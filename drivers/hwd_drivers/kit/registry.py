@@ -6,7 +6,7 @@ import importlib.metadata
 import logging
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Protocol, TypeVar
@@ -20,7 +20,10 @@ from hwd_drivers.kit.documents import Json, Sink
 from hwd_drivers.kit.errors import BugError, ConfigError
 from hwd_drivers.kit.faults import Denial, Faults
 from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.mask import Mask
+from hwd_drivers.kit.masked import MaskedDialer, masked
 from hwd_drivers.kit.mirror import Mirror
+from hwd_drivers.kit.reason import finding_of
 from hwd_drivers.kit.timing import SwitchTiming
 from hwd_drivers.kit.values import Capabilities
 
@@ -96,7 +99,7 @@ def twin_options(kind: type[OptionsT], name: str, options: Mapping[str, Json]) -
     try:
         return kind.model_validate(dict(options))
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        faults = "; ".join(finding_of(each) for each in error.errors())
         raise ConfigError(f"twin {name}: {faults}") from error
 
 
@@ -149,6 +152,22 @@ class DriverSpec:
         if model not in self.models:
             raise ConfigError(f"model {model!r}: driver {self.name} does not know it.{_nearest(model, self.models)}")
         return self.models[model](size)
+
+
+async def open_device(spec: DriverSpec, context: OpenContext) -> Device:
+    """Open a session; no password, and no cookie that the device gives us, is in anything that the session says, logs or emits, also where the device echoes it.
+
+    Errors as those of the driver.
+    """
+    mask = Mask(user=context.user, password=context.password)
+    try:
+        device = await spec.open(
+            replace(context, dialer=MaskedDialer(context.dialer, mask), sink=mask.sink(context.sink))
+        )
+    except Exception as error:
+        mask.error(error)
+        raise
+    return masked(device, mask)
 
 
 def names() -> tuple[str, ...]:

@@ -38,6 +38,18 @@ HARDWARE_MISSING: Final = -241
 QUEUE_OVERFLOW: Final = -350
 INPUT_OVERRUN: Final = -363
 
+OPERATION_COMPLETE_EVENT: Final = 1
+QUERY_ERROR_EVENT: Final = 4
+DEVICE_ERROR_EVENT: Final = 8
+EXECUTION_ERROR_EVENT: Final = 16
+COMMAND_ERROR_EVENT: Final = 32
+POWER_ON_EVENT: Final = 128
+"""Bits of the standard event status register (IEEE 488.2, 11.5.1)."""
+ERRORS_STATUS: Final = 4
+EVENTS_STATUS: Final = 32
+REQUEST_STATUS: Final = 64
+"""Bits of the status byte: errors in the queue, an event that is enabled, and that one of both is enabled too (IEEE 488.2, 11.2)."""
+
 TEXTS: Final = {
     NO_ERROR: "No error",
     SYNTAX_ERROR: "Syntax error",
@@ -93,9 +105,10 @@ class LineDecoder(text_lines.LineDecoder):
 
 
 class ErrorQueue:
-    """First in, first out; where it is full, the last place says that more were lost."""
+    """First in, first out; where it is full, the last place says that more were lost. `events` are the bits of the event register that errors set."""
 
     def __init__(self, *, limit: int) -> None:
+        self.events = 0
         self._limit = limit
         self._errors: deque[QueuedError] = deque()
 
@@ -103,6 +116,7 @@ class ErrorQueue:
         return len(self._errors)
 
     def push(self, error: ScpiError) -> None:
+        self.events |= event_of(error.code)
         if len(self._errors) < self._limit:
             self._errors.append(QueuedError(code=error.code, text=error.text))
         else:
@@ -118,6 +132,16 @@ class ErrorQueue:
 
     def clear(self) -> None:
         self._errors.clear()
+        self.events = 0
+
+
+def event_of(code: int) -> int:
+    """The bit of the standard event status register that an error sets (SCPI-99, volume 2, 21.8; IEEE 488.2, 11.5.1)."""
+    if code >= 0:
+        return DEVICE_ERROR_EVENT
+    return {1: COMMAND_ERROR_EVENT, 2: EXECUTION_ERROR_EVENT, 3: DEVICE_ERROR_EVENT, 4: QUERY_ERROR_EVENT}.get(
+        -code // 100, 0
+    )
 
 
 def parse_line(line: str) -> list[Command]:

@@ -1,6 +1,7 @@
 """ScpiSession: one client of a twin that speaks SCPI. Commands are done one after the other; only queries are answered."""
 
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,14 @@ from typing_extensions import override
 
 from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.scpi import (
+    DATA_TYPE_ERROR,
+    ERRORS_STATUS,
+    EVENTS_STATUS,
     INPUT_OVERRUN,
+    OPERATION_COMPLETE_EVENT,
+    OUT_OF_RANGE,
+    POWER_ON_EVENT,
+    REQUEST_STATUS,
     Command,
     ErrorQueue,
     LineDecoder,
@@ -25,7 +33,12 @@ from hwd_drivers.kit.server import TwinServer, TwinSession
 WAITING_LIMIT: Final = 4_096
 """Most lines that wait until those before them are done."""
 
+MASK_MOST: Final = 255
+"""What the eight bits of a mask can be."""
+
 log = logging.getLogger(__name__)
+
+_MASK = re.compile(r"[0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +76,7 @@ class ScpiManner:
 def common(errors: ErrorQueue, *, identity: str, reset: Callable[[], float]) -> Mapping[str, Deed]:
     """Commands that all devices have. `reset` returns how long it takes."""
 
-    def clear(call: Call) -> Done:
-        errors.clear()
-        return Done()
+    status = StatusRegisters(errors)
 
     def tell_all(call: Call) -> Done:
         return Done(answer=",".join(map(format_error, errors.pop_all())))
@@ -78,17 +89,76 @@ def common(errors: ErrorQueue, *, identity: str, reset: Callable[[], float]) -> 
         return deed
 
     return {
+        **status.table(),
         "*IDN?": none(identity),
-        "*CLS": clear,
         "*RST": lambda call: Done(busy_s=reset()),
-        "*STB?": lambda call: Done(answer="4" if len(errors) else "0"),
         "*OPC?": none("1"),
-        "*OPC": none(None),
         "*WAI": none(None),
         "*TST?": none("0"),
         "SYSTem:ERRor[:NEXT]?": lambda call: Done(answer=format_error(errors.pop())),
         "SYSTem:ERRor:ALL?": tell_all,
     }
+
+
+class StatusRegisters:
+    """Status byte, event register and their masks (IEEE 488.2, 11), of one session; errors set events in the queue."""
+
+    def __init__(self, errors: ErrorQueue) -> None:
+        self._errors = errors
+        self._events = POWER_ON_EVENT
+        self._enabled = {"*ESE": 0, "*SRE": 0}
+
+    def table(self) -> Mapping[str, Deed]:
+        return {
+            "*CLS": self._clear,
+            "*ESR?": self._take_events,
+            "*ESE": lambda call: self._enable("*ESE", call),
+            "*ESE?": lambda call: self._tell("*ESE", call),
+            "*SRE": lambda call: self._enable("*SRE", call),
+            "*SRE?": lambda call: self._tell("*SRE", call),
+            "*STB?": self._status,
+            "*OPC": self._complete,
+        }
+
+    def _clear(self, call: Call) -> Done:
+        expect(call.parameters, 0, 0)
+        self._errors.clear()
+        self._events = 0
+        return Done()
+
+    def _take_events(self, call: Call) -> Done:
+        """Reading the event register clears it."""
+        expect(call.parameters, 0, 0)
+        found = self._events | self._errors.events
+        self._events = self._errors.events = 0
+        return Done(answer=str(found))
+
+    def _enable(self, mask: str, call: Call) -> Done:
+        expect(call.parameters, 1, 1)
+        if not _MASK.fullmatch(call.parameters[0]):
+            raise ScpiError(DATA_TYPE_ERROR, call.parameters[0][:16])
+        value = int(call.parameters[0])
+        if value > MASK_MOST:
+            raise ScpiError(OUT_OF_RANGE, f"{value}, limit {MASK_MOST}")
+        self._enabled[mask] = value & ~REQUEST_STATUS if mask == "*SRE" else value
+        return Done()
+
+    def _tell(self, mask: str, call: Call) -> Done:
+        expect(call.parameters, 0, 0)
+        return Done(answer=str(self._enabled[mask]))
+
+    def _status(self, call: Call) -> Done:
+        expect(call.parameters, 0, 0)
+        value = ERRORS_STATUS if len(self._errors) else 0
+        if (self._events | self._errors.events) & self._enabled["*ESE"]:
+            value |= EVENTS_STATUS
+        return Done(answer=str(value | (REQUEST_STATUS if value & self._enabled["*SRE"] else 0)))
+
+    def _complete(self, call: Call) -> Done:
+        """Commands are done one after the other: all before it are done."""
+        expect(call.parameters, 0, 0)
+        self._events |= OPERATION_COMPLETE_EVENT
+        return Done()
 
 
 class ScpiSession(TwinSession):

@@ -11,6 +11,7 @@ from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Acceptor, Listener
 from hwd_drivers.kit.faults import Denial, Faults
 from hwd_drivers.kit.mirror import Mirror
+from hwd_drivers.kit.reason import reason_of
 
 __all__ = ["Denial", "Faults", "TwinServer", "TwinSession"]
 
@@ -92,7 +93,7 @@ class TwinServer:
             try:
                 await self._listen()
             except OSError as error:
-                log.warning("twin %s: cannot listen at %s again: %s", self.mirror.name, self._address, error)
+                log.warning("twin %s: cannot listen at %s again: %s", self.mirror.name, self._address, reason_of(error))
                 await asyncio.sleep(RELISTEN_S)
 
     async def _listen(self) -> None:

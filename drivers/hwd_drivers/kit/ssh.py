@@ -14,6 +14,9 @@ from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Connector
 from hwd_drivers.kit.errors import ConfigError, DeadlineError, HwdError, LinkError, LoginError, ProtocolError
 from hwd_drivers.kit.link import CLOSE_S, LOGGED_BYTES
+from hwd_drivers.kit.mask import Mask
+from hwd_drivers.kit.masked import mask_of
+from hwd_drivers.kit.reason import reason_of
 from hwd_drivers.kit.ssh_channel import ChannelTransport
 from hwd_drivers.kit.ssh_keys import HostTrust
 from hwd_drivers.kit.ssh_pump import SocketPump
@@ -71,6 +74,7 @@ class SshSession:
         self._address = address
         self._clock = clock
         self._pump = pump
+        self.mask = Mask()
         self._ssh = SshTransport(pump.theirs)
         self._workers = SshWorkers(WORKERS)
         self._slots = asyncio.Semaphore(CHANNELS)
@@ -96,6 +100,7 @@ class SshSession:
             async with asyncio.timeout_at(deadline_s):
                 pump = await _connect(dialer, address, name)
                 session = cls(name=name, address=address, clock=clock, pump=pump)
+                session.mask = mask_of(dialer)
                 await session._workers(session._log_in, login)
         except TimeoutError:
             if session is not None:
@@ -161,7 +166,9 @@ class SshSession:
         """End the session for an output that is not what was asked for; the bytes go into the log."""
         self.garbled += 1
         more = "..." if len(output) > LOGGED_BYTES else ""
-        log.warning("%s: cannot parse %r%s: %s; closing the session", self._name, output[:LOGGED_BYTES], more, error)
+        began = self.mask.text(repr(output))[:LOGGED_BYTES]
+        words = self.mask.text(str(error))
+        log.warning("%s: cannot parse %s%s: %s; closing the session", self._name, began, more, words)
         self._refused = self._refused or error
         self._pump.abort()
 
@@ -332,7 +339,7 @@ async def _connect(dialer: Connector, address: str, name: str) -> SocketPump:
             raise LinkError(f"{name}: cannot connect to {address}: the other side closed it at once")
         return pump
     except OSError as error:
-        raise LinkError(f"{name}: cannot connect to {address}: {error}") from error
+        raise LinkError(f"{name}: cannot connect to {address}: {reason_of(error)}") from error
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from error
     finally:
@@ -343,4 +350,4 @@ def _read_key(path: Path) -> paramiko.PKey:
     try:
         return paramiko.PKey.from_path(path)
     except (OSError, ValueError, TypeError, paramiko.SSHException) as error:
-        raise ConfigError(f"{path}: cannot be read as a private key: {error}") from error
+        raise ConfigError(f"{path}: cannot be read as a private key: {reason_of(error)}") from error

@@ -9,6 +9,7 @@ import paramiko
 from typing_extensions import override
 
 from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.kit.reason import reason_of
 from hwd_drivers.kit.ssh_workers import SshWorkers
 
 CHUNK_BYTES: Final = 32768
@@ -168,7 +169,7 @@ class ChannelTransport(asyncio.Transport):
                 self._lose(None)
         except (OSError, paramiko.SSHException) as error:
             self._closing = True
-            self._lose(LinkError(f"SSH channel: cannot send: {error}"))
+            self._lose(LinkError(f"SSH channel: cannot send: {reason_of(error)}"))
         except asyncio.CancelledError:
             if not self._lost:
                 self._lose(None)

@@ -1,7 +1,6 @@
 """Host keys: whom an SSH client takes for the one that it wants, and keys of twins."""
 
 import base64
-import binascii
 import hashlib
 import io
 import ipaddress
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.known_hosts import KnownHosts, authority_words
 
 DEFAULT_PORT: Final = 22
 
@@ -51,20 +51,24 @@ class HostTrust:
             return () if kind.startswith("SHA256:") else (kind,)
         if self.known_hosts is None or not self.known_hosts.exists():
             return ()
-        known = _read(self.known_hosts).lookup(_known_as(address))
+        known = KnownHosts([self.known_hosts]).keys.lookup(_known_as(address))
         return () if known is None else tuple(known.keys())
 
     def _check_file(self, path: Path, address: str, key: paramiko.PKey, shown: str) -> None:
-        hosts = _read(path) if path.exists() or not self.trust_first else paramiko.HostKeys()
+        if not path.exists() and not self.trust_first:
+            raise ConfigError(f"{path}: cannot be read as a known_hosts file: it is not there")
+        hosts = KnownHosts([path])
         known_as = _known_as(address)
-        if hosts.check(known_as, key):
+        hosts.check_revoked(known_as, key, shown)
+        if hosts.keys.check(known_as, key):
             return
-        if hosts.lookup(known_as) is not None:
+        if hosts.keys.lookup(known_as) is not None:
             raise ConfigError(
                 f"{shown}, and {path} knows {known_as} by another. Is it the right device? If so, correct the file"
             )
         if not self.trust_first:
-            raise ConfigError(f"{shown}, and {path} does not know {known_as}. If it is right, add it there")
+            authority = "" if (where := hosts.authority(known_as)) is None else authority_words(where)
+            raise ConfigError(f"{shown}, and {path} does not know {known_as}{authority}. If it is right, add it there")
         with path.open("a", encoding="utf-8") as file:
             file.write(f"{known_as} {public_line(key)}\n")
 
@@ -105,10 +109,3 @@ def _known_as(address: str) -> str:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     return host if port == str(DEFAULT_PORT) else f"[{host}]:{port}"
-
-
-def _read(path: Path) -> paramiko.HostKeys:
-    try:
-        return paramiko.HostKeys(str(path))
-    except (OSError, paramiko.SSHException, UnicodeDecodeError, binascii.Error) as error:
-        raise ConfigError(f"{path}: cannot be read as a known_hosts file: {error}") from error

@@ -25,6 +25,7 @@ from hwd_drivers.kit.errors import (
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.overrides import Overrides
 from hwd_drivers.kit.readings import Readings
+from hwd_drivers.kit.restarts import Restart, Restarts
 from hwd_drivers.kit.values import (
     Capabilities,
     Crossconnect,
@@ -53,7 +54,7 @@ class Supervisor:
             readings = await supervisor.read()
 
     `device` is None while the switch is down, and `cause` then says why. `poll_s`: pause between two looks at the switch; `answer_s`: limit for each answer.
-    Emits `switch.up`, `.down`, `.read`, `.power`, `.command`, `.override`.
+    `longest_retry_s` bounds the pause before it is tried again. Emits `switch.up`, `.down`, `.restarted`, `.read`, `.power`, `.command`, `.override`.
     """
 
     def __init__(
@@ -66,10 +67,12 @@ class Supervisor:
         draws: Draws,
         poll_s: float = 5.0,
         answer_s: float = 2.0,
+        longest_retry_s: float = LONGEST_RETRY_S,
     ) -> None:
         self.name = name
         self.poll_s = poll_s
         self.answer_s = answer_s
+        self.longest_retry_s = longest_retry_s
         self.device: Device | None = None
         self.identity: Identity | None = None
         self.capabilities: Capabilities | None = None
@@ -87,6 +90,8 @@ class Supervisor:
         self._changes = 0  # begun and ended
         self._changing = 0
         self._overrides = Overrides(name, self._tell_override)
+        self._restarts = Restarts()
+        self._heard_s: float | None = None
 
     async def run(self) -> None:
         """Connect, read, watch, and again when it is lost; ends by cancellation only."""
@@ -125,6 +130,7 @@ class Supervisor:
         if deadline_s is None:
             deadline_s = self._deadline_s()
         readings = self._overrides.shown(await switch.read_crossconnects(deadline_s=deadline_s))
+        self._heard_s = asyncio.get_running_loop().time()
         self._note_readings_unless_changed_since(changes, readings)
         return readings
 
@@ -191,8 +197,10 @@ class Supervisor:
         overrides = await self._read_overrides(device)
         readings = await device.read_crossconnects(deadline_s=self._deadline_s())
         self._note_up(self.identity)
+        restart = self._find_restart(self.identity, self.capabilities, readings)
         self._overrides.begin(overrides)
-        self._readings.note(self._overrides.shown(readings), connected=True)
+        explained = () if restart is None else (*restart.lost, *restart.came)
+        self._readings.note(self._overrides.shown(readings), connected=True, explained=explained)
         self.device, self._switch = device, device
         self._up.set()
 
@@ -272,11 +280,11 @@ class Supervisor:
 
     def _pause_s(self, cause: Exception) -> float:
         if isinstance(cause, LoginError | ConfigError | BugError) or not isinstance(cause, HwdError | OSError):
-            return LONGEST_RETRY_S
+            return self.longest_retry_s
         if isinstance(cause, StartingError):
             return FIRST_RETRY_S
         doublings = min(self._failures, 16)
-        return self._jitter.uniform(0, min(LONGEST_RETRY_S, FIRST_RETRY_S * 2**doublings))
+        return self._jitter.uniform(0, min(self.longest_retry_s, FIRST_RETRY_S * 2**doublings))
 
     def _note_up(self, identity: Identity) -> None:
         now_s = asyncio.get_running_loop().time()
@@ -296,6 +304,27 @@ class Supervisor:
             firmware=identity.firmware,
             down_s=down_s,
         )
+
+    def _find_restart(
+        self, identity: Identity, capabilities: Capabilities, readings: Sequence[CrossconnectReading]
+    ) -> Restart | None:
+        """Whether it has started anew since it was last heard; that is told."""
+        now_s, heard_s, last = asyncio.get_running_loop().time(), self._heard_s, self._readings.last
+        self._heard_s = now_s
+        restart = self._restarts.find(
+            at_s=now_s,
+            heard_s=heard_s,
+            uptime_s=identity.uptime_s,
+            capabilities=capabilities,
+            before=None if last is None else tuple(one.crossconnect for one in last),
+            now=frozenset(one.crossconnect for one in readings),
+        )
+        if restart is not None:
+            log.warning("%s: %s", self.name, restart)
+            lost: Json = [*map(str, restart.lost)]
+            away_s = now_s - (heard_s or now_s)
+            self._emit("switch.restarted", sign=restart.sign, lost=lost, uptime_s=restart.uptime_s, unheard_s=away_s)
+        return restart
 
     def _note_down(self, cause: Exception) -> None:
         """The first failure is told, and the first after a start that came to nothing; those that follow only in the log of retries."""

@@ -39,9 +39,11 @@ CTAG_MAX: Final = 999_999
 _VERB = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*")
 _CTAG = re.compile(r"[A-Za-z0-9]{1,6}")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-_HEADER = re.compile(r"\s*(.*?)\s*(\d{2,4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
+_STAMP = re.compile(r"\d{2,4}-\d\d-\d\d \d\d:\d\d:\d\d$")
+_STAMP_CHARACTERS: Final = len("2026-01-31 23:59:59")
 _REPLY = re.compile(r"M  (\S{1,6}) ([A-Z]+)\s*")
-_REPORT = re.compile(r"(\*C|\*\*|\* |A ) ?(\S+) (\S.*?)\s*")
+_REPORT = re.compile(r"(\*C|\*\*|\* |A ) ?(\S+) (\S.*)")
+"""Without the blanks at its end: a pattern that looks for those from each place takes the square of their number."""
 _DONE = re.compile(r"\s*\n {0,9}(\S+) (\d\d-\d\d-\d\d \d\d:\d\d:\d\d)\nM  (\S{1,6}) COMPLD\n?")
 """All of an answer but its plain data lines, as most are."""
 _ACK = re.compile(r"([A-Z]{2}) (\S{1,6})\s*")
@@ -50,6 +52,10 @@ _BETWEEN: Final = " \t\r\n\0"
 """What may stand between commands: some terminals send CR as CR NUL."""
 _END = re.compile(rb"\n[;<>]")
 """What ends a block stands first in its line; data lines begin with three blanks."""
+
+
+class CtagError(ProtocolError):
+    """A command whose CTAG cannot be sent back: it is denied under 0 with IICT, and not done."""
 
 
 class AnswerDecoder:
@@ -65,7 +71,8 @@ class AnswerDecoder:
         self._prompt = prompt
         self._buffer = bytearray()
         self._scanned = 0
-        self._begun: dict[tuple[type[Message], str], Answer | Autonomous] = {}
+        self._blank = True  # all that is in the buffer is space
+        self._begun: dict[tuple[type[Message], str], list[Answer | Autonomous]] = {}
         self._begun_bytes = 0
 
     def feed(self, data: bytes) -> list[Message]:
@@ -82,7 +89,9 @@ class AnswerDecoder:
                 messages.append(message)
             start = end.end()
         del buffer[:start]
-        if buffer.isspace():  # what follows a terminator, and keepalive line feeds; the last may begin a prompt's line
+        if start or self._blank:  # looked at once, however its bytes come
+            self._blank = not buffer or buffer.isspace()
+        if self._blank:  # what follows a terminator, and keepalive line feeds; the last may begin a prompt's line
             del buffer[:-1]
         self._scanned = max(0, len(buffer) - 1)
         if len(buffer) + self._begun_bytes > self._limit_bytes:
@@ -98,22 +107,25 @@ class AnswerDecoder:
         if end == ";" and not self._begun:
             return message
         key = (type(message), message.ctag if isinstance(message, Answer) else message.atag)
-        begun = self._begun.get(key)
-        if begun is not None:
-            message = replace(message, lines=begun.lines + message.lines, comments=begun.comments + message.comments)
         if end == ">":
-            self._begun[key] = message
+            self._begun.setdefault(key, []).append(message)
             self._begun_bytes += size_bytes
             return None
-        if begun is not None:
-            del self._begun[key]
+        if (begun := self._begun.pop(key, None)) is not None:
             self._begun_bytes = self._begun_bytes if self._begun else 0
+            blocks = (*begun, message)
+            message = replace(
+                message,
+                lines=tuple(line for block in blocks for line in block.lines),
+                comments=tuple(comment for block in blocks for comment in block.comments),
+            )
         return message
 
     def _after_prompts(self, text: str) -> str:
-        while self._prompt and (rest := text.lstrip()).startswith(self._prompt):
-            text = rest[len(self._prompt) :]
-        return text
+        at = 0
+        while self._prompt and text.startswith(self._prompt, start := at + _spaces(text, at)):
+            at = start + len(self._prompt)
+        return text[at:]
 
 
 class CommandDecoder:
@@ -182,11 +194,13 @@ def parse_command(text: str) -> Command:
     if any(blocks[7:]):
         raise ProtocolError(f"TL1 command {verb}: {len(blocks)} blocks, at most 7 are known")
     _, tid, aid, ctag, general, positional, named = (blocks + [""] * 6)[:7]
+    if ctag and not _CTAG.fullmatch(ctag):
+        raise CtagError(f"TL1 command {verb}: CTAG {shorten(ctag)} is not 1 to 6 letters and digits")
     return Command(
         verb=verb.upper(),
         tid=unquote(tid),
         aid=aid,
-        ctag=ctag if _CTAG.fullmatch(ctag) else "",
+        ctag=ctag,
         general=general,
         positional=tuple(unquote(value) for value in _split(positional, ",")) if positional else (),
         named=tuple(_parse_named(verb, part) for part in _split(named, ",")) if named else (),
@@ -231,9 +245,11 @@ def _parse_block(text: str) -> Answer | Autonomous:
     lines = [line for line in head.split("\n") if line.strip()]
     if len(lines) < 2:
         raise ProtocolError(f"TL1 answer {shorten(text)}: no header and no completion line")
-    header = _HEADER.fullmatch(lines[0])
-    if header is None:
+    header = lines[0].strip()
+    stamped = _STAMP.search(header[-_STAMP_CHARACTERS:])
+    if stamped is None:
         raise ProtocolError(f"TL1 answer: header {shorten(lines[0])} is not 'SID date time'")
+    sid = header[: -len(stamped[0])].rstrip()
     if reply := _REPLY.fullmatch(lines[1]):
         try:
             code = Completion(reply[2])
@@ -249,10 +265,10 @@ def _parse_block(text: str) -> Answer | Autonomous:
             error=error,
             lines=others + plain,
             comments=comments,
-            sid=header[1],
-            stamp=header[2],
+            sid=sid,
+            stamp=stamped[0],
         )
-    if report := _REPORT.fullmatch(lines[1]):
+    if report := _REPORT.fullmatch(lines[1].rstrip()):
         others, comments = _parse_lines(lines[2:])
         return Autonomous(
             alarm=Alarm(report[1].strip()),
@@ -260,8 +276,8 @@ def _parse_block(text: str) -> Answer | Autonomous:
             verb=report[3],
             lines=others + plain,
             comments=comments,
-            sid=header[1],
-            stamp=header[2],
+            sid=sid,
+            stamp=stamped[0],
         )
     raise ProtocolError(
         f"TL1 answer: {shorten(lines[1])} is neither 'M  ctag code' nor the head of an autonomous message"
@@ -282,23 +298,21 @@ def _plain_lines(data: str) -> tuple[str, ...] | None:
 def _parse_lines(lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     data: list[str] = []
     comments: list[str] = []
-    comment: str | None = None
+    comment: list[str] = []
     for line in lines:
         line = line.strip()
-        if comment is not None:
-            comment = f"{comment} {line}"
-        elif line.startswith("/*"):
-            comment = line
+        if comment or line.startswith("/*"):
+            comment.append(line)
         else:
             if _REPLY.fullmatch(line) or (line.startswith('"') and (len(line) < 2 or not line.endswith('"'))):
                 raise ProtocolError(f"TL1 answer: {shorten(line)} is no data line; the answer before it has no end")
             data.append(unquote(line))
             continue
-        if comment.endswith("*/") and len(comment) >= 4:
-            comments.append(comment[2:-2].strip())
-            comment = None
-    if comment is not None:
-        raise ProtocolError(f"TL1 answer: comment {shorten(comment)} has no end")
+        if line.endswith("*/") and (len(comment) > 1 or len(line) >= 4):
+            comments.append(" ".join(comment)[2:-2].strip())
+            comment = []
+    if comment:
+        raise ProtocolError(f"TL1 answer: comment {shorten(' '.join(comment))} has no end")
     return tuple(data), tuple(comments)
 
 
@@ -331,14 +345,14 @@ def _split(text: str, separator: str) -> list[str]:
     """Split outside quotes; raises ProtocolError where a quote has no end."""
     if '"' not in text:
         return text.split(separator)
-    parts = [""]
+    parts: list[str] = []
+    start = 0
     quoted = escaped = False
-    for character in text:
+    for place, character in enumerate(text):
         if character == separator and not quoted:
-            parts.append("")
-            continue
-        parts[-1] += character
-        if escaped:
+            parts.append(text[start:place])
+            start = place + 1
+        elif escaped:
             escaped = False
         elif character == '"':
             quoted = not quoted
@@ -346,7 +360,15 @@ def _split(text: str, separator: str) -> list[str]:
             escaped = True
     if quoted:
         raise ProtocolError(f"TL1 command {shorten(text)}: a quote has no end")
-    return parts
+    return [*parts, text[start:]]
+
+
+def _spaces(text: str, at: int) -> int:
+    """How many characters of space stand from there on."""
+    end = at
+    while end < len(text) and text[end].isspace():
+        end += 1
+    return end - at
 
 
 def _text(data: bytes) -> str:

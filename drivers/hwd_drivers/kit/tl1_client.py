@@ -9,6 +9,8 @@ from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.connection import Answered, Connection, Request
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.errors import DeviceError, ProtocolError
+from hwd_drivers.kit.mask import Mask
+from hwd_drivers.kit.masked import mask_of
 from hwd_drivers.kit.tl1 import CTAG_MAX, AnswerDecoder, encode_command
 from hwd_drivers.kit.tl1_messages import Answer, Command, Completion
 
@@ -30,7 +32,7 @@ class Tl1Client:
         cls, dialer: Dialer, address: str, *, name: str, clock: Clock, deadline_s: float, prompt: str = ""
     ) -> "Tl1Client":
         """Connect; errors as those of `Connection.open`. Logging in is the driver's. `prompt` is what the element prints when it is ready."""
-        inbox = _Inbox(name, prompt)
+        inbox = _Inbox(name, prompt, mask_of(dialer))
         connection = await Connection.open(
             dialer, address, name=name, decode=inbox.decode, clock=clock, deadline_s=deadline_s
         )
@@ -94,8 +96,9 @@ def comment(answer: Answer) -> str:
 class _Inbox:
     """Answers with their tags; what nobody asked for is logged."""
 
-    def __init__(self, name: str, prompt: str) -> None:
+    def __init__(self, name: str, prompt: str, mask: Mask) -> None:
         self._name = name
+        self._mask = mask
         self._decoder = AnswerDecoder(prompt=prompt)
 
     def decode(self, data: bytes) -> list[tuple[str, Answer]]:
@@ -104,5 +107,5 @@ class _Inbox:
             if isinstance(message, Answer):
                 answers.append((message.ctag, message))
             else:
-                log.debug("%s: unasked: %s", self._name, message)
+                log.debug("%s: unasked: %s", self._name, self._mask.text(str(message)))
         return answers

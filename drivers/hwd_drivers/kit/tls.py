@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from hwd_drivers.kit.dial import Dialer, Listener
 from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.reason import reason_of
 
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 
@@ -40,7 +41,7 @@ class TlsOptions(BaseModel):
         try:
             context = ssl.create_default_context(cafile=self.tls_ca_file)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"tls_ca_file {self.tls_ca_file}: cannot be read: {error}") from error
+            raise ConfigError(f"tls_ca_file {self.tls_ca_file}: cannot be read: {reason_of(error)}") from error
         if not self.tls_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -56,7 +57,7 @@ def serving(dialer: Dialer, pem: str | None) -> Dialer:
     try:
         context.load_cert_chain(pem)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{pem}: cannot be read as a key and its certificate: {error}") from error
+        raise ConfigError(f"{pem}: cannot be read as a key and its certificate: {reason_of(error)}") from error
     return TlsDialer(dialer, context)
 
 

@@ -30,7 +30,8 @@ class Side(StrEnum):
     __hash__ = str.__hash__  # equal as str, so this is right; that of Enum is Python and half the time of a set of ends
 
 
-_NATURAL = re.compile(r"(\d+)")
+_NATURAL = re.compile(r"(\d{1,18})")
+"""Longer digits come in parts: Python refuses to read numbers of thousands of digits."""
 
 
 @functools.lru_cache(maxsize=65_536)
@@ -196,12 +197,13 @@ class PowerReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What a device says it is."""
+    """What a device says it is. `uptime_s`: since when it is up, as far as it says, which nobody is the same or another by."""
 
     vendor: str
     model: str
     serial: str
     firmware: str
+    uptime_s: float | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.vendor} {self.model} serial {self.serial} firmware {self.firmware}"

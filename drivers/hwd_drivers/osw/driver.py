@@ -1,4 +1,4 @@
-"""The driver of `<OSW_OUT_..>` controllers: one command for all selectors behind one."""
+"""The driver of LF-OSW controllers: one command for all selectors behind one."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from hwd_drivers.kit.ordered import Answered, OrderedConnection, Request
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import Capabilities, Exchange, Identity
 from hwd_drivers.osw import protocol
-from hwd_drivers.osw.protocol import Answer, Positions, Query, Word
+from hwd_drivers.osw.protocol import Answer, Positions, Query, Type, TypeQuery, Word
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,9 @@ class OswOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     open_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and the first answer")
+    ask_type: bool = Field(
+        default=True, description="ask <OSW_TYPE_?> for the part; false for a controller that does not answer it"
+    )
 
 
 class OswController(ElementSwitch[Answer]):
@@ -35,6 +38,7 @@ class OswController(ElementSwitch[Answer]):
         self._channels = len(context.capabilities.elements[0].states) - 1
         self._channel = (*range(1, self._channels + 1), 0)  # by state: the dark one is the last, and channel 0
         self._moving = asyncio.Lock()
+        self._ask_type = context.options_as(OswOptions).ask_type
         self._query: Request[Answer] = Request(
             data=protocol.encode(Query()), what="<OSW_OUT_?>", fits=lambda answer: isinstance(answer, Positions)
         )
@@ -63,11 +67,18 @@ class OswController(ElementSwitch[Answer]):
         return controller
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        """The protocol has no word for it: a controller is what answers with as many channels as are stated."""
-        await self._ask(deadline_s=deadline_s)
-        return Identity(
-            vendor="OSW", model=f"{self._elements.count}x{self._channels}", serial=NOT_TOLD, firmware=NOT_TOLD
-        )
+        """The part that it says it is. One that refuses the question, or is not asked, is what answers with as many channels as are stated."""
+        part = f"{self._elements.count}x{self._channels}"
+        if self._ask_type:
+            request: Request[Answer] = Request(
+                data=protocol.encode(TypeQuery()), what="<OSW_TYPE_?>", fits=lambda answer: isinstance(answer, Type)
+            )
+            answer = (await self._connection.request(request, deadline_s=deadline_s)).messages[0]
+            if isinstance(answer, Type):
+                part = answer.text
+        else:
+            await self._ask(deadline_s=deadline_s)
+        return Identity(vendor="Lfiber", model=part, serial=NOT_TOLD, firmware=NOT_TOLD)
 
     @override
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
@@ -135,9 +146,9 @@ class OswController(ElementSwitch[Answer]):
         return await self._connection.request(self._query, *then, deadline_s=deadline_s, on_sent=on_sent)
 
     def _positions(self, answer: Answer) -> tuple[int, ...]:
-        if isinstance(answer, Word):
-            raise self._no("<OSW_OUT_?>", answer.text, "")
-        return answer.channels
+        if isinstance(answer, Positions):
+            return answer.channels
+        raise self._no("<OSW_OUT_?>", answer.text, "")
 
     def _states(self, answer: Answer) -> list[int]:
         channels = self._positions(answer)

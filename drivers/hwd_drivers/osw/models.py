@@ -7,15 +7,15 @@ from hwd_drivers.kit.registry import DriverSpec, Evidence
 from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.values import Capabilities
 from hwd_drivers.osw.driver import OswController, OswOptions
-from hwd_drivers.osw.protocol import CHANNELS_MOST, COUNT_MOST
+from hwd_drivers.osw.protocol import CHANNELS_MOST, COUNT_MOST, OVERFLOW
 from hwd_drivers.osw.twin import OswTwin, TwinOptions
 
 
 def osw(size: str | None) -> Capabilities:
     """`2x6` is two selectors of six channels, `1x8` one of eight; channel 0 is dark.
 
-    Loss is what a buyer's guide of 2026 states for MEMS 1xN, at most 2.0 dB; the switching time is the 8 ms that ACOS quotes. Neither is a figure of the vendor, who is
-    not known.
+    Loss is what a buyer's guide of 2026 states for MEMS 1xN, at most 2.0 dB; the switching time is the 8 ms that ACOS quotes. Neither is a figure of the
+    vendor.
     """
     count, channels = selector_size("an osw controller", size, count_most=COUNT_MOST, channels_most=CHANNELS_MOST)
     ends, elements = selectors(count, channels, dark=True)
@@ -47,5 +47,5 @@ driver: Final = DriverSpec(
     twin_options=TwinOptions,
     sizes={"osw": "4x6"},
     evidence=Evidence.THIN,
-    denial=Denial(code="ERR"),
+    denial=Denial(code=OVERFLOW),
 )

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from hwd_drivers.kit.sequential import SequentialTwin
 from hwd_drivers.osw import protocol
-from hwd_drivers.osw.protocol import Command, Positions, Query, Word
+from hwd_drivers.osw.protocol import Command, Positions, Query, Type, TypeQuery, Word
 
 
 class TwinOptions(BaseModel):
@@ -19,7 +19,14 @@ class TwinOptions(BaseModel):
     answer: Literal["timing", "at-once"] = Field(
         default="timing", description="<OSW_OUT_OK> comes when the selectors have moved, or at once"
     )
-    refusal: str = Field(default="ERR", pattern=r"[A-Za-z][A-Za-z0-9]*", description="word for a set that it cannot do")
+    refusal: str = Field(
+        default=protocol.OVERFLOW, pattern=r"[A-Za-z][A-Za-z0-9]*", description="word for a set that it cannot do"
+    )
+    part: str | None = Field(
+        default=None,
+        pattern=r"[!-;=?-~]{0,64}",
+        description="answer to <OSW_TYPE_?>; as the size has it where it is left out, a refusal where it is empty",
+    )
     end: str = Field(default="", pattern=r"[\r\n]*", description="what follows an answer: nothing, or an end of line")
 
 
@@ -42,13 +49,23 @@ class OswTwin(SequentialTwin[Command, TwinOptions]):
     def another(self, command: Command) -> bytes:
         return self.answer(Positions(channels=()) if isinstance(command, Query) else Query())[0]
 
-    def _do(self, command: Command) -> tuple[Positions | Word, float]:
+    @property
+    def part(self) -> str:
+        """Number of selectors and channels, wavelength and fibre, as the vendor writes them."""
+        if self.options.part is not None:
+            return self.options.part
+        elements = self.capabilities.elements
+        return f"LF-OSW-{len(elements)}X{len(elements[0].states) - 1}-1550-SM-TWIN"
+
+    def _do(self, command: Command) -> tuple[Type | Positions | Word, float]:
         refusal = Word(text=self.options.refusal)
         dark = len(self.capabilities.elements[0].states) - 1
         states = self.states
         match command:
             case Query():
                 return Positions(channels=tuple((state + 1) % (dark + 1) for state in states)), 0.0
+            case TypeQuery() if self.part:
+                return Type(text=self.part), 0.0
             case Positions(channels=channels) if len(channels) == len(states) and max(channels) <= dark:
                 wanted = [channel - 1 if channel else dark for channel in channels]
                 moving = {place: state for place, state in enumerate(wanted) if state != states[place]}

@@ -62,7 +62,7 @@ class Voas:
     def check(self, ports: Sequence[int]) -> None:
         """Raises UnitError for a unit without attenuators, for a port that it does not have, and for one without an attenuator."""
         if not self.ports:
-            raise UnitError(Wrong.HARDWARE)
+            raise UnitError(Wrong.HARDWARE, "This unit has no attenuators")
         for port in ports:
             if port not in self.ports:
                 self._numbering.end(port)

@@ -24,6 +24,8 @@ class Wrong(StrEnum):
     """The unit, or the port, lacks the monitor or attenuator that is asked for."""
     VALUE = "value"
     """A value is beyond what the unit takes."""
+    NAME = "name"
+    """Nothing has this name."""
     STATE = "state"
     """Not in the state that the unit is in."""
     TOLD = "told"

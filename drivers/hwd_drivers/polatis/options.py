@@ -8,6 +8,12 @@ DARK_DBM = -60.0
 """What a twin reports without light: the default threshold of the vendor's YANG model. Real units were seen to report -50.00."""
 
 
+FIRMWARE = "6.5.1.7"
+"""A version that real units were seen with."""
+IDENTITY = r"^[A-Za-z0-9._/()+-]{1,64}$"
+"""What all protocols can carry of a name: no blank, comma or quote."""
+
+
 class TwinOptions(BaseModel):
     """What a testbed, a scenario or `hwd twin serve --set` may say of the twin of a Polatis unit."""
 
@@ -17,6 +23,13 @@ class TwinOptions(BaseModel):
     scpi: str | None = Field(default=None, description="where it answers SCPI too")
     netconf: str | None = Field(default=None, description="where it answers NETCONF too")
     restconf: str | None = Field(default=None, description="where it answers RESTCONF too")
+
+    vendor: str = Field(default="Polatis", pattern=IDENTITY, description="who made it, in all protocols")
+    product_code: str | None = Field(
+        default=None, pattern=IDENTITY, description="what it is; left out, as its size and abilities have it"
+    )
+    serial: str | None = Field(default=None, pattern=IDENTITY, description="serial number; left out, drawn")
+    firmware: str = Field(default=FIRMWARE, pattern=IDENTITY, description="version of its software")
 
     user: str | None = Field(default=None, description="the only user; left out, see logins")
     password: str | None = Field(default=None, description="that user's password; left out, any")
@@ -78,6 +91,11 @@ class TwinOptions(BaseModel):
     dark_dbm: float = Field(default=DARK_DBM, description="what a monitor reports without light")
     restconf_tls_pem: str | None = Field(
         default=None, description="file with a key and its certificate: RESTCONF is answered over TLS"
+    )
+    restconf_post_lasts_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="crossconnects that RESTCONF's POST made are gone after this time; left out, they last",
     )
     restconf_patch: bool = Field(default=True, description="false: RESTCONF answers 405 to PATCH")
     netconf_list: Literal["pair", "pairs"] = Field(

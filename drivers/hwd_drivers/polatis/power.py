@@ -47,7 +47,7 @@ class PowerMonitors:
     def read_reverse(self, ports: Sequence[int]) -> list[tuple[int, float | None]]:
         """Light that comes in where the monitor of a port looks at what goes out, and the other way round, in dBm."""
         if not self.reverse_ports:
-            raise UnitError(Wrong.HARDWARE)
+            raise UnitError(Wrong.HARDWARE, "This unit has no monitors of light that comes back")
         self._check(ports, self.reverse_ports)
         now_ns = self._clock.monotonic_ns()
         ends = [(port, self._numbering.end(port)) for port in ports]
@@ -89,7 +89,7 @@ class PowerMonitors:
     def check(self, ports: Sequence[int]) -> None:
         """Raises UnitError for a unit without monitors, for a port that it does not have, and for one without a monitor."""
         if not self.ports:
-            raise UnitError(Wrong.HARDWARE)
+            raise UnitError(Wrong.HARDWARE, "This unit has no power monitors")
         self._check(ports, self.ports)
 
     def _check(self, ports: Sequence[int], having: frozenset[int]) -> None:

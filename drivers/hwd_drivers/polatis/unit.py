@@ -19,13 +19,12 @@ from hwd_drivers.kit.values import Capabilities, Crossconnect, PortSide
 from hwd_drivers.polatis.alarms import Alarms
 from hwd_drivers.polatis.attenuators import Voas
 from hwd_drivers.polatis.flapping import Flapping
+from hwd_drivers.polatis.groups import Groups
 from hwd_drivers.polatis.numbering import Numbering, UnitError, Wrong
 from hwd_drivers.polatis.options import TwinOptions
 from hwd_drivers.polatis.power import REMEMBERS_S, PowerMonitors
 from hwd_drivers.polatis.settings import VoaSetting
 
-FIRMWARE: Final = "6.5.1.7"
-"""A version that real units were seen with."""
 USUAL_LOGINS: Final = (("admin", "root"), ("root", "root"))
 """Users and passwords that published programs log in to real units with."""
 LABEL_LIMIT: Final = 64
@@ -88,7 +87,8 @@ class Unit:
         self.numbering = Numbering.of(capabilities.ends)
         self.numbers = {end: self.numbering.number(end) for end in capabilities.ends}
         self.crossconnect = functools.lru_cache(maxsize=KEPT_CROSSCONNECTS)(self.numbering.crossconnect)
-        self.product = _product(capabilities, self.numbering, draws.stream(f"twin/{name}/serial").randrange(10**6))
+        self.number = draws.stream(f"twin/{name}/serial").randrange(10**6)
+        self.product = _product(capabilities, self.numbering, self.number, options)
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws, remembers_s=REMEMBERS_S)
         self.monitors = PowerMonitors(
             mirror=self.mirror,
@@ -102,6 +102,9 @@ class Unit:
             mirror=self.mirror, clock=clock, numbering=self.numbering, ports=self._ports(capabilities.attenuated)
         )
         self.flapping = Flapping(self._flap)
+        self.groups = Groups(
+            numbering=self.numbering, pairs=self.pairs, connect=self.connect, disconnect=self.disconnect
+        )
         self.faults = Faults(mirror=self.mirror, clock=clock)
         self.faults.on_reboot.append(self._rebooted)
         self.labels: dict[int, str] = {}
@@ -343,7 +346,12 @@ def _deny_twice(pairs: Sequence[tuple[int, int]]) -> None:
         seen.add(port)
 
 
-def _product(capabilities: Capabilities, numbering: Numbering, serial: int) -> Product:
+def _product(capabilities: Capabilities, numbering: Numbering, serial: int, options: TwinOptions) -> Product:
     """A product code as real units have it: N-OST-24x24-LA1-DMHNS, N-VST with attenuators, I-OST without monitors."""
     kind = "N-VST" if capabilities.attenuated else "N-OST" if capabilities.monitored else "I-OST"
-    return Product(vendor="Polatis", code=f"{kind}-{numbering}-LA1-TWIN", serial=f"T{serial:06d}", firmware=FIRMWARE)
+    return Product(
+        vendor=options.vendor,
+        code=options.product_code or f"{kind}-{numbering}-LA1-TWIN",
+        serial=options.serial or f"T{serial:06d}",
+        firmware=options.firmware,
+    )

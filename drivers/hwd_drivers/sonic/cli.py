@@ -8,6 +8,7 @@ from typing import Final
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import Crossconnect, PortOverride, PortSide
 from hwd_drivers.sonic import protocol
+from hwd_drivers.sonic.help import help_page
 from hwd_drivers.sonic.protocol import Mode
 from hwd_drivers.sonic.unit import NoError, Unit
 
@@ -39,6 +40,7 @@ class CommandLine:
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
         self._commands: dict[tuple[str, ...], Callable[[Sequence[str]], Printed]] = {
+            ("show", "ocs", "port-mapping"): self._show_port_mapping,
             ("show", "ocs", "cross-connect", "config"): self._show_config,
             ("show", "ocs", "cross-connect", "status"): self._show_status,
             ("show", "ocs", "port", "config"): self._show_port_config,
@@ -56,7 +58,7 @@ class CommandLine:
     def run(self, line: str, *, status: int = 0) -> Printed:
         """All of a line, after one that exited with `status`; the exit status is that of the last command that ran."""
         try:
-            steps = _steps(line)
+            steps = words_of(line)
         except ValueError as error:
             return Printed(err=f"bash: syntax error: {error}\n", status=MISUSED)
         out, err, after_s = "", "", 0.0
@@ -79,6 +81,8 @@ class CommandLine:
             words = words[2:] if words[1:2] == ["-n"] else words[1:]
         if not words:
             return Printed(err="usage: sudo command\n", status=1)
+        if (page := help_page(words)) is not None:
+            return Printed(out=page)
         for path, command in self._commands.items():
             if tuple(words[: len(path)]) == path:
                 if path[0] == "config" and self._unit.options.sudo_needed and not root:
@@ -136,6 +140,10 @@ class CommandLine:
                 rows.append((str(pair), *LOSS_AT, f"{mirror.loss_db(pair):.2f}", "0.1"))
         return Printed(out=protocol.write_table(protocol.LOSS_COLUMNS, rows))
 
+    def _show_port_mapping(self, words: Sequence[str]) -> Printed:
+        _expect(words, 0)
+        return Printed(out=protocol.write_port_mapping(len(self._unit.capabilities.ends) // 2))
+
     def _show_version(self, words: Sequence[str]) -> Printed:
         _expect(words, 0)
         half = len(self._unit.capabilities.ends) // 2
@@ -145,6 +153,7 @@ class CommandLine:
             "HwSKU": f"OCS-{half}x{half}-TWIN",
             "ASIC": "ocs",
             "Serial Number": self._unit.serial,
+            "Uptime": protocol.write_uptime(self._unit.uptime_s),
         }
         return Printed(out="\n" + "".join(f"{name}: {value}\n" for name, value in lines.items()))
 
@@ -184,7 +193,7 @@ class CommandLine:
         return sorted(self._unit.capabilities.ends, key=lambda end: (int(end.port), end.side))
 
 
-def _steps(line: str) -> list[tuple[str, list[str]]]:
+def words_of(line: str) -> list[tuple[str, list[str]]]:
     """Words of each command, with what joins it to the one before. Raises ValueError for what is none."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>()")
     lexer.whitespace_split = True
@@ -222,6 +231,6 @@ def _pairs(text: str) -> list[Crossconnect]:
 
 def _port(text: str) -> PortSide:
     try:
-        return PortSide.parse(text)
+        return protocol.parse_port(text)
     except ConfigError as error:
-        raise NoError(f"Invalid port {text[:80]!r}") from error
+        raise NoError(str(error)) from error

@@ -90,7 +90,13 @@ class SonicSwitch:
     async def identify(self, *, deadline_s: float) -> Identity:
         output = await self._show(protocol.SHOW_VERSION, deadline_s)
         version = self._read(protocol.SHOW_VERSION, output, lambda lines: protocol.read_version("\n".join(lines)))
-        return Identity(vendor="SONiC", model=version.hardware, serial=version.serial, firmware=version.software)
+        return Identity(
+            vendor="SONiC",
+            model=version.hardware,
+            serial=version.serial,
+            firmware=version.software,
+            uptime_s=version.uptime_s,
+        )
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Those of the stated model. Raises ConfigError where the switch has other ports."""

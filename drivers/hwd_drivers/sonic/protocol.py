@@ -3,6 +3,7 @@
 Commands, modes and tables as in the high-level design of OCS support in SONiC (section 9) and the public test programs for such switches (README.md names them).
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ DEFAULT_PORT: Final = 22
 TABLE_BYTES: Final = 4 << 20
 """Largest answer that is read; a status of 320 crossconnects is under 30 kB."""
 LIST_LIMIT: Final = 4096
-"""Most crossconnects in one list."""
+"""Most crossconnects in one list, and rows of one table; the largest switch has 320 crossconnects and 640 ports."""
 SUCCEEDED: Final = "succeeded"
 """In what every change of crossconnects prints when it was done; programs look for it, the exit status of a refusal is known of none."""
 DOES_NOT_EXIST: Final = "does not exist"
@@ -37,7 +38,8 @@ LOSS_COLUMNS: Final = ("id", "frequency_THz", "temperature_C", "loss_dB", "accur
 
 OVERRIDES: Final = {"normal": PortOverride.NORMAL, "force_blocked": PortOverride.FORCE_BLOCKED}
 _PORT = re.compile(r"([1-9][0-9]{0,4})([AB])")
-_RANGE = re.compile(r"([1-9][0-9]{0,4})([AB])(?:\.\.([1-9][0-9]{0,4})([AB]))?")
+_UPTIME = re.compile(r"\bup +(?:([0-9]{1,5}) days?, +)?(?:([0-9]{1,2}):([0-9]{2})|([0-9]{1,2}) min)\b")
+_PORT_NAME = re.compile(r"([1-9][0-9]{0,4})([ABab])")
 
 
 class Mode(StrEnum):
@@ -58,6 +60,8 @@ class Version:
     software: str
     hardware: str
     serial: str
+    uptime_s: float | None = None
+    """In whole minutes; None where it does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +106,16 @@ def format_list(pairs: Iterable[Crossconnect]) -> str:
     return ",".join(map(str, pairs))
 
 
+def parse_port(text: str) -> PortSide:
+    """Read `1A`, also in lower case. Raises ConfigError for what is no port."""
+    found = _PORT_NAME.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"Invalid port {text[:80]!r}, one such as 1A is needed")
+    return PortSide(port=found[1], side=Side(found[2].upper()))
+
+
 def parse_list(text: str) -> list[Crossconnect]:
-    """Read `1A-2B`, `1A-1B,2A-5B` and `1A..10A-11B..20B`, mixed. Raises ConfigError for what is none, with what is wrong with it."""
+    """Read `1A-2B`, `1A-1B,2A-5B` and `1A..10A-11B..20B`, mixed, also in lower case. Raises ConfigError for what is none, with what is wrong with it."""
     pairs: list[Crossconnect] = []
     for item in text.split(","):
         left, dash, right = item.partition("-")
@@ -119,10 +131,15 @@ def parse_list(text: str) -> list[Crossconnect]:
 
 
 def _parse_range(text: str, side: Side) -> list[PortSide]:
-    found = _RANGE.fullmatch(text)
-    if found is None or found[2] != side or found[4] not in (None, side):
-        raise ConfigError(f"Invalid port {text[:80]!r}, side {side} is needed")
-    first, last = int(found[1]), int(found[3] or found[1])
+    begin, dots, end = text.partition("..")
+    ends = [parse_port(begin), parse_port(end if dots else begin)]
+    for found in ends:
+        if found.side is not side:
+            place = "first" if side is Side.A else "second"
+            raise ConfigError(
+                f"Invalid port {str(found)!r}: it is on side {found.side}, the {place} one is on side {side}"
+            )
+    first, last = (int(found.port) for found in ends)
     if not first <= last < first + LIST_LIMIT:
         raise ConfigError(f"Invalid range {text[:80]!r}")
     return [PortSide(port=str(number), side=side) for number in range(first, last + 1)]
@@ -140,6 +157,19 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def write_port_mapping(ports: int) -> str:
+    """show ocs port-mapping of a switch whose faceplate and engine have `ports` ports a side: both sides in two halves beside each other."""
+    head = [("Faceplate Port #", "Engine Port #"), (f"{ports}x{ports} Port #",) * 2, ("-" * 17, "-" * 14)]
+    half = (ports + 1) // 2
+    columns = [
+        head + [(f"{number}{side}", f"{side}-{number}") for number in range(begin, min(begin + half, ports + 1))]
+        for side in "AB"
+        for begin in (1, half + 1)
+    ]
+    rows = itertools.zip_longest(*columns, fillvalue=("", ""))
+    return "".join("  ".join(f"{face:17}  {engine:14}" for face, engine in row).rstrip() + "\n" for row in rows)
+
+
 def read_table(lines: Sequence[str], columns: Sequence[str]) -> tuple[list[list[str]], Sequence[str]]:
     """Cells of the table that begins here, and the lines behind it; cells are found by where their heads stand. Raises ProtocolError where there is none."""
     if len(lines) < 2 or tuple(lines[0].split()) != tuple(columns):
@@ -154,6 +184,8 @@ def read_table(lines: Sequence[str], columns: Sequence[str]) -> tuple[list[list[
     for place, line in enumerate(lines[2:], start=2):
         if not _PORT.match(line):
             return rows, lines[place:]
+        if len(rows) >= LIST_LIMIT:
+            raise ProtocolError(f"a table of over {LIST_LIMIT} rows")
         rows.append([line[start:end].strip() for start, end in zip(starts, ends, strict=True)])
     return rows, ()
 
@@ -190,10 +222,30 @@ def read_version(text: str) -> Version:
     }
     try:
         return Version(
-            software=values["SONiC Software Version"], hardware=values["HwSKU"], serial=values["Serial Number"]
+            software=values["SONiC Software Version"],
+            hardware=values["HwSKU"],
+            serial=values["Serial Number"],
+            uptime_s=read_uptime(values.get("Uptime", "")),
         )
     except KeyError as error:
         raise ProtocolError(f"show version says no {error.args[0]}") from error
+
+
+def write_uptime(seconds: float) -> str:
+    """As `uptime` of a Linux has it, without the time of the day: `up 3 days,  5:12,  1 user`."""
+    days, rest = divmod(int(seconds) // 60, 24 * 60)
+    hours, minutes = divmod(rest, 60)
+    length = f"{hours:2}:{minutes:02}" if hours else f"{minutes} min"
+    since = f"{days} day{'s' if days > 1 else ''}, {length}" if days else length
+    return f"up {since},  1 user"
+
+
+def read_uptime(text: str) -> float | None:
+    """Seconds, to the minute, of what `uptime` of a Linux says; None for anything else."""
+    if (found := _UPTIME.search(text)) is None:
+        return None
+    days, hours, minutes, only_minutes = (int(each or 0) for each in found.groups())
+    return 60.0 * (days * 24 * 60 + hours * 60 + minutes + only_minutes)
 
 
 def lines_of(output: bytes) -> list[str]:

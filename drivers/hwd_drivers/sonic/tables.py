@@ -1,11 +1,16 @@
 """What a SONiC switch has configured beside what its optics have: what that reads as, and the commands of a change from there."""
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide
 from hwd_drivers.sonic import protocol
 from hwd_drivers.sonic.protocol import Mode, Row
+
+BESIDE_MOST: Final = 4
+"""Others at one port that are told of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,15 +111,11 @@ class Tables:
         self, remove: Collection[Crossconnect], add: Collection[Crossconnect], taken: Collection[PortSide]
     ) -> list[Crossconnect]:
         """What is only in the optics and is to go, is in the way, or is beside one that is to go and would show up in its place."""
+        beside = {end for pair in remove if pair in self.rows for end in pair.ends}
         return [
             pair
             for pair in sorted(self.stale, key=Crossconnect.sort_key)
-            if pair not in add
-            and (
-                pair in remove
-                or any(end in taken for end in pair.ends)
-                or any(other in remove for other in self._beside(pair))
-            )
+            if pair not in add and (pair in remove or any(end in taken or end in beside for end in pair.ends))
         ]
 
     def _by_weight(self) -> Iterator[Crossconnect]:
@@ -124,9 +125,9 @@ class Tables:
             yield from sorted(some, key=Crossconnect.sort_key)
 
     def _beside(self, pair: Crossconnect) -> list[Crossconnect]:
-        """Others in the optics at an end of this one."""
-        at_its_ends = dict.fromkeys(other for end in pair.ends for other in self._at.get(end, ()))
-        return [other for other in at_its_ends if other != pair]
+        """The first others in the optics at an end of this one: there should be none, and a switch that lists thousands is not to cost their square."""
+        others = (other for end in pair.ends for other in self._at.get(end, ())[: BESIDE_MOST + 1] if other != pair)
+        return list(itertools.islice(dict.fromkeys(others), BESIDE_MOST))
 
 
 def _apart(pairs: Iterable[Crossconnect]) -> list[list[Crossconnect]]:

@@ -1,6 +1,7 @@
 """A SONiC optical switch without its command line: what is configured, what its optics have, and what it says no to."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.errors import ConfigError, RefusedError
@@ -11,6 +12,9 @@ from hwd_drivers.kit.timing import SwitchTiming
 from hwd_drivers.kit.values import Capabilities, Crossconnect, PortOverride, PortSide
 from hwd_drivers.sonic.options import TwinOptions
 from hwd_drivers.sonic.protocol import Mode, Row
+
+UP_BEFORE_NS: Final = 3600 * 10**9
+"""A twin was up for an hour when it starts: one that was up for less than a minute or two would not show a restart."""
 
 
 class NoError(Exception):
@@ -44,6 +48,7 @@ class Unit:
         self.faults.on_reboot.append(self._rebooted)
         self.labels: dict[PortSide, str] = {}
         self._clock = clock
+        self._up_since_ns = clock.monotonic_ns() - UP_BEFORE_NS
         self._ends = frozenset(capabilities.ends)
         self._configured: dict[Crossconnect, None] = {}
         self._blocked: set[PortSide] = set()
@@ -139,8 +144,14 @@ class Unit:
             for end in pair.ends:
                 self.check_port(end)
 
+    @property
+    def uptime_s(self) -> float:
+        """Since its last start."""
+        return (self._clock.monotonic_ns() - self._up_since_ns) / 1e9
+
     def _rebooted(self) -> None:
         """The configuration is stored by itself, and done anew when the unit is up."""
+        self._up_since_ns = self._clock.monotonic_ns()
         if self.options.startup == "dark":
             self._configured.clear()
             self._blocked.clear()

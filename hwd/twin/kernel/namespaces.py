@@ -28,6 +28,7 @@ from hwd_agents.sources.sockets import (
     send_answer,
     send_refusal,
 )
+from hwd_drivers.kit.reason import reason_of
 
 CLONE_NEWUSER: Final = 0x10000000
 CLONE_NEWNET: Final = 0x40000000
@@ -126,7 +127,7 @@ def _answer(connection: socket.socket, namespaces: Mapping[str, int]) -> bool:
         except ValueError as error:
             send_refusal(connection, number=errno.EBADMSG, why=str(error))
         except OSError as error:
-            send_refusal(connection, number=error.errno or errno.EIO, why=error.strerror or str(error))
+            send_refusal(connection, number=error.errno or errno.EIO, why=error.strerror or reason_of(error))
     except (BrokenPipeError, ConnectionResetError):
         return False
     return True

@@ -120,8 +120,9 @@ async def test_wrong_password_is_said_once_without_it(
     run.cancel()
     await asyncio.gather(run, return_exceptions=True)
     await stop()
-    (text,) = [record.getMessage() for record in caplog.records]
+    (text,) = [record.getMessage() for record in caplog.records if record.name.startswith("hwd_agents")]
     assert text.startswith(url.replace("//", "//h0@") + ": cannot connect:")
+    assert "It does not take this user and password: `hwd agent deploy` brings an agent its own" in text
     assert "wrong" not in text
 
 

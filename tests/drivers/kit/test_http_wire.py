@@ -144,6 +144,26 @@ def test_a_request_is_the_same_wherever_it_is_cut() -> None:
         assert requests[0].cookies == {"a": "1", "b": "2"}
 
 
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("http://10.0.0.5/rest/ports/?id=summary", "/rest/ports/?id=summary"),
+        ("HTTP://10.0.0.5:8008/api/data", "/api/data"),
+        ("https://[::1]:443/a?b=http://c/d", "/a?b=http://c/d"),
+        ("http://10.0.0.5", "/"),
+        ("http://10.0.0.5?id=summary", "/?id=summary"),
+        ("/a?b=http://c/d", "/a?b=http://c/d"),
+        ("*", "*"),
+    ],
+)
+def test_an_absolute_uri_is_the_path_in_it(target: str, path: str) -> None:
+    wire = ServerWire()
+    wire.feed(f"GET {target} HTTP/1.1\r\nHost: 10.0.0.5\r\n\r\n".encode())
+    request = wire.next_request()
+    assert request is not None
+    assert request.path == path
+
+
 def test_what_goes_out_comes_in() -> None:
     client, server = ClientWire(host="10.0.0.5"), ServerWire()
     for turn in range(3):

@@ -14,6 +14,7 @@ from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import DeadlineError, DeviceError, LinkError, ProtocolError, RefusedError, StartingError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.memory import Cut, MemoryNet
+from hwd_drivers.kit.readings import MADE_ANEW_WITHIN_S
 from hwd_drivers.kit.registry import OpenContext, find
 from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.supervise import FIRST_RETRY_S, LONGEST_RETRY_S, Supervisor
@@ -208,7 +209,7 @@ async def test_what_moved_an_end_away_is_ours_too(world: World) -> None:
 def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World) -> None:
         await world.start()
-        await world.change(add="1A-2B")
+        await world.change(add="1A-2B 2A-1B")
         await world.read()
         world.net.cut("mem:ocs1", Cut.RESET)
         await asyncio.sleep(0.01)
@@ -226,8 +227,9 @@ def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(cap
         assert world.kinds().count("switch.down") == 1
         assert world.told("switch.up")[-1]["down_s"] == pytest.approx(world.loop.time(), abs=1)
         read = world.told("switch.read")[-1]
-        assert (read["crossconnects"], read["removed"], read["ours"]) == ([], ["1A-2B"], False)
-        assert world.twin.mirror.crossconnects() == []
+        assert ([one["id"] for one in read["crossconnects"]], read["removed"]) == (["2A-1B"], ["1A-2B"])
+        assert read["ours"] is False
+        assert "switch.restarted" not in world.kinds(), "part of it is there: that was somebody"
 
     with caplog.at_level(logging.INFO):
         in_world(story)()
@@ -240,6 +242,53 @@ def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(cap
     assert texts[2].startswith("INFO ocs1: up again after 2")
     assert texts[3] == "WARNING ocs1: not as it was before it was away: -1A-2B"
     assert len(texts) == 4
+
+
+def test_a_switch_that_restarted_is_said_to_have_and_what_it_makes_anew_is_nobodys_change(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(world: World) -> None:
+        await world.start()
+        await world.change(add="1A-2B 2A-1B")
+        await world.read()
+        world.twin.faults.reboot(4)
+        await asyncio.sleep(30)
+        (restart,) = world.told("switch.restarted")
+        assert (restart["sign"], restart["lost"], restart["uptime_s"]) == ("at-rest", ["1A-2B", "2A-1B"], None)
+        kinds = world.kinds()
+        assert kinds.index("switch.restarted") == len(kinds) - 1 - kinds[::-1].index("switch.up") + 1, "right after it"
+        world.behind_our_back(add="1A-2B")
+        assert await world.read() == ["1A-2B"]
+        assert [read["ours"] for read in world.told("switch.read")] == [True] * 4, "as a unit that keeps it does"
+        world.behind_our_back(add="3A-3B")
+        await world.read()
+        assert world.told("switch.read")[-1]["ours"] is False, "that one it had not"
+        world.behind_our_back(remove="1A-2B")
+        await world.read()
+        assert world.told("switch.read")[-1]["ours"] is False, "it had made that anew"
+        await asyncio.sleep(MADE_ANEW_WITHIN_S)
+        world.behind_our_back(add="2A-1B")
+        await world.read()
+        assert world.told("switch.read")[-1]["ours"] is False, "long after its restart"
+
+    with caplog.at_level(logging.WARNING):
+        in_world(story)()
+    assert (
+        "ocs1: seems to have restarted: it ended the session, and all that it carried is gone at once: 1A-2B, 2A-1B"
+        in caplog.text
+    )
+    assert "not as it was before" not in caplog.text
+
+
+@in_world
+async def test_a_switch_that_was_not_reached_for_a_while_has_not_restarted(world: World) -> None:
+    await world.start()
+    await world.change(add="1A-2B")
+    world.net.cut("mem:ocs1", Cut.RESET)
+    await asyncio.sleep(5)
+    world.net.heal("mem:ocs1")
+    await world.supervisor.wait_up()
+    assert "switch.restarted" not in world.kinds()
 
 
 @in_world

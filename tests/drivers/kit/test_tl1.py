@@ -8,6 +8,7 @@ from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.tl1 import (
     AnswerDecoder,
     CommandDecoder,
+    CtagError,
     ctag_of,
     encode_acknowledgement,
     encode_answer,
@@ -274,11 +275,16 @@ def test_a_semicolon_in_quotes_does_not_end_a_command() -> None:
             Command(verb="RTRV-EQPT", aid="SYSTEM", ctag="c", named=(("PARAMETER", "SIZE"),)),
         ),
         ("RTRV-HDR", Command(verb="RTRV-HDR")),
-        ("RTRV-HDR:::toolong:", Command(verb="RTRV-HDR")),
     ],
 )
 def test_commands_of_known_clients_are_read(text: str, command: Command) -> None:
     assert parse_command(text) == command
+
+
+@pytest.mark.parametrize("ctag", ["toolong", "a-b", "ä", " 1"])
+def test_a_ctag_that_cannot_be_sent_back_is_an_error_of_its_own(ctag: str) -> None:
+    with pytest.raises(CtagError, match="CTAG"):
+        parse_command(f"RTRV-HDR:::{ctag}:")
 
 
 def test_a_password_is_not_shown() -> None:

@@ -85,6 +85,30 @@ def test_the_dark_state_is_channel_zero(on_twin: Callable[..., None]) -> None:
     on_twin(story, "osw", "osw", "1x8", end="\r\n")
 
 
+def test_a_channel_that_there_is_not_overflows(on_twin: Callable[..., None]) -> None:
+    async def story(bench: Bench, say: Say) -> None:
+        assert await say(b"<OSW_OUT_09>") == b"<OSW_OUT_OVERFLOW>"
+        assert await say(b"<OSW_OUT_?>") == b"<OSW_OUT_01>"
+
+    on_twin(story, "osw", "osw", "1x8")
+
+
+@pytest.mark.parametrize(
+    ("part", "model"), [(None, "LF-OSW-1X8-1550-SM-TWIN"), ("LF-OSW-1X8-1550-PMF", "LF-OSW-1X8-1550-PMF"), ("", "1x8")]
+)
+def test_it_is_the_part_that_it_says(on_twin: Callable[..., None], part: str | None, model: str) -> None:
+    async def story(bench: Bench, say: Say) -> None:
+        heard = await say(b"<OSW_TYPE_?>")
+        assert heard == (f"<OSW_TYPE_{model}>" if part != "" else "<OSW_OUT_OVERFLOW>").encode()
+        device = await bench.open()
+        assert isinstance(device, Device)
+        identity = await device.identify(deadline_s=soon())
+        assert (identity.vendor, identity.model) == ("Lfiber", model)
+        await device.close()
+
+    on_twin(story, "osw", "osw", "1x8", **({} if part is None else {"part": part}))
+
+
 def test_any_other_word_is_a_no(on_twin: Callable[..., None]) -> None:
     async def story(bench: Bench, say: Say) -> None:
         device = await bench.open()

@@ -43,7 +43,6 @@ def test_lists_and_ranges_are_read() -> None:
         "3A..1A-3B..1B",
         "0A-1B",
         "1A-1B,",
-        "1a-2b",
         "1A..2B-1B..2B",
         "1A-2B-3B",
         "1A..99999A-1B..99999B",

@@ -19,6 +19,7 @@ from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.timing import find_timing
 from hwd_drivers.kit.values import Crossconnect, PortSide
 from hwd_drivers.sonic.cli import CommandLine, Printed
+from hwd_drivers.sonic.help import COMMANDS
 from hwd_drivers.sonic.models import sonic_ocs
 from hwd_drivers.sonic.options import TwinOptions
 from hwd_drivers.sonic.twin import SonicTwin
@@ -88,6 +89,58 @@ class TestCommandLine:
         )
         unit.mirror.advance(unit.mirror.next_ns() or 0)
         assert [row.state for row in unit.rows()] == ["tuned"]
+
+    def test_ports_may_be_in_lower_case(self) -> None:
+        unit = unit_of()
+        added = self.run("config ocs cross-connect add 1a-2b,3a..4A-5b..6b update", unit=unit)
+        assert (added.out, added.status) == ("Add cross-connect succeeded\n", 0)
+        assert [str(pair) for pair in unit.configured] == ["1A-2B", "3A-5B", "4A-6B"]
+        assert self.run("config ocs cross-connect delete 1a-2B", unit=unit).status == 0
+        assert self.run("config ocs port state 7a force_blocked", unit=unit).status == 0
+        assert unit.override(PortSide.parse("7A")) == "force-blocked"
+
+    @pytest.mark.parametrize(
+        ("pair", "message"),
+        [
+            ("1B-2A", "Invalid port '1B': it is on side B, the first one is on side A"),
+            ("1A-2A", "Invalid port '2A': it is on side A, the second one is on side B"),
+            ("1A..2B-1B..2B", "Invalid port '2B': it is on side B, the first one is on side A"),
+            ("x-1B", "Invalid port 'x', one such as 1A is needed"),
+            ("1A..-1B", "Invalid port '', one such as 1A is needed"),
+        ],
+    )
+    def test_what_is_wrong_with_a_port_is_said(self, pair: str, message: str) -> None:
+        printed = self.run(f"config ocs cross-connect add {pair}")
+        assert (printed.out, printed.status) == (f"Error: {message}\n", 1)
+
+    def test_the_mapping_of_ports_is_in_the_design_s_form(self) -> None:
+        lines = self.run("show ocs port-mapping").out.splitlines()
+        assert lines[0].split() == ["Faceplate", "Port", "#", "Engine", "Port", "#"] * 4
+        assert lines[1].split() == ["8x8", "Port", "#"] * 8
+        assert lines[2] == "  ".join(["-" * 17 + "  " + "-" * 14] * 4)
+        assert lines[3].split() == ["1A", "A-1", "5A", "A-5", "1B", "B-1", "5B", "B-5"]
+        assert lines[6].split() == ["4A", "A-4", "8A", "A-8", "4B", "B-4", "8B", "B-8"]
+        assert len(lines) == 7
+
+    @pytest.mark.parametrize("asked", ["--help", "-h", "-?"])
+    @pytest.mark.parametrize("path", [*COMMANDS, ("sudo", "config", "ocs", "cross-connect", "add")])
+    def test_each_command_has_a_help_page_and_does_nothing_then(self, path: tuple[str, ...], asked: str) -> None:
+        unit = unit_of()
+        printed = self.run(" ".join([*path, "1A-1B", asked]), unit=unit)
+        command = [word for word in path if word != "sudo"]
+        assert printed.out.startswith(f"Usage: {' '.join(command)} [OPTIONS]")
+        assert "Show this message and exit." in printed.out
+        assert (printed.err, printed.status) == ("", 0)
+        assert unit.configured == []
+
+    def test_a_group_lists_its_commands(self) -> None:
+        for line in ("show ocs --help", "show ocs"):
+            printed = self.run(line)
+            assert printed.status == 0
+            assert printed.out.startswith("Usage: show ocs [OPTIONS] COMMAND [ARGS]...")
+            names = [line.split()[0] for line in printed.out.partition("Commands:\n")[2].splitlines()]
+            assert names == ["cross-connect", "factory-insertion-loss", "port", "port-mapping"]
+        assert self.run("config ocs nothing --help").status == 2
 
     def test_port_status_names_the_port_at_the_other_end(self) -> None:
         out = self.run("config ocs cross-connect add 2A-5B", "show ocs port status").out
@@ -283,6 +336,33 @@ class TestOpenSsh:
             assert out.startswith("admin@l1:~$ config ocs cross-connect add 1A-2B\r\nAdd cross-connect succeeded\r\n")
             assert "1A-2B  1A        2B\r\n" in out
             assert "typo^C\r\nadmin@l1:~$ " in out
+
+    @pytest.mark.skipif(shutil.which("expect") is None, reason="expect is not installed")
+    async def test_it_is_driven_by_expect_as_test_programs_drive_real_ones(self, tmp_path: Path) -> None:
+        async with listening(user="admin", password="YourPaSsWoRd", hostname="l1") as twin:
+            host, port = twin.addresses["ssh"].split(":")
+            (tmp_path / "known_hosts").write_text(f"[{host}]:{port} {twin.host_key}\n")
+            script = tmp_path / "drive.exp"
+            script.write_text(
+                f"""set timeout 15
+spawn ssh -F/dev/null -oUserKnownHostsFile={tmp_path}/known_hosts -oStrictHostKeyChecking=yes -p {port} admin@{host}
+expect "assword:" {{ send "YourPaSsWoRd\\r" }} timeout {{ exit 2 }} eof {{ exit 3 }}
+expect "admin@l1:~$ " {{ send "sudo config ocs cross-connect add 1a..2a-3b..4b\\r" }} timeout {{ exit 4 }}
+expect "cross-connect succeeded" {{}} timeout {{ exit 5 }}
+expect "admin@l1:~$ " {{ send "show ocs cross-connect status\\r" }} timeout {{ exit 6 }}
+expect -re {{2A-4B +2A +4B +tuned +tuned}} {{}} timeout {{ exit 7 }}
+expect "admin@l1:~$ " {{ send "show ocs port-mapping --help\\r" }} timeout {{ exit 8 }}
+expect "Usage: show ocs port-mapping" {{}} timeout {{ exit 9 }}
+expect "admin@l1:~$ " {{ send "exit\\r" }} timeout {{ exit 10 }}
+expect eof
+"""
+            )
+            process = await asyncio.create_subprocess_exec(
+                "expect", str(script), env=dict(os.environ, HOME=str(tmp_path)), stdout=asyncio.subprocess.PIPE
+            )
+            said, _ = await asyncio.wait_for(process.communicate(), 60)
+            assert process.returncode == 0, said.decode()
+            assert [str(each) for each in twin.unit.configured] == ["1A-3B", "2A-4B"]
 
     async def test_a_shell_without_a_terminal_runs_its_lines(self, tmp_path: Path) -> None:
         async with listening(user="admin", password="YourPaSsWoRd") as twin:

@@ -13,7 +13,7 @@ from hwd_drivers.calient.records import Patience, Record
 from hwd_drivers.calient.rest import protocol
 from hwd_drivers.kit.errors import BugError, ConfigError, DeviceError, LoginError, ProtocolError
 from hwd_drivers.kit.http import HttpAnswer, HttpClient
-from hwd_drivers.kit.http_wire import phrase
+from hwd_drivers.kit.http_wire import phrase, shorten_body
 from hwd_drivers.kit.keepalive import KeepAlive
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.tl1_words import shorten
@@ -286,5 +286,5 @@ class CalientRestSwitch:
 def _same(row: protocol.Row, body: bytes) -> protocol.Row:
     found = protocol.read_rows(body)
     if len(found) != 1 or found[0].ports != row.ports or not found[0].has_states:
-        raise ProtocolError(f"details of {row.name}: {shorten(repr(body))}")
+        raise ProtocolError(f"details of {row.name}: {shorten_body(body)}")
     return found[0]

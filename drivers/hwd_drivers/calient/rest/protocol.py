@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, quote
 
 from hwd_drivers.kit.errors import ProtocolError
-from hwd_drivers.kit.http_wire import HttpRequest
+from hwd_drivers.kit.http_wire import HttpRequest, shorten_body
 from hwd_drivers.kit.tl1_words import shorten
 
 DEFAULT_PORT: Final = 80
@@ -119,7 +119,7 @@ def load(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"{shorten(repr(body))} is no JSON: {error}") from None
+        raise ProtocolError(f"{shorten_body(body)} is no JSON: {error}") from None
 
 
 def read_results(body: bytes, count: int) -> tuple[Result, ...]:
@@ -129,7 +129,7 @@ def read_results(body: bytes, count: int) -> tuple[Result, ...]:
     if len(results) == 1 and not results[0].done:
         return results * count
     if len(results) != count:
-        raise ProtocolError(f"{len(results)} results for {count} items: {shorten(repr(body))}")
+        raise ProtocolError(f"{len(results)} results for {count} items: {shorten_body(body)}")
     return results
 
 
@@ -142,7 +142,7 @@ def read_powers(body: bytes) -> tuple[float | None, float | None]:
     """Powers of the IN and the OUT fibre of `ports/?id=detail`; None where there is no light."""
     rows = _list(load(body))
     if len(rows) != 1:
-        raise ProtocolError(f"{len(rows)} rows for one port: {shorten(repr(body))}")
+        raise ProtocolError(f"{len(rows)} rows for one port: {shorten_body(body)}")
     row = _object(rows[0])
     return _power(_text(row, "inpower")), _power(_text(row, "outpower"))
 

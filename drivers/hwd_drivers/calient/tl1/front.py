@@ -11,13 +11,22 @@ from typing import Final
 
 from typing_extensions import override
 
+from hwd_drivers.calient.ports import identifier
 from hwd_drivers.calient.tl1 import lines, protocol
 from hwd_drivers.calient.unit import FIRMWARE, Change, Connection, Unit, UnitError, Wish, Wrong
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.dial import Dialer
 from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.server import TwinServer, TwinSession
-from hwd_drivers.kit.tl1 import CommandDecoder, ctag_of, encode_answer, encode_autonomous, parse_command, stamp
+from hwd_drivers.kit.tl1 import (
+    CommandDecoder,
+    CtagError,
+    ctag_of,
+    encode_answer,
+    encode_autonomous,
+    parse_command,
+    stamp,
+)
 from hwd_drivers.kit.tl1_messages import Alarm, Answer, Autonomous, Command, Completion
 from hwd_drivers.kit.values import Side
 
@@ -123,6 +132,9 @@ class _Session(TwinSession):
     def _take(self, text: str) -> None:
         try:
             command = parse_command(text)
+        except CtagError:
+            self._deny("0", protocol.DenyError("IICT", "Invalid Correlation Tag"))
+            return
         except ProtocolError:
             self._deny(ctag_of(text), protocol.DenyError("IICM", "Invalid Command"))
             return
@@ -147,9 +159,10 @@ class _Session(TwinSession):
             raise protocol.DenyError("PLNA", "Login Not Active")
         unit = self._unit
         match request:
-            case protocol.RetrieveConnections():
+            case protocol.RetrieveConnections(which=which):
                 unit.faults.end_change()
-                return lines.write_connections(self._connection_lines()), (), 0.0
+                wanted = None if which is None else self._find(which)
+                return lines.write_connections(self._connection_lines(wanted)), (), 0.0
             case protocol.RetrievePorts(name=name):
                 return lines.write_ports(self._port_lines(name)), (), 0.0
             case protocol.RetrieveSummary(name=name):
@@ -199,8 +212,7 @@ class _Session(TwinSession):
         """The name of the connection that a command is about, as it is or will be; empty where it is about all."""
         match request:
             case protocol.EnterConnection():
-                between = f"{request.source}{'-' if request.two_way else '>'}{request.destination}"
-                return request.name or between
+                return request.name or identifier(request.source, request.destination, two_way=request.two_way)
             case (
                 protocol.ActivateConnection(which=which)
                 | protocol.CancelConnection(which=which)
@@ -222,7 +234,8 @@ class _Session(TwinSession):
         self._user = user
         return (f"{user}:{user},{LOGIN_LEVEL}",)
 
-    def _connection_lines(self) -> list[lines.ConnectionLine]:
+    def _connection_lines(self, wanted: Connection | None) -> list[lines.ConnectionLine]:
+        """Of one connection, or of all."""
         names = self._unit.ports.names
         return [
             lines.ConnectionLine(
@@ -236,6 +249,7 @@ class _Session(TwinSession):
                 capability=states.capability,
             )
             for connection, states in self._unit.states()
+            if wanted is None or connection is wanted
         ]
 
     def _port_lines(self, name: str | None) -> list[lines.PortLine]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from hwd_drivers.calient.ports import identifier
 from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.tl1_messages import Answer
 from hwd_drivers.kit.tl1_words import shorten
@@ -31,6 +32,11 @@ class ConnectionLine:
     admin: str
     operation: str
     capability: str
+
+    @property
+    def aid(self) -> str:
+        """Connections are listed by their ports, whatever their names."""
+        return identifier(self.source, self.destination, two_way=self.two_way)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +147,7 @@ def write_summary(lines: Iterable[SummaryLine]) -> tuple[str, ...]:
 
 def write_connections(connections: Iterable[ConnectionLine]) -> tuple[str, ...]:
     return tuple(
-        f"{one.name}:SRCPORT={one.source},DSTPORT={one.destination},GRPNAME={one.group},CONNNAME={one.name},"
+        f"{one.aid}:SRCPORT={one.source},DSTPORT={one.destination},GRPNAME={one.group},CONNNAME={one.name},"
         f"CONNTYPE={'2WAY' if one.two_way else '1WAY'},AS={one.admin},OS={one.operation},OC={one.capability},"
         f"PS=UPR,AL={'MN' if one.capability == 'FAIL' and one.admin == 'IS' else 'CL'}"
         for one in connections

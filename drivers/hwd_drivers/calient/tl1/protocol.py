@@ -55,11 +55,6 @@ class RetrieveSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrieveConnections:
-    """RTRV-CRS: all connections."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EnterConnection:
     """ENT-CRS; an empty group or name is left to the unit."""
 
@@ -78,6 +73,13 @@ class Named:
     group: str = ""
     source: str = ""
     destination: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrieveConnections:
+    """RTRV-CRS of one connection, or of all (None)."""
+
+    which: Named | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +147,10 @@ def to_command(request: Request) -> Command:
             return Command(verb="RTRV-PORT", aid=name or "0")
         case RetrieveSummary(name=name):
             return Command(verb="RTRV-PORT-SUM", aid=name or "0")
-        case RetrieveConnections():
-            return Command(verb="RTRV-CRS", aid=",")
+        case RetrieveConnections(which=which):
+            if which is None:
+                return Command(verb="RTRV-CRS", aid=",")
+            return Command(verb="RTRV-CRS", aid=_ends(which), positional=_words(which.name))
         case EnterConnection(source=source, destination=destination, two_way=two_way, group=group, name=name):
             how = (group, "2WAY" if two_way else "1WAY")
             return Command(
@@ -179,7 +183,7 @@ def from_command(command: Command) -> Request:
         case "RTRV-PORT-SUM":
             return RetrieveSummary(name=None if aid in ("", "0") else aid)
         case "RTRV-CRS":
-            return RetrieveConnections()
+            return RetrieveConnections(which=_wanted(command))
         case "ENT-CRS":
             return _enter(command)
         case "ACT-CRS":
@@ -216,6 +220,15 @@ def _enter(command: Command) -> EnterConnection:
     return EnterConnection(
         source=source, destination=destination, two_way=kind.upper() == "2WAY", group=group, name=name
     )
+
+
+def _wanted(command: Command) -> Named | None:
+    """RTRV-CRS has the name alone or behind an empty word; `ALL`, a lone comma and nothing at all are all connections."""
+    source, destination = _ports(command)
+    name = next((word for word in reversed(command.positional) if word), unquote(command.general))
+    if name.upper() == "ALL" or not (name or source or destination):
+        return None
+    return Named(name=name, source=source, destination=destination)
 
 
 def _which(command: Command) -> Named:

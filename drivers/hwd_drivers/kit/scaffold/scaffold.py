@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.output_file import write_file
 
 OUTSIDE: Final = {
     "pyproject.toml.txt": "pyproject.toml",
@@ -23,7 +24,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 def scaffold(name: str, into: Path) -> tuple[Path, ...]:
     """Write the package of a driver `name` into the folder `into`; returns its files.
 
-    Raises ConfigError for a name that is none, and where the folder is there and has something in it.
+    Raises ConfigError for a name that is none, and where the folder is there and has something in it or cannot be made; FailedError on a full disk.
     """
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigError(f"driver {name!r}: not a name. Use small letters, digits and single dashes, such as acme-tl1")
@@ -35,8 +36,11 @@ def scaffold(name: str, into: Path) -> tuple[Path, ...]:
     texts |= {into / package / path: source.joinpath(path).read_text(encoding="utf-8") for path in INSIDE}
     texts[into / package / "py.typed"] = ""
     for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_renamed(text, name, package), encoding="utf-8")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{path.parent}: cannot be made: {error.strerror}. Name another folder") from error
+        write_file(path, _renamed(text, name, package))
     return tuple(sorted(texts))
 
 

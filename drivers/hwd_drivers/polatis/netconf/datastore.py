@@ -6,6 +6,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from hwd_drivers.kit.values import AttenuationMode
 from hwd_drivers.polatis.attenuators import LEVELLED
+from hwd_drivers.polatis.groups import Group
 from hwd_drivers.polatis.netconf import xml
 from hwd_drivers.polatis.netconf.messages import BASE
 from hwd_drivers.polatis.netconf.old_ports import OldPorts
@@ -61,11 +62,13 @@ class Datastore:
                 "opm-config": self._opm_config,
                 "opm-alarm-config": self._opm_alarm_config,
                 "voa": self._voa,
+                "groups": lambda: self._groups(state=False),
             }
             self._state |= self._configuration | {
                 "ports": self._state["ports"],
                 "port-config": lambda: self._port_config(state=True),
                 "opm-power": self._opm_power,
+                "groups": lambda: self._groups(state=True),
             }
             self._setters |= {
                 "port-config": self._set_label,
@@ -102,6 +105,8 @@ class Datastore:
                 return self._plan_ports(part, operation, self._setters[name])
             case "system-config":
                 return self._plan_system(part)
+            case "groups" if not self.old:
+                return self._plan_groups(part, operation)
             case other:
                 raise refuse("unknown-element", f"{other} cannot be configured", bad_element=other)
 
@@ -149,6 +154,50 @@ class Datastore:
             unit.crossconnect(one, other)
         answer_s = unit.disconnect_pairs(gone) if gone else 0.0
         return max(answer_s, unit.connect(made)) if made else answer_s
+
+    # --- groups
+
+    def connect_groups(self, given: Element) -> float:
+        """add-group-cross-connect: returns the seconds until it is to be answered."""
+        return self._unit.groups.connect(_word(given, "group-name-from"), _word(given, "group-name-to"))
+
+    def disconnect_group(self, given: Element) -> float:
+        """delete-group-cross-connect: returns the seconds until it is to be answered."""
+        return self._unit.groups.disconnect(_word(given, "group-name"))
+
+    def _plan_groups(self, part: Element, operation: str) -> Callable[[], float]:
+        groups = self._unit.groups
+        kept = {} if operation in ("replace", "delete", "remove") else {each.name: each for each in groups.all()}
+        if operation == "delete" and not groups.all():
+            raise refuse("data-missing", "There are no groups", path="/groups")
+        for entry in part if operation not in ("delete", "remove") else ():
+            if xml.name(entry) != "group":
+                raise refuse("unknown-element", f"{xml.name(entry)} in groups", bad_element=xml.name(entry))
+            doing = _operation(entry, operation)
+            name = _word(entry, "group-name")
+            path = f"/groups/group[group-name={name}]"
+            if doing in ("delete", "none") and name not in kept:
+                raise refuse("data-missing", f"There is no group {name}", path=path)
+            if doing == "create" and name in kept:
+                raise refuse("data-exists", f"There is a group {name}", path=path)
+            if doing in ("delete", "remove"):
+                kept.pop(name, None)
+            elif doing != "none":
+                before = kept.get(name, Group(name=name)) if doing == "merge" else Group(name=name)
+                kept[name] = _group(entry, before)
+                groups.check(kept[name])
+
+        def do() -> float:
+            if (denial := self._unit.faults.take_denial()) is not None:
+                raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+            for each in groups.all():
+                if each.name not in kept:
+                    groups.remove(each.name)
+            for group in kept.values():
+                groups.define(group)
+            return 0.0
+
+        return do
 
     # --- lists of ports
 
@@ -314,6 +363,19 @@ class Datastore:
             xml.leaf(entry, "reference-port", in_use)
         return container
 
+    def _groups(self, *, state: bool) -> Element:
+        container = Element(f"{{{OPSW}}}groups")
+        for group in self._unit.groups.all():
+            entry = SubElement(container, f"{{{OPSW}}}group")
+            xml.leaf(entry, "group-name", group.name)
+            for port in group.ingress:
+                xml.leaf(entry, "ingress", port)
+            for port in group.egress:
+                xml.leaf(entry, "egress", port)
+            if state:
+                xml.leaf(entry, "connected-group", self._unit.groups.connected(group))
+        return container
+
     def _system_config(self) -> Element:
         container = Element(f"{{{OPSW}}}system-config")
         mode = "MODE_VOLATILE" if self._unit.boot is BootMode.DARK else "MODE_PRESERVE"
@@ -336,6 +398,24 @@ class Datastore:
             xml.leaf(entry, "port-id", port)
             xml.leaf(entry, "status", SHUTTERS[self._unit.flapping.state(port)])
         return container
+
+
+def _word(parent: Element, name: str) -> str:
+    word = xml.text(xml.child(parent, name))
+    if not word:
+        raise refuse("missing-element", f"{xml.name(parent)} without {name}", bad_element=name)
+    return word
+
+
+def _group(entry: Element, before: Group) -> Group:
+    """What an entry says of a group, with the ports that it had before; a list keeps its order."""
+    lists = {"ingress": list(before.ingress), "egress": list(before.egress)}
+    for leaf in entry:
+        if xml.name(leaf) not in ("group-name", *lists):
+            raise refuse("unknown-element", f"{xml.name(leaf)} cannot be set", bad_element=xml.name(leaf))
+        if xml.name(leaf) in lists and (port := _port_of(leaf)) not in lists[xml.name(leaf)]:
+            lists[xml.name(leaf)].append(port)
+    return Group(name=before.name, ingress=tuple(lists["ingress"]), egress=tuple(lists["egress"]))
 
 
 def _entry(container: Element, port: int) -> Element:
@@ -362,11 +442,16 @@ def _operation(element: Element, inherited: str) -> str:
 
 
 def _port(parent: Element, name: str) -> int:
-    word = xml.text(xml.child(parent, name))
-    if not word:
+    leaf = xml.child(parent, name)
+    if leaf is None or not xml.text(leaf):
         raise refuse("missing-element", f"{xml.name(parent)} without {name}", bad_element=name)
+    return _port_of(leaf)
+
+
+def _port_of(leaf: Element) -> int:
+    word = xml.text(leaf)
     if not (word.isascii() and word.isdigit() and len(word) <= 5 and 1 <= int(word) <= 65535):
-        raise refuse("invalid-value", f"{name} {word[:80]} is not 1 to 65535", bad_element=name)
+        raise refuse("invalid-value", f"{xml.name(leaf)} {word[:80]} is not 1 to 65535", bad_element=xml.name(leaf))
     return int(word)
 
 

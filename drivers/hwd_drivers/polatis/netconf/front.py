@@ -74,7 +74,7 @@ class NetconfFront:
         from hwd_drivers.kit.ssh_server import SshAcceptor
 
         unit = self.unit
-        key = twin_host_key(Draws(int(unit.product.serial[1:])).stream(f"twin/{unit.name}/host-key"))
+        key = twin_host_key(Draws(unit.number).stream(f"twin/{unit.name}/host-key"))
         self.host_key = public_line(key)
         acceptor = SshAcceptor(
             self._dialer,
@@ -157,6 +157,15 @@ class _Session(TwinSession):
         }
         if not front.datastore.old:
             unit = front.unit
+            store = front.datastore
+            self._operations[protocol.PLTS, "add-group-cross-connect"] = lambda given: (
+                _OK,
+                store.connect_groups(given),
+            )
+            self._operations[protocol.PLTS, "delete-group-cross-connect"] = lambda given: (
+                _OK,
+                store.disconnect_group(given),
+            )
             self._operations[protocol.OPSW, "port-set-state"] = partial(self._set_states, unit.enable, unit.disable)
             if unit.options.netconf_shutters:
                 self._operations[protocol.PLTS, "port-shutter-set-state"] = partial(

@@ -13,10 +13,22 @@ TAGS: Final[Mapping[Wrong, str]] = {
     Wrong.IN_USE: "data-exists",
     Wrong.HARDWARE: "operation-not-supported",
     Wrong.VALUE: "invalid-value",
+    Wrong.NAME: "data-missing",
     Wrong.STATE: "operation-failed",
     Wrong.TOLD: "operation-failed",
 }
 """RFC 6241's words for what the unit has against a wish; which ones real units use, no source tells."""
+
+
+ERROR_TAGS: Final = frozenset(
+    (
+        *("in-use", "invalid-value", "too-big", "missing-attribute", "bad-attribute", "unknown-attribute"),
+        *("missing-element", "bad-element", "unknown-element", "unknown-namespace", "access-denied", "lock-denied"),
+        *("resource-denied", "rollback-failed", "data-exists", "data-missing", "operation-not-supported"),
+        *("operation-failed", "malformed-message"),
+    )
+)
+"""All that RFC 6241 has (appendix A)."""
 
 
 class RefusedRpc(Exception):
@@ -34,4 +46,7 @@ def refuse(tag: str, message: str = "", *, type: str = "application", path: str 
 
 
 def refusal_of(error: UnitError) -> RefusedRpc:
-    return refuse(error.code or TAGS[error.wrong], error.text or str(error))
+    """In the unit's words. A code that is no error-tag, such as one of TL1 that a fault was given, stands in the message."""
+    if error.code in ERROR_TAGS or not error.code:
+        return refuse(error.code or TAGS[error.wrong], error.text or str(error))
+    return refuse(TAGS[error.wrong], f"{error.code} {error.text}".strip())

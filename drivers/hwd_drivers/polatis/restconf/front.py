@@ -3,6 +3,7 @@
 What no source tells of real units is a choice in `TwinOptions`, with its default as the facts make it likely.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -18,7 +19,7 @@ from hwd_drivers.kit.tls import serving
 from hwd_drivers.polatis.netconf import xml
 from hwd_drivers.polatis.netconf.datastore import Datastore
 from hwd_drivers.polatis.netconf.messages import BASE, RpcError
-from hwd_drivers.polatis.netconf.protocol import OPSW
+from hwd_drivers.polatis.netconf.protocol import OPSW, PLTS
 from hwd_drivers.polatis.netconf.refusals import RefusedRpc, refusal_of, refuse
 from hwd_drivers.polatis.numbering import UnitError
 from hwd_drivers.polatis.restconf import protocol, resources
@@ -40,6 +41,8 @@ STATUSES: Final[Mapping[str, int]] = {
 
 LEAF_STEPS: Final = 3
 """A container, an entry of its list, a leaf of that."""
+ENTRIES: Final = {"groups": "group"}
+"""What the entries of a container are called where it is not `port`."""
 LABELS: Final = {("ports", "port-label"): ("port-config", "label")}
 """Where the deprecated leaf that can be set stands now."""
 OPERATION: Final = f"{{{BASE}}}operation"
@@ -65,6 +68,11 @@ class RestconfFront:
             "POST": self._post,
             "DELETE": self._delete,
         }
+        self._fading: list[asyncio.TimerHandle] = []
+        self._groups: Mapping[str, Callable[[Element], float]] = {
+            "polatis-switch:add-group-cross-connect": self.datastore.connect_groups,
+            "polatis-switch:delete-group-cross-connect": self.datastore.disconnect_group,
+        }
 
     @property
     def sessions(self) -> int:
@@ -75,6 +83,8 @@ class RestconfFront:
         return await self._server.start()
 
     async def close(self) -> None:
+        for timer in self._fading:
+            timer.cancel()
         await self._server.close()
 
     def handle(self, request: HttpRequest) -> HttpResponse:
@@ -89,18 +99,20 @@ class RestconfFront:
             return _failure(refused.error, as_xml)
         except UnitError as error:
             return _failure(refusal_of(error).error, as_xml)
+        except resources.UnknownModuleError as error:
+            return _failure(RpcError(tag="data-missing", message=str(error), type="protocol"), as_xml)
         except ProtocolError as error:
             return _failure(RpcError(tag="malformed-message", message=str(error), type="rpc"), as_xml)
 
     def _do(self, request: HttpRequest, as_xml: bool) -> HttpResponse:
-        path = request.path.partition("?")[0]
+        path, _, query = request.path.partition("?")
         if path.startswith(protocol.OPERATIONS) and request.method == "POST":
             return HttpResponse(status=204, delay_s=self._operate(path.removeprefix(protocol.OPERATIONS), request))
         if not path.startswith(protocol.DATA):
             raise refuse("data-missing", f"{path[:80]}: there is no such resource", type="protocol")
         steps = resources.parse_path(path.removeprefix(protocol.DATA))
         if request.method in ("GET", "HEAD"):
-            return self._get(steps, as_xml)
+            return self._get(steps, resources.parse_fields(query), as_xml)
         if request.method not in self._writes:
             raise refuse("operation-not-supported", f"{request.method} is not known", type="protocol")
         if request.method == "PATCH" and not self.unit.options.restconf_patch:
@@ -110,14 +122,16 @@ class RestconfFront:
 
     # --- reading
 
-    def _get(self, steps: tuple[Step, ...], as_xml: bool) -> HttpResponse:
+    def _get(self, steps: tuple[Step, ...], fields: resources.Fields | None, as_xml: bool) -> HttpResponse:
         if self.unit.faults.take_wrong():
             steps = resources.parse_path("optical-switch:product-information")
         found = self._find(steps)
         if not found:
-            if len(steps) > 1 or steps[0].name != "cross-connects":
+            if len(steps) > 1 or steps[0].name not in ("cross-connects", "groups"):
                 raise refuse("data-missing", f"{_words(steps)} is not there", type="protocol")
             found = [Element(steps[0].tag)]  # a container that has nothing in it is there nevertheless
+        if fields is not None:
+            found = [resources.only(each, fields) for each in found]
         body = resources.write_xml(found) if as_xml else resources.write_json(found)
         kind = protocol.XML_TYPE if as_xml else protocol.JSON_TYPE
         return HttpResponse(status=200, headers=(("content-type", kind),), body=body)
@@ -148,15 +162,22 @@ class RestconfFront:
         return 204, self._edit(part, "merge")
 
     def _post(self, steps: tuple[Step, ...], request: HttpRequest) -> tuple[int, float]:
-        """A new entry of a list."""
+        """A new entry of a list. One program that drives a real unit says that what POST made is gone after some 5 s: `restconf_post_lasts_s`."""
         if len(steps) != 1:
             raise refuse("operation-not-supported", f"POST to {_words(steps)}", type="protocol")
         part = Element(steps[0].tag)
-        name = self.unit.options.netconf_list if steps[0].name == "cross-connects" else "port"
+        name = ENTRIES.get(steps[0].name, "port")
+        if steps[0].name == "cross-connects":
+            name = self.unit.options.netconf_list
         part.extend(resources.read_body(request.body, request.header("content-type"), name, steps[0].namespace))
         for entry in part:
             entry.set(OPERATION, "create")
-        return 201, self._edit(part, "merge")
+        answer_s = self._edit(part, "merge")
+        if steps[0].name == "cross-connects" and (lasts_s := self.unit.options.restconf_post_lasts_s) is not None:
+            made = [_port(leaf) for each in part if (leaf := xml.child(each, "ingress")) is not None]
+            self._fading = [timer for timer in self._fading if timer.when() > asyncio.get_running_loop().time()]
+            self._fading.append(asyncio.get_running_loop().call_later(lasts_s, self.unit.disconnect, made))
+        return 201, answer_s
 
     def _delete(self, steps: tuple[Step, ...], request: HttpRequest) -> tuple[int, float]:
         if len(steps) == 1:
@@ -199,6 +220,8 @@ class RestconfFront:
         return self.datastore.edit(config, operation)
 
     def _operate(self, name: str, request: HttpRequest) -> float:
+        if (do := self._groups.get(name)) is not None:
+            return do(resources.read_body(request.body, request.header("content-type"), "input", PLTS)[0])
         if name != "optical-switch:port-set-state":
             raise refuse("operation-not-supported", f"{name[:80]} is not known", type="protocol")
         given = resources.read_body(request.body, request.header("content-type"), "input", OPSW)[0]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.kit.http_wire import shorten_body
 from hwd_drivers.kit.tl1_words import shorten
 from hwd_drivers.kit.values import AttenuationMode
 from hwd_drivers.polatis.netconf.protocol import to_level
@@ -106,7 +107,7 @@ def load(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"{shorten(repr(body))} is no JSON: {error}") from None
+        raise ProtocolError(f"{shorten_body(body)} is no JSON: {error}") from None
 
 
 def read_product(body: bytes) -> Product:
@@ -185,7 +186,7 @@ def _container(body: bytes, name: str) -> Mapping[str, Any]:
     value = load(body)
     found = value.get(f"{MODULE}:{name}", value.get(name)) if isinstance(value, dict) else None
     if not isinstance(found, dict):
-        raise ProtocolError(f"no {name} in {shorten(repr(body))}")
+        raise ProtocolError(f"no {name} in {shorten_body(body)}")
     return found
 
 

@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 from xml.etree.ElementTree import Element, SubElement
 
 from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.kit.http_wire import shorten_body
 from hwd_drivers.kit.tl1_words import shorten
 from hwd_drivers.polatis.netconf import xml
 from hwd_drivers.polatis.netconf.protocol import OPSW, PLTS
@@ -16,16 +17,31 @@ from hwd_drivers.polatis.netconf.protocol import OPSW, PLTS
 MODULES: Final[Mapping[str, str]] = {"optical-switch": OPSW, "polatis-switch": PLTS}
 NAMES: Final = {namespace: module for module, namespace in MODULES.items()}
 RESTCONF: Final = "urn:ietf:params:xml:ns:yang:ietf-restconf"
-LISTS: Final[Mapping[str, str]] = {"pair": "ingress", "pairs": "ingress", "port": "port-id"}
+LISTS: Final[Mapping[str, str]] = {
+    "pair": "ingress",
+    "pairs": "ingress",
+    "port": "port-id",
+    "group": "group-name",
+}
 """Lists of the modules that are there, with their keys."""
 NUMBERS: Final = frozenset({"ingress", "egress", "port-id", "averaging-time", "reference-port"})
 """Leaves that JSON writes as numbers; decimals are text in it, as RFC 7951 has it."""
-LEAVES: Final = frozenset({"label", "port-label", "peer-port"})
+LEAF_LISTS: Final = frozenset({("group", "ingress"), ("group", "egress")})
+"""Leaves that stand many times in their parent, which JSON writes as arrays."""
+LEAVES: Final = frozenset({"label", "port-label", "peer-port", "connected-group"})
 """Leaves that may be empty, which an empty container is not."""
 DEPTH: Final = 16
 """Most values in one another: the modules have four."""
 
+FIELDS_LIMIT: Final = 512
+"""Most characters of a fields parameter: each name of the modules once is less."""
+
+_FIELD = re.compile(r"[;/()]|[A-Za-z][A-Za-z0-9_:.-]{0,127}")
 _STEP = re.compile(r"(?:([A-Za-z][A-Za-z0-9_-]{0,63}):)?([A-Za-z][A-Za-z0-9_-]{0,63})(?:=([^/=]{1,64}))?")
+
+
+class UnknownModuleError(ProtocolError):
+    """A path that begins with no name of a module that is here: there is no such resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +62,73 @@ def parse_path(text: str) -> tuple[Step, ...]:
     steps: list[Step] = []
     for part in text.strip("/").split("/"):
         found = _STEP.fullmatch(unquote(part))
-        if found is None or (found[1] is not None and found[1] not in MODULES) or (found[1] is None and not steps):
+        if found is None:
             raise ProtocolError(f"path {shorten(text)}: {shorten(part)} is not module:name or name=key")
+        if found[1] not in MODULES and (found[1] is not None or not steps):
+            modules = " and ".join(MODULES)
+            raise UnknownModuleError(
+                f"path {shorten(text)}: {shorten(part)} is of no module that is here, they are {modules}"
+            )
         namespace = MODULES[found[1]] if found[1] else steps[-1].namespace
         steps.append(Step(namespace=namespace, name=found[2], key=found[3]))
     return tuple(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What is asked for of a resource: its children by name, each in part; one without any is asked for whole."""
+
+    children: dict[str, "Fields"] = field(default_factory=dict)
+
+
+def parse_fields(query: str) -> Fields | None:
+    """`fields=pair(ingress;egress)` of a query (RFC 8040, 4.8.3); None where it does not ask. Raises ProtocolError on an expression that is none."""
+    asked = [value for name, value in parse_qsl(query, keep_blank_values=True, max_num_fields=64) if name == "fields"]
+    if not asked:
+        return None
+    text = asked[0]
+    if len(asked) > 1 or len(text) > FIELDS_LIMIT:
+        raise ProtocolError(f"fields: once, and at most {FIELDS_LIMIT} characters")
+    tokens = _FIELD.findall(text)
+    fields, rest = _take_fields(tokens, DEPTH)
+    if rest or "".join(tokens) != text:
+        raise ProtocolError(f"fields {shorten(text)}: not names with ; / ( and ) between them")
+    return fields
+
+
+def only(element: Element, fields: Fields) -> Element:
+    """The element with nothing but what is asked for of it."""
+    if not fields.children:
+        return element
+    kept = Element(element.tag)
+    for child in element:
+        if (inner := fields.children.get(xml.name(child))) is not None:
+            kept.append(only(child, inner))
+    return kept
+
+
+def _take_fields(tokens: list[str], depth: int) -> tuple[Fields, list[str]]:
+    """One expression from the begin of `tokens`, and what is behind it."""
+    fields = Fields()
+    while True:
+        here = fields
+        while True:
+            if depth == 0 or not tokens or tokens[0] in ";/()":
+                raise ProtocolError(f"fields: a name is needed before {shorten(''.join(tokens))!r}")
+            here = here.children.setdefault(tokens[0].rpartition(":")[2], Fields())
+            tokens = tokens[1:]
+            if tokens[:1] != ["/"]:
+                break
+            tokens = tokens[1:]
+        if tokens[:1] == ["("]:
+            inner, tokens = _take_fields(tokens[1:], depth - 1)
+            if tokens[:1] != [")"]:
+                raise ProtocolError("fields: a parenthesis has no end")
+            here.children.update(inner.children)
+            tokens = tokens[1:]
+        if tokens[:1] != [";"]:
+            return fields, tokens
+        tokens = tokens[1:]
 
 
 def find(root: Element, steps: tuple[Step, ...]) -> list[Element]:
@@ -71,7 +149,7 @@ def read_body(body: bytes, media_type: str, name: str, namespace: str) -> list[E
     else:
         found = _from_json(body, name, namespace)
     if not found:
-        raise ProtocolError(f"no {name} in {shorten(repr(body))}")
+        raise ProtocolError(f"no {name} in {shorten_body(body)}")
     return found
 
 
@@ -110,7 +188,7 @@ def _value(element: Element) -> Any:
     children: dict[str, Any] = {}
     for child in element:
         name = xml.name(child) if xml.namespace(child) == xml.namespace(element) else _qualified(child)
-        if xml.name(child) in LISTS:
+        if xml.name(child) in LISTS or (xml.name(element), xml.name(child)) in LEAF_LISTS:
             children.setdefault(name, []).append(_value(child))
         else:
             children[name] = _value(child)
@@ -121,9 +199,9 @@ def _from_json(body: bytes, name: str, namespace: str) -> list[Element]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"{shorten(repr(body))} is no JSON: {error}") from None
+        raise ProtocolError(f"{shorten_body(body)} is no JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ProtocolError(f"{shorten(repr(body))} is no object")
+        raise ProtocolError(f"{shorten_body(body)} is no object")
     root = Element(f"{{{namespace}}}data")
     for key, each in value.items():
         if key.rpartition(":")[2] == name:

@@ -10,6 +10,7 @@ from typing import Final
 
 from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.tl1_messages import Answer
+from hwd_drivers.kit.tl1_words import shorten
 from hwd_drivers.kit.values import AttenuationMode
 from hwd_drivers.polatis.numbering import Numbering
 from hwd_drivers.polatis.settings import AlarmMode, FlapProgramme, FlapState, MonitorConfig, Threshold, VoaSetting
@@ -39,7 +40,7 @@ def read_patch(line: str) -> tuple[int, int]:
     """Port numbers of a `"1,49"` line."""
     found = _PAIR.fullmatch(line)
     if found is None:
-        raise ProtocolError(f"RTRV-PATCH: data line {line!r} is not in,out")
+        raise ProtocolError(f"RTRV-PATCH: data line {shorten(line)} is not in,out")
     return int(found[1]), int(found[2])
 
 
@@ -49,7 +50,7 @@ def read_powers(answer: Answer) -> dict[int, float]:
     for line in answer.lines:
         port, _, power = line.partition(":")
         if not _NUMBER.fullmatch(port) or not _DECIMAL.fullmatch(power):
-            raise ProtocolError(f"RTRV-PORT-POWER: data line {line!r} is not port:dBm")
+            raise ProtocolError(f"RTRV-PORT-POWER: data line {shorten(line)} is not port:dBm")
         powers[int(port)] = float(power)
     return powers
 
@@ -57,21 +58,21 @@ def read_powers(answer: Answer) -> dict[int, float]:
 def read_type(answer: Answer) -> UnitType:
     fields = [part.strip() for part in answer.lines[0].split(",")] if answer.lines else []
     if len(fields) != 4:
-        raise ProtocolError(f"RTRV-NETYPE: data lines {answer.lines!r} are not vendor,model,type,version")
+        raise ProtocolError(f"RTRV-NETYPE: data lines {shorten(repr(answer.lines))} are not vendor,model,type,version")
     return UnitType(vendor=fields[0], model=fields[1], type=fields[2], version=fields[3])
 
 
 def read_serial(answer: Answer) -> str:
     found = _SERIAL.search("\n".join(answer.lines))
     if found is None:
-        raise ProtocolError(f"RTRV-INV: no SN= in data lines {answer.lines!r}")
+        raise ProtocolError(f"RTRV-INV: no SN= in data lines {shorten(repr(answer.lines))}")
     return found[1]
 
 
 def read_size(answer: Answer) -> Numbering:
     found = _SIZE.search("\n".join(answer.lines))
     if found is None:
-        raise ProtocolError(f"RTRV-EQPT SIZE: no SIZE=INxOUT in data lines {answer.lines!r}")
+        raise ProtocolError(f"RTRV-EQPT SIZE: no SIZE=INxOUT in data lines {shorten(repr(answer.lines))}")
     return Numbering(inputs=int(found[1]), outputs=int(found[2]))
 
 
@@ -81,7 +82,7 @@ def read_monitors(answer: Answer) -> tuple[int, ...]:
     for line in answer.lines:
         found = _MONITOR.search(line)
         if found is None:
-            raise ProtocolError(f"RTRV-EQPT PMON: data line {line!r} has no PORT=")
+            raise ProtocolError(f"RTRV-EQPT PMON: data line {shorten(line)} has no PORT=")
         ports.append(int(found[1]))
     return tuple(ports)
 
@@ -92,7 +93,7 @@ def read_words(answer: Answer, verb: str) -> dict[int, str]:
     for line in answer.lines:
         port, colon, word = line.partition(":")
         if not colon or not _NUMBER.fullmatch(port) or not word.strip():
-            raise ProtocolError(f"{verb}: data line {line!r} is not port:word")
+            raise ProtocolError(f"{verb}: data line {shorten(line)} is not port:word")
         words[int(port)] = word.strip()
     return words
 
@@ -115,7 +116,7 @@ def read_attenuation(answer: Answer) -> dict[int, VoaSetting]:
             or not (level == "" or _DECIMAL.fullmatch(level))
             or not (reference == "" or _NUMBER.fullmatch(reference))
         ):
-            raise ProtocolError(f"RTRV-PORT-ATTEN: data line {line!r} is not port:mode,level,reference")
+            raise ProtocolError(f"RTRV-PORT-ATTEN: data line {shorten(line)} is not port:mode,level,reference")
         settings[int(port)] = VoaSetting(
             mode=MODES[mode.upper()],
             level=float(level) if level else None,

@@ -11,6 +11,7 @@ from hwd_drivers.kit.errors import ProtocolError
 from hwd_drivers.kit.server import TwinServer, TwinSession
 from hwd_drivers.kit.tl1 import (
     CommandDecoder,
+    CtagError,
     ctag_of,
     encode_acknowledgement,
     encode_answer,
@@ -33,6 +34,7 @@ CODES: Final[Mapping[Wrong, str]] = {
     Wrong.IN_USE: "SROF",
     Wrong.HARDWARE: "IICM",
     Wrong.VALUE: "IDRG",
+    Wrong.NAME: "IIAC",
     Wrong.STATE: "SNVS",
     Wrong.TOLD: "SROF",
 }
@@ -72,6 +74,9 @@ class Tl1Session(TwinSession):
     def _take(self, text: str) -> None:
         try:
             command = parse_command(text)
+        except CtagError as error:
+            self._deny("0", protocol.DenyError("IICT", str(error)))
+            return
         except ProtocolError:
             self._deny(ctag_of(text), protocol.DenyError("IICM"))
             return
@@ -84,7 +89,8 @@ class Tl1Session(TwinSession):
             self._deny(ctag, denial)
         except UnitError as error:
             code = self._options.list_code if error.wrong is Wrong.LIST else error.code or CODES[error.wrong]
-            self._deny(ctag, protocol.DenyError(code, error.text))
+            # Seen so: what hardware is not there for is denied by its code alone.
+            self._deny(ctag, protocol.DenyError(code, "" if error.wrong is Wrong.HARDWARE else error.text))
         else:
             if self.server.faults.take_wrong():
                 lines = tell(self._unit, ask.RetrieveType())

@@ -145,6 +145,47 @@ async def test_a_used_port_is_refused_with_the_words_that_programs_look_for(worl
     assert "IIAC" in await client.say("ACT-CRS::::other;")
 
 
+@in_world()
+async def test_a_connection_that_does_not_exist_is_invalid_to_whoever_asks_for_it(world: World) -> None:
+    """Phosphorus G2MPLS takes this denial for "deleted", MonALISA any completion for "connected"."""
+    client = await world.telnet()
+    for asked in ("RTRV-CRS::1.1.1,1.1.2:2::1.1.1>1.1.2;", "rtrv-crs:::2::,1.1.1-1.1.2;", "RTRV-CRS::1.1.1,1.1.2:2;"):
+        heard = await client.say(asked)
+        assert "M  2 DENY" in heard
+        assert "Invalid Connection" in heard
+    assert "COMPLD" in await client.say("ENT-CRS::1.1.1,1.1.2:3::,1way;")
+    assert "COMPLD" in await client.say("ENT-CRS::1.1.3,1.1.4:3::,2way;")
+    for asked, other in (
+        ("RTRV-CRS::1.1.1,1.1.2:4::1.1.1>1.1.2;", "1.1.3"),
+        ("rtrv-crs:::4::,1.1.3-1.1.4;", "1.1.1"),
+    ):
+        heard = await client.say(asked)
+        assert "M  4 COMPLD" in heard
+        assert heard.count("SRCPORT=") == 1
+        assert f"SRCPORT={other}" not in heard
+
+
+@in_world()
+async def test_a_connection_with_a_name_is_addressed_and_listed_by_its_ports_too(world: World) -> None:
+    client = await world.telnet()
+    assert "COMPLD" in await client.say("ENT-CRS::1.1.1,1.1.2:2::LAB,1WAY,ring,,;")
+    row = '"1.1.1>1.1.2:SRCPORT=1.1.1,DSTPORT=1.1.2,GRPNAME=LAB,CONNNAME=ring,CONNTYPE=1WAY,'
+    for asked in ("RTRV-CRS:::::ALL;", "RTRV-CRS:::3::ring;", "RTRV-CRS::1.1.1,1.1.2:3::1.1.1>1.1.2;"):
+        assert row in await client.say(asked)
+    assert "COMPLD" in await client.say("ACT-CRS::1.1.1,1.1.2:4::1.1.1>1.1.2;")
+    assert "COMPLD" in await client.say("CANC-CRS::1.1.1,1.1.2:5::1.1.1>1.1.2;")
+    assert "COMPLD" in await client.say("dlt-crs:::6::1.1.1>1.1.2;")
+    assert "Invalid Connection" in await client.say("RTRV-CRS:::7::ring;")
+
+
+@in_world()
+async def test_a_command_whose_tag_is_too_long_is_denied_and_not_done(world: World) -> None:
+    client = await world.telnet()
+    heard = await client.say("ENT-CRS::1.1.1,1.1.2:1234567::,1WAY;")
+    assert "M  0 DENY\r\n   IICT\r\n   /* Invalid Correlation Tag */" in heard
+    assert "Invalid Connection" in await client.say("RTRV-CRS::1.1.1,1.1.2:1;")
+
+
 @in_world(steps="one", delete_active="allow", in_use_code="SNVS")
 async def test_a_unit_of_one_step_lights_with_ent_crs(world: World) -> None:
     client = await world.telnet()

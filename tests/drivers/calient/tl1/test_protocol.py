@@ -135,6 +135,10 @@ REQUESTS: list[tuple[protocol.Request, bytes]] = [
         b"DLT-CRS::1.1.1,1.1.2:7::,LAB,1.1.1-1.1.2;\n",
     ),
     (protocol.DeleteAll(), b"DLT-CRS-ALL:::7:;\n"),
+    (
+        protocol.RetrieveConnections(which=protocol.Named(name="1.1.1>1.1.2", source="1.1.1", destination="1.1.2")),
+        b"RTRV-CRS::1.1.1,1.1.2:7::1.1.1>1.1.2;\n",
+    ),
 ]
 
 
@@ -152,6 +156,12 @@ FORMS: list[tuple[str, protocol.Request]] = [
     ("RTRV-PORT::1.1:c::,", protocol.RetrievePorts(name="1.1")),
     ("RTRV-CRS:::::ALL", protocol.RetrieveConnections()),
     ("rtrv-crs::,:c::,,", protocol.RetrieveConnections()),
+    ("RTRV-CRS:::c::All", protocol.RetrieveConnections()),
+    ("rtrv-crs:::c::,1.1.1-1.1.2", protocol.RetrieveConnections(which=protocol.Named(name="1.1.1-1.1.2"))),
+    (
+        "RTRV-CRS::1.1.1,1.1.2:7",
+        protocol.RetrieveConnections(which=protocol.Named(source="1.1.1", destination="1.1.2")),
+    ),
     ("ACT-CRS::::1.1.1-1.1.2", protocol.ActivateConnection(which=protocol.Named(name="1.1.1-1.1.2"))),
     ("CANC-CRS:::::1.1.1-1.1.2", protocol.CancelConnection(which=protocol.Named(name="1.1.1-1.1.2"))),
     ("DLT-CRS:::::1.1.1-1.1.2", protocol.DeleteConnection(which=protocol.Named(name="1.1.1-1.1.2"))),

@@ -287,7 +287,7 @@ def test_a_size_that_there_is_not_is_refused(size: str | None, finding: str) -> 
 def test_an_option_of_the_twin_that_there_is_not_is_refused() -> None:
     @in_world
     async def story(world: World) -> None:
-        with pytest.raises(ConfigError, match="twin mx1: saved: Extra inputs"):
+        with pytest.raises(ConfigError, match="twin mx1: saved: is no field"):
             await world.twin(saved=True)
 
     story()

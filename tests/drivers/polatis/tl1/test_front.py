@@ -111,6 +111,18 @@ def in_world(
 
 
 @in_world()
+async def test_a_command_whose_tag_is_too_long_is_denied_and_not_done(world: World) -> None:
+    terminal = await world.terminal()
+    heard = await terminal.ask("ENT-PATCH::1,9:1234567:;")
+    assert (
+        "M  0 DENY\r\n   IICT\r\n   /* TL1 command ENT-PATCH: CTAG '1234567' is not 1 to 6 letters and digits */"
+        in heard
+    )
+    assert world.twin.unit.pairs() == []
+    assert "M  123456 COMPLD" in await terminal.ask("ENT-PATCH::1,9:123456:;")
+
+
+@in_world()
 async def test_answers_have_the_bytes_that_known_clients_parse(world: World) -> None:
     terminal = await world.terminal()
     terminal.type("ENT-PATCH::1&2,9&10:123:;\n")
@@ -571,7 +583,7 @@ async def test_it_is_served_over_tcp_too() -> None:
 
 def test_an_unknown_option_of_a_twin_is_refused_by_name() -> None:
     async def main() -> None:
-        with pytest.raises(ConfigError, match="twin ocs1: in_us: Extra inputs"):
+        with pytest.raises(ConfigError, match="twin ocs1: in_us: is no field"):
             World({"in_us": "deny"}, "ideal")
 
     run_virtual(main())

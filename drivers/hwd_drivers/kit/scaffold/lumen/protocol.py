@@ -91,10 +91,14 @@ class LineDecoder:
     """Bytes in, whole lines out. Raises ProtocolError for a line over `LINE_MAX` bytes and for one that is not ASCII."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[str]:
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._rest) + lines[0]
+            self._rest.clear()
+        self._rest += rest
         if max(map(len, (*lines, self._rest))) > LINE_MAX:
             raise ProtocolError(f"a line of more than {LINE_MAX} bytes")
         try:

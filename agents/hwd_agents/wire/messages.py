@@ -11,28 +11,40 @@
 | clock | daemon | no | ClockRequest |
 
 Every message has `v`, `boot` (a UUID for each start of the agent), `seq`, `type`, then its own fields. `at_ns`, `earliest_ns` and `expires_at_ns` are the
-agent's CLOCK_MONOTONIC_RAW of that boot. Unknown fields are kept out of the way; unknown types raise ProtocolError, which the receiver counts.
+agent's CLOCK_MONOTONIC_RAW of that boot. All of a message is checked as it is decoded, by the Structs here and in the modules beside this one: types, lengths,
+ranges. Unknown fields are kept out of the way; unknown types raise ProtocolError, which the receiver counts.
 """
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.kit.reason import reason_of
+
+from .bounds import NAME_MOST, PORTS_MOST, At, Boot, ByName, Kind, Name, Number, Origin, Seq, Span, Text
+from .events import checked_data, is_known
+from .inventory import Inventory
+from .notes import ClockNote, HeldSetting, PortNote, SwitchNote
 
 VERSION = 1
 OLDEST_READ = max(1, VERSION - 1)
 """What the version before wrote is read for one minor version, so that hosts and daemon can be upgraded one after another."""
 EVENTS_MAX = 256
 """Most events in one message."""
+SETTINGS_MOST: Final = 16 * PORTS_MOST
+ID_MOST: Final = 1024
+"""Of a command, in characters; a UUID has 36."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=False):
     """What all messages have. `seq` counts the sender's messages of that type in that boot, from 1."""
 
     v: int = VERSION
-    boot: str
-    seq: int
+    boot: Boot
+    seq: Number
 
 
 class State(Message, frozen=True, kw_only=True, tag="state"):
@@ -41,117 +53,29 @@ class State(Message, frozen=True, kw_only=True, tag="state"):
     state: Literal["up", "down", "lost"]
 
 
-class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source of a port can tell, or why it cannot. `origin`: measured, kernel, twin or fitted. `limits`: what of that it cannot tell, in words."""
-
-    sees: list[str]
-    origin: str
-    why_not: str = ""
-    limits: str = ""
-
-
-class VerbsAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a UD queue pair is reached: the GID of its port, as an IPv6 address is written, its number and its Q_Key."""
-
-    gid: str
-    qpn: int
-    qkey: int
-
-
-class PortNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One NIC port as the agent finds it. `carrier` and `carrier_changes` are None where the interface is missing, `verbs` where it is not probed by RDMA."""
-
-    interface: str
-    present: bool
-    ip: str | None
-    carrier: bool | None
-    carrier_changes: int | None
-    probe_port: int | None
-    sources: dict[str, SourceNote]
-    verbs: VerbsAddress | None = None
-
-
-class HeldSetting(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting of a port that `run` changed and that was not put back yet. `value` is what it was first set to, `before` the state it had until then."""
-
-    run: str
-    port: str
-    setting: str
-    value: Any
-    before: Any
-
-
-class SwitchNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A switch that the host drives, as its agent finds it. `model`: what it says that it is, else what the agent's file says. `epoch`: of the lease under which it may be set now, None where it may not; `why_not` says why."""
-
-    driver: str
-    model: str
-    ports: list[str]
-    up: bool
-    cause: str = ""
-    vendor: str = ""
-    serial: str = ""
-    firmware: str = ""
-    epoch: int | None = None
-    last_epoch: int = 0
-    why_not: str = ""
-
-
-class ClockUdp(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the agent's clock is asked by UDP; `key` makes and checks the proofs of the datagrams of this boot."""
-
-    address: str
-    port: int
-    key: str
-
-
-class WallClock(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps the wall clock of the host, which only labels are made of. `synchronised_by`: `chrony`, `ptp4l`, or null for nothing that could be asked,
-    then `why_not` says what was tried.
-
-    `reference`: what it follows. `offset_s`: how far the clock is ahead of that, right within `error_s`. `stratum`: steps from a reference clock; null by PTP.
-    """
-
-    synchronised_by: str | None
-    reference: str = ""
-    stratum: int | None = None
-    offset_s: float | None = None
-    error_s: float | None = None
-    why_not: str = ""
-
-
-class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The clocks of a host. `udp`: where the raw monotonic one can be asked; null, and `why_not_udp`, where only over the broker. `wall`: null until it was read."""
-
-    udp: ClockUdp | None
-    why_not_udp: str
-    wall: WallClock | None
-
-
 class Birth(Message, frozen=True, kw_only=True, tag="birth"):
     """Sent at every connect, and when the inventory changed: the whole of it. `spool_next_seq` is the sequence number that the next event will have.
 
-    `settings` are those that are still as a run has set them, in the order in which they were changed. In the `inventory`, by port: `modules` {vendor, part,
-    revision, serial, standard, thresholds {temperature_c, bias_ma, tx_power_dbm, rx_power_dbm, each low_alarm, low_warning, high_warning, high_alarm}}, `monitors` {rx_power_dbm, tx_power_dbm, bias_ma, each by lane, temperature_c, and of the last time that the port was observed sampled_every_s and read_s} of when it was sent, `links` as the event `link-state`, `nics` {driver {name, version, firmware, bus}, autoneg, speed_mbps, fec}; what is not known is null.
+    `settings` are those that are still as a run has set them, in the order in which they were changed. `clock` names the host's clock, `clocks` says more of it.
     """
 
-    host: str
-    testbed: str
-    version: str
-    at_ns: int
-    ports: dict[str, PortNote]
-    inventory: dict[str, Any]
-    spool_oldest_seq: int
-    spool_next_seq: int
-    spool_lost: int
-    settings: list[HeldSetting] = []
+    host: Name
+    testbed: Name
+    version: Name
+    at_ns: At
+    ports: ByName[PortNote]
+    inventory: Inventory
+    spool_oldest_seq: Number
+    spool_next_seq: Number
+    spool_lost: Number
+    settings: Annotated[list[HeldSetting], Meta(max_length=SETTINGS_MOST)] = []
     clocks: ClockNote | None = None
-    clock: str = ""
-    switches: dict[str, SwitchNote] = {}
+    clock: Name = ""
+    switches: ByName[SwitchNote] = {}
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened between `earliest_ns` and `at_ns`. `seq` counts the events of one boot from 1 without gaps.
+    """Something that happened between `earliest_ns` and `at_ns`. `seq` counts the events of one boot from 1 without gaps. `data`: see `hwd_agents.wire.events`.
 
     | kind | data |
     |---|---|
@@ -172,14 +96,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | lost | count, why: events that the spool had to drop; ranges: their [boot, first seq, last seq], the newest 256 of each of 256 boots |
     """
 
-    seq: int
-    at_ns: int
-    earliest_ns: int
-    kind: str
-    port: str | None
-    source: str
-    origin: str
-    sampling_ns: int = 0
+    seq: Seq
+    at_ns: At
+    earliest_ns: At
+    kind: Kind
+    port: Name | None
+    source: Name
+    origin: Origin
+    sampling_ns: Span = 0
     data: dict[str, Any] = {}
 
 
@@ -189,25 +113,14 @@ class Events(Message, frozen=True, kw_only=True, tag="events"):
     `clock`: for an earlier boot, the name of its clock, as its birth had it. Where the present boot's has the same name, its alignment holds for both.
     """
 
-    events: list[Event]
-    clock: str = ""
+    events: Annotated[list[Event], Meta(min_length=1, max_length=EVENTS_MAX)]
+    clock: Name = ""
 
 
 class Ack(Message, frozen=True, kw_only=True, tag="ack"):
     """The daemon holds all events of `boot` up to and with `upto`."""
 
-    upto: int
-
-
-class Peer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one port shall find at the other end of its light. `peer_verbs`: where it is probed by RDMA; None where it is not."""
-
-    port: str
-    peer: str
-    peer_ip: str
-    peer_probe_port: int
-    kept: bool
-    peer_verbs: VerbsAddress | None = None
+    upto: Number
 
 
 class Command(Message, frozen=True, kw_only=True, tag="command"):
@@ -226,38 +139,38 @@ class Command(Message, frozen=True, kw_only=True, tag="command"):
     | take-back | switch, epoch, why: it may not set it any more, until it is granted again |
     """
 
-    id: str
-    reply_to: str
-    expires_at_ns: int
-    verb: str
-    lease: str | None = None
+    id: Annotated[str, Meta(min_length=1, max_length=ID_MOST)]
+    reply_to: Annotated[str, Meta(max_length=4 * NAME_MOST)]
+    expires_at_ns: At
+    verb: Name
+    lease: Name | None = None
     arguments: dict[str, Any] = {}
 
 
 class Reply(Message, frozen=True, kw_only=True, tag="reply"):
     """Answer to the command `id`. `at_ns`: the agent's clock when it was sent; 0 of an agent that does not say."""
 
-    id: str
+    id: Annotated[str, Meta(min_length=1, max_length=ID_MOST)]
     outcome: Literal["done", "expired", "refused", "failed"]
-    why: str = ""
+    why: Text = ""
     data: dict[str, Any] = {}
-    at_ns: int = 0
+    at_ns: At = 0
 
 
 class ClockRequest(Message, frozen=True, kw_only=True, tag="clock-request"):
     """Four-timestamp exchange, first half: `t1_ns` is the daemon's clock when it sent this. `boot` names the agent's."""
 
-    id: int
-    t1_ns: int
+    id: Number
+    t1_ns: At
 
 
 class ClockReply(Message, frozen=True, kw_only=True, tag="clock-reply"):
     """Second half: `t2_ns` the agent's clock when the request came, `t3_ns` when this was sent."""
 
-    id: int
-    t1_ns: int
-    t2_ns: int
-    t3_ns: int
+    id: Number
+    t1_ns: At
+    t2_ns: At
+    t3_ns: At
 
 
 AnyMessage = State | Birth | Events | Ack | Command | Reply | ClockRequest | ClockReply
@@ -270,16 +183,45 @@ def encode(message: Message) -> bytes:
     return _encoder.encode(message)
 
 
-def decode(payload: bytes) -> AnyMessage:
-    """Raises ProtocolError on anything that is not one of the messages, or of a version that is not read."""
+def _not_told(why: str) -> None:
+    """Of an event, to who does not count them."""
+
+
+def decode(payload: bytes, on_unreadable: Callable[[str], None] = _not_told) -> AnyMessage:
+    """Raises ProtocolError on anything that is not one of the messages, or of a version that is not read.
+
+    `on_unreadable` hears of each event that has its number and its times and makes no sense otherwise, in words: it may not hold up those behind it. One of a kind
+    that this version does not know keeps none of its data; one whose data is wrong is a `lost` event from here on.
+    """
     try:
         message = _decoder.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: brackets in brackets
-        raise ProtocolError(f"not a message of version {VERSION}: {error}") from error
+        raise ProtocolError(f"not a message of version {VERSION}: {reason_of(error)}") from error
     if not OLDEST_READ <= message.v <= VERSION:
         raise ProtocolError(f"version {message.v}, where {OLDEST_READ} to {VERSION} are read")
+    if isinstance(message, Events):
+        return msgspec.structs.replace(message, events=[_checked(event, on_unreadable) for event in message.events])
     return message
+
+
+def _checked(event: Event, on_unreadable: Callable[[str], None]) -> Event:
+    what = f"event {event.seq} of kind {event.kind}"
+    if not is_known(event.kind, event.data):
+        on_unreadable(f"{what}: this version does not know it, and leaves its data out")
+        return msgspec.structs.replace(event, data={})
+    try:
+        data = checked_data(event.kind, event.data)
+    except ProtocolError as error:
+        on_unreadable(f"{what}: {error}")
+        why = f"{what} of the host was not to be read: {error}"
+        return msgspec.structs.replace(event, kind="lost", port=None, data={"count": 1, "why": why})
+    return event if data == event.data else msgspec.structs.replace(event, data=data)
 
 
 def topic(testbed: str, host: str, leaf: str) -> str:
     return f"hwd/{VERSION}/{testbed}/{host}/{leaf}"
+
+
+def client_id(testbed: str, host: str) -> str:
+    """The MQTT client id of a host's agent: a broker holds one connection of each."""
+    return f"hwd-{testbed}-{host}"

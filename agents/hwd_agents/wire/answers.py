@@ -1,0 +1,114 @@
+"""The data of each reply that says `done`, by the verb of its command. The daemon checks it before anybody looks at it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.kit.reason import reason_of
+
+from .bounds import ENDS_MOST, PORTS_MOST, At, ByName, Name, Number, SettingState, Text
+from .events import CrossconnectNote
+from .notes import PortNote, SwitchNote
+from .observation import Observation
+
+
+class Observations(msgspec.Struct, frozen=True, kw_only=True):
+    """To `observe` and `settle`: by port, of light, firmware, carrier, rdma and ready."""
+
+    at_ns: At | UnsetType = UNSET
+    ports: ByName[ByName[Observation]]
+
+
+class Resent(msgspec.Struct, frozen=True, kw_only=True):
+    """To `resend`: how many of them are still in the spool, and the oldest of the present boot."""
+
+    here: Number | UnsetType = UNSET
+    oldest_seq: Number | UnsetType = UNSET
+
+
+class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
+    """To `refresh`: the ports and their states at `at_ns`."""
+
+    at_ns: At
+    ports: ByName[PortNote]
+    states: ByName[ByName[bool | None]]
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """To `set`: the two states, as the host read them."""
+
+    before: SettingState
+    after: SettingState
+
+
+class Back(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting that is as it was."""
+
+    port: Name
+    setting: Name
+    state: SettingState
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """One that is not, and why."""
+
+    port: Name
+    setting: Name
+    why: Text
+
+
+Backs = Annotated[list[Back], Meta(max_length=16 * PORTS_MOST)]
+Lefts = Annotated[list[Left], Meta(max_length=16 * PORTS_MOST)]
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """To `put-back`."""
+
+    back: Backs
+    left: Lefts
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """To `hold`: how many settings stand, and what was put back before, since nobody held it."""
+
+    held: Number
+    back: Backs
+
+
+class SwitchState(SwitchNote, frozen=True, kw_only=True):
+    """A switch with what it carries; null while it is down."""
+
+    crossconnects: Annotated[list[CrossconnectNote], Meta(max_length=ENDS_MOST)] | None = None
+
+
+class Delegated(msgspec.Struct, frozen=True, kw_only=True):
+    """To `delegate` and `take-back`: all switches of the host, and which grants it does not take, and why."""
+
+    switches: ByName[SwitchState] = {}
+    refused: ByName[Text] = {}
+
+
+ANSWERS: Final[Mapping[str, Any]] = {
+    "observe": Observations,
+    "settle": Observations,
+    "resend": Resent,
+    "refresh": Refreshed,
+    "set": Changed,
+    "hold": Held,
+    "put-back": Restored,
+    "delegate": Delegated,
+    "take-back": Delegated,
+}
+"""By verb."""
+
+
+def checked_answer(verb: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of a reply to a command: its fields, each checked, and no others. Raises ProtocolError, which names the first that is wrong."""
+    try:
+        found: dict[str, Any] = msgspec.to_builtins(msgspec.convert(data, ANSWERS[verb]))
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise ProtocolError(f"its data cannot be read: {reason_of(error)}") from error
+    return found

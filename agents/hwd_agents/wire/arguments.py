@@ -1,0 +1,115 @@
+"""The arguments of each command, by its verb. An agent checks them before it does anything; see `Command` for what they mean."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from .bounds import PORTS_MOST, Boot, ByName, Name, Number, Seconds, Seq, SettingState, Text, UdpPort, check_ip
+
+
+class VerbsAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a UD queue pair is reached: the GID of its port, as an IPv6 address is written, its number and its Q_Key."""
+
+    gid: Name
+    qpn: Annotated[int, Meta(ge=1, lt=1 << 24)]
+    qkey: Annotated[int, Meta(ge=0, lt=1 << 32)]
+
+    def __post_init__(self) -> None:
+        """It is an IPv6 address."""
+        check_ip("gid", self.gid)
+        if ":" not in self.gid:
+            raise ValueError(f"gid: {self.gid!r} is no IPv6 address")
+
+
+class Peer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one port shall find at the other end of its light. `peer_verbs`: where it is probed by RDMA; None where it is not."""
+
+    port: Name
+    peer: Name
+    peer_ip: Name
+    peer_probe_port: UdpPort
+    kept: bool
+    peer_verbs: VerbsAddress | None = None
+
+    def __post_init__(self) -> None:
+        """A name would be looked up by the kernel's resolver, which blocks."""
+        check_ip(f"peer_ip of {self.port}", self.peer_ip)
+
+
+class Observe(msgspec.Struct, frozen=True, kw_only=True):
+    """Sample light fast and probe until ready, or until `for_s` is over."""
+
+    reconfiguration: Name
+    peers: Annotated[list[Peer], Meta(max_length=PORTS_MOST)]
+    for_s: Seconds
+
+
+class Settle(msgspec.Struct, frozen=True, kw_only=True):
+    """Stop observing it."""
+
+    reconfiguration: Name
+
+
+class Resend(msgspec.Struct, frozen=True, kw_only=True):
+    """Send these events again."""
+
+    boot: Boot
+    from_seq: Seq
+    upto_seq: Seq
+
+
+class Refresh(msgspec.Struct, frozen=True, kw_only=True):
+    """Read everything now."""
+
+
+class SetPort(msgspec.Struct, frozen=True, kw_only=True):
+    """Change a setting of a port for a run."""
+
+    run: Name
+    port: Name
+    setting: Name
+    value: SettingState
+    for_s: Seconds | None = None
+
+
+class HoldSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the run has set holds for so long from now on."""
+
+    run: Name
+    for_s: Seconds
+
+
+class PutBack(msgspec.Struct, frozen=True, kw_only=True):
+    """Make all as it was before the run changed it."""
+
+    run: Name
+
+
+class Delegate(msgspec.Struct, frozen=True, kw_only=True):
+    """Grants by switch: the epoch."""
+
+    grants: ByName[Number] = {}
+
+
+class TakeBack(msgspec.Struct, frozen=True, kw_only=True):
+    """The switch may not be set any more."""
+
+    switch: Name
+    epoch: Number
+    why: Text
+
+
+ARGUMENTS: Final[Mapping[str, Any]] = {
+    "observe": Observe,
+    "settle": Settle,
+    "resend": Resend,
+    "refresh": Refresh,
+    "set": SetPort,
+    "hold": HoldSettings,
+    "put-back": PutBack,
+    "delegate": Delegate,
+    "take-back": TakeBack,
+}
+"""By verb."""

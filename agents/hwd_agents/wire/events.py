@@ -1,0 +1,305 @@
+"""The data of each kind of event, and how it is read: all of it is checked before anybody looks at it.
+
+What may be left out is UNSET, so that a sender of the version before is read, and a document has what was sent and no more.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from hwd_drivers.kit.errors import ConfigError, ProtocolError
+from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.kit.values import Crossconnect, CrossconnectState
+
+from .bounds import (
+    COUNTER_MOST,
+    ENDS_MOST,
+    At,
+    Boot,
+    Ends,
+    Lanes,
+    Measured,
+    Name,
+    Number,
+    Seconds,
+    Seq,
+    SettingState,
+    Text,
+)
+from .selection import Selected
+
+RANGES_MOST: Final = 256 * 256
+"""256 of each of 256 boots: as `hwd_agents.ranges` holds them."""
+
+
+class CarrierData(msgspec.Struct, frozen=True, kw_only=True):
+    """`unseen`: flaps that the kernel counted and nobody saw one by one."""
+
+    carrier: bool
+    carrier_changes: Number | UnsetType = UNSET
+    unseen: Number | UnsetType = UNSET
+
+
+class InterfaceData(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the interface is there."""
+
+    present: bool
+
+
+class LinkStateData(msgspec.Struct, frozen=True, kw_only=True):
+    """A link as its NIC tells it; null for what it does not."""
+
+    up: bool | None
+    why_down: Text | None
+    detail: Text | None
+    downs: Number | None
+    autoneg: bool | None
+    speed_mbps: At | None
+    fec: Name | None
+
+
+class CounterData(msgspec.Struct, frozen=True, kw_only=True):
+    """As `hwd_agents.sources.counters`; null where not counted. `tcp_retransmissions`: of the whole host."""
+
+    rx_bytes: int
+    tx_bytes: int
+    rx_packets: int
+    tx_packets: int
+    rx_errors: int
+    tx_errors: int
+    rx_dropped: int
+    tx_dropped: int
+    rx_pause: int | None
+    tx_pause: int | None
+    tcp_retransmissions: int | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        """Here, since bounds in types end at 63 bits."""
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, int) and not 0 <= value <= COUNTER_MOST:
+                raise ValueError(f"{name} is no counter of 64 bits")
+
+
+class LightData(msgspec.Struct, frozen=True, kw_only=True):
+    """Power per lane in dBm, null where there is none. `one_sided`: it may have been any time before `at_ns`."""
+
+    lanes: Lanes
+    one_sided: bool | UnsetType = UNSET
+
+
+class PutBackData(msgspec.Struct, frozen=True, kw_only=True):
+    """Nobody held the setting any more, so the agent put it back by itself."""
+
+    run: Name
+    setting: Name
+    state: SettingState
+
+
+class MonitorData(msgspec.Struct, frozen=True, kw_only=True):
+    """What a module measures of itself, by lane; null where it does not. The last two are of its sampling, in births only."""
+
+    rx_power_dbm: Lanes
+    tx_power_dbm: Lanes
+    bias_ma: Lanes
+    temperature_c: Measured | None
+    sampled_every_s: Seconds | UnsetType | None = UNSET
+    read_s: Seconds | UnsetType | None = UNSET
+
+
+class FirmwareData(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the NIC's own PHY is up."""
+
+    up: bool
+
+
+class RdmaData(msgspec.Struct, frozen=True, kw_only=True):
+    """`missed`: falls of its carrier that neither the device's events nor its files showed."""
+
+    active: bool
+    missed: Number | UnsetType = UNSET
+
+
+class ReadyData(msgspec.Struct, frozen=True, kw_only=True):
+    """The first end-to-end transfer succeeded. `via`: verbs-ud or udp; `why_udp`: where the port has an RDMA device."""
+
+    reconfiguration: Name
+    peer: Name
+    via: Text | UnsetType = UNSET
+    sent: Number | UnsetType = UNSET
+    failed: Number | UnsetType = UNSET
+    why_udp: Text | UnsetType = UNSET
+
+
+class WrongPeerData(msgspec.Struct, frozen=True, kw_only=True):
+    """Another port than `expected` answered at the other end."""
+
+    reconfiguration: Name
+    expected: Name
+    found: Name
+
+
+class RcRecoveryData(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a send that was posted in the dark on an RC queue pair; see `hwd.timeline.recovery`."""
+
+    reconfiguration: Name
+    peer: Name
+    outcome: Literal["completed", "re-made", "failed"]
+    after_s: Measured
+    ack_timeout_s: Seconds
+    retries: Number
+    why: Text | UnsetType = UNSET
+
+
+class LostData(msgspec.Struct, frozen=True, kw_only=True):
+    """Events that the spool had to drop. `ranges`: their [boot, first seq, last seq], as far as they are known."""
+
+    count: Number
+    why: Text | UnsetType = UNSET
+    ranges: list[tuple[Boot, Seq, Seq]] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        """A range ends where it begins, or later."""
+        ranges = () if isinstance(self.ranges, UnsetType) else self.ranges
+        if len(ranges) > RANGES_MOST:
+            raise ValueError(f"{len(ranges)} ranges are over the limit of {RANGES_MOST}")
+        if any(first > last for _, first, last in ranges):
+            raise ValueError("a range ends before it begins")
+
+
+class CrossconnectNote(msgspec.Struct, frozen=True, kw_only=True):
+    """One crossconnect as its switch reports it."""
+
+    id: Name
+    state: CrossconnectState
+
+    def __post_init__(self) -> None:
+        """`id` is `1A-2B`, or as the ends of that switch are called."""
+        try:
+            Crossconnect.parse(self.id)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+
+
+class _Switch(msgspec.Struct, frozen=True, kw_only=True, tag_field="what"):
+    switch: Name
+
+
+class SwitchUpData(_Switch, frozen=True, kw_only=True, tag="up"):
+    """It is connected, and says what it is."""
+
+    vendor: Text
+    model: Text
+    serial: Text
+    firmware: Text
+    down_s: Seconds
+
+
+class SwitchDownData(_Switch, frozen=True, kw_only=True, tag="down"):
+    """It is not."""
+
+    cause: Text
+
+
+class SwitchRestartedData(_Switch, frozen=True, kw_only=True, tag="restarted"):
+    """It has started anew between two sessions, as `sign` shows: `uptime` or `at-rest`."""
+
+    sign: Name
+    lost: Ends
+    uptime_s: Seconds | None
+    unheard_s: Seconds
+
+
+class SwitchReadData(_Switch, frozen=True, kw_only=True, tag="read"):
+    """What it reports, where that changed."""
+
+    crossconnects: list[CrossconnectNote]
+    added: Ends
+    removed: Ends
+    ours: bool
+
+    def __post_init__(self) -> None:
+        """A switch has so many at most."""
+        if len(self.crossconnects) > ENDS_MOST:
+            raise ValueError(f"{len(self.crossconnects)} crossconnects are over the limit of {ENDS_MOST}")
+
+
+class SwitchCommandData(_Switch, frozen=True, kw_only=True, tag="command"):
+    """What came of one command."""
+
+    verb: Name
+    outcome: Name
+    seconds: Seconds
+    code: Text
+    text: Text
+
+
+class SwitchPowerData(_Switch, frozen=True, kw_only=True, tag="power"):
+    """By fibre end in dBm, null where dark."""
+
+    power_dbm: dict[Name, Measured | None]
+
+    def __post_init__(self) -> None:
+        """A switch has so many at most."""
+        if len(self.power_dbm) > ENDS_MOST:
+            raise ValueError(f"{len(self.power_dbm)} ends are over the limit of {ENDS_MOST}")
+
+
+class SwitchOverrideData(_Switch, frozen=True, kw_only=True, tag="override"):
+    """Ends that somebody blocked, or let go."""
+
+    ends: Ends
+    to: Name
+    by: Text
+
+
+SwitchData = (
+    SwitchUpData
+    | SwitchDownData
+    | SwitchRestartedData
+    | SwitchReadData
+    | SwitchCommandData
+    | SwitchPowerData
+    | SwitchOverrideData
+)
+SWITCH_TELLS: Final = frozenset({"up", "down", "restarted", "read", "command", "power", "override"})
+"""`what` of an event `switch`."""
+
+DATA: Final[Mapping[str, Any]] = {
+    "carrier": CarrierData,
+    "interface": InterfaceData,
+    "link-state": LinkStateData,
+    "counters": CounterData,
+    "dark": LightData,
+    "light": LightData,
+    "put-back": PutBackData,
+    "monitors": MonitorData,
+    "firmware": FirmwareData,
+    "rdma": RdmaData,
+    "ready": ReadyData,
+    "switch": SwitchData,
+    "selection": Selected,
+    "rc-recovery": RcRecoveryData,
+    "wrong-peer": WrongPeerData,
+    "lost": LostData,
+}
+"""By kind."""
+
+
+def is_known(kind: str, data: Mapping[str, Any]) -> bool:
+    """Whether this version knows what such an event tells."""
+    if kind == "switch":
+        what = data.get("what")
+        return not isinstance(what, str) or what in SWITCH_TELLS  # else it is a field that is wrong
+    return kind in DATA
+
+
+def checked_data(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of an event of a kind that is known: its fields, each checked, and no others. Raises ProtocolError, which names the first that is wrong."""
+    try:
+        found: dict[str, Any] = msgspec.to_builtins(msgspec.convert(data, DATA[kind]))
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise ProtocolError(f"its data cannot be read: {reason_of(error)}") from error
+    return found

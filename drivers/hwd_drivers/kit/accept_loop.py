@@ -1,0 +1,49 @@
+"""AcceptLoop: takes connections from a listening socket, and rests while the process, or the machine, has no descriptor for another.
+
+asyncio's own servers (Python 3.11) try a whole backlog at once where `accept` fails for want of descriptors, log each failure with its traceback, and set a timer for
+each: with 100 waiting connections this takes all of a processor.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from typing import Final
+
+REST_S: Final = 0.5
+OUT_OF: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+GONE: Final = frozenset(
+    {errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.ENETDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH}
+)
+"""accept(2) of Linux passes on what has already gone wrong with the connection that it takes."""
+
+
+class AcceptLoop:
+    """`take` gets each connection, non-blocking, and must not raise. `starved` is called before each rest, with the reason, and may free descriptors.
+
+    loop = AcceptLoop(socket.create_server(("127.0.0.1", 0)), take=take, starved=log_it)
+    task = asyncio.create_task(loop.run())      # cancel it, then close the socket
+    """
+
+    def __init__(
+        self, sock: socket.socket, *, take: Callable[[socket.socket], None], starved: Callable[[OSError], None]
+    ) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._take = take
+        self._starved = starved
+
+    async def run(self) -> None:
+        """Accept until cancelled; raises OSError where the socket itself is of no use."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(self._sock)
+            except OSError as error:
+                if error.errno in OUT_OF:
+                    self._starved(error)
+                    await asyncio.sleep(REST_S)
+                elif error.errno not in GONE:
+                    raise
+                continue
+            self._take(connection)

@@ -1,0 +1,67 @@
+"""Access: which user of the broker may publish and read what. One user for the daemon, and one a host."""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from hwd.model.testbed import Testbed
+from hwd_agents.wire import client_id, topic
+
+HOST_PUBLISHES: Final = ("state", "birth", "event", "reply", "clock", "ask")
+HOST_READS: Final = ("ack", "command", "clock", "answer")
+"""The daemon alone publishes these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The rules of one testbed. The daemon may publish and read all of it; its user is the testbed's name, that of a host is `TESTBED.HOST`: no name has a dot."""
+
+    testbed: str
+    hosts: frozenset[str]
+
+    @classmethod
+    def of(cls, testbed: Testbed) -> Self:
+        return cls(testbed=testbed.name, hosts=frozenset(testbed.hosts))
+
+    @property
+    def daemon(self) -> str:
+        """The daemon's user; of `hwd agent` too."""
+        return self.testbed
+
+    def user(self, host: str) -> str:
+        return f"{self.testbed}.{host}"
+
+    def host(self, user: str) -> str | None:
+        """Whose user this is; None for the daemon's, and for one of nobody."""
+        testbed, _, name = user.partition(".")
+        return name if testbed == self.testbed and name in self.hosts else None
+
+    def may_publish(self, user: str, name: str) -> bool:
+        """On the topic `name`. A will is published too."""
+        if user == self.daemon:
+            return name.startswith(self._all)
+        host = self.host(user)
+        return host is not None and name in self.publishes(host)
+
+    def may_read(self, user: str, topic_filter: str) -> bool:
+        """What the filter, or the topic, takes. A host names its own topics one by one."""
+        if user == self.daemon:
+            return topic_filter.startswith(self._all)
+        host = self.host(user)
+        return host is not None and topic_filter in self.reads(host)
+
+    def may_be(self, user: str, id: str) -> bool:
+        """A client that connects ends another of the same id: those of a host are its agent's, `hwd-TESTBED-HOST`, and those that go on with a dot."""
+        if user == self.daemon:
+            return True
+        host = self.host(user)
+        return host is not None and id.partition(".")[0] == client_id(self.testbed, host)
+
+    def publishes(self, host: str) -> tuple[str, ...]:
+        return tuple(topic(self.testbed, host, leaf) for leaf in HOST_PUBLISHES)
+
+    def reads(self, host: str) -> tuple[str, ...]:
+        return tuple(topic(self.testbed, host, leaf) for leaf in HOST_READS)
+
+    @property
+    def _all(self) -> str:
+        return topic(self.testbed, "", "").removesuffix("/")

@@ -1,0 +1,61 @@
+"""Logins: user and password of the daemon and of each host at the broker, all made of one secret that is drawn once for a data folder."""
+
+import hmac
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Self
+
+from hwd.bus.broker.access import Access
+from hwd.config.secret_file import draw_once
+from hwd_agents.bus.mqtt import BrokerUrl
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.ids import Ids
+
+FILE: Final = "broker-secret"
+WHAT: Final = "secret of the broker's passwords"
+
+
+class Logins:
+    """A password is HMAC-SHA256 of its user under the secret, 160 bits in hexadecimal: who has one host's knows no other's, and a host that is new has one at once.
+
+    logins = Logins.kept(Access.of(testbed), data_folder, ids)
+    logins.for_host("h0", "mqtt://10.0.0.1:1883")       # mqtt://lab.h0:5f0c...@10.0.0.1:1883
+    """
+
+    def __init__(self, access: Access, secret: str) -> None:
+        self.access = access
+        self._secret = secret.encode()
+
+    @classmethod
+    def kept(cls, access: Access, data: Path, ids: Ids) -> Self:
+        """Of the secret in a data folder; drawn where it has none. Raises ConfigError where others may read it."""
+        try:
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{data}: cannot be used as data directory: {error.strerror}") from error
+        return cls(access, draw_once(data / FILE, ids, what=WHAT))
+
+    @property
+    def users(self) -> Mapping[str, str]:
+        """All passwords by user, the daemon's first."""
+        names = (self.access.daemon, *(self.access.user(host) for host in sorted(self.access.hosts)))
+        return {name: self.password(name) for name in names}
+
+    def password(self, user: str) -> str:
+        return hmac.new(self._secret, user.encode(), sha256).hexdigest()[:40]
+
+    def for_daemon(self, url: str) -> str:
+        """The broker's URL with the daemon's login; as it is where it names a user already, or a Unix socket."""
+        return self._with(self.access.daemon, url)
+
+    def for_host(self, host: str, url: str) -> str:
+        """The same with the login of a host."""
+        return self._with(self.access.user(host), url)
+
+    def _with(self, user: str, url: str) -> str:
+        broker = BrokerUrl.parse(url)
+        if broker.user is not None or broker.transport == "unix":
+            return url
+        scheme, _, rest = url.partition("://")
+        return f"{scheme}://{user}:{self.password(user)}@{rest}"

@@ -1,0 +1,51 @@
+"""The files with which a Mosquitto (2.0) has the users and the rules of the embedded broker: passwords, topics, and the lines of its configuration."""
+
+import hmac
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import pbkdf2_hmac, sha256
+from pathlib import Path
+from typing import Final
+
+from hwd.bus.broker.logins import Logins
+from hwd_agents.wire import topic
+from hwd_drivers.kit.errors import ConfigError
+
+PASSWORDS, ACL, CONF = "passwords", "acl", "hwd.conf"
+ITERATIONS: Final = 101
+"""As mosquitto_passwd has it; more would guard weak passwords, and ours have 160 bits."""
+SALT_BYTES: Final = 12
+MESSAGE_MOST_BYTES: Final = 1 << 20
+"""Of a payload: what the daemon takes."""
+
+
+def mosquitto_files(logins: Logins, folder: Path) -> Mapping[str, str]:
+    """By name, what is to be in `folder`. The same secret and testbed make the same text."""
+    if any(one.isspace() for one in str(folder)):
+        raise ConfigError(f"{folder}: Mosquitto takes no path with a blank in it. Name another with --out")
+    return {
+        PASSWORDS: "".join(f"{user}:{_hash(logins, user)}\n" for user in logins.users),
+        ACL: _rules(logins),
+        CONF: f"allow_anonymous false\npassword_file {folder / PASSWORDS}\nacl_file {folder / ACL}\n"
+        f"message_size_limit {MESSAGE_MOST_BYTES}\nset_tcp_nodelay true\n",
+    }
+
+
+def _rules(logins: Logins) -> str:
+    access = logins.access
+    lines = [f"user {access.daemon}", f"topic readwrite {topic(access.testbed, '#', '').rstrip('/')}"]
+    for host in sorted(access.hosts):
+        publishes, reads = access.publishes(host), access.reads(host)
+        lines += ["", f"user {access.user(host)}"]
+        for name in dict.fromkeys((*publishes, *reads)):
+            may = "readwrite" if name in publishes and name in reads else "write" if name in publishes else "read"
+            lines.append(f"topic {may} {name}")
+    return "\n".join(lines) + "\n"
+
+
+def _hash(logins: Logins, user: str) -> str:
+    """As mosquitto_passwd writes it: PBKDF2 with SHA-512."""
+    password = logins.password(user).encode()
+    salt = hmac.new(password, b"salt of Mosquitto", sha256).digest()[:SALT_BYTES]
+    key = pbkdf2_hmac("sha512", password, salt, ITERATIONS)
+    return f"$7${ITERATIONS}${b64encode(salt).decode()}${b64encode(key).decode()}"

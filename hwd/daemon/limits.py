@@ -1,0 +1,68 @@
+"""Tells of limits that were reached, without letting who reaches them flood the records."""
+
+import asyncio
+from dataclasses import dataclass
+
+from hwd.model.limit import Limit
+from hwd_drivers.kit.clock import Clock
+from hwd_drivers.kit.documents import Document, Sink
+
+EVERY_S = 10.0
+"""One document a limit in this time: the first at once, and each counts what came since the one before."""
+DETAIL_MAX = 200
+"""Characters of a detail: whoever reaches a limit has a hand in it."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    due_s: float
+    detail: str = ""
+    count: int = 0
+
+
+class Limits:
+    """Call it as `hwd.model.limit.Reached`, in the event loop, also before `run` begins.
+
+    limits = Limits(clock)
+    limits(Limit.HTTP_BODY, "127.0.0.1: 9000000 bytes, at most 4194304")
+    await limits.run(sink)      # until cancelled: documents `limit.reached`
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tallies: dict[Limit, _Tally] = {}
+        self._news = asyncio.Event()
+
+    def __call__(self, limit: Limit, detail: str) -> None:
+        tally = self._tallies.setdefault(limit, _Tally(due_s=0.0))
+        tally.count += 1
+        tally.detail = detail if len(detail) <= DETAIL_MAX else f"{detail[:DETAIL_MAX]}..."
+        self._news.set()
+
+    async def run(self, sink: Sink) -> None:
+        """Until cancelled; what is not told by then is told at last."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                now_s = loop.time()
+                self._tell(sink, now_s)
+                if waiting := [tally.due_s for tally in self._tallies.values() if tally.count]:
+                    await asyncio.sleep(max(0.0, min(waiting) - now_s))
+                    self._news.set()
+        finally:
+            self._tell(sink, float("inf"))
+
+    def _tell(self, sink: Sink, now_s: float) -> None:
+        for limit, tally in self._tallies.items():
+            if tally.count and now_s >= tally.due_s:
+                count, tally.count, tally.due_s = tally.count, 0, now_s + EVERY_S
+                sink(
+                    Document(
+                        kind="limit.reached",
+                        at_ns=self._clock.monotonic_ns(),
+                        wall_ns=self._clock.wall_ns(),
+                        data={"limit": limit, "count": count, "detail": tally.detail},
+                    )
+                )

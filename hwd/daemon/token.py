@@ -1,0 +1,57 @@
+"""The token of a daemon for which nobody set any: drawn once for its data folder."""
+
+import grp
+import logging
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from hwd.config.secret_file import draw_once
+from hwd.web.door import SHORTEST_TOKEN, TOKEN_QUERY
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.ids import Ids
+
+FILE = "token"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """`path`: where it is kept."""
+
+    text: str = field(repr=False)
+    path: Path
+
+    @classmethod
+    def kept(cls, data: Path, ids: Ids, *, group: str | None) -> Self:
+        """Of a data folder; drawn where it has none. Raises ConfigError for a file that others may know, and for a group that there is not."""
+        path = data.absolute() / FILE
+        text = draw_once(path, ids, what="token", group=group)
+        if len(text) < SHORTEST_TOKEN:
+            raise ConfigError(
+                f"token {path}: is shorter than {SHORTEST_TOKEN} characters. Remove it, and a new one is drawn"
+            )
+        if group is not None and (closed := _closed_to(path, group)) is not None:
+            log.warning(
+                "token %s: group %s may read it and cannot get there: it may not pass %s. `chgrp %s %s && chmod g+x %s`, or another --data",
+                *(path, group, closed, group, closed, closed),
+            )
+        return cls(text=text, path=path)
+
+    def page(self, url: str) -> str:
+        """What a browser opens to come in."""
+        return f"{url}/?{TOKEN_QUERY}={self.text}"
+
+
+def _closed_to(path: Path, group: str) -> Path | None:
+    """The first folder on the way to a file that a group may not pass."""
+    gid = grp.getgrnam(group).gr_gid
+    for folder in reversed(path.parents):
+        status = os.stat(folder)
+        needed = stat.S_IXGRP if status.st_gid == gid else stat.S_IXOTH
+        if not status.st_mode & needed:
+            return folder
+    return None

@@ -1,0 +1,135 @@
+"""Bounds of a request: its URL, its header fields, the size of its body and how deep its JSON goes. What is over them is answered and counted."""
+
+import re
+from itertools import accumulate
+from typing import Final
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hwd.model.limit import Limit, Reached
+from hwd.web.connection import HEAD_BYTES_MAX
+from hwd.web.problem import MEDIA_TYPE, type_of
+from hwd_drivers.kit.errors import ConfigError
+
+URL_BYTES_MAX: Final = 8 * 1024
+BODY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""The longest text that a call takes, 1,000,000 characters of 4 bytes, and the rest of its body."""
+DEPTH_MAX: Final = 32
+"""Lists and objects in each other; no body that means something has half of it."""
+
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+"""One that does not end goes to the end of the text, so that each byte is looked at once."""
+_OTHERS = bytes(sorted({*range(256)} - {*b"[]{}"}))
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+
+
+class Bounds:
+    """ASGI middleware. Takes in a whole body, within `BODY_BYTES_MAX`, before anything is made of it."""
+
+    def __init__(self, app: ASGIApp, *, reached: Reached) -> None:
+        self._app = app
+        self._reached = reached
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        url = len(scope["raw_path"]) + len(scope["query_string"]) + 1
+        if url > URL_BYTES_MAX:
+            await self._refuse(
+                Limit.HTTP_HEAD,
+                414,
+                f"the URL has {url} bytes, over the {URL_BYTES_MAX} that it may have",
+                scope,
+                receive,
+                send,
+            )
+            return
+        head = url + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+        if head > HEAD_BYTES_MAX:
+            await self._refuse(
+                Limit.HTTP_HEAD,
+                431,
+                f"the head has {head} bytes, over the {HEAD_BYTES_MAX} that it may have",
+                scope,
+                receive,
+                send,
+            )
+            return
+        if (stated := _stated(scope)) > BODY_BYTES_MAX:
+            await self._refuse(
+                Limit.HTTP_BODY,
+                413,
+                f"the body has {stated} bytes, over the {BODY_BYTES_MAX} that it may have",
+                scope,
+                receive,
+                send,
+            )
+            return
+        body = bytearray()
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > BODY_BYTES_MAX:
+                await self._refuse(
+                    Limit.HTTP_BODY,
+                    413,
+                    f"the body has over the {BODY_BYTES_MAX} bytes that it may have",
+                    scope,
+                    receive,
+                    send,
+                )
+                return
+        if (depth := depth_of(bytes(body))) > DEPTH_MAX:
+            await self._refuse(
+                Limit.HTTP_DEPTH,
+                422,
+                f"the body has {depth} lists and objects in each other, over the {DEPTH_MAX} that it may have",
+                scope,
+                receive,
+                send,
+            )
+            return
+        await self._app(scope, _once(bytes(body), receive), send)
+
+    async def _refuse(self, limit: Limit, status: int, detail: str, scope: Scope, receive: Receive, send: Send) -> None:
+        client = scope.get("client")
+        self._reached(limit, f"{client[0] if client else '?'}: {detail}")
+        data = {
+            "type": type_of(ConfigError.title),
+            "title": ConfigError.title,
+            "status": status,
+            "detail": f"{detail}. Ask for less at once",
+            "exit_status": ConfigError.exit_status,
+        }
+        await JSONResponse(data, status, media_type=MEDIA_TYPE)(scope, receive, send)
+
+
+def depth_of(text: bytes) -> int:
+    """How many lists and objects of JSON are in each other at most, in time linear in its length; what is no JSON has some depth too."""
+    brackets = _STRING.sub(b"", text).translate(_STEPS, _OTHERS)
+    return max(accumulate(memoryview(brackets).cast("b"), initial=0))
+
+
+def _stated(scope: Scope) -> int:
+    """Content-Length; 0 where there is none. h11 has refused what is no number."""
+    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+
+
+def _once(body: bytes, receive: Receive) -> Receive:
+    """The body that was taken in, then what comes after it: that the other side has gone."""
+    given = False
+
+    async def read() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return read

@@ -1,0 +1,39 @@
+"""What is owed to agents while the records take nothing."""
+
+import asyncio
+import logging
+
+import pytest
+
+from hwd.bus.acks import Acks
+from hwd_drivers.kit.errors import FailedError
+from hwd_drivers.kit.virtual import run_virtual
+
+
+def test_records_that_take_nothing_are_said_once_and_once_when_they_do_again(caplog: pytest.LogCaptureFixture) -> None:
+    tries: list[float] = []
+    sent: list[tuple[str, str, int]] = []
+
+    async def durable() -> None:
+        tries.append(asyncio.get_running_loop().time())
+        if len(tries) <= 20:
+            raise FailedError("records: database or disk is full")
+
+    async def send(host: str, boot: str, upto: int) -> None:
+        sent.append((host, boot, upto))
+
+    async def main() -> None:
+        acks = Acks(durable=durable, send=send)
+        acks.owe("h0", "b1", 7)
+        acking = asyncio.create_task(acks.run())
+        await asyncio.sleep(60)
+        acking.cancel()
+        await asyncio.wait([acking])
+
+    with caplog.at_level(logging.INFO):
+        run_virtual(main())
+    assert (len(tries), sent) == (21, [("h0", "b1", 7)])
+    assert [(one.levelname, one.message) for one in caplog.records] == [
+        ("WARNING", "events are not acknowledged, and tried again every second: records: database or disk is full"),
+        ("INFO", "events are acknowledged again"),
+    ]

@@ -1,0 +1,273 @@
+"""A device that echoes what it was told, password and all, in its refusal: no log, no error, no status and no document has it. Over real sockets."""
+
+import asyncio
+import base64
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+from typing_extensions import override
+
+from hwd_drivers.kit import registry
+from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.kit.dial import TcpDialer
+from hwd_drivers.kit.documents import Document
+from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.kit.ids import Draws
+from hwd_drivers.kit.mask import Mask
+from hwd_drivers.kit.registry import DriverSpec, OpenContext
+from hwd_drivers.kit.supervise import Supervisor
+from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.kit.values import Crossconnect
+
+USER: Final = "operator"
+PASSWORD: Final = 'Str4p "9\\wire&'
+FORMS: Final = (
+    PASSWORD,
+    PASSWORD.upper(),
+    PASSWORD.replace("\\", "\\\\").replace('"', '\\"'),
+    base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode(),
+    base64.b64encode(PASSWORD.encode()).decode(),
+)
+FRAGMENT: Final = "str4p"
+
+LOGINS: Final = (
+    ("polatis-tl1", "polatis-6000", "8x8"),
+    ("polatis-restconf", "polatis-6000", "8x8"),
+    ("polatis-netconf", "polatis-6000", "8x8"),
+    ("calient-tl1", None, None),
+    ("calient-rest", None, None),
+    ("sonic-ocs", None, None),
+)
+
+
+class _Echo(asyncio.Protocol):
+    """Answers whatever comes by `answer`."""
+
+    def __init__(self, answer: Callable[[bytes], bytes]) -> None:
+        self._answer = answer
+        self._transport: asyncio.Transport | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(self._answer(data))
+
+
+def _deny_tl1(data: bytes) -> bytes:
+    """`ACT-USER::operator:1::"..."` comes back in the comment of its refusal."""
+    said = data.decode().strip().rstrip(";")
+    return f"\r\n\n   OCS 26-01-31 23:59:59\r\nM  {said.split(':')[3]} DENY\r\n   PICC\r\n   /* {said} */\r\n;".encode()
+
+
+def _garble_tl1(data: bytes) -> bytes:
+    return b"\r\nyou said " + data + b"\r\n;"
+
+
+def _deny_http(data: bytes) -> bytes:
+    """The line with `Authorization` comes back."""
+    data = next(line for line in data.split(b"\r\n") if line.lower().startswith(b"authorization"))
+    return b"HTTP/1.1 400 Bad\r\ncontent-type: text/plain\r\ncontent-length: %d\r\n\r\n%s" % (len(data), data)
+
+
+def _garble_http(data: bytes) -> bytes:
+    return b"you said " + data[data.lower().index(b"authorization") :]
+
+
+def _clean(text: str) -> None:
+    assert FRAGMENT not in text.lower(), text
+    for form in FORMS:
+        assert form.lower() not in text.lower(), text
+
+
+def _context(spec: DriverSpec, address: str, documents: list[Document], **more: Any) -> OpenContext:
+    model = more.pop("model")
+    size = more.pop("size")
+    return OpenContext(
+        name="ocs1",
+        address=address,
+        dialer=TcpDialer(),
+        clock=SystemClock(),
+        sink=documents.append,
+        user=USER,
+        password=PASSWORD,
+        options=spec.options.model_validate(more.pop("options", {})),
+        capabilities=spec.capabilities(model, size),
+    )
+
+
+def _model(spec: DriverSpec, model: str | None, size: str | None) -> tuple[str, str | None]:
+    name = model or next(iter(spec.models))
+    return name, size or spec.sizes.get(name)
+
+
+@pytest.mark.parametrize(
+    ("driver", "answer"),
+    [
+        ("polatis-tl1", _deny_tl1),
+        ("calient-tl1", _deny_tl1),
+        ("polatis-tl1", _garble_tl1),
+        ("polatis-restconf", _deny_http),
+        ("calient-rest", _deny_http),
+        ("polatis-restconf", _garble_http),
+        ("calient-rest", _garble_http),
+    ],
+)
+async def test_refused_login_that_is_echoed_leaves_no_password(
+    driver: str, answer: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    spec = registry.find(driver)
+    model, size = _model(spec, None, None)
+    listener = await TcpDialer().listen(lambda: _Echo(answer), "127.0.0.1:0")
+    documents: list[Document] = []
+    context = _context(spec, listener.address, documents, model=model, size=size)
+    supervisor = Supervisor(
+        name="ocs1",
+        open=lambda: registry.open_device(spec, context),
+        clock=SystemClock(),
+        sink=documents.append,
+        draws=Draws(1),
+        answer_s=2.0,
+    )
+    down = asyncio.get_running_loop().create_future()
+
+    class Told(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if ": down: " in record.getMessage() and not down.done():
+                down.set_result(None)
+
+    told = Told()
+    logging.getLogger("hwd_drivers.kit.supervise").addHandler(told)
+    task = asyncio.create_task(supervisor.run())
+    try:
+        await asyncio.wait_for(down, 20)
+    finally:
+        logging.getLogger("hwd_drivers.kit.supervise").removeHandler(told)
+        task.cancel()
+        await asyncio.wait((task,))
+        await listener.close()
+    assert supervisor.cause is not None
+    assert "***" in supervisor.cause + caplog.text
+    assert documents
+    for text in (supervisor.cause, caplog.text, *map(str, documents)):
+        _clean(text)
+
+
+@pytest.mark.parametrize(("driver", "model", "size"), LOGINS)
+async def test_refused_change_that_echoes_the_login_leaves_no_password(
+    driver: str, model: str | None, size: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    spec = registry.find(driver)
+    model, size = _model(spec, model, size)
+    logins = {"user": USER, "password": PASSWORD}
+    twin = spec.twin(
+        name="ocs1",
+        capabilities=spec.capabilities(model, size),
+        timing=find_timing("ideal"),
+        draws=Draws(1),
+        clock=SystemClock(),
+        dialer=TcpDialer(),
+        address="127.0.0.1:0",
+        options={key: value for key, value in logins.items() if key in spec.twin_options.model_fields},
+    )
+    documents: list[Document] = []
+    assert spec.denial is not None
+    said = f"no: {PASSWORD} {PASSWORD.upper()} {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
+    context = _context(spec, await twin.start(), documents, model=model, size=size)
+    supervisor = Supervisor(
+        name="ocs1",
+        open=lambda: registry.open_device(spec, context),
+        clock=SystemClock(),
+        sink=documents.append,
+        draws=Draws(1),
+        answer_s=10.0,
+    )
+    task = asyncio.create_task(supervisor.run())
+    try:
+        await asyncio.wait_for(supervisor.wait_up(), 20)
+        twin.faults.deny_next = replace(spec.denial, text=said)
+        loop = asyncio.get_running_loop()
+        with pytest.raises(HwdError) as refused:
+            await supervisor.change(remove=(), add=[_pair(context)], deadline_s=loop.time() + 10)
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+        await twin.close()
+    error = refused.value
+    assert "***" in str(error), error
+    commands = [document for document in documents if document.kind == "switch.command"]
+    assert [document.data["outcome"] for document in commands] == ["denied"]
+    shown = "".join(traceback.format_exception(error))
+    for text in (str(error), repr(error.__dict__), shown, caplog.text, *map(str, documents)):
+        _clean(text)
+
+
+def _pair(context: OpenContext) -> Crossconnect:
+    ends = context.capabilities.ends
+    one = next(end for end in ends if str(end.side) != "B")
+    other = next(end for end in reversed(ends) if end.port != one.port and str(end.side) != "A")
+    return Crossconnect.of(one, other)
+
+
+@pytest.mark.parametrize(
+    ("password", "text", "said"),
+    [
+        ("", "nothing is hidden", "nothing is hidden"),
+        ("abc", "abc is too short to look for", "abc is too short to look for"),
+        ("twin", "its twin rack is not up", "its twin rack is not up"),
+        ("port", "port 3 supports it: Port", "*** 3 supports it: ***"),
+        ("correct-horse", "xCORRECT-HORSEx", "x***x"),
+        ("correct-horse", "cut off: correct-ho...", "cut off: ***..."),
+        ("correct-horse", "correct spelling...", "correct spelling..."),
+        ("p@ss w/rd!", "p%40ss%20w%2Frd%21 and p%40ss+w%2Frd%21", "*** and ***"),
+        ('quo"te\\d!', r'"quo\"te\\d!" and quo""te\d!', '"***" and ***'),
+        ("<secret&>", "<m>&lt;secret&amp;&gt;</m>", "<m>***</m>"),
+        ("correct-horse", "whole correct-horse... and CORRECT-...more", "whole ***... and ***...more"),
+        ("abcdabcd", "abcdabcd... abcdabc... xabcd...", "***... ***... x***..."),
+        ("pässwörd", "p\\u00e4ssw\\u00f6rd PÄSSWÖRD", "*** ***"),
+    ],
+)
+def test_mask_hides_what_is_a_secret_and_leaves_the_rest(password: str, text: str, said: str) -> None:
+    assert Mask(user="u", password=password).text(text) == said
+
+
+def test_mask_knows_the_login_of_http() -> None:
+    token = base64.b64encode(b"admin:swordfish").decode()
+    assert Mask(user="admin", password="swordfish").text(f"Authorization: Basic {token}") == "Authorization: Basic ***"
+
+
+def test_mask_hides_a_cookie_however_long_it_is() -> None:
+    """A device chooses how long they are; where one ends in what it says is known by the blank."""
+    cookie = "".join(f"{number:x}-" for number in range(1000))
+    mask = Mask()
+    mask.add(cookie)
+    encoded = base64.b64encode(cookie.encode()).decode()
+    assert mask.text(f"denied {cookie} and {encoded} to you") == "denied *** and *** to you"
+    assert mask.text(f"cut off {cookie[:200]}... and {cookie[:400]}...") == "cut off ***... and ***"
+    assert mask.text("0-1- is no part of it") == "0-1- is no part of it"
+
+
+def test_mask_hides_all_of_a_secret_that_begins_with_another() -> None:
+    mask = Mask()
+    mask.add("sesame-open")
+    mask.add("sesame-open-wide")
+    assert mask.text("sesame-open-wide sesame-open sesame-open-w...") == "*** *** ***..."
+
+
+def test_cookies_that_are_new_each_time_cost_next_to_nothing() -> None:
+    mask, started_s = Mask(), time.process_time()
+    for number in range(1000):
+        mask.add(f"{number:04}-" * 800)
+        assert mask.text("ocs1: denied: no such port") == "ocs1: denied: no such port"
+    assert time.process_time() - started_s < 2.0

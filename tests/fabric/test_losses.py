@@ -1,0 +1,80 @@
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hwd.fabric.graph import Graph
+from hwd.fabric.losses import LeastLosses
+from hwd.model.testbed import Testbed
+from hwd_drivers.kit.values import FibreEnd
+
+ANY_KIND = """
+switches:
+  one: {driver: oxc, model: one-way, size: 3, address: "10.0.0.1"}
+  both: {driver: oxc, model: both-ways, size: 3, address: "10.0.0.2"}
+  any: {driver: oxc, model: any, size: 8, address: "10.0.0.3"}
+  more: {driver: oxc, model: any, size: 5, address: "10.0.0.3"}
+  sel: {driver: oxc, model: 1xn, size: 3, address: "10.0.0.4"}
+passives:
+  sp: {kind: splitter, ports: 3, loss_db: 2.0}
+  c: {kind: circulator, loss_db: 0.5}
+"""
+ENDS = (
+    *(f"{switch}.{port}{side}" for switch in ("one", "both") for side in "AB" for port in (1, 2, 3)),
+    *(f"any.{port}" for port in range(1, 9)),
+    *(f"more.{port}" for port in range(1, 6)),
+    *(f"sel.{port}" for port in ("in", "1", "2", "3")),
+    *(f"sp.{end}" for end in ("in", "out1", "out2", "out3")),
+    *(f"c.{end}" for end in (1, 2, 3)),
+)
+NICS = tuple(f"h{host}.eth0.{side}" for host in range(4) for side in ("tx", "rx"))
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_the_least_losses_are_those_that_a_search_from_each_transmitter_finds(
+    make: Callable[[str], Testbed], data: st.DataObject
+) -> None:
+    """Over switches of all kinds, splitters and circulators, joined at random: light does not go back by the end that it came in by."""
+    order = data.draw(st.permutations(ENDS))
+    fibres = [(nic, order.pop()) if nic.endswith("tx") else (order.pop(), nic) for nic in NICS]
+    for _ in range(data.draw(st.integers(0, len(order) // 2))):
+        fibres.append((order.pop(), order.pop()))
+    losses = st.sampled_from([0.0, 0.5, 1.5, 3.0, 4.5, 6.0])
+    lines = [f"  - {{from: {one}, to: {other}, loss_db: {data.draw(losses)}}}" for one, other in fibres]
+    hosts = "\n".join(f"  h{host}: {{nics: {{eth0: {{module: 100g-lr4}}}}}}" for host in range(4))
+    graph = Graph(make("\n".join([ANY_KIND + "hosts:", hosts, "fibres:", *lines])))
+    shared = LeastLosses(graph)
+    for source in graph.sources:
+        found: dict[FibreEnd, float] = {}
+        for leg in graph.legs.get(source, ()):
+            ways = {leg.end: 0.0}
+            if leg.end.owner in graph.testbed.switches:
+                ways = dict(shared.behind(leg.end, source).losses_db)
+            for end, loss in ways.items():
+                found[end] = min(leg.loss_db + loss, found.get(end, leg.loss_db + loss))
+        own = {end for end in (*found, *_least(graph, source)) if end.owner == source.owner}
+        asked = {end: loss for end, loss in _least(graph, source).items() if end not in own}
+        assert {end: loss for end, loss in found.items() if end not in own} == pytest.approx(asked)
+
+
+def _least(graph: Graph, source: FibreEnd) -> dict[FibreEnd, float]:
+    """Dijkstra over the ends of switches."""
+    serial = count()
+    heap = [(leg.loss_db, next(serial), leg.end) for leg in graph.legs.get(source, ())]
+    heapq.heapify(heap)
+    seen: dict[FibreEnd, float] = {}
+    while heap:
+        loss, _, end = heapq.heappop(heap)
+        if end in seen:
+            continue
+        seen[end] = loss
+        if (switch := graph.testbed.switches.get(end.owner)) is not None:
+            for out in graph.outs_of(end):
+                for leg in graph.legs[out]:
+                    passed = loss + switch.capabilities.loss_db_max + leg.loss_db
+                    heapq.heappush(heap, (passed, next(serial), leg.end))
+    return {end: loss for end, loss in seen.items() if end.owner not in graph.testbed.switches}
