@@ -34,6 +34,7 @@ from hwd.reconfigure.outcomes import REMEMBERED, Outcomes
 from hwd.reconfigure.planner import Planner, Request
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.records.journal_id import KnownJournal
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.runs.about import About
@@ -76,7 +77,8 @@ log = logging.getLogger(__name__)
 class Daemon:
     """One testbed's daemon. Everything that it needs comes in here; it reaches for nothing. `clock_name` names `clock`: one of another name has another zero.
 
-    `limits` is told of limits by what is opened before the daemon, the embedded broker and the HTTP server; the daemon makes documents of it.
+    `limits` is told of limits by what is opened before the daemon, the embedded broker and the HTTP server; the daemon makes documents of it. `known_journal`: which journal
+    it had in its life before; by default the records say.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Daemon:
         sinks: Sequence[Sink] = (),
         virtual_time: bool = False,
         journal_sync: bool = True,
+        known_journal: KnownJournal | None = None,
         commit: Commit | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -133,6 +136,7 @@ class Daemon:
         self._sink.add(self._switchboard, *Switchboard.TAKES)
         self._sink.add(self._linkboard, *Linkboard.TAKES)
         self._journal = Journal(journal_disk, sync=journal_sync)
+        self._known_journal = known_journal or records.journal
         self._recover = asyncio.Event()
         self._limits = limits or Limits(clock)
 
@@ -317,11 +321,11 @@ class Daemon:
 
     async def _load_journal(self) -> None:
         """The records know which journal is theirs: without that, one that was taken away would be a new one, which holds nothing open."""
-        known = await self._records.journal.read()
+        known = await self._known_journal.read()
         self._journal.load(known=known, fresh=f"{self._clock.wall_ns():x}")
         if known is None and self._journal.is_written:  # else the next start would miss it, and take that for damage
             try:
-                await self._records.journal.write(self._journal.id)
+                await self._known_journal.write(self._journal.id)
             except HwdError as error:
                 log.warning("journal: the records cannot be told of it, the next start tries again: %s", error)
 

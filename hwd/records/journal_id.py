@@ -1,6 +1,6 @@
 """Which journal belongs to the records: one that is gone beside them is damage, and not a new one."""
 
-from typing import Final
+from typing import Final, Protocol
 
 import sqlalchemy as sa
 
@@ -10,8 +10,29 @@ from hwd.records.schema import about
 JOURNAL: Final = "journal"
 
 
+class KnownJournal(Protocol):
+    """The id that the journal has in its first entry, as its daemon learnt it in a life before."""
+
+    async def read(self) -> str | None: ...
+
+    async def write(self, id: str) -> None: ...
+
+
+class MemoryJournalId:
+    """For a journal in memory: records on a disk outlast it, and would miss it."""
+
+    def __init__(self) -> None:
+        self._id: str | None = None
+
+    async def read(self) -> str | None:
+        return self._id
+
+    async def write(self, id: str) -> None:
+        self._id = id
+
+
 class JournalId:
-    """The id that the journal has in its first entry."""
+    """In the records."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

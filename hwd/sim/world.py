@@ -18,6 +18,7 @@ from hwd.daemon.daemon import Daemon
 from hwd.daemon.opening import opener
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
+from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
 from hwd.runs.effects import SetFault
 from hwd.twin.agents import agent_config
@@ -79,6 +80,7 @@ class World:
         self._sinks = (self.documents.append, *sinks)
         self._addresses: Mapping[str, str] = {}
         self.journal_disk = MemoryDisk()
+        self._journal_id = MemoryJournalId()
         self._spools = {name: MemoryDisk() for name in testbed.hosts}
         self._settings = {name: MemoryDisk() for name in testbed.hosts}
         self._lives: dict[str, int] = {}
@@ -188,6 +190,7 @@ class World:
             ),
             records=Records(self._records_url, InlineOffload()),
             journal_disk=self.journal_disk,
+            known_journal=self._journal_id,
             set_fault=lambda fault: self.set_fault(fault),
             clock=self.clock,
             ids=self._ids(DAEMON),

@@ -32,6 +32,9 @@ class Listener(Protocol):
     async def close(self) -> None:
         """Accept no more."""
 
+    def cut(self) -> None:
+        """Cut the connections that no protocol speaks for yet: in a handshake, or by SSH without a channel. The others are their protocols' to cut."""
+
 
 class Connector(Protocol):
     """Makes connections. Failures to connect are OSErrors; a deadline is the caller's."""
@@ -118,6 +121,9 @@ class _SocketListener:
         if (path := _unix_path(self._address)) is not None:
             with contextlib.suppress(FileNotFoundError):  # from Python 3.13 on asyncio removes it
                 os.unlink(path)
+
+    def cut(self) -> None:
+        """Each connection has its protocol."""
 
 
 def check_address(address: str) -> None:

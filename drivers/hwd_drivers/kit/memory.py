@@ -163,6 +163,9 @@ class MemoryListener:
     async def close(self) -> None:
         self._net.forget_listener(self)
 
+    def cut(self) -> None:
+        """Each connection has its protocol."""
+
 
 class MemoryTransport(asyncio.transports._FlowControlMixin):
     """One end of a connection. All its callbacks run in the context in which it was made, so that they die with their node.

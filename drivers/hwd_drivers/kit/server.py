@@ -76,6 +76,8 @@ class TwinServer:
         """End all sessions, now and without a word."""
         for session in list(self.sessions):
             session.abort()
+        if self._listener is not None:
+            self._listener.cut()
 
     def restart(self, seconds: float) -> None:
         """End all sessions and listen again after so long."""

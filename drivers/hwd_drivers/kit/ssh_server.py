@@ -86,11 +86,14 @@ class _Serving:
         if self.listener is not None:
             await self.listener.close()
         links = list(self._links)
-        for link in links:
-            link.cut()
+        self.cut()
         for link in links:
             await link.ended()
         await self.workers.close()
+
+    def cut(self) -> None:
+        for link in list(self._links):
+            link.cut()
 
     def _connected(self, pump: SocketPump) -> None:
         most = self.acceptor.connections_max

@@ -55,6 +55,9 @@ class TerminalListener:
         if self._session is None:
             self._close_line()
 
+    def cut(self) -> None:
+        """Its session is a protocol's."""
+
     def _begin(self) -> None:
         self._session = _TerminalTransport(self._main, self._factory(), self._ended)
         self._session.begin()

@@ -106,6 +106,9 @@ class _TlsListener:
 
     async def close(self) -> None:
         await self._inner.close()
+        self.cut()
+
+    def cut(self) -> None:
         for tls in [*self._shaking]:
             tls.abort()
 

@@ -13,7 +13,15 @@ from hwd_drivers.kit.clock import SystemClock
 from hwd_drivers.kit.conformance import check_garbage, check_move, check_wrong_answer
 from hwd_drivers.kit.dial import MemoryDialer
 from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import ConfigError, DeadlineError, DeviceError, FailedError, LoginError, ProtocolError
+from hwd_drivers.kit.errors import (
+    ConfigError,
+    DeadlineError,
+    DeviceError,
+    FailedError,
+    LinkError,
+    LoginError,
+    ProtocolError,
+)
 from hwd_drivers.kit.faults import Denial
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.memory import MemoryNet
@@ -95,6 +103,14 @@ async def test_it_waits_until_the_switch_says_tuned() -> None:
         assert exchange.acknowledged_ns - exchange.commanded_ns > 20_000_000
         assert (exchange.commands, exchange.before) == (1, ())
         assert await read(sonic) == ["1A-2B tuned", "3A-4B tuned"]
+
+
+async def test_a_reset_cuts_a_connection_on_which_no_command_is_running() -> None:
+    """Each command is a channel of its own: between two of them the connection has none."""
+    async with switch() as (twin, sonic):
+        twin.faults.reset()
+        async with asyncio.timeout(3):
+            assert isinstance(await sonic.lost(), LinkError)
 
 
 async def test_a_change_is_one_command_line_and_tells_what_was_there_before() -> None:

@@ -1,0 +1,32 @@
+"""Virtual runs that share a file of records, which outlasts their journals."""
+
+from pathlib import Path
+
+from hwd.daemon.installed import load
+from hwd.sim.world import World
+from hwd_drivers.kit.virtual import run_virtual
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
+PLAYBOOK = """
+playbook: once
+shows: one change
+steps:
+  - lease: {ports: all, for_s: 300}
+  - apply: {pairs: "ocs1:1A-3B,3A-1B"}
+"""
+
+
+def test_a_second_virtual_run_misses_no_journal(tmp_path: Path) -> None:
+    """A journal in memory is gone with its world: to the records' next world that is no damage, and holds nothing."""
+
+    async def run(seed: int) -> World:
+        url = f"sqlite:///{tmp_path}/records.db"
+        async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=seed, records_url=url) as world:
+            await world.run_playbook(PLAYBOOK, file="playbook.yaml")
+        return world
+
+    for seed in (1, 2):
+        world = run_virtual(run(seed), seed=seed)
+        kinds = [document.kind for document in world.documents]
+        assert "journal.damaged" not in kinds
+        assert kinds.count("reconfiguration.ended") == 1
