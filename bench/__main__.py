@@ -22,6 +22,7 @@ from bench import (
     memory,
     render,
     selection,
+    size,
     startup,
     status,
     sync,
@@ -61,6 +62,7 @@ MEASURES: Mapping[str, Measure] = {
     "twins": twins.measure,
     "startup": startup.measure,
     "status": status.measure,
+    "size": size.measure,
 }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -61,3 +62,10 @@ async def program(
             except TimeoutError:
                 process.kill()
                 await process.wait()
+
+
+async def in_shell(environment: Mapping[str, str], *command: str) -> None:
+    """Run it as a shell does, and throw away what it says. Raises CalledProcessError."""
+    await asyncio.to_thread(
+        subprocess.run, command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True
+    )

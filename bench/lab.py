@@ -19,6 +19,8 @@ from hwd_drivers.kit.errors import LinkError
 TESTBED = Path(__file__).resolve().parents[1] / "examples" / "opus-testbed.yaml"
 NAME = "opus-testbed"
 HWD = (sys.executable, "-m", "hwd.cli")
+INSTALLED = str(Path(sys.executable).with_name("hwd"))
+"""As who has installed it calls it."""
 WANTED = ("pairs groups=dp", "pairs groups=pp")
 """Two topologies over the same ports."""
 UP_WITHIN_S, POLL_S = 60.0, 0.02
@@ -69,9 +71,9 @@ class Lab:
         (folder / "run").mkdir(mode=0o700)
 
     @contextlib.asynccontextmanager
-    async def rack(self) -> AsyncIterator[None]:
+    async def rack(self, testbed: Path = TESTBED) -> AsyncIterator[None]:
         """Raises LinkError where it does not come up."""
-        command = (*HWD, "twin", "up", str(TESTBED))
+        command = (*HWD, "twin", "up", str(testbed))
         log = self.folder / "rack.log"
         async with program(*command, environment=self.environment, log=log) as rack:
             async with asyncio.timeout(UP_WITHIN_S):

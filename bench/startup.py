@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 
 from bench.child import child
-from bench.lab import Lab
+from bench.lab import TESTBED, Lab
 from bench.measure import Bar, Summary, alternate
 from bench.progress import Progress
 
@@ -18,7 +18,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
     lab = Lab(folder)
     async with lab.rack():
         progress.say(f"startup: {rounds} turns")
-        ours_s, floor_s = await alternate(rounds, lambda: _start(lab), lambda: _start_bare(folder))
+        ours_s, floor_s = await alternate(rounds, lambda: until_ready(lab, TESTBED), lambda: _start_bare(folder))
     ours, floor = Summary.of(ours_s), Summary.of(floor_s)
     return [
         Bar(
@@ -33,10 +33,14 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
     ]
 
 
-async def _start(lab: Lab) -> float:
+async def until_ready(lab: Lab, testbed: Path) -> float:
+    """Seconds from the start of a daemon of `testbed`. Raises TimeoutError."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()
-    async with lab.daemon() as daemon, httpx.AsyncClient(base_url=daemon.place.http, trust_env=False) as http:
+    async with (
+        lab.daemon(testbed=testbed) as daemon,
+        httpx.AsyncClient(base_url=daemon.place.http, trust_env=False) as http,
+    ):
         async with asyncio.timeout(READY_WITHIN_S):
             while True:
                 if (await http.get("/readyz")).is_success:

@@ -1,17 +1,14 @@
 """`hwd status` from the shell, against the demo's rack and its daemon; beside it what Python and the HTTP client alone take."""
 
-import asyncio
-import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
-from bench.lab import Lab, all_up
+from bench.child import in_shell
+from bench.lab import INSTALLED, Lab, all_up
 from bench.measure import Bar, Summary, alternate
 from bench.progress import Progress
 
 LIMIT_MS = 300.0
-HWD = str(Path(sys.executable).with_name("hwd"))
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
@@ -22,9 +19,9 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
         progress.say(f"status: {rounds} turns")
         ours_s, python_s, httpx_s = await alternate(
             rounds,
-            lambda: _shell(lab.environment, HWD, "status"),
-            lambda: _shell(lab.environment, sys.executable, "-c", "pass"),
-            lambda: _shell(lab.environment, sys.executable, "-c", "import httpx"),
+            lambda: in_shell(lab.environment, INSTALLED, "status"),
+            lambda: in_shell(lab.environment, sys.executable, "-c", "pass"),
+            lambda: in_shell(lab.environment, sys.executable, "-c", "import httpx"),
         )
     ours, python, httpx = (Summary.of([second * 1e3 for second in seconds]) for seconds in (ours_s, python_s, httpx_s))
     beside = f"python alone {python.median:.0f} ms, with httpx {httpx.median:.0f} (p99 {httpx.p99:.0f})"
@@ -48,10 +45,3 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             n=ours.n,
         ),
     ]
-
-
-async def _shell(environment: Mapping[str, str], *command: str) -> None:
-    """Run it as a shell does, and throw away what it says."""
-    await asyncio.to_thread(
-        subprocess.run, command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True
-    )

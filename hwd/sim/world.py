@@ -80,7 +80,7 @@ class World:
         self._sinks = (self.documents.append, *sinks)
         self._addresses: Mapping[str, str] = {}
         self.journal_disk = MemoryDisk()
-        self._journal_id = MemoryJournalId()
+        self.journal_id = MemoryJournalId()
         self._spools = {name: MemoryDisk() for name in testbed.hosts}
         self._settings = {name: MemoryDisk() for name in testbed.hosts}
         self._lives: dict[str, int] = {}
@@ -190,7 +190,7 @@ class World:
             ),
             records=Records(self._records_url, InlineOffload()),
             journal_disk=self.journal_disk,
-            known_journal=self._journal_id,
+            known_journal=self.journal_id,
             set_fault=lambda fault: self.set_fault(fault),
             clock=self.clock,
             ids=self._ids(DAEMON),

@@ -212,6 +212,15 @@ def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(serve: Serve
     assert "\\n" not in line
 
 
+@pytest.fixture
+def hangup() -> Iterator[None]:
+    """What is started heeds SIGHUP, where these tests run under `nohup` too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangup")
 def test_a_closed_terminal_ends_it_in_order_as_sigterm_does(serve: Serve, environment: dict[str, str]) -> None:
     process = serve("--no-twin", "--http", "127.0.0.1:0")
     said_until(process, "data ")
@@ -224,6 +233,7 @@ def test_a_closed_terminal_ends_it_in_order_as_sigterm_does(serve: Serve, enviro
     assert last == ("daemon.stopped",), "a crash writes none"
 
 
+@pytest.mark.usefixtures("hangup")
 def test_a_terminal_that_is_gone_takes_no_words_and_the_daemon_ends_in_order_all_the_same(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

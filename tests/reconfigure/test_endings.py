@@ -1,16 +1,14 @@
 """A reconfiguration has one end, whoever asks for it, and however often."""
 
 import asyncio
-import contextlib
 import errno
 import json
-import sqlite3
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
+from hwd.records.journal_id import MemoryJournalId
 from hwd.sim.world import agent_node
 from hwd_drivers.kit.disk import MemoryDisk, encode_frame
 from hwd_drivers.kit.errors import FailedError, HwdError, NotReadyError, RefusedError
@@ -305,15 +303,14 @@ def test_confirm_that_is_asked_for_again_when_the_journal_takes_it_ends_it_once(
     run_lab(test)
 
 
-def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(run_lab: RunLab, tmp_path: Path) -> None:
+def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(run_lab: RunLab) -> None:
     """Of version 1, on a full disk: the records are told of its new name when it has it."""
 
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT, confirm_within_s=1200))
         (one,) = lab.reconfigurer.under_way
         lab.world.kill("daemon")
-        with contextlib.closing(sqlite3.connect(tmp_path / "records.db")) as records, records:
-            assert records.execute("DELETE FROM hwd_about WHERE key = 'journal'").rowcount == 1
+        lab.world.journal_id = MemoryJournalId()
         disk = lab.world.journal_disk = MemoryDisk()
         moves = [
             {
