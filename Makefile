@@ -1,6 +1,6 @@
 # Every target sets up what it needs and no more: in a fresh clone `make demo` or `make test` is the only command.
 # `make demo` and `make serve` need the packages that hwd itself needs; checks and tests those of developers, and programs to test against;
-# `make test-all` also what makes virtual machines. `make setup` is all of it.
+# `make test-all` also what makes virtual machines, and a browser. `make setup` is all of it.
 # TESTS=tests/fabric runs a part of the tests; PYTEST_ARGS=-x goes to pytest.
 
 SHELL := /bin/bash

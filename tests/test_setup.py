@@ -12,9 +12,9 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-TESTED_AGAINST = {"prometheus", "chrony", "openssh-client"}
+TESTED_AGAINST = {"prometheus", "chrony", "openssh-client", "expect", "curl"}
 """What is looked for in /usr/bin alone, which the test hides; the others may be in /usr/sbin of this machine."""
-MACHINES = {"qemu-system-x86"}
+MACHINES = {"qemu-system-x86", "chromium"}
 
 
 @pytest.fixture
@@ -38,6 +38,16 @@ def test_each_level_asks_for_its_own_debian_packages(bare: dict[str, str], level
     assert named & (TESTED_AGAINST | MACHINES) == wanted
     if level == "runtime":
         assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_program_without_which_a_test_is_skipped_is_asked_for() -> None:
+    """Else that test runs nowhere."""
+    asked = set(re.findall(r"command -v (\S+)", (ROOT / ".ci/system-packages").read_text()))
+    ours = ("python3", "mke2fs", "systemd-analyze")  # of what Debian's tools need themselves
+    texts = [file.read_text() for file in (ROOT / "tests").rglob("*.py")]
+    wanted = {name for text in texts for name in re.findall(r'which\("([^"]+)"', text)}
+    assert {"expect", "curl", "mosquitto"} <= wanted
+    assert wanted - asked - {"chronyd", "ptp4l"} - {*ours} == set(), "the second ones come with chronyc and pmc"
 
 
 def test_a_level_that_there_is_not_is_refused() -> None:

@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+from typing_extensions import override
 
 AGAIN_FIRST_S, AGAIN_MOST_S = 1.0, 60.0
 """What has to run all the time is begun anew after so long; twice as long after each time that it failed again."""
@@ -37,13 +40,9 @@ class Containment:
         """What does not work for a host; empty where nothing is known to."""
         return "; ".join(why for (one, _), why in self._marks.items() if one == host)
 
-    @contextmanager
-    def of(self, host: str, task: str) -> Generator[None]:
+    def of(self, host: str, task: str) -> AbstractContextManager[None]:
         """Whatever fails inside is a fault in what we do for this host, or in what it told."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - the supervisor of a host's work
-            self._failed(host, task, error)
+        return _Contained(self._failed, host, task)
 
     async def keep(self, host: str, task: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run until cancelled, though it fails again and again."""
@@ -72,6 +71,26 @@ class Containment:
         if is_news:
             log.error("%s: %s failed, which is a bug of hwd. Nothing else is touched by it", host, task, exc_info=error)
             self._tell(host, task, why)
+
+
+class _Contained(AbstractContextManager[None]):
+    """The supervisor of a host's work: an error ends here, a cancellation does not."""
+
+    __slots__ = ("_failed", "_host", "_task")
+
+    def __init__(self, failed: Callable[[str, str, Exception], None], host: str, task: str) -> None:
+        self._failed = failed
+        self._host = host
+        self._task = task
+
+    @override
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, Exception):
+            self._failed(self._host, self._task, error)
+            return True
+        return False
 
 
 def _now_s() -> float:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -133,7 +134,7 @@ class Gateway:
             ("event", self._take_events),
             ("reply", self._take_reply),
         ):
-            bus.subscribe(topic(testbed, "+", leaf), self._checked(handler))
+            bus.subscribe(topic(testbed, "+", leaf), self._checked(leaf, handler))
         bus.on_up(self._bus_up)
         bus.on_down(self._bus_down)
 
@@ -221,8 +222,10 @@ class Gateway:
 
     # --- messages of the agents
 
-    def _checked(self, handler: Callable[[Host, AnyMessage, Incoming], None]) -> Callable[[Incoming], None]:
+    def _checked(self, leaf: str, handler: Callable[[Host, AnyMessage, Incoming], None]) -> Callable[[Incoming], None]:
         """Whatever comes, from whomever, is taken or counted; it is never an error of ours."""
+        is_birth = leaf == "birth"
+        task = f"its {leaf} messages"
 
         def take(incoming: Incoming) -> None:
             name = incoming.topic.split("/")[3]
@@ -234,10 +237,10 @@ class Gateway:
                 if len(incoming.payload) > PAYLOAD_MOST_BYTES:
                     size, most = len(incoming.payload), PAYLOAD_MOST_BYTES
                     raise ProtocolError(f"{size} bytes are over the limit of {most} bytes")
-                if incoming.topic.endswith("/birth") and not host.allowance.birth_of(size := len(incoming.payload)):
+                if is_birth and not host.allowance.birth_of(size := len(incoming.payload)):
                     raise ProtocolError(f"a birth of {size} bytes is over the limit of {BIRTH_MOST_BYTES} bytes")
                 message = decode(incoming.payload, lambda why: self._note_garbage(name, incoming.topic, why))
-                with self.containment.of(name, f"its {type(message).__name__.lower()} messages"):
+                with self.containment.of(name, task):
                     try:
                         handler(host, message, incoming)
                     except ProtocolError as error:
@@ -359,9 +362,11 @@ class Gateway:
         alignment = self._alignment(host, boot)
         if alignment is not None and (events := intake.ready()):
             host.losses.passed(boot, events[0].seq, events[-1].seq)
-            for event in events:
-                with self.containment.of(host.name, "its events"):
-                    self._tell_event(host, boot, event, alignment)
+            left = iter(events)
+            for event in left:
+                with self.containment.of(host.name, "its events"):  # where one fails, those behind it come next
+                    for each in chain((event,), left):
+                        self._tell_event(host, boot, each, alignment)
         if (upto := intake.owed()) is not None:
             self._acks.owe(host.name, boot, upto)
         if self._tasks is not None:

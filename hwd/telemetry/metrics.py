@@ -51,6 +51,8 @@ class Metrics:
         self._journal: dict[str, bool] = {}
         """What is open, and whether it is held."""
         self._unwritten: set[str] = set()
+        self._failing: dict[str, set[str]] = {}
+        """By host, what the daemon does for it and fails at."""
 
         self._build_info = Series("hwd_build_info", "Version of the daemon", "version", limit=1)
         self._reconfigurations = Series(
@@ -97,6 +99,9 @@ class Metrics:
             limit=ports,
         )
         self._agent_up = Series("hwd_agent_up", "1 while the agent is there", "host", limit=hosts)
+        self._trouble = Series(
+            "hwd_host_trouble", "Parts of the daemon's work for this host that fail", "host", limit=hosts
+        )
         self._events = Series(
             "hwd_agent_events_total", "Events that an agent reported", "host", limit=hosts, counter=True
         )
@@ -224,11 +229,16 @@ class Metrics:
                 self._boots[host] = text(data, "boot")
                 self._lost.add(0, host)
                 self._garbage.add(0, host)
+                self._trouble.set(len(self._failing.get(host, ())), host)
                 self._clocks.born(host, data)
                 ports = mapping(data, "ports")
                 self._take_ports(host, ports)
                 interfaces = {port: self._interfaces[host, port] for port in ports}
                 self._optics.born(host, interfaces, mapping(data, "inventory"))
+            case "host.trouble":
+                failing = self._failing.setdefault(host, set())
+                (failing.add if text(data, "why") else failing.discard)(text(data, "task"))
+                self._trouble.set(len(failing), host)
             case "host.selection" if text(data, "outcome") in SELECTION_OUTCOMES:
                 self._selections.add(1, host, text(data, "outcome"))
             case "host.lost":

@@ -234,6 +234,15 @@ def test_what_a_damaged_journal_leaves_to_an_operator_is_held_until_it_is_given_
     assert (value(metrics, "hwd_journal_open"), value(metrics, "hwd_journal_held")) == (0, 0)
 
 
+def test_work_for_a_host_that_fails_is_counted_until_it_works_again(metrics: Metrics, tell: Tell) -> None:
+    for task in ("events", "clock", "events"):
+        tell("host.trouble", host="h0", task=task, why="KeyError: 'a'")
+    assert value(metrics, "hwd_host_trouble", host="h0") == 2
+    for task in ("events", "clock"):
+        tell("host.trouble", host="h0", task=task, why="")
+    assert value(metrics, "hwd_host_trouble", host="h0") == 0
+
+
 def test_an_end_that_the_journal_does_not_take_is_counted_until_it_does(metrics: Metrics, tell: Tell) -> None:
     tell("journal.refused", reconfiguration="r1", outcome="confirmed", why="Input/output error")
     assert value(metrics, "hwd_journal_unwritten") == 1

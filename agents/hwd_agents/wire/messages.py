@@ -200,18 +200,19 @@ def decode(payload: bytes, on_unreadable: Callable[[str], None] = _not_told) -> 
     if not OLDEST_READ <= message.v <= VERSION:
         raise ProtocolError(f"version {message.v}, where {OLDEST_READ} to {VERSION} are read")
     if isinstance(message, Events):
-        return msgspec.structs.replace(message, events=[_checked(event, on_unreadable) for event in message.events])
+        events = [_checked(event, on_unreadable) for event in message.events]
+        return message if events == message.events else msgspec.structs.replace(message, events=events)
     return message
 
 
 def _checked(event: Event, on_unreadable: Callable[[str], None]) -> Event:
-    what = f"event {event.seq} of kind {event.kind}"
     if not is_known(event.kind, event.data):
-        on_unreadable(f"{what}: this version does not know it, and leaves its data out")
+        on_unreadable(f"event {event.seq} of kind {event.kind}: this version does not know it, and leaves its data out")
         return msgspec.structs.replace(event, data={})
     try:
         data = checked_data(event.kind, event.data)
     except ProtocolError as error:
+        what = f"event {event.seq} of kind {event.kind}"
         on_unreadable(f"{what}: {error}")
         why = f"{what} of the host was not to be read: {error}"
         return msgspec.structs.replace(event, kind="lost", port=None, data={"count": 1, "why": why})
