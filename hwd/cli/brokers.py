@@ -59,7 +59,7 @@ def acl(
     loaded = load(testbed).require()
     daemon = daemon_of(loaded.name)
     of_daemon = data_dir(loaded.name) if daemon is None else Path(daemon.data_dir)
-    logins = Logins.kept(Access.of(loaded), data or of_daemon, RandomIds())
+    logins = Logins.kept(Access.of(loaded), data or of_daemon, RandomIds(), for_owner=True)
     folder = out.absolute()
     try:
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -71,6 +71,7 @@ def acl(
     except OSError as error:
         raise ConfigError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
     output.remark(
+        f"The passwords are those of the data folder {data or of_daemon}: it must be the daemon's.\n"
         f"Let Mosquitto's user read them, write `include_dir {folder}` or the lines of {CONF} into its configuration, and give it SIGHUP after each change.\n"
         f"The daemon and `hwd agent` log in by themselves where the broker's URL names no user: HWD_MQTT=mqtt://HOST:1883"
     )

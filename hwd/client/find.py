@@ -87,4 +87,10 @@ def _own_name(url: str, environment: Mapping[str, str]) -> str:
 def _checked(url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"url {url!r}: not the URL of a daemon; write it as http://127.0.0.1:8642")
+    try:
+        host, _ = urlsplit(url).hostname, urlsplit(url).port
+    except ValueError as error:
+        raise ConfigError(f"url {url!r}: {error}; write it as http://127.0.0.1:8642") from error
+    if not host:
+        raise ConfigError(f"url {url!r}: names no host; write it as http://127.0.0.1:8642")
     return url.rstrip("/")

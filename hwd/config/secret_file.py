@@ -16,16 +16,17 @@ BYTES_MAX = 4096
 ALONE, WITH_GROUP = 0o600, 0o640
 
 
-def draw_once(path: Path, ids: Ids, *, what: str, group: str | None = None) -> str:
+def draw_once(path: Path, ids: Ids, *, what: str, group: str | None = None, owner: int | None = None) -> str:
     """The secret in the file at `path`; drawn into it, durably, where there is no file or an empty one.
 
     The file is this user's alone (0600), or a `group` may read it too (0640). `what` begins the message of a ConfigError: for a file that is another
     user's, that others may read, that is no regular file or a link, that holds no single word, and for a group that there is not or that we are not in.
+    `owner`: for root, which looks after the files of another user: whose the file is.
     """
     gid = None if group is None else _gid_of(group, what)
-    fd = _open(path, what)
+    fd = _open(path, what, owner)
     try:
-        _check(os.fstat(fd), path, what, gid)
+        _check(os.fstat(fd), path, what, gid, os.geteuid() if owner is None else owner)
         _let_read(fd, path, what, gid)
         text = os.pread(fd, BYTES_MAX, 0)
         if not text:
@@ -44,12 +45,15 @@ def draw_once(path: Path, ids: Ids, *, what: str, group: str | None = None) -> s
     return words[0]
 
 
-def _open(path: Path, what: str) -> int:
+def _open(path: Path, what: str, owner: int | None) -> int:
     """Never through a link; a FIFO does not make it wait."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         try:
-            return os.open(path, flags | os.O_CREAT | os.O_EXCL, ALONE)
+            fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, ALONE)
+            if owner is not None:
+                os.fchown(fd, owner, -1)
+            return fd
         except FileExistsError:
             return os.open(path, flags)
     except OSError as error:
@@ -59,12 +63,12 @@ def _open(path: Path, what: str) -> int:
         ) from error
 
 
-def _check(status: os.stat_result, path: Path, what: str, gid: int | None) -> None:
+def _check(status: os.stat_result, path: Path, what: str, gid: int | None, uid: int) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ConfigError(f"{what} {path}: is no regular file. Remove it, and a new one is drawn")
-    if status.st_uid != os.geteuid():
+    if status.st_uid != uid:
         raise ConfigError(
-            f"{what} {path}: belongs to user {status.st_uid}, who knows it, and this is user {os.geteuid()}. Remove it, and a new one is drawn"
+            f"{what} {path}: belongs to user {status.st_uid}, who knows it, and should be that of user {uid}. Where it is not that user's own, remove it, and a new one is drawn"
         )
     mode = stat.S_IMODE(status.st_mode)
     if mode & ~(ALONE if status.st_gid != gid else WITH_GROUP):

@@ -51,7 +51,11 @@ class Connection(H11Protocol):
 
     @property
     def waits(self) -> bool:
-        return not self._begun or self.cycle.response_complete or STRANGER in self.scope.get("state", {})
+        if (
+            not self._begun or self.cycle is None
+        ):  # uvicorn has none before the first request, and never for what is no HTTP
+            return True
+        return self.cycle.response_complete or STRANGER in self.scope.get("state", {})
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -83,7 +83,7 @@ class Door:
                 403,
             )
         if _is_open(scope):
-            return None
+            return _refusal("no body goes with this request", 413) if _has_body(headers) else None
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._knows(given.strip()):
             return None
@@ -159,6 +159,11 @@ def is_loopback(host: str) -> bool:
 
 def _is_open(scope: Scope) -> bool:
     return scope["path"] in OPEN and scope["method"] in READING
+
+
+def _has_body(headers: Headers) -> bool:
+    """Of whoever shows no token nothing is taken in."""
+    return "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
 
 
 def _equal(given: str, known: str) -> bool:

@@ -94,8 +94,18 @@ def test_one_that_others_may_read_or_write_is_refused(path: Path, mode: int) -> 
 def test_one_of_another_user_is_refused(path: Path) -> None:
     path.touch(mode=0o600)
     os.chown(path, 65534, 65534)
-    with pytest.raises(ConfigError, match="belongs to user 65534, who knows it, and this is user 0"):
+    with pytest.raises(ConfigError, match="belongs to user 65534, who knows it, and should be that of user 0"):
         draw_once(path, IDS, what="token")
+
+
+@pytest.mark.root
+def test_root_draws_and_reads_that_of_the_user_whom_it_works_for(path: Path) -> None:
+    drawn = draw_once(path, IDS, what="secret", owner=65534)
+    assert path.stat().st_uid == 65534
+    assert draw_once(path, IDS, what="secret", owner=65534) == drawn
+    os.chown(path, 0, 0)
+    with pytest.raises(ConfigError, match="should be that of user 65534"):
+        draw_once(path, IDS, what="secret", owner=65534)
 
 
 def test_a_link_is_not_followed(path: Path) -> None:

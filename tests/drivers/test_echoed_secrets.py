@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import logging
+import ssl
 import time
 import traceback
 from collections.abc import Callable
@@ -19,9 +20,11 @@ from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import HwdError
 from hwd_drivers.kit.ids import Draws
 from hwd_drivers.kit.mask import Mask
+from hwd_drivers.kit.masked import MaskedDialer, mask_of
 from hwd_drivers.kit.registry import DriverSpec, OpenContext
 from hwd_drivers.kit.supervise import Supervisor
 from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.kit.tls import TlsDialer
 from hwd_drivers.kit.values import Crossconnect
 
 USER: Final = "operator"
@@ -271,3 +274,13 @@ def test_cookies_that_are_new_each_time_cost_next_to_nothing() -> None:
         mask.add(f"{number:04}-" * 800)
         assert mask.text("ocs1: denied: no such port") == "ocs1: denied: no such port"
     assert time.process_time() - started_s < 2.0
+
+
+def test_mask_goes_with_what_is_wrapped_around_its_dialer() -> None:
+    """TLS does; without it, what a device echoes over it would be logged as it is."""
+    mask = Mask(user="admin", password="swordfish")
+    over = TlsDialer(MaskedDialer(TcpDialer(), mask), ssl.create_default_context())
+    assert mask_of(over) is mask
+    none = mask_of(TcpDialer())
+    none.add("a-cookie")
+    assert mask_of(TcpDialer()).text("a-cookie") == "a-cookie", "no two sessions share one"

@@ -8,13 +8,15 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
+from uvicorn.server import ServerState
 
 from hwd.model.limit import Limit
-from hwd.web.connection import BODY_WITHIN_S, HEAD_WITHIN_S
+from hwd.web.connection import BODY_WITHIN_S, HEAD_WITHIN_S, Connection
 from hwd.web.door import Door
 from hwd.web.server import CONNECTIONS_MAX, HttpServer, listen, most_connections
 
@@ -176,6 +178,31 @@ async def test_a_long_answer_and_a_stream_take_the_time_that_they_take(served: S
         assert (await client.get("/much")).content == b"x" * 65536 * 1000
         assert await anext(lines) == "tick"
     assert served.reached == []
+
+
+async def test_a_connection_that_spoke_no_http_may_make_room_at_any_moment() -> None:
+    """In the moment between its first bytes and its end there is neither a request nor an answer."""
+    waited: list[bool] = []
+
+    class Looked(Connection):
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            waited.append(self.waits)
+
+    loop, config = asyncio.get_running_loop(), uvicorn.Config(PlainTextResponse("done"), http="h11", log_config=None)
+    config.load()
+    server = await loop.create_server(
+        lambda: Looked(config, ServerState(), reached=lambda limit, detail: None, lost=lambda connection: None),
+        "127.0.0.1",
+        0,
+    )
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(b"\x16\x03\x01 no HTTP\r\n\r\n")
+    assert b" 400 " in await closed(reader)
+    assert waited[0] is True
+    writer.close()
+    server.close()
+    await server.wait_closed()
 
 
 async def test_connections_that_ask_for_nothing_make_room_for_those_that_do(served: Served) -> None:

@@ -91,6 +91,15 @@ async def test_watchdogs_and_prometheus_need_none_to_read(path: str) -> None:
         assert (await ask("GET", {}, path=f"/api{other}")).status_code == 401
 
 
+@pytest.mark.parametrize(
+    "headers", [{"Content-Length": "1"}, {"Content-Length": "4194304"}, {"Transfer-Encoding": "chunked"}]
+)
+async def test_no_body_is_taken_in_where_no_token_is_asked_for(headers: dict[str, str]) -> None:
+    for path in ("/healthz", "/metrics"):
+        assert (await ask("GET", headers, path=path)).status_code == 413
+    assert (await ask("GET", {"Content-Length": "0"}, path="/healthz")).text == "done"
+
+
 async def test_a_browser_gets_a_cookie_for_the_token_and_a_page_without_it() -> None:
     answer = await ask("GET", {}, path=f"/api/v1/status?token={TOKEN}")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/api/v1/status")

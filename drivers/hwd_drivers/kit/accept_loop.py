@@ -6,9 +6,14 @@ each: with 100 waiting connections this takes all of a processor.
 
 import asyncio
 import errno
+import logging
 import socket
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 REST_S: Final = 0.5
 OUT_OF: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -19,7 +24,7 @@ GONE: Final = frozenset(
 
 
 class AcceptLoop:
-    """`take` gets each connection, non-blocking, and must not raise. `starved` is called before each rest, with the reason, and may free descriptors.
+    """`take` gets each connection, non-blocking. `starved` is called before each rest, with the reason, and may free descriptors.
 
     loop = AcceptLoop(socket.create_server(("127.0.0.1", 0)), take=take, starved=log_it)
     task = asyncio.create_task(loop.run())      # cancel it, then close the socket
@@ -41,9 +46,20 @@ class AcceptLoop:
                 connection, _ = await loop.sock_accept(self._sock)
             except OSError as error:
                 if error.errno in OUT_OF:
-                    self._starved(error)
+                    self._safely(self._starved, error)
                     await asyncio.sleep(REST_S)
                 elif error.errno not in GONE:
                     raise
                 continue
-            self._take(connection)
+            if not self._safely(self._take, connection):
+                connection.close()
+
+    @staticmethod
+    def _safely(call: Callable[[T], None], argument: T) -> bool:
+        """The supervisor of each connection: one that cannot be taken keeps no other from being taken."""
+        try:
+            call(argument)
+        except Exception:
+            log.exception("accepting: a connection could not be taken, which is a bug of hwd; others are")
+            return False
+        return True

@@ -15,6 +15,8 @@ from hwd_drivers.kit.reason import reason_of
 
 REVOKED: Final = "@revoked"
 AUTHORITY: Final = "@cert-authority"
+FIELDS: Final = 3
+"""Hosts, the kind of the key, the key."""
 _BRACKETED: Final = re.compile(r"\[(.+)\]:\d+")
 
 
@@ -80,16 +82,18 @@ class KnownHosts:
             if not line or line.startswith("#"):
                 continue
             where = f"{file}:{number}"
-            marker, _, rest = line.partition(" ") if line.startswith("@") else ("", "", line)
+            marker, *rest = line.split(None, 1) if line.startswith("@") else ("", line)
             if marker not in ("", REVOKED, AUTHORITY):
                 raise ConfigError(f"{where}: {marker} is no marker: there are {REVOKED} and {AUTHORITY}")
             try:
-                entry = HostKeyEntry.from_line(" ".join(rest.split()))
+                entry = HostKeyEntry.from_line(" ".join("".join(rest).split()))
             except (InvalidHostKey, paramiko.SSHException, ValueError) as error:
                 if not marker:
                     continue  # it vouches for nobody
                 raise ConfigError(f"{where}: the key of this line cannot be read. Correct or remove it") from error
             if entry is None:
+                if marker and len("".join(rest).split()) < FIELDS:
+                    raise ConfigError(f"{where}: hosts, a kind of key and the key are wanted behind {marker}")
                 continue  # of a kind that we do not speak, and that nobody can show us
             if marker:
                 patterns = tuple(entry.hostnames)

@@ -11,8 +11,6 @@ from hwd_drivers.kit.dial import Dialer, Listener, ProtoT
 from hwd_drivers.kit.mask import Mask
 from hwd_drivers.kit.values import Identity
 
-_NONE = Mask()
-
 
 class MaskedDialer:
     """A dialer that knows the secrets of what is dialled, for those that log what came."""
@@ -29,8 +27,9 @@ class MaskedDialer:
 
 
 def mask_of(dialer: object) -> Mask:
-    """The mask that goes with a dialer; one without secrets where there is none."""
-    return dialer.mask if isinstance(dialer, MaskedDialer) else _NONE
+    """The mask that goes with a dialer, or with the one beneath it; one without secrets where there is none."""
+    mask = getattr(dialer, "mask", None)
+    return mask if isinstance(mask, Mask) else Mask()
 
 
 def masked(device: Device, mask: Mask) -> Device:

@@ -68,16 +68,33 @@ def _existing(path: Path, *, link: bool) -> os.stat_result | None:
         found = path.stat(follow_symlinks=link)
     except FileNotFoundError:
         return None
+    if stat.S_ISFIFO(found.st_mode):
+        _check_pipe(path, found)
     if stat.S_ISREG(found.st_mode):
         os.close(os.open(path, _flags(link=link)))
     return found
 
 
+def _check_pipe(path: Path, found: os.stat_result) -> None:
+    """That of fs.protected_fifos, which looks only at who would make one."""
+    if _is_strangers(path.resolve().parent, found.st_uid):
+        raise ConfigError(
+            f"{path}: is a pipe that the user with id {found.st_uid} made in a folder of everybody, and who reads it is not known: nothing is written to it. "
+            "Name another file"
+        )
+
+
+def _is_strangers(directory: Path, owner: int) -> bool:
+    """Whether somebody else than this user, or than whose folder it is, made what is in a folder where everybody may make something."""
+    folder = directory.stat()
+    everybody = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+    return bool(everybody) and owner not in (os.geteuid(), folder.st_uid)
+
+
 def _check_link(path: Path) -> None:
     """The rule of the kernel's fs.protected_symlinks, which not every machine has switched on."""
-    folder, owner = path.parent.stat(), path.lstat().st_uid
-    everybody = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
-    if everybody and owner not in (os.geteuid(), folder.st_uid):
+    owner = path.lstat().st_uid
+    if _is_strangers(path.parent, owner):
         raise ConfigError(
             f"{path}: is a link that the user with id {owner} made in a folder of everybody, to {os.readlink(path)}: it is not followed. "
             "Name another file, or the one that it leads to"

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from hwd_drivers.kit.dial import Dialer, Listener
 from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.masked import mask_of
 from hwd_drivers.kit.reason import reason_of
 
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
@@ -65,6 +66,7 @@ class TlsDialer:
     """Connects and listens by `inner`, with TLS over it; `context` is a client's or a server's. Failures are OSErrors, as those of connecting are."""
 
     def __init__(self, inner: Dialer, context: ssl.SSLContext, *, server_name: str | None = None) -> None:
+        self.mask = mask_of(inner)
         self._inner = inner
         self._context = context
         self._server_name = server_name

@@ -4,7 +4,7 @@ As the vendor's YANG modules have them (`optical-switch` 2018-03-22, container g
 where their ports are, in the order of their lists, the inputs of each with the outputs of the other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,8 @@ from hwd_drivers.polatis.numbering import Numbering, UnitError, Wrong
 
 NAME_LIMIT: Final = 64
 """Most characters of a group's name: nothing says how many there may be."""
+GROUPS_LIMIT: Final = 256
+"""Most groups; nothing says how many there may be either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,8 @@ class Groups:
     def define(self, group: Group) -> None:
         """Make it, or take its place."""
         self.check(group)
+        if group.name not in self._groups and len(self._groups) >= GROUPS_LIMIT:
+            raise UnitError(Wrong.LIST, f"There are {GROUPS_LIMIT} groups already")
         self._groups[group.name] = group
 
     def remove(self, name: str) -> None:
@@ -91,14 +95,19 @@ class Groups:
         """Take all ports of the group out of their crossconnects."""
         return self._disconnect(self.find(name).ports)
 
-    def connected(self, group: Group) -> str:
-        """The name of the group that it is connected to; empty where there is none."""
-        there = {frozenset(pair) for pair in self._pairs()}
-        for other in self.all():
-            wanted = [] if other is group else self._joined(group, other)
-            if wanted and there.issuperset(map(frozenset, wanted)):
-                return other.name
-        return ""
+    def connected(self) -> Mapping[str, str]:
+        """By its name, the name of the group that each is connected to; those that are not connected are left out."""
+        peers = {port: peer for one, other in self._pairs() for port, peer in ((one, other), (other, one))}
+        by_ports: dict[tuple[tuple[int, ...], tuple[int, ...]], list[str]] = {}
+        for group in self.all():
+            by_ports.setdefault((group.ingress, group.egress), []).append(group.name)
+        found: dict[str, str] = {}
+        for group in self.all():
+            ingress, egress = (tuple(peers.get(port, 0) for port in ports) for ports in (group.ingress, group.egress))
+            there = by_ports.get((egress, ingress) if self._numbering.outputs else (ingress, egress), [])
+            if group.ports and (other := next((name for name in there if name != group.name), "")):
+                found[group.name] = other
+        return found
 
     def _joined(self, one: Group, other: Group) -> list[tuple[int, int]]:
         """The pairs that make them connected; none where their ports do not fit."""

@@ -1,6 +1,7 @@
 """Logins: user and password of the daemon and of each host at the broker, all made of one secret that is drawn once for a data folder."""
 
 import hmac
+import os
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -28,13 +29,17 @@ class Logins:
         self._secret = secret.encode()
 
     @classmethod
-    def kept(cls, access: Access, data: Path, ids: Ids) -> Self:
-        """Of the secret in a data folder; drawn where it has none. Raises ConfigError where others may read it."""
+    def kept(cls, access: Access, data: Path, ids: Ids, *, for_owner: bool = False) -> Self:
+        """Of the secret in a data folder; drawn where it has none. Raises ConfigError where others may read it.
+
+        `for_owner`: root works for the user whose folder it is.
+        """
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            owner = data.stat().st_uid if for_owner and os.geteuid() == 0 else None
         except OSError as error:
             raise ConfigError(f"{data}: cannot be used as data directory: {error.strerror}") from error
-        return cls(access, draw_once(data / FILE, ids, what=WHAT))
+        return cls(access, draw_once(data / FILE, ids, what=WHAT, owner=owner))
 
     @property
     def users(self) -> Mapping[str, str]:

@@ -46,6 +46,11 @@ def test_revoked_key_is_one_for_the_hosts_that_the_line_names(
             known.check_revoked(host, KEY, "ocs1 shows it")
 
 
+def test_blanks_and_tabs_may_stand_between_the_fields(file: Path) -> None:
+    file.write_text(f"@revoked\t*  {public_line(KEY)}\n")
+    assert KnownHosts([file]).is_revoked("ocs1", KEY)
+
+
 def test_hashed_name_of_openssh_is_found(file: Path) -> None:
     file.write_text(f"10.0.0.5 {public_line(KEY)}\n")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(file)], check=True, capture_output=True, timeout=20)
@@ -76,6 +81,8 @@ def test_files_are_read_together_and_one_that_is_not_there_says_nothing(file: Pa
     ("line", "why"),
     [
         ("@revoked * ssh-ed25519 A", "the key of this line cannot be read"),
+        ("@revoked *", "hosts, a kind of key and the key are wanted behind @revoked"),
+        ("@revoked", "hosts, a kind of key and the key are wanted behind @revoked"),
         ("@withdrawn * ssh-ed25519 A", "@withdrawn is no marker: there are @revoked and @cert-authority"),
     ],
 )

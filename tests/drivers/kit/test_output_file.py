@@ -133,6 +133,18 @@ def test_link_of_somebody_else_in_a_folder_of_everybody_is_refused(tmp_path: Pat
     assert os.listdir(link.parent) == ["report.html"]
 
 
+@pytest.mark.root
+def test_pipe_of_somebody_else_in_a_folder_of_everybody_is_refused(tmp_path: Path) -> None:
+    """Whoever reads it would get all, and the command would wait for them."""
+    pipe = tmp_path / "everybody" / "run.jsonl"
+    pipe.parent.mkdir()
+    pipe.parent.chmod(0o1777)
+    os.mkfifo(pipe)
+    os.chown(pipe, 1234, 1234)
+    with pytest.raises(ConfigError, match=r"run\.jsonl: is a pipe that the user with id 1234 made"):
+        write_file(pipe, "rows")
+
+
 def test_name_of_the_unfinished_file_is_another_each_time(tmp_path: Path) -> None:
     names: set[str] = set()
     for _ in range(20):

@@ -29,6 +29,7 @@ class NetconfClient:
         self._decoder = MessageDecoder()
         self._greeting: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self._connection = _Link(name=name, decode=self._decode, clock=clock)
+        self._connection.mask = ssh.mask
         self._ids = itertools.count(1)
 
     @classmethod

@@ -6,7 +6,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from hwd_drivers.kit.values import AttenuationMode
 from hwd_drivers.polatis.attenuators import LEVELLED
-from hwd_drivers.polatis.groups import Group
+from hwd_drivers.polatis.groups import GROUPS_LIMIT, Group
 from hwd_drivers.polatis.netconf import xml
 from hwd_drivers.polatis.netconf.messages import BASE
 from hwd_drivers.polatis.netconf.old_ports import OldPorts
@@ -170,12 +170,16 @@ class Datastore:
         kept = {} if operation in ("replace", "delete", "remove") else {each.name: each for each in groups.all()}
         if operation == "delete" and not groups.all():
             raise refuse("data-missing", "There are no groups", path="/groups")
+        seen: set[str] = set()
         for entry in part if operation not in ("delete", "remove") else ():
             if xml.name(entry) != "group":
                 raise refuse("unknown-element", f"{xml.name(entry)} in groups", bad_element=xml.name(entry))
             doing = _operation(entry, operation)
             name = _word(entry, "group-name")
             path = f"/groups/group[group-name={name}]"
+            if name in seen:
+                raise refuse("bad-element", f"Group {name} stands twice", bad_element="group-name", path=path)
+            seen.add(name)
             if doing in ("delete", "none") and name not in kept:
                 raise refuse("data-missing", f"There is no group {name}", path=path)
             if doing == "create" and name in kept:
@@ -186,6 +190,8 @@ class Datastore:
                 before = kept.get(name, Group(name=name)) if doing == "merge" else Group(name=name)
                 kept[name] = _group(entry, before)
                 groups.check(kept[name])
+        if len(kept) > GROUPS_LIMIT:
+            raise refuse("operation-failed", f"Over {GROUPS_LIMIT} groups", path="/groups")
 
         def do() -> float:
             if (denial := self._unit.faults.take_denial()) is not None:
@@ -365,6 +371,7 @@ class Datastore:
 
     def _groups(self, *, state: bool) -> Element:
         container = Element(f"{{{OPSW}}}groups")
+        connected = self._unit.groups.connected() if state else {}
         for group in self._unit.groups.all():
             entry = SubElement(container, f"{{{OPSW}}}group")
             xml.leaf(entry, "group-name", group.name)
@@ -373,7 +380,7 @@ class Datastore:
             for port in group.egress:
                 xml.leaf(entry, "egress", port)
             if state:
-                xml.leaf(entry, "connected-group", self._unit.groups.connected(group))
+                xml.leaf(entry, "connected-group", connected.get(group.name, ""))
         return container
 
     def _system_config(self) -> Element:
@@ -409,12 +416,12 @@ def _word(parent: Element, name: str) -> str:
 
 def _group(entry: Element, before: Group) -> Group:
     """What an entry says of a group, with the ports that it had before; a list keeps its order."""
-    lists = {"ingress": list(before.ingress), "egress": list(before.egress)}
+    lists = {"ingress": dict.fromkeys(before.ingress), "egress": dict.fromkeys(before.egress)}
     for leaf in entry:
         if xml.name(leaf) not in ("group-name", *lists):
             raise refuse("unknown-element", f"{xml.name(leaf)} cannot be set", bad_element=xml.name(leaf))
-        if xml.name(leaf) in lists and (port := _port_of(leaf)) not in lists[xml.name(leaf)]:
-            lists[xml.name(leaf)].append(port)
+        if xml.name(leaf) in lists:
+            lists[xml.name(leaf)].setdefault(_port_of(leaf))
     return Group(name=before.name, ingress=tuple(lists["ingress"]), egress=tuple(lists["egress"]))
 
 
