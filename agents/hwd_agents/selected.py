@@ -2,6 +2,8 @@
 
 import msgspec
 
+from hwd_agents.wire.bounds import At, Text
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a job asks. `set`: {switch: crossconnects, such as `in-2`}; `within_s`: for all of it, from when it came; late, it does not begin.
@@ -13,4 +15,4 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     within_s: float = 1.0
     by_s: float | None = None
     epoch: int | dict[str, int] | None = None
-    id: str | int | None = None
+    id: Text | At | None = None

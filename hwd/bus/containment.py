@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 Tell = Callable[[str, str, str], None]
 """`tell(host, task, why)`; `why` is empty where it works again."""
-Contain = Callable[[str, str], AbstractContextManager[None]]
+Contain = Callable[[str, str], AbstractContextManager[None, bool]]
 """`Containment.of`."""
 
 
@@ -40,7 +40,7 @@ class Containment:
         """What does not work for a host; empty where nothing is known to."""
         return "; ".join(why for (one, _), why in self._marks.items() if one == host)
 
-    def of(self, host: str, task: str) -> AbstractContextManager[None]:
+    def of(self, host: str, task: str) -> AbstractContextManager[None, bool]:
         """Whatever fails inside is a fault in what we do for this host, or in what it told."""
         return _Contained(self._failed, host, task)
 
@@ -73,7 +73,7 @@ class Containment:
             self._tell(host, task, why)
 
 
-class _Contained(AbstractContextManager[None]):
+class _Contained(AbstractContextManager[None, bool]):
     """The supervisor of a host's work: an error ends here, a cancellation does not."""
 
     __slots__ = ("_failed", "_host", "_task")

@@ -364,9 +364,13 @@ class Gateway:
             host.losses.passed(boot, events[0].seq, events[-1].seq)
             left = iter(events)
             for event in left:
+                failed: Event | None = event
                 with self.containment.of(host.name, "its events"):  # where one fails, those behind it come next
-                    for each in chain((event,), left):
-                        self._tell_event(host, boot, each, alignment)
+                    for failed in chain((event,), left):
+                        self._tell_event(host, boot, failed, alignment)
+                    failed = None
+                if failed is not None:  # it is acknowledged with those behind it
+                    self._tell_lost(host, boot, 1, f"the daemon failed on event {failed.seq}; its log says why")
         if (upto := intake.owed()) is not None:
             self._acks.owe(host.name, boot, upto)
         if self._tasks is not None:

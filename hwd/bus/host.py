@@ -157,7 +157,7 @@ class Host:
         if not (self._gone and rival.birth.boot not in self._past):
             if rival.refused and not self._gone:
                 return None
-            if rival.hears(self.heard_s):
+            if not self._gone and rival.hears(self.heard_s):
                 self._refuse(rival)
                 return None
             if rival.waits(now_s):

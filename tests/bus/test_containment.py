@@ -11,6 +11,7 @@ import pytest
 
 from hwd.bus.containment import WELL_AFTER_S, Containment
 from hwd_agents.wire import ClockNote, ClockUdp, encode, topic
+from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.virtual import run_virtual
 
 from .test_gateway import LAB, Peer, World, play
@@ -126,3 +127,20 @@ def test_clock_address_or_key_that_cannot_be_used_ends_nothing(udp: dict[str, An
         await world.until("host.event", host="h0")
 
     play(scenario, clocks_by_udp=True)
+
+
+def test_event_on_which_the_daemon_fails_is_said_to_be_lost_and_those_around_it_are_not() -> None:
+    def fail(document: Document) -> None:
+        if document.kind == "host.event" and document.data["seq"] == 2:
+            raise KeyError("a bug")
+
+    async def scenario(world: World) -> None:
+        peer = await world.aligned_peer()
+        world.sinks.append(fail)
+        await peer.send(peer.event(seq=1), peer.event(seq=2), peer.event(seq=3))
+        await world.until("host.event", seq=3)
+        await world.agreed(peer, "boot-1", 3)
+        (lost,) = world.of("host.lost")
+        assert (lost["count"], lost["why"]) == (1, "the daemon failed on event 2; its log says why")
+
+    play(scenario)

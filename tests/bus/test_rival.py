@@ -225,6 +225,25 @@ def test_an_agent_that_was_silent_for_a_while_comes_back_where_the_other_does_no
     play(scenario)
 
 
+def test_an_agent_whose_place_another_took_gets_it_back_when_that_one_ends() -> None:
+    """Also where it had come back before that, and was refused as the other answered."""
+
+    async def scenario(world: World) -> None:
+        real = await world.agent("real")
+        await world.lives("real")
+        real.answers = False
+        other = await world.agent("other")
+        await world.lives("other")
+        real.answers = True
+        await real.be_born()
+        await asyncio.sleep(20)
+        assert (world.h0.boot, world.h0.rival) == ("other", "real")
+        await other.say("down")
+        assert await world.lives("real") < 5
+
+    play(scenario)
+
+
 def test_a_forged_birth_that_the_broker_kept_does_not_win_when_the_daemon_was_away_from_it() -> None:
     async def scenario(world: World) -> None:
         await world.agent("real")

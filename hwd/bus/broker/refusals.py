@@ -28,6 +28,8 @@ class Refusals:
         now_s = asyncio.get_running_loop().time()
         key = (_plain(client_id), _plain(why))
         if key not in self._tallies and len(self._tallies) >= KEYS_MOST:
+            self._forget(now_s)
+        if key not in self._tallies and len(self._tallies) >= KEYS_MOST:
             key = ("", "others were refused, or cut off")
         said_s, count = self._tallies.get(key, (now_s - EVERY_S, 0))
         count += 1
@@ -40,6 +42,12 @@ class Refusals:
         self._tallies[key] = (said_s, count)
         for call in self._calls:
             call(client_id, why)
+
+    def _forget(self, now_s: float) -> None:
+        """What was said long ago and has not come since. What came since is said with the next of its kind, so it is kept as long again."""
+        old = [key for key, (said_s, count) in self._tallies.items() if now_s - said_s >= EVERY_S * (2 if count else 1)]
+        for key in old:
+            del self._tallies[key]
 
 
 def _plain(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hwd_agents.selected import Request
 from hwd_agents.wire import ANSWERS, DATA, TEXT_MOST, Birth, Events, Message, checked_answer, clipped, decode, encode
 from hwd_drivers.kit.errors import ProtocolError
 
@@ -164,3 +165,11 @@ def test_text_that_a_device_or_the_kernel_said_is_cut_before_it_is_sent() -> Non
     assert cut["b"]["c"] == cut["a"][0]
     assert (cut["a"][1], cut["d"]) == (1, None)
     assert clipped(INVENTORY) == INVENTORY
+
+
+@pytest.mark.parametrize("id", [1 << 62, -(1 << 62), 1 << 300, "x" * (TEXT_MOST + 1)])
+def test_job_is_not_heard_whose_id_the_daemon_could_not_read(id: str | int) -> None:
+    """It would be answered, its light moved, and the event of it lost."""
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"set": {}, "id": id}, Request)
+    assert msgspec.convert({"set": {}, "id": (1 << 62) - 1}, Request).id == (1 << 62) - 1

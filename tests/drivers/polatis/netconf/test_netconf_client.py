@@ -93,6 +93,8 @@ REFUSALS = [
     (f'<opm-config xmlns="{OPSW}"><port><port-id>1</port-id><wavelength>1310</wavelength></port></opm-config>', "invalid-value", "1"),
     (f'<groups xmlns="{OPSW}">{group("A", (9,), ())}</groups>', "invalid-value", "Port 9 of group A is no input"),
     (f'<groups xmlns="{OPSW}">{group("A", (1,), (17,))}</groups>', "invalid-value", "Invalid OXC port: 17"),
+    (f'<groups xmlns="{OPSW}">{group("A", (1,), ()) * 2}</groups>', "bad-element", "Group A stands twice"),
+    (f'<groups xmlns="{OPSW}">{"".join(group(f"G{n}", (), ()) for n in range(257))}</groups>', "operation-failed", "Over 256 groups"),
     (f'<nothing xmlns="{OPSW}"/>', "unknown-element", "nothing cannot be configured"),
 ]  # fmt: skip
 
