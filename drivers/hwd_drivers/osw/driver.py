@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from hwd_drivers.kit.element_switch import NOT_TOLD, ElementSwitch
 from hwd_drivers.kit.elements import changed
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.errors import ConfigError, DeadlineError
 from hwd_drivers.kit.ordered import Answered, OrderedConnection, Request
 from hwd_drivers.kit.registry import OpenContext
 from hwd_drivers.kit.values import Capabilities, Exchange, Identity
@@ -73,7 +73,12 @@ class OswController(ElementSwitch[Answer]):
             request: Request[Answer] = Request(
                 data=protocol.encode(TypeQuery()), what="<OSW_TYPE_?>", fits=lambda answer: isinstance(answer, Type)
             )
-            answer = (await self._connection.request(request, deadline_s=deadline_s)).messages[0]
+            try:
+                answer = (await self._connection.request(request, deadline_s=deadline_s)).messages[0]
+            except DeadlineError as error:
+                raise DeadlineError(
+                    f"{error}. A controller that does not know <OSW_TYPE_?> needs `options: {{ask_type: false}}`"
+                ) from error
             if isinstance(answer, Type):
                 part = answer.text
         else:

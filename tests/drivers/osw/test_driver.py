@@ -7,7 +7,7 @@ import pytest
 
 from hwd_drivers.kit.abilities import CrossConnects, Device
 from hwd_drivers.kit.bench import Bench
-from hwd_drivers.kit.errors import DeviceError
+from hwd_drivers.kit.errors import DeadlineError, DeviceError
 from hwd_drivers.kit.registry import find
 from hwd_drivers.kit.server import Denial
 from hwd_drivers.kit.values import Crossconnect, Exchange
@@ -107,6 +107,19 @@ def test_it_is_the_part_that_it_says(on_twin: Callable[..., None], part: str | N
         await device.close()
 
     on_twin(story, "osw", "osw", "1x8", **({} if part is None else {"part": part}))
+
+
+def test_a_controller_that_does_not_say_its_part_is_told_how_to_be_used(on_twin: Callable[..., None]) -> None:
+    async def story(bench: Bench, say: Say) -> None:
+        device = await bench.open()
+        assert isinstance(device, Device)
+        assert bench.twin is not None
+        bench.twin.faults.silent = True
+        with pytest.raises(DeadlineError, match=r"needs `options: \{ask_type: false\}`"):
+            await device.identify(deadline_s=soon())
+        await device.close()
+
+    on_twin(story, "osw", "osw", "1x8")
 
 
 def test_any_other_word_is_a_no(on_twin: Callable[..., None]) -> None:
