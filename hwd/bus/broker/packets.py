@@ -13,6 +13,7 @@ from amqtt.adapters import ReaderAdapter, StreamWriterAdapter
 from amqtt.mqtt.packet import CONNECT, DISCONNECT, PINGREQ, PUBACK, PUBLISH, SUBSCRIBE, UNSUBSCRIBE
 from typing_extensions import override
 
+from hwd.bus.broker.pace import Pace
 from hwd_drivers.kit.errors import ProtocolError
 
 LENGTH_BYTES_MOST: Final = 4
@@ -33,6 +34,9 @@ NAMES: Final = {
 }
 WILL, WILL_QOS, PASSWORD, USER = 0x04, 0x18, 0x40, 0x80
 """Flags of a CONNECT (3.1.2.3)."""
+
+REST_EVERY: Final = 32
+"""Packets, until all else in the loop has its turn: amqtt itself may read all that has come before it does anything with it."""
 
 
 def check_head(head: int, *, first: bool) -> None:
@@ -86,6 +90,9 @@ class PacketReader(ReaderAdapter):
         self._packet = b""
         self._at = 0
         self._broken = False
+        self._count = 0
+        self.pace: Pace | None = None
+        """Of whoever sends, where it has to keep one."""
         self.why = ""
         """What was wrong with the last packet; amqtt does not say it."""
 
@@ -124,6 +131,7 @@ class PacketReader(ReaderAdapter):
             if size > most_bytes:
                 self._over(size)
                 raise ProtocolError(f"a packet of {size} bytes is over the limit of {most_bytes} bytes")
+            await self._rest(size)
             body = await self._reader.readexactly(size - len(head))
             check_packet(head[0], body)
             self._packet = head + body
@@ -133,6 +141,13 @@ class PacketReader(ReaderAdapter):
         except BaseException:
             self._broken = True
             raise
+
+    async def _rest(self, size: int) -> None:
+        if self.pace is not None:
+            await self.pace.wait(size)
+        self._count += 1
+        if self._count % REST_EVERY == 0:
+            await asyncio.sleep(0)
 
 
 class PacketWriter(StreamWriterAdapter):
