@@ -24,10 +24,10 @@ class Bucket:
         self._tokens -= tokens
         return True
 
-    def wait_s(self) -> float:
-        """How long until there is one."""
+    def wait_s(self, tokens: float = 1) -> float:
+        """How long until there are so many, where it holds as many."""
         self._fill()
-        return max(LEAST_WAIT_S, (1 - self._tokens) / self._per_s)
+        return max(LEAST_WAIT_S, (tokens - self._tokens) / self._per_s)
 
     def _fill(self) -> None:
         now_s = asyncio.get_running_loop().time()

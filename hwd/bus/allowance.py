@@ -11,6 +11,8 @@ BOOTS_PER_S, BOOTS_MOST = 0.2, 16
 """New boots: each is a birth, a host that went down and one that came up."""
 BIRTHS_PER_S, BIRTHS_MOST = 16 << 10, 2 << 20
 """Bytes of births of one boot that differ from the one before."""
+UNBORN_PER_S, UNBORN_MOST = 0.2, 256
+"""Boots that were never born to this daemon, of which events come: a spool may hold those of many, and each leaves a mark for good."""
 STATES_PER_S, STATES_MOST = 1.0, 20
 """Messages that the agent is down or lost."""
 EVENTS_PER_S, EVENTS_MOST = 256 << 10, 128 << 20
@@ -24,6 +26,7 @@ class Allowance:
         self._host = host
         self._reached = reached
         self._boots = Bucket(per_s=BOOTS_PER_S, most=BOOTS_MOST)
+        self._unborn = Bucket(per_s=UNBORN_PER_S, most=UNBORN_MOST)
         self._births = Bucket(per_s=BIRTHS_PER_S, most=BIRTHS_MOST)
         self._states = Bucket(per_s=STATES_PER_S, most=STATES_MOST)
         self._events = Bucket(per_s=EVENTS_PER_S, most=EVENTS_MOST)
@@ -67,6 +70,13 @@ class Allowance:
             return True
         self.events_refused += 1
         return self._over(Limit.AGENT_EVENTS, f"events over {EVENTS_PER_S} bytes/s; they wait in its spool")
+
+    def unborn(self) -> bool:
+        """Whether events of one more boot that was never born to this daemon are taken now. What is not comes again from its spool."""
+        return self._unborn.take() or self._over(
+            Limit.AGENT_EVENTS,
+            f"events of a boot that was not heard of, where {UNBORN_MOST} at once and then one in {1 / UNBORN_PER_S:g} s are taken",
+        )
 
     def _over(self, limit: Limit, detail: str) -> bool:
         self._reached(limit, f"{self._host}: {detail}")

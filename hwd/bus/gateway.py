@@ -58,6 +58,8 @@ UNALIGNED_KEPT_S = 60.0
 """So long is known that they were let go: twice the patience of an agent that was not told."""
 UNALIGNED_BOOTS_MOST, SAME_CLOCK_BOOTS_MOST = 4, 256
 """A host's boots whose clock was never asked; with the present one's clock they are soon done with. Events of more are garbage, and sent again later."""
+SEEN_BOOTS_MOST = 1024
+"""Past boots of a host of which it is known how far their events were taken: 4 times what a spool may hold. Of older ones, what came again would be new."""
 
 
 def _nobody(limit: Limit, detail: str) -> None:
@@ -68,7 +70,7 @@ class Gateway:
     """Runs the bus and everything that goes over it.
 
     `known` (by boot) and `seen` (by host and boot) are what the records hold of earlier lives of the daemon: alignments, and how far the events
-    were taken. An acknowledgement goes out after the sink took the events and after `durable`, where that is given. While `full`, the sink gets no
+    were taken, the oldest boot first. An acknowledgement goes out after the sink took the events and after `durable`, where that is given. While `full`, the sink gets no
     events: they wait here and in the spools of the agents. `clocks_by_udp`: ask for the time past the broker where an agent can be. `reached` hears of limits.
 
     ```
@@ -102,7 +104,9 @@ class Gateway:
         self._ids = ids
         self._sink = sink
         self._known = dict(known or {})
-        self._seen = dict(seen or {})
+        self._seen: dict[str, dict[str, int]] = {name: {} for name in hosts}  # by boot: the oldest first
+        for (name, boot), upto in (seen or {}).items():
+            self._seen.setdefault(name, {})[boot] = upto
         self._full = full
         self._commands = Commands()
         self._hosts = {
@@ -317,6 +321,8 @@ class Gateway:
         if message.boot == host.boot and not message.clock and not incoming.retained:  # said by that boot itself
             host.alive(self._now_s())
             self._timekeepers[host.name].see(message.events[-1].at_ns, now_ns=incoming.at_ns)
+        if message.boot not in host.intakes and not self._may_begin(host, message.boot, message.clock):
+            return
         self._intake(host, message.boot, message.clock).take(message.events)
         self._pass_on(host, message.boot)
 
@@ -337,14 +343,19 @@ class Gateway:
 
     # --- events
 
+    def _may_begin(self, host: Host, boot: str, clock: str) -> bool:
+        """Whether the events of one more boot are taken now: whoever sends can make up boots. Raises ProtocolError where too many wait for a clock."""
+        strangers = [each for each in (*host.intakes, boot) if each != host.boot and each not in self._known]
+        most = SAME_CLOCK_BOOTS_MOST if host.has_clock(clock) else UNALIGNED_BOOTS_MOST
+        if boot in strangers and len(strangers) > most:
+            raise ProtocolError(f"events of more than {most} boots whose clock was never aligned")
+        heard_of = boot in self._known or boot in self._seen[host.name] or not host.is_new(boot)
+        return heard_of or host.allowance.unborn()
+
     def _intake(self, host: Host, boot: str, clock: str) -> Intake:
         if boot not in host.intakes:
-            strangers = [each for each in (*host.intakes, boot) if each != host.boot and each not in self._known]
-            most = SAME_CLOCK_BOOTS_MOST if host.has_clock(clock) else UNALIGNED_BOOTS_MOST
-            if boot in strangers and len(strangers) > most:
-                raise ProtocolError(f"events of more than {most} boots whose clock was never aligned")
             host.intakes[boot] = Intake(self._now_s())
-            if (held := self._seen.get((host.name, boot))) is not None:
+            if (held := self._seen[host.name].get(boot)) is not None:
                 host.intakes[boot].begin(held + 1)
         host.intakes[boot].clock = clock or host.intakes[boot].clock
         return host.intakes[boot]
@@ -389,8 +400,16 @@ class Gateway:
         busy = intake.held or self._acks.owes(host.name, boot) or self._gaps.filling(host, boot)
         if not busy and (aligned or age_s >= UNALIGNED_KEPT_S):
             if aligned:
-                self._seen[host.name, boot] = intake.upto
+                self._see(host.name, boot, intake.upto)
             host.forget(boot)
+
+    def _see(self, host: str, boot: str, upto: int) -> None:
+        """The events of a past boot were taken so far."""
+        seen = self._seen[host]
+        seen.pop(boot, None)
+        seen[boot] = upto
+        if len(seen) > SEEN_BOOTS_MOST:
+            del seen[next(iter(seen))]
 
     def _tell_event(self, host: Host, boot: str, event: Event, alignment: Alignment) -> None:
         self._emit("host.event", event_data(host.name, boot, event, alignment, past=boot != host.boot))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,9 +29,13 @@ T = TypeVar("T")
 
 _OF_A_BOOT = frozenset({"host.event", "clock.aligned"})
 _SEE = sa.text(
-    "INSERT INTO seen (host, boot, upto) VALUES (:host, :boot, :upto) "
-    "ON CONFLICT (host, boot) DO UPDATE SET upto = excluded.upto WHERE excluded.upto > seen.upto"
+    "INSERT INTO seen (host, boot, upto, wall_ns) VALUES (:host, :boot, :upto, :wall_ns) ON CONFLICT (host, boot) "
+    "DO UPDATE SET upto = excluded.upto, wall_ns = excluded.wall_ns WHERE excluded.upto > seen.upto"
 )
+SEEN_BOOTS_KEPT = 1024
+"""Newest boots of each host of which it is kept how far their events are held. Anybody with a host's password can make up more."""
+SEEN_PRUNED_EVERY = 4096
+"""Boots whose events come in before the older ones are dropped: so many more may be there."""
 UNOWNED_KEPT = 200_000
 """Newest documents kept that belong to no run (a watched rack makes some thousand a day)."""
 
@@ -93,6 +97,7 @@ class Records:
         self._unowned_kept = unowned_kept
         self._reserve = reserve
         self._unowned_since_pruning = 0
+        self._boots_since_pruning: set[tuple[str, str]] = set()
 
     @property
     def name(self) -> str:
@@ -165,7 +170,7 @@ class Records:
     # --- agents
 
     async def seen(self) -> Mapping[tuple[str, str], int]:
-        """For each (host, boot): the events up to this number are held."""
+        """For each (host, boot): the events up to this number are held. The newest boots of each host, the oldest of these first."""
         return await self._access.read(self._seen)
 
     # --- blocking, in the offload
@@ -264,7 +269,7 @@ class Records:
                 raise ConfigError(f"run {id!r}: {len(several)} runs start so ({named}). Write more of it")
 
     def _add(self, entries: Sequence[Entry]) -> None:
-        held: dict[tuple[str, str], int] = {}
+        held: dict[tuple[str, str], tuple[int, int]] = {}
         aligned: dict[tuple[str, str], Entry] = {}
         for one in entries:
             if one.boot is None:
@@ -272,20 +277,21 @@ class Records:
             if one.kind == "clock.aligned":
                 aligned[one.boot] = one
             else:
-                held[one.boot] = max(held.get(one.boot, 0), one.seq)
+                held[one.boot] = max(held.get(one.boot, (0, 0)), (one.seq, one.wall_ns))
         with self._store.transaction(f"write {len(entries)} documents") as connection:
             insert_rows(
                 connection,
                 "INSERT INTO documents (run, kind, at_ns, wall_ns, data)",
                 [(one.run, one.kind, one.at_ns, one.wall_ns, one.data) for one in entries],
             )
-            for (host, name), upto in held.items():
-                connection.execute(_SEE, {"host": host, "boot": name, "upto": upto})
+            for (host, name), (upto, wall_ns) in held.items():
+                connection.execute(_SEE, {"host": host, "boot": name, "upto": upto, "wall_ns": wall_ns})
             for (host, name), one in aligned.items():
                 _replace(
                     connection, alignments, {"host": host, "boot": name}, {"wall_ns": one.wall_ns, "data": one.data}
                 )
             self._prune(connection, sum(one.run is None for one in entries))
+            self._prune_seen(connection, held.keys())
         if self._reserve is not None:
             self._reserve.hold()
 
@@ -300,6 +306,16 @@ class Records:
         oldest_kept = connection.scalar(newest.offset(max(0, self._unowned_kept - 1)).limit(1))
         if oldest_kept is not None:
             connection.execute(sa.delete(documents).where(unowned, documents.c.id < oldest_kept))
+
+    def _prune_seen(self, connection: sa.Connection, boots: Set[tuple[str, str]]) -> None:
+        """Drop what is known of the oldest boots of each host; looked at only when events of many boots came."""
+        self._boots_since_pruning |= boots
+        if len(self._boots_since_pruning) < SEEN_PRUNED_EVERY:
+            return
+        self._boots_since_pruning.clear()
+        ranked = _seen_by_age()
+        old = sa.select(ranked.c.host, ranked.c.boot).where(ranked.c.place > SEEN_BOOTS_KEPT)
+        connection.execute(sa.delete(seen).where(sa.tuple_(seen.c.host, seen.c.boot).in_(old)))
 
     def _documents(self, run: str | None, kinds: tuple[str, ...], after: int, limit: int | None) -> tuple[Stored, ...]:
         query = sa.select(documents).where(documents.c.id > after).order_by(documents.c.id).limit(limit)
@@ -329,7 +345,15 @@ class Records:
 
     def _seen(self) -> Mapping[tuple[str, str], int]:
         with self._store.transaction("read how far events are held") as connection:
-            return {(row.host, row.boot): row.upto for row in connection.execute(sa.select(seen))}
+            ranked = _seen_by_age()
+            query = sa.select(ranked).where(ranked.c.place <= SEEN_BOOTS_KEPT).order_by(ranked.c.place.desc())
+            return {(row.host, row.boot): row.upto for row in connection.execute(query)}
+
+
+def _seen_by_age() -> sa.Subquery:
+    """`place`: 1 for the newest boot of a host."""
+    place = sa.func.row_number().over(partition_by=seen.c.host, order_by=(seen.c.wall_ns.desc(), seen.c.boot))
+    return sa.select(seen, place.label("place")).subquery()
 
 
 def entry(document: Document, *, run: str | None) -> Entry:

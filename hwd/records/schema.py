@@ -2,10 +2,14 @@
 
 import sqlalchemy as sa
 
-VERSION = 3
+VERSION = 4
 """Goes up with every change of a table. A file of a newer version is refused, an older one is brought up by `UPGRADES`."""
 
-UPGRADES: dict[int, tuple[str, ...]] = {1: (), 2: ()}
+UPGRADES: dict[int, tuple[str, ...]] = {
+    1: (),
+    2: (),
+    3: ("ALTER TABLE seen ADD COLUMN wall_ns BIGINT NOT NULL DEFAULT 0",),
+}
 """SQL that turns version n into n + 1. New tables need none: they are made where they are missing."""
 
 metadata = sa.MetaData()
@@ -76,7 +80,9 @@ seen = sa.Table(
     sa.Column("host", sa.Text, primary_key=True),
     sa.Column("boot", sa.Text, primary_key=True),
     sa.Column("upto", sa.BigInteger, nullable=False),
+    sa.Column("wall_ns", sa.BigInteger, nullable=False, server_default="0"),
 )
+"""How far the events of a boot are held, and when the last of them came."""
 
 queue = sa.Table(
     "queue",

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from hwd.bus import allowance as allowance_module
+from hwd.bus import gateway as gateway_module
 from hwd.bus.allowance import (
     BIRTH_MOST_BYTES,
     BIRTHS_MOST,
@@ -17,6 +18,8 @@ from hwd.bus.allowance import (
     EVENTS_PER_S,
     STATES_MOST,
     STATES_PER_S,
+    UNBORN_MOST,
+    UNBORN_PER_S,
     Allowance,
 )
 from hwd.bus.garbage import STRANGERS_MOST
@@ -152,6 +155,59 @@ def test_events_that_were_too_much_and_are_overtaken_by_others_are_not_lost(monk
         await world.until("host.event", 3)
         assert [event["seq"] for event in sorted(world.of("host.event"), key=lambda event: event["seq"])] == [1, 2, 3]
         assert world.of("host.lost") == []
+
+    play(scenario)
+
+
+def test_events_of_ever_new_boots_are_taken_of_as_many_as_is_allowed_and_of_the_others_when_they_come_again() -> None:
+    """Each leaves a mark for good: of how far its events were taken."""
+    reached = Reached()
+
+    async def scenario(world: World) -> None:
+        peer = world.peer()
+        peer.clock_name = "the clock of its machine"
+        await world.until("clock.aligned")
+        boots = [f"made-up-{number}" for number in range(1200)]
+        started_s = asyncio.get_running_loop().time()
+        for boot in boots:
+            await peer.send(peer.event(boot=boot), boot=boot, clock=peer.clock_name)
+            await asyncio.sleep(0.05)
+        await peer.send(peer.event())
+        await world.until("host.event", boot=peer.boot)
+        took_s = asyncio.get_running_loop().time() - started_s
+        taken = {event["boot"] for event in world.of("host.event")}
+        assert UNBORN_MOST <= len(taken) <= UNBORN_MOST + UNBORN_PER_S * took_s + 2
+        assert reached.counts[Limit.AGENT_EVENTS] > 800
+        await asyncio.sleep(10)
+        refused = boots[-1]
+        assert refused not in taken
+        assert (refused, 1) not in peer.acks
+        await peer.send(*peer.spools[refused], boot=refused, clock=peer.clock_name)
+        await world.until("host.event", boot=refused)
+        await world.agreed(peer, refused, 1)
+        assert world.of("host.lost") == []
+
+    play(scenario, reached=reached)
+
+
+def test_of_past_boots_the_newest_alone_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_module, "SEEN_BOOTS_MOST", 3)
+
+    async def scenario(world: World) -> None:
+        peer = world.peer()
+        peer.clock_name = "the clock of its machine"
+        await world.until("clock.aligned")
+        boots = [f"old-{number}" for number in range(5)]
+        events = {boot: peer.event(boot=boot) for boot in boots}
+        for boot in boots:
+            await peer.send(events[boot], boot=boot, clock=peer.clock_name)
+            await world.until("host.event", boot=boot)
+            await asyncio.sleep(3)  # it is forgotten, but for how far it came
+        for boot in reversed(boots):
+            await peer.send(events[boot], boot=boot, clock=peer.clock_name)
+        await asyncio.sleep(1)
+        again = Counter(event["boot"] for event in world.of("host.event"))
+        assert again == {boot: 2 if boot in boots[:2] else 1 for boot in boots}
 
     play(scenario)
 

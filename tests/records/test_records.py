@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hwd.records import Records, Run, RunOutcome
 from hwd.records.recorder import RecordingSink
+from hwd.records.records import SEEN_BOOTS_KEPT, SEEN_PRUNED_EVERY
 from hwd_drivers.kit.documents import Document, Json
 from hwd_drivers.kit.errors import BugError, ConfigError, FailedError
 from hwd_drivers.kit.offload import InlineOffload
@@ -140,6 +141,28 @@ async def test_seen_mark_never_goes_back(memory: Records) -> None:
     assert await memory.seen() == {("h0", "b1"): 7, ("h0", "b9"): 1}
 
 
+async def test_seen_marks_of_the_newest_boots_alone_are_kept(url: str, tmp_path: Path) -> None:
+    def event(host: str, boot: int) -> Document:
+        return Document(kind="host.event", at_ns=1, wall_ns=boot, data={"host": host, "boot": f"b{boot}", "seq": 3})
+
+    records = Records(url, InlineOffload())
+    await records.open()
+    await records.add_documents([event("h1", 1)])
+    most = SEEN_BOOTS_KEPT + SEEN_PRUNED_EVERY
+    for start in range(1, 2 * most, 1000):
+        await records.add_documents([event("h0", boot) for boot in range(start, start + 1000)])
+    newest = start + 999
+    found = list(await records.seen())
+    assert [key for key in found if key[0] == "h0"] == [
+        ("h0", f"b{boot}") for boot in range(newest - SEEN_BOOTS_KEPT + 1, newest + 1)
+    ]
+    assert ("h1", "b1") in found
+    connection = sqlite3.connect(tmp_path / "records.db")
+    assert connection.execute("SELECT count(*) FROM seen").fetchone()[0] < most + 1000
+    connection.close()
+    records.close()
+
+
 async def test_last_alignment_of_each_boot_is_kept(memory: Records) -> None:
     await memory.add_documents([told("clock.aligned", "b1", offset_ns=5), told("clock.aligned", "b1", offset_ns=6)])
     await memory.add_documents([told("clock.aligned", "b2", offset_ns=7)])
@@ -200,11 +223,11 @@ async def test_records_of_a_newer_hwd_are_refused(url: str, tmp_path: Path) -> N
     await first.open()
     first.close()
     connection = sqlite3.connect(tmp_path / "records.db")
-    connection.execute("UPDATE hwd_about SET value = '4' WHERE key = 'schema'")
+    connection.execute("UPDATE hwd_about SET value = '5' WHERE key = 'schema'")
     connection.commit()
     connection.close()
     second = Records(url, InlineOffload())
-    with pytest.raises(ConfigError, match=r"newer hwd \(schema 4, this one knows 3\)\. Use that hwd, or another file"):
+    with pytest.raises(ConfigError, match=r"newer hwd \(schema 5, this one knows 4\)\. Use that hwd, or another file"):
         await second.open()
     second.close()
 
@@ -215,12 +238,17 @@ async def test_records_of_the_first_hwd_are_brought_up(url: str, tmp_path: Path,
     await first.start_run(started)
     first.close()
     connection = sqlite3.connect(tmp_path / "records.db")
-    connection.executescript("DROP TABLE queue; DROP TABLE twin_faults; UPDATE hwd_about SET value = '1'")
+    connection.executescript(
+        "ALTER TABLE seen DROP COLUMN wall_ns; INSERT INTO seen VALUES ('h0', 'b1', 7);"
+        "DROP TABLE queue; DROP TABLE twin_faults; UPDATE hwd_about SET value = '1'"
+    )
     connection.close()
     second = Records(url, InlineOffload())
     await second.open()
     assert await second.queue.all() == ()
     assert await second.run(started.id) == started
+    await second.add_documents([told("host.event", "b2", seq=1)])
+    assert await second.seen() == {("h0", "b1"): 7, ("h0", "b2"): 1}
     second.close()
     third = Records(url, InlineOffload())
     await third.open()

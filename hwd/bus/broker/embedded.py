@@ -16,6 +16,7 @@ from amqtt.mqtt.connack import SERVER_UNAVAILABLE, ConnackPacket
 
 from hwd.bus.broker.access import Access
 from hwd.bus.broker.door import Door, DoorAuth, DoorTopics, Refusal, read_connect
+from hwd.bus.broker.pace import Pace
 from hwd.bus.broker.packets import PacketReader, PacketWriter
 from hwd.bus.broker.refusals import Refusals
 from hwd.bus.broker.subscriptions import Subscriptions
@@ -109,6 +110,7 @@ class EmbeddedBroker:
         self._clients: dict[asyncio.Task[None], _Client] = {}
         self._unknown: dict[_Client, None] = {}
         self._by_id: dict[str, _Client] = {}
+        self._paces = {access.user(host): Pace() for host in access.hosts} if access is not None else {}
 
     async def start(self) -> str:
         """Listen; return the URL without a user. Raises ConfigError where the address cannot be had."""
@@ -218,6 +220,7 @@ class EmbeddedBroker:
             await ConnackPacket.build(0, refusal.code).to_stream(StreamWriterAdapter(writer))
             return False
         client.user, client.id = user, id
+        packets.pace = self._paces.get(user)
         await self._take_place(client)
         return True
 

@@ -1,8 +1,8 @@
 """Whole MQTT packets between a socket and amqtt: each within a limit, and none to a client that may not read it.
 
 QoS 2 is not taken: amqtt would hold each such message, up to 65,535 of a client, until that one says that it may go.
-amqtt 0.12 reads as many bytes as a packet says that it has, up to 256 MB, and past its end where its fields say so. It sends retained messages of other clients'
-subscriptions to whoever connects, without asking its plugins.
+amqtt 0.12 reads as many bytes as a packet says that it has, up to 256 MB, and past its end where its fields say so. What a packet has more than its fields take,
+amqtt reads as the next packet. It sends retained messages of other clients' subscriptions to whoever connects, without asking its plugins.
 """
 
 import asyncio
@@ -10,17 +10,71 @@ from collections.abc import Callable
 from typing import Final
 
 from amqtt.adapters import ReaderAdapter, StreamWriterAdapter
-from amqtt.mqtt.packet import PUBLISH
+from amqtt.mqtt.packet import CONNECT, DISCONNECT, PINGREQ, PUBACK, PUBLISH, SUBSCRIBE, UNSUBSCRIBE
 from typing_extensions import override
 
+from hwd.bus.broker.pace import Pace
 from hwd_drivers.kit.errors import ProtocolError
 
 LENGTH_BYTES_MOST: Final = 4
 """Of the remaining length, 7 bits each (MQTT 3.1.1, 2.2.3)."""
 
-QOS_BITS: Final = 0b0110
-EXACTLY_ONCE: Final = 0b0100
+EXACTLY_ONCE: Final = 2
 """QoS 2 (MQTT 3.1.1, 3.3.1.2)."""
+FLAGS: Final = {CONNECT: 0, PUBACK: 0, SUBSCRIBE: 0b0010, UNSUBSCRIBE: 0b0010, PINGREQ: 0, DISCONNECT: 0}
+"""Of the first byte, by type of packet (2.2.2): what a client sends that takes no message of QoS 2. Those of a PUBLISH say more."""
+NAMES: Final = {
+    CONNECT: "a CONNECT",
+    PUBLISH: "a PUBLISH",
+    PUBACK: "a PUBACK",
+    SUBSCRIBE: "a SUBSCRIBE",
+    UNSUBSCRIBE: "an UNSUBSCRIBE",
+    PINGREQ: "a PINGREQ",
+    DISCONNECT: "a DISCONNECT",
+}
+WILL, WILL_QOS, PASSWORD, USER = 0x04, 0x18, 0x40, 0x80
+"""Flags of a CONNECT (3.1.2.3)."""
+
+REST_EVERY: Final = 32
+"""Packets, until all else in the loop has its turn: amqtt itself may read all that has come before it does anything with it."""
+
+
+def check_head(head: int, *, first: bool) -> None:
+    """`head`: the first byte of a packet, the `first` of its connection or a later one. Raises ProtocolError for what no client may send then."""
+    kind, flags = head >> 4, head & 0x0F
+    if first != (kind == CONNECT):
+        raise ProtocolError("its first packet is no CONNECT" if first else "a second CONNECT")
+    if kind == PUBLISH:
+        if (qos := flags >> 1 & 3) == EXACTLY_ONCE:
+            raise ProtocolError("a message of QoS 2, which this broker keeps for nobody: send it with QoS 1")
+        if qos > EXACTLY_ONCE:
+            raise ProtocolError(f"a message of QoS {qos}, which there is not")
+    elif kind not in FLAGS:
+        raise ProtocolError(f"a packet of type {kind}, which no client sends to this broker")
+    elif flags != FLAGS[kind]:
+        raise ProtocolError(f"{NAMES[kind]} with the flags {flags:#x}, where {FLAGS[kind]:#x} is right")
+
+
+def check_packet(head: int, body: bytes) -> None:
+    """`head`: one that `check_head` took. Raises ProtocolError where the body is not made of just the fields that it has to have (MQTT 3.1.1, 3)."""
+    kind = head >> 4
+    fields = _Fields(NAMES[kind], body)
+    if kind == CONNECT:
+        _take_connect(fields)
+    elif kind == PUBLISH:
+        fields.text("topic")
+        if head & 0b0110:
+            fields.take(2, "packet id")
+        return  # the rest is its payload
+    elif kind == PUBACK:
+        fields.take(2, "packet id")
+    elif kind in (SUBSCRIBE, UNSUBSCRIBE):
+        fields.take(2, "packet id")
+        _take_filter(fields, kind)  # there is one at least
+        while fields.left:
+            _take_filter(fields, kind)
+    if fields.left:
+        raise ProtocolError(f"{NAMES[kind]} with {fields.left} bytes more than its fields take")
 
 
 class PacketReader(ReaderAdapter):
@@ -36,12 +90,15 @@ class PacketReader(ReaderAdapter):
         self._packet = b""
         self._at = 0
         self._broken = False
+        self._count = 0
+        self.pace: Pace | None = None
+        """Of whoever sends, where it has to keep one."""
         self.why = ""
         """What was wrong with the last packet; amqtt does not say it."""
 
     async def first(self, *, most_bytes: int) -> bytes:
         """The first packet, which `read` gives out again."""
-        await self._fill(most_bytes)
+        await self._fill(most_bytes, first=True)
         return self._packet
 
     @override
@@ -61,12 +118,11 @@ class PacketReader(ReaderAdapter):
     def feed_eof(self) -> None:
         self._reader.feed_eof()
 
-    async def _fill(self, most_bytes: int) -> None:
+    async def _fill(self, most_bytes: int, *, first: bool = False) -> None:
         self._packet, self._at = b"", 0
         try:
             head = await self._reader.readexactly(2)
-            if head[0] & (0xF0 | QOS_BITS) == PUBLISH << 4 | EXACTLY_ONCE:
-                raise ProtocolError("a message of QoS 2, which this broker keeps for nobody: send it with QoS 1")
+            check_head(head[0], first=first)
             while head[-1] & 0x80:
                 if len(head) > LENGTH_BYTES_MOST:
                     raise ProtocolError("a length of more than 4 bytes")
@@ -75,13 +131,23 @@ class PacketReader(ReaderAdapter):
             if size > most_bytes:
                 self._over(size)
                 raise ProtocolError(f"a packet of {size} bytes is over the limit of {most_bytes} bytes")
-            self._packet = head + await self._reader.readexactly(size - len(head))
+            await self._rest(size)
+            body = await self._reader.readexactly(size - len(head))
+            check_packet(head[0], body)
+            self._packet = head + body
         except ProtocolError as error:
             self._broken, self.why = True, str(error)
             raise
         except BaseException:
             self._broken = True
             raise
+
+    async def _rest(self, size: int) -> None:
+        if self.pace is not None:
+            await self.pace.wait(size)
+        self._count += 1
+        if self._count % REST_EVERY == 0:
+            await asyncio.sleep(0)
 
 
 class PacketWriter(StreamWriterAdapter):
@@ -102,3 +168,53 @@ def _topic(packet: bytes) -> str:
     at = next(place for place in range(1, len(packet)) if not packet[place] & 0x80) + 1
     size = int.from_bytes(packet[at : at + 2])
     return packet[at + 2 : at + 2 + size].decode()
+
+
+class _Fields:
+    """The body of a packet, field after field. ProtocolError where it ends before one does."""
+
+    def __init__(self, name: str, body: bytes) -> None:
+        self._name = name
+        self._body = body
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._body) - self._at
+
+    def take(self, size: int, what: str) -> bytes:
+        if self.left < size:
+            raise ProtocolError(f"{self._name} that ends within its {what}")
+        self._at += size
+        return self._body[self._at - size : self._at]
+
+    def data(self, what: str) -> bytes:
+        """With its length before it, in 2 bytes."""
+        return self.take(int.from_bytes(self.take(2, what)), what)
+
+    def text(self, what: str) -> None:
+        try:
+            self.data(what).decode()
+        except UnicodeDecodeError:
+            raise ProtocolError(f"{self._name} whose {what} is no UTF-8") from None
+
+
+def _take_filter(fields: _Fields, kind: int) -> None:
+    fields.text("filter")
+    if kind == SUBSCRIBE and (qos := fields.take(1, "QoS")[0]) > EXACTLY_ONCE:
+        raise ProtocolError(f"a SUBSCRIBE with QoS {qos}, which there is not")
+
+
+def _take_connect(fields: _Fields) -> None:
+    fields.text("protocol")
+    flags = fields.take(4, "flags")[1]  # between the level and the keep-alive
+    if (flags & WILL_QOS) >> 3 >= EXACTLY_ONCE:
+        raise ProtocolError("a CONNECT with a will of QoS 2, which this broker keeps for nobody: send it with QoS 1")
+    fields.text("client id")
+    if flags & WILL:
+        fields.text("will topic")
+        fields.data("will")
+    if flags & USER:
+        fields.text("user")
+    if flags & PASSWORD:
+        fields.data("password")

@@ -193,8 +193,21 @@ async def test_a_message_over_the_limit_is_heard_by_nobody(place: Place) -> None
         assert len((await within(anext(aiter(hwd.messages)))).payload) == 1 << 20
 
 
+HELD = packet(0x34, text("hwd/1/lab/h0/event") + b"\x00\x01held")
+
+
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
-async def test_the_daemon_keeps_nothing_for_whoever_went_away(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        (HELD, "a message of QoS 2"),
+        (packet(0xC0, HELD), "a PINGREQ with 28 bytes more"),
+        (packet(0x40, b"\x00\x01" + HELD), "a PUBACK with 28 bytes more"),
+    ],
+)
+async def test_the_daemon_keeps_nothing_for_whoever_went_away(
+    sent: bytes, why: str, place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
     """Of Mosquitto its own limits hold (max_queued_messages, max_inflight_messages)."""
     with pytest.raises(aiomqtt.MqttError, match=r"(?i)not authori[sz]ed"):
         async with agent(place, clean_session=False):
@@ -205,10 +218,10 @@ async def test_the_daemon_keeps_nothing_for_whoever_went_away(place: Place, capl
         login = text("hwd-lab-h0") + text("lab.h0") + text(place.logins.password("lab.h0"))
         writer.write(packet(0x10, text("MQTT") + bytes([4, 0xC2, 0, 60]) + login))
         assert await within(reader.readexactly(4)) == b"\x20\x02\x00\x00"
-        writer.write(packet(0x34, text("hwd/1/lab/h0/event") + b"\x00\x01held"))
+        writer.write(sent)
         assert await within(reader.read()) == b"", "cut off"
         writer.close()
         async with agent(place) as again:
             await again.publish("hwd/1/lab/h0/event", b"said", qos=1)
             assert (await within(anext(aiter(hwd.messages)))).payload == b"said"
-    assert "hwd-lab-h0 was cut off: a message of QoS 2" in caplog.text
+    assert f"hwd-lab-h0 was cut off: {why}" in caplog.text

@@ -7,18 +7,18 @@ from amqtt.mqtt.publish import PublishPacket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.bus.broker.packets import PacketReader, PacketWriter
+from hwd.bus.broker.packets import PacketReader, PacketWriter, check_head, check_packet
 from hwd_drivers.kit.errors import ProtocolError
 
 
 def packet(size: int) -> bytes:
-    """A PUBLISH with a body of so many bytes."""
+    """A PUBLISH with a body of so many bytes, the first two of them its empty topic."""
     head, left = bytearray([0x30]), size
     while True:
         left, low = divmod(left, 128)
         head.append(low | (0x80 if left else 0))
         if not left:
-            return bytes(head) + b"x" * size
+            return bytes(head) + b"\0\0" + b"x" * (size - 2)
 
 
 def reader_of(data: bytes, most_bytes: int = 1000) -> tuple[PacketReader, list[int]]:
@@ -29,7 +29,7 @@ def reader_of(data: bytes, most_bytes: int = 1000) -> tuple[PacketReader, list[i
     return PacketReader(stream, most_bytes=most_bytes, over=over.append), over
 
 
-@given(st.lists(st.integers(0, 300), min_size=1, max_size=5))
+@given(st.lists(st.integers(2, 300), min_size=1, max_size=5))
 def test_all_bytes_of_packets_within_the_limit_come_through(sizes: list[int]) -> None:
     async def run() -> None:
         packets, over = reader_of(b"".join(packet(size) for size in sizes))
@@ -108,3 +108,91 @@ async def test_a_message_that_would_be_held_is_refused() -> None:
     assert await packets.read(7) == b"\x32\x05\x00\x01t\x00\x01"
     with pytest.raises(ProtocolError, match="QoS 2"):
         await packets.read(1)
+
+
+def text(data: bytes) -> bytes:
+    return len(data).to_bytes(2) + data
+
+
+LOGIN = text(b"hwd-lab-h0") + text(b"lab.h0") + text(b"secret")
+HELD = b"\x34\x07\x00\x01t\x00\x02xx"
+"""A message of QoS 2, for the body of another packet."""
+ID = b"\x00\x07"
+WELL = [
+    (0x10, text(b"MQTT") + b"\x04\xc2\x00\x3c" + LOGIN),
+    (0x10, text(b"MQTT") + b"\x04\x02\x00\x3c" + text(b"")),
+    (0x10, text(b"MQTT") + b"\x04\x2e\x00\x3c" + text(b"a") + text(b"t") + text(b"\xff will")),
+    (0x10, text(b"MQTT") + b"\x04\x0e\x00\x3c" + text(b"a") + text(b"t") + text(b"")),
+    (0x30, text(b"t")),
+    (0x31, text(b"t") + b"\xff" * 300),
+    (0x32, text("straße".encode()) + ID),
+    (0x3B, text(b"t") + ID + b"said"),
+    (0x40, ID),
+    (0x82, ID + text(b"a/+") + b"\x00"),
+    (0x82, ID + text(b"a/+") + b"\x01" + text("ä".encode()) + b"\x02"),
+    (0xA2, ID + text(b"a/+")),
+    (0xA2, ID + text(b"a/+") + text(b"b")),
+    (0xC0, b""),
+    (0xE0, b""),
+]
+WRONG = [
+    (0x10, text(b"MQTT") + b"\x04\xc2\x00\x3c" + LOGIN + HELD, "a CONNECT with 9 bytes more than its fields take"),
+    (0x10, text(b"MQTT") + b"\x04\xc2\x00\x3c" + LOGIN[:-1], "a CONNECT that ends within its password"),
+    (0x10, text(b"MQTT") + b"\x04\xc2\x00", "a CONNECT that ends within its flags"),
+    (0x10, text(b"MQTT") + b"\x04\x02\x00\x3c" + text(b"\xff"), "a CONNECT whose client id is no UTF-8"),
+    (0x10, text(b"MQTT") + b"\x04\x16\x00\x3c" + text(b"a") + text(b"t") + text(b""), "a CONNECT with a will of QoS 2"),
+    (0x30, b"", "a PUBLISH that ends within its topic"),
+    (0x30, b"\x00\x02t", "a PUBLISH that ends within its topic"),
+    (0x30, text(b"\xc3"), "a PUBLISH whose topic is no UTF-8"),
+    (0x32, text(b"t") + b"\x00", "a PUBLISH that ends within its packet id"),
+    (0x34, text(b"t") + ID, "a message of QoS 2"),
+    (0x36, text(b"t") + ID, "a message of QoS 3"),
+    (0x40, b"\x00", "a PUBACK that ends within its packet id"),
+    (0x40, ID + HELD, "a PUBACK with 9 bytes more than its fields take"),
+    (0x42, ID, "a PUBACK with the flags 0x2, where 0x0 is right"),
+    (0x80, ID + text(b"a") + b"\x00", "a SUBSCRIBE with the flags 0x0, where 0x2 is right"),
+    (0x82, ID, "a SUBSCRIBE that ends within its filter"),
+    (0x82, ID + text(b"a"), "a SUBSCRIBE that ends within its QoS"),
+    (0x82, ID + text(b"a") + b"\x03", "a SUBSCRIBE with QoS 3"),
+    (0x82, ID + text(b"a") + b"\x00" + HELD, "a SUBSCRIBE that ends within its filter"),
+    (0x82, ID + text(b"\xff") + b"\x00", "a SUBSCRIBE whose filter is no UTF-8"),
+    (0xA2, ID, "an UNSUBSCRIBE that ends within its filter"),
+    (0xA2, ID + text(b"a") + b"\x00", "an UNSUBSCRIBE that ends within its filter"),
+    (0xC0, HELD, "a PINGREQ with 9 bytes more than its fields take"),
+    (0xE0, HELD, "a DISCONNECT with 9 bytes more than its fields take"),
+    *((kind << 4, ID, f"a packet of type {kind}, which no client sends") for kind in (0, 2, 5, 6, 7, 9, 11, 13, 15)),
+]
+
+
+def check(head: int, body: bytes) -> None:
+    check_head(head, first=head == 0x10)
+    check_packet(head, body)
+
+
+@pytest.mark.parametrize(("head", "body"), WELL)
+def test_what_a_client_sends_is_taken(head: int, body: bytes) -> None:
+    check(head, body)
+
+
+@pytest.mark.parametrize(("head", "body", "why"), WRONG)
+def test_a_packet_is_made_of_its_fields_and_nothing_else(head: int, body: bytes, why: str) -> None:
+    with pytest.raises(ProtocolError, match=why):
+        check(head, body)
+
+
+@pytest.mark.parametrize(
+    ("head", "first", "why"), [(0x10, False, "a second CONNECT"), (0xC0, True, "its first packet is no CONNECT")]
+)
+def test_the_first_packet_alone_is_a_connect(head: int, first: bool, why: str) -> None:
+    with pytest.raises(ProtocolError, match=why):
+        check_head(head, first=first)
+
+
+async def test_of_a_packet_that_hides_another_nobody_reads_a_byte() -> None:
+    """amqtt would take the body of a PINGREQ for the next packet."""
+    packets, _ = reader_of(b"\xc0\x09" + HELD)
+    with pytest.raises(ProtocolError, match="a PINGREQ with 9 bytes more"):
+        await packets.read(1)
+    with pytest.raises(asyncio.IncompleteReadError):
+        await packets.read(1)
+    assert packets.why == "a PINGREQ with 9 bytes more than its fields take"

@@ -1,0 +1,94 @@
+"""A host that sends without end is held up, and nothing of it is lost."""
+
+import asyncio
+
+import pytest
+
+from hwd.bus.broker.pace import BYTES_MOST, BYTES_PER_S, PACKETS_MOST, PACKETS_PER_S, Pace
+from hwd.bus.broker.packets import PacketReader
+from hwd_drivers.kit.virtual import run_virtual
+
+from .conftest import Place
+from .test_attacks import agent, daemon, packet, text, within
+
+FLOOD_S = 10
+
+
+def over(size: int) -> None:
+    raise AssertionError(size)
+
+
+def reader_of(data: bytes, pace: Pace | None) -> PacketReader:
+    stream = asyncio.StreamReader()
+    stream.feed_data(data)
+    stream.feed_eof()
+    packets = PacketReader(stream, most_bytes=1 << 21, over=over)
+    packets.pace = pace
+    return packets
+
+
+@pytest.mark.parametrize("connections", [1, 3])
+def test_packets_of_a_user_come_as_fast_as_it_may_send_and_all_of_them_come(connections: int) -> None:
+    async def main() -> None:
+        pace, each = Pace(), (PACKETS_MOST + PACKETS_PER_S * FLOOD_S) // connections
+
+        async def read() -> None:
+            packets = reader_of(b"\xc0\x00" * each, pace)
+            for _ in range(each):
+                assert await packets.read(2) == b"\xc0\x00"
+            with pytest.raises(asyncio.IncompleteReadError):
+                await packets.read(2)
+
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        await asyncio.gather(*(read() for _ in range(connections)))
+        assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
+
+    run_virtual(main())
+
+
+def test_bytes_of_a_user_come_as_fast_as_it_may_send() -> None:
+    async def main() -> None:
+        pace, size = Pace(), 1 << 20
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        for _ in range((BYTES_MOST + BYTES_PER_S * FLOOD_S) // size):
+            await pace.wait(size)
+        assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
+
+    run_virtual(main())
+
+
+async def test_small_packets_without_end_let_others_have_their_turn() -> None:
+    packets = reader_of(b"\xc0\x00" * 1000, None)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(other())
+    for _ in range(1000):
+        await packets.read(2)
+    running.cancel()
+    assert turns >= 30
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)
+async def test_a_host_that_floods_is_held_up_and_answered_at_last_and_another_is_not(place: Place) -> None:
+    async with agent(place, "h1") as other, daemon(place) as hwd:
+        await hwd.subscribe("hwd/1/lab/h1/event", qos=1)
+        reader, writer = await asyncio.open_connection(*place.address)
+        login = text("hwd-lab-h0") + text("lab.h0") + text(place.logins.password("lab.h0"))
+        writer.write(packet(0x10, text("MQTT") + bytes([4, 0xC2, 0, 60]) + login))
+        assert await within(reader.readexactly(4)) == b"\x20\x02\x00\x00"
+        count = PACKETS_MOST + PACKETS_PER_S
+        started_s = asyncio.get_running_loop().time()
+        writer.write(packet(0xC0, b"") * count)
+        await other.publish("hwd/1/lab/h1/event", b"said", qos=1)
+        assert (await within(anext(aiter(hwd.messages)))).payload == b"said"
+        assert await within(reader.readexactly(2 * count)) == b"\xd0\x00" * count
+        assert asyncio.get_running_loop().time() - started_s >= 0.9
+        writer.close()
