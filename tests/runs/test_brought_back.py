@@ -1,11 +1,15 @@
 """What is kept when a daemon was killed: of its run that the last step did not end and that its switches were brought back later; how long things take; what became of what."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from hwd.cli.steps import NOT_ENDED, steps_of, switches_left
 from hwd.client.kept import document_of
+from hwd.reconfigure import journal_file
+from hwd.records.journal_id import MemoryJournalId
+from hwd.sim.world import DAEMON
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import RefusedError
 
@@ -36,6 +40,27 @@ def test_crashed_run_knows_that_its_switches_were_brought_back(in_lab: InLab) ->
             assert switches_left("before-apply", documents).startswith("unknown at its end; brought back at ")
             await lab.next_life()
             await lab.world.settled()
+
+    in_lab(test)
+
+
+def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_unsettled(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+        await asyncio.sleep(0.2)
+        lab.world.kill(DAEMON)
+        disk = lab.world.journal_disk
+        (of_run,) = journal_file.read(disk.read(), None).open
+        ghost = replace(of_run.entry, reconfiguration="before", run="ghost")
+        frames = [journal_file.begin(replace(of_run, entry=ghost)), journal_file.begin(replace(of_run, number=2))]
+        disk.replace(journal_file.first("j1", kept=[], next=1) + b"".join(frames), reserve=4096)
+        disk.close()
+        lab.world.journal_id = MemoryJournalId()
+        lab.world.start_daemon()
+        await lab.world.settled()
+        await asyncio.sleep(10)  # virtual
+        assert [one["run"] for one in lab.told("daemon.recovered")] == ["ghost", run]
+        assert (await lab.state(run))["safe_state"] == "before-apply"
 
     in_lab(test)
 
