@@ -303,6 +303,22 @@ def test_confirm_that_is_asked_for_again_when_the_journal_takes_it_ends_it_once(
     run_lab(test)
 
 
+def test_roll_back_of_what_waits_for_the_journal_fails_and_a_second_confirm_ends_it(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        one, disk = await held(lab), lab.world.journal_disk
+        disk.refusal = (errno.EIO, 0)
+        for _ in range(2):
+            with pytest.raises(FailedError, match="stands as it was asked for, and is not confirmed yet"):
+                await lab.service.confirm(one.id)
+        with pytest.raises(FailedError, match=f"not rolled back, .*Input/output error.* `hwd confirm {one.id}` tries"):
+            await lab.service.roll_back(one.id)
+        assert (light(lab), one.state) == (wanted(CROSSED), State.CONFIRMING)
+        disk.refusal = None
+        assert (await lab.service.confirm(one.id))["outcome"] == "confirmed"
+
+    run_lab(test)
+
+
 def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(run_lab: RunLab) -> None:
     """Of version 1, on a full disk: the records are told of its new name when it has it."""
 
