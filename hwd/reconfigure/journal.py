@@ -12,6 +12,7 @@ from hwd.model.plan import CrashRule, Plan
 from hwd.reconfigure import journal_file
 from hwd.reconfigure.journal_file import Numbered, OpenEntry
 from hwd_drivers.kit.disk import Disk
+from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.reason import reason_of
 
 COMPACT_BYTES = 1 << 20
@@ -62,11 +63,11 @@ class Journal:
 
     def load(self, *, known: str | None = None, fresh: str = "journal") -> tuple[OpenEntry, ...]:
         """Read what is there, cut a torn tail off, and return what is open, oldest first. `known`: the id that the records have of it, None where they have none;
-        `fresh`: that of a new one. Raises ConfigError where a newer hwd wrote it.
+        `fresh`: that of a new one. Raises ConfigError where a newer hwd wrote it, or the disk does not read it.
 
         What cannot be read is kept aside, and what may be lost with it is open with a `doubt`, until it is ended.
         """
-        data = self._disk.read()
+        data = self._read()
         contents = journal_file.read(data, known)
         self._is_loaded = True
         self._id = known or contents.id or fresh
@@ -140,6 +141,14 @@ class Journal:
                 self._write_anew()
             except OSError as error:
                 log.warning("journal: cannot begin anew, it goes on growing: %s", reason_of(error))
+
+    def _read(self) -> bytes:
+        try:
+            return self._disk.read()
+        except OSError as error:
+            raise ConfigError(
+                f"{error.filename or 'journal'}: the journal cannot be read: {reason_of(error)}. Copy its folder to another disk, then move the journal away and start again: the switches that it may concern are held then until you decide"
+            ) from error
 
     def _prepare(self) -> None:
         if not self._is_loaded:

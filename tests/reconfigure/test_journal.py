@@ -242,6 +242,21 @@ def test_entry_of_a_newer_version_is_refused() -> None:
         Journal(disk).load(known="j1")
 
 
+def test_journal_that_the_disk_does_not_read_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FileDisk(tmp_path / "journal")
+
+    def refuse(*_: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "pread", refuse)
+    with pytest.raises(
+        ConfigError, match=r"/journal: the journal cannot be read: Input/output error\. Copy its folder"
+    ):
+        Journal(disk).load(known="j1")
+
+
 @pytest.mark.parametrize("open_too", [False, True])
 def test_write_that_a_crash_cut_off_at_any_byte_is_no_damage_and_the_rest_is_read(open_too: bool) -> None:
     def begun() -> tuple[MemoryDisk, Journal]:

@@ -185,9 +185,12 @@ class FileDisk:
     def _read(self, start: int) -> bytes:
         parts: list[bytes] = []
         at = start
-        while part := os.pread(self._fd, self._end - at, at):
-            parts.append(part)
-            at += len(part)
+        try:
+            while part := os.pread(self._fd, self._end - at, at):
+                parts.append(part)
+                at += len(part)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
         return b"".join(parts)
 
     def _open_aside(self) -> tuple[int, Path]:
