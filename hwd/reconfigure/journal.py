@@ -80,6 +80,8 @@ class Journal:
         if contents.is_lossy:
             self._put(self._lost())
         try:
+            if self._sync:
+                self._sync_read()
             if not self._is_stale:
                 self._rewind(contents.ends)
                 self._hold_room(0)
@@ -149,6 +151,14 @@ class Journal:
             raise ConfigError(
                 f"{error.filename or 'journal'}: the journal cannot be read: {reason_of(error)}. Copy its folder to another disk, then move the journal away and start again: the switches that it may concern are held then until you decide"
             ) from error
+
+    def _sync_read(self) -> None:
+        """A life before may have died between a write and its sync: a power cut would take back what was read now. Raises OSError; then all is written anew first."""
+        try:
+            self._disk.sync()
+        except OSError:
+            self._is_stale = True
+            raise
 
     def _prepare(self) -> None:
         if not self._is_loaded:

@@ -242,6 +242,35 @@ def test_entry_of_a_newer_version_is_refused() -> None:
         Journal(disk).load(known="j1")
 
 
+def test_end_that_was_written_and_not_synced_before_its_writer_died_is_not_taken_back_after_it_was_believed() -> None:
+    disk = MemoryDisk()
+    Journal(disk).begin(plan(), reconfiguration="r1", run=None)
+    dying = Journal(disk, sync=False)
+    dying.load()
+    dying.end("r1", outcome="confirmed")
+    assert disk.unsynced()
+    disk.close()
+    assert Journal(disk).load() == ()
+    disk.crash()
+    assert Journal(disk).load() == ()
+
+
+def test_disk_that_does_not_sync_what_was_read_takes_nothing_before_it_has_all_anew() -> None:
+    disk = MemoryDisk()
+    Journal(disk).begin(plan(), reconfiguration="r1", run=None)
+    dying = Journal(disk, sync=False)
+    dying.load()
+    dying.end("r1", outcome="confirmed")
+    disk.close()
+    disk.refusal = (errno.EIO, 0)
+    journal = Journal(disk)
+    assert (journal.load(), journal.is_written) == ((), False)
+    disk.refusal = None
+    journal.begin(plan(), reconfiguration="r2", run=None)
+    disk.crash()
+    assert [entry.reconfiguration for entry in Journal(disk).load()] == ["r2"]
+
+
 def test_journal_that_the_disk_does_not_read_is_named_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -264,9 +264,12 @@ class MemoryDisk:
     def rewind(self, size: int) -> None:
         _check_size(size, self._end, "memory disk")
         self._check_refusal()
+        was_there = any(self._data[size:])
         self._data[size:] = bytes(len(self._data) - size)
         self._end = size
-        self._keep()
+        self._synced = min(self._synced, size)
+        if was_there:
+            self._keep()
 
     def size(self) -> int:
         return self._end
