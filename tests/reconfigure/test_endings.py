@@ -354,6 +354,33 @@ def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(r
     run_lab(test)
 
 
+def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_itself(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.world.kill("daemon")
+        lab.world.journal_id = MemoryJournalId()
+        disk = lab.world.journal_disk = MemoryDisk()
+        disk.refusal = (errno.ENOSPC, 0)
+        lab.world.start_daemon()
+        await asyncio.sleep(30.0)  # virtual
+        ready: dict[str, Any] = dict(lab.service.ready())
+        assert any("journal: cannot be written yet: No space left on device" in why for why in ready["why"])
+        journal: dict[str, Any] = dict(lab.service.status())["journal"]
+        assert not journal["writable"]
+        assert await lab.world.journal_id.read() is None
+
+        disk.refusal = None
+        await asyncio.sleep(5.0)  # virtual
+        assert lab.service.status()["journal"] == {"writable": True, "why": None}
+        assert await lab.world.journal_id.read() is not None
+        lab.world.kill("daemon")
+        lab.world.journal_disk = MemoryDisk()
+        lab.world.start_daemon()
+        await asyncio.sleep(5.0)  # virtual
+        assert lab.told("journal.damaged"), "one that is gone is missed"
+
+    run_lab(test)
+
+
 def test_confirm_that_the_journal_refused_is_taken_at_the_end_of_the_daemon(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         one, disk = await held(lab), lab.world.journal_disk
