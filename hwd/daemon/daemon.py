@@ -66,6 +66,8 @@ LAG_TELL_S = 10.0
 """Between two documents that say so."""
 RECALLED = 16
 """Timelines that are read at once at a start: those of a large rack are megabytes."""
+RECALLED_MOST = 256
+"""Timelines that are looked at in all at a start: without agents none tells how long a link took, and there may be years of them."""
 TWIN_RETRY_S = 1.0
 """The longest pause before a twin is tried again: it is a process of this machine, which an attempt costs nothing."""
 RECOVER_AGAIN_S = 5.0
@@ -311,9 +313,12 @@ class Daemon:
     async def _recall(self) -> None:
         """What an earlier life of the daemon knew of how long things take, and of what became of what was asked of it."""
         before: int | None = None
-        while not self._history.full and (
-            older := await self._records.newest(["timeline"], limit=RECALLED, before=before)
-        ):
+        for _ in range(RECALLED_MOST // RECALLED):
+            if self._history.full:
+                break
+            older = await self._records.newest(["timeline"], limit=RECALLED, before=before)
+            if not older:
+                break
             for stored in older:
                 self._history.recall(stored.document)
             before = older[-1].id

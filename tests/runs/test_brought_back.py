@@ -2,16 +2,20 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from hwd.cli.steps import NOT_ENDED, steps_of, switches_left
 from hwd.client.kept import document_of
+from hwd.daemon.daemon import RECALLED_MOST
 from hwd.reconfigure import journal_file
 from hwd.records.journal_id import MemoryJournalId
+from hwd.records.records import Records
 from hwd.sim.world import DAEMON
 from hwd_drivers.kit.documents import Document
 from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.kit.offload import InlineOffload
 
 from .conftest import FIRST, SECOND, InLab, Lab
 
@@ -120,6 +124,25 @@ def test_daemon_that_starts_again_expects_what_was_measured_before(in_lab: InLab
         await lab.next_life()
         await lab.world.settled()
         assert await lab.in_daemon(expected()) == before
+
+    in_lab(test)
+
+
+def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(in_lab: InLab, tmp_path: Path) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.ended(await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}"))
+        await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
+        untimed = Document(kind="timeline", at_ns=0, wall_ns=0, data={"links": []})
+        for more, came_from in ((200, "median of the last 1 turnarounds"), (RECALLED_MOST, "switching time that")):
+            lab.world.kill(DAEMON)
+            records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())
+            await records.open()
+            await records.add_documents([untimed] * more)
+            records.close()
+            lab.world.start_daemon()
+            await lab.world.settled()
+            plan = await lab.in_daemon(lab.service.plan(lab.service.request(FIRST.strip("'"))))
+            assert str(plan["expected_from"]).startswith(came_from)
 
     in_lab(test)
 
