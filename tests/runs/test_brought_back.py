@@ -132,7 +132,7 @@ def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(in_lab:
     async def test(lab: Lab) -> None:
         await lab.ended(await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}"))
         await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
-        untimed = Document(kind="timeline", at_ns=0, wall_ns=0, data={"links": []})
+        untimed = Document(kind="timeline", at_ns=0, wall_ns=0, data={"reconfiguration": "long ago", "links": []})
         for more, came_from in ((200, "median of the last 1 turnarounds"), (RECALLED_MOST, "switching time that")):
             lab.world.kill(DAEMON)
             records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())
