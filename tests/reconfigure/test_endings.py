@@ -364,8 +364,8 @@ def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_
         await asyncio.sleep(30.0)  # virtual
         ready: dict[str, Any] = dict(lab.service.ready())
         assert any("journal: cannot be written yet: No space left on device" in why for why in ready["why"])
-        journal: dict[str, Any] = dict(lab.service.status())["journal"]
-        assert not journal["writable"]
+        now: dict[str, Any] = dict(lab.service.status())
+        assert not now["journal"]["writable"]
         assert await lab.world.journal_id.read() is None
 
         disk.refusal = None
