@@ -55,7 +55,7 @@ class Runs:
     `is_left_open(run)`: something of it waits to be brought back. `held()`: ports that runs which are over still have; `look_again` when some of them are free.
     """
 
-    TAKES: ClassVar = ("daemon.recovered",)
+    TAKES: ClassVar = ("daemon.recovered", "reconfiguration.ended")
 
     def __init__(
         self,
@@ -139,9 +139,10 @@ class Runs:
                 continue
 
     def __call__(self, document: Document) -> None:
-        """Sink: what an end left open is brought back, or on, and where the switches of its run are is known now."""
+        """Sink: what an end left open is brought back, or on, or its confirm is written at last: where the switches of its run are is known now."""
         run, outcome = document.data["run"], document.data["outcome"]
-        if isinstance(run, str):
+        is_late = document.kind == "daemon.recovered" or (run not in self._active and outcome != Outcome.FAILED)
+        if isinstance(run, str) and is_late:
             states = self._recovered.setdefault(run, set())
             states.add(SafeState.BEFORE_APPLY if outcome == Outcome.ROLLED_BACK else SafeState.AS_APPLIED)
             self._changed.set()

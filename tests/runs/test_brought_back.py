@@ -1,6 +1,7 @@
 """What is kept when a daemon was killed: of its run that the last step did not end and that its switches were brought back later; how long things take; what became of what."""
 
 import asyncio
+import errno
 from dataclasses import replace
 from pathlib import Path
 
@@ -83,6 +84,25 @@ def test_crashed_run_that_had_confirmed_all_is_as_applied(in_lab: InLab) -> None
             row = await lab.in_daemon(lab.service.run(run))
             assert (row["outcome"], row["safe_state"]) == ("crashed", "as-applied")
         assert lab.told("daemon.recovered") == []
+
+    in_lab(test)
+
+
+def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+        while not lab.told("reconfiguration.state", state="driving"):  # noqa: ASYNC110 - in virtual time
+            await asyncio.sleep(0.01)
+        lab.world.journal_disk.refusal = (errno.EIO, 0)
+        assert (await lab.ended(run))["safe_state"] == "unknown"
+        lab.world.journal_disk.refusal = None
+        await asyncio.sleep(10)  # virtual
+        assert [one["outcome"] for one in lab.told("reconfiguration.ended")] == ["confirmed"]
+        for _ in range(2):  # and after another start
+            assert (await lab.state(run))["safe_state"] == "as-applied"
+            assert (await lab.in_daemon(lab.service.run(run)))["safe_state"] == "as-applied"
+            await lab.next_life()
+            await lab.world.settled()
 
     in_lab(test)
 
