@@ -4,6 +4,8 @@ import errno
 from typing import Final
 
 from hwd_drivers.kit.disk import Disk
+from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.kit.reason import reason_of
 
 NEXT_STEPS: Final = {
     errno.ENOSPC: "Free space on its file system",
@@ -17,6 +19,16 @@ NEXT_STEPS: Final = {
 def next_step(error: OSError) -> str:
     """One sentence, without its full stop."""
     return NEXT_STEPS.get(error.errno or 0, "Look at its file system")
+
+
+def read(disk: Disk, *, what: str, without: str) -> bytes:
+    """All of it. Raises ConfigError where the disk does not read it; `without` says what is lost where the file is moved away."""
+    try:
+        return disk.read()
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename or what}: {what} cannot be read: {reason_of(error)}. {next_step(error)}. Copy its folder to another disk, then move the file away and start the agent anew: {without}"
+        ) from error
 
 
 def set_aside(disk: Disk) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from hwd_agents.disk_trouble import set_aside
+from hwd_agents.disk_trouble import read, set_aside
 from hwd_agents.wire import HeldSetting
 from hwd_drivers.kit.disk import Disk, Frames, decode_frames, encode_frame
 from hwd_drivers.kit.reason import reason_of
@@ -43,7 +43,8 @@ class SettingJournal:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        found = decode_frames(disk.read(), resume=START)
+        without = "what runs have set is not put back then; look at the ports of this host"
+        found = decode_frames(read(disk, what="the journal of settings", without=without), resume=START)
         self.damaged_bytes = found.damaged_bytes + disk.size() - found.end_bytes
         if self.damaged_bytes:
             _log.error(

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from hwd_agents import spool_file
-from hwd_agents.disk_trouble import next_step, set_aside
+from hwd_agents.disk_trouble import next_step, read, set_aside
 from hwd_agents.spool_file import AckedFrame, BatchFrame, BootFrame, FreshFrame
 from hwd_agents.spool_loss import Loss, Stored, damaged, encode_event, lost
 from hwd_agents.told_marks import ToldMarks
@@ -251,7 +251,8 @@ class Spool:
         return spool_file.encode(BootFrame(boot=boot, clock=clock)) if clock else b""
 
     def _read(self) -> None:
-        contents = spool_file.read(self._disk.read())
+        data = read(self._disk, what="the spool", without="events that the daemon has not got yet are lost")
+        contents = spool_file.read(data)
         for frame in contents.frames:
             self._take(frame)
         self.damaged_bytes = contents.damaged_bytes

@@ -66,6 +66,8 @@ LAG_TELL_S = 10.0
 """Between two documents that say so."""
 RECALLED = 16
 """Timelines that are read at once at a start: those of a large rack are megabytes."""
+RECALLED_MOST = 256
+"""Timelines that are looked at in all at a start: without agents none tells how long a link took, and there may be years of them."""
 TWIN_RETRY_S = 1.0
 """The longest pause before a twin is tried again: it is a process of this machine, which an attempt costs nothing."""
 RECOVER_AGAIN_S = 5.0
@@ -137,6 +139,7 @@ class Daemon:
         self._sink.add(self._linkboard, *Linkboard.TAKES)
         self._journal = Journal(journal_disk, sync=journal_sync)
         self._known_journal = known_journal or records.journal
+        self._is_journal_known = False
         self._recover = asyncio.Event()
         self._limits = limits or Limits(clock)
 
@@ -310,9 +313,12 @@ class Daemon:
     async def _recall(self) -> None:
         """What an earlier life of the daemon knew of how long things take, and of what became of what was asked of it."""
         before: int | None = None
-        while not self._history.full and (
-            older := await self._records.newest(["timeline"], limit=RECALLED, before=before)
-        ):
+        for _ in range(RECALLED_MOST // RECALLED):
+            if self._history.full:
+                break
+            older = await self._records.newest(["timeline"], limit=RECALLED, before=before)
+            if not older:
+                break
             for stored in older:
                 self._history.recall(stored.document)
             before = older[-1].id
@@ -323,11 +329,19 @@ class Daemon:
         """The records know which journal is theirs: without that, one that was taken away would be a new one, which holds nothing open."""
         known = await self._known_journal.read()
         self._journal.load(known=known, fresh=f"{self._clock.wall_ns():x}")
-        if known is None and self._journal.is_written:  # else the next start would miss it, and take that for damage
-            try:
-                await self._known_journal.write(self._journal.id)
-            except HwdError as error:
-                log.warning("journal: the records cannot be told of it, the next start tries again: %s", error)
+        self._is_journal_known = known is not None
+        await self._name_journal()
+
+    async def _name_journal(self) -> None:
+        """Tell the records of a journal that they do not know, once it is written: the next start would miss it before, and take that for damage."""
+        if self._is_journal_known or not self._journal.is_written:
+            return
+        try:
+            await self._known_journal.write(self._journal.id)
+        except HwdError as error:
+            log.warning("journal: the records cannot be told of it, that is tried again: %s", error)
+        else:
+            self._is_journal_known = True
 
     async def _close(self) -> None:
         try:
@@ -426,6 +440,7 @@ class Daemon:
                 Exception
             ):  # the supervisor of the journal: what is open stays open, and the switches go on being watched
                 log.exception("journal: cannot recover")
+            await self._name_journal()
             try:
                 async with asyncio.timeout(RECOVER_AGAIN_S if self._is_to_try_again() else None):
                     await self._recover.wait()
@@ -433,7 +448,7 @@ class Daemon:
                 continue
 
     def _is_to_try_again(self) -> bool:
-        """Whether all switches of something that is open are there, none of which will tell of itself that it can be driven again, or an end is not written."""
+        """Whether all switches of something that is open are there, none of which will tell of itself that it can be driven again, or the journal does not take all."""
         up = {name for name, supervisor in self._supervisors.items() if supervisor.device is not None}
         open_entries = [entry for entry in self._journal.open if not entry.doubt]
         there = any(up.issuperset(move.switch for move in entry.moves) for entry in open_entries)

@@ -12,6 +12,7 @@ from hwd.model.plan import CrashRule, Plan
 from hwd.reconfigure import journal_file
 from hwd.reconfigure.journal_file import Numbered, OpenEntry
 from hwd_drivers.kit.disk import Disk
+from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.reason import reason_of
 
 COMPACT_BYTES = 1 << 20
@@ -56,17 +57,19 @@ class Journal:
         self._is_loaded = False
         self._is_stale = True
         """What is on the disk is of an older version, damaged, or not known: it is written anew before anything else is."""
+        self._refused = ""
+        """Why the disk did not take it the last time."""
         self._damage = ""
         self._aside = ""
         self._is_to_keep = False
 
     def load(self, *, known: str | None = None, fresh: str = "journal") -> tuple[OpenEntry, ...]:
         """Read what is there, cut a torn tail off, and return what is open, oldest first. `known`: the id that the records have of it, None where they have none;
-        `fresh`: that of a new one. Raises ConfigError where a newer hwd wrote it.
+        `fresh`: that of a new one. Raises ConfigError where a newer hwd wrote it, or the disk does not read it.
 
         What cannot be read is kept aside, and what may be lost with it is open with a `doubt`, until it is ended.
         """
-        data = self._disk.read()
+        data = self._read()
         contents = journal_file.read(data, known)
         self._is_loaded = True
         self._id = known or contents.id or fresh
@@ -79,15 +82,16 @@ class Journal:
         if contents.is_lossy:
             self._put(self._lost())
         try:
+            if self._sync:
+                self._sync_read()
             if not self._is_stale:
                 self._rewind(contents.ends)
                 self._hold_room(0)
             else:
                 self._write_anew()
         except OSError as error:
-            log.warning(
-                "journal: cannot be written yet, and takes no reconfiguration until it can: %s", reason_of(error)
-            )
+            self._refused = reason_of(error)
+            log.warning("journal: cannot be written yet, and takes no reconfiguration until it can: %s", self._refused)
         if self.damage is not None:
             log.error("%s", self.damage)
         return self.open
@@ -101,6 +105,13 @@ class Journal:
     def is_written(self) -> bool:
         """Whether the disk has it, by that name: not where it could not be written since it was read."""
         return self._is_loaded and not self._is_stale
+
+    @property
+    def trouble(self) -> str:
+        """Why it takes nothing now; empty where nothing is known against it."""
+        if not self._is_loaded or not self._is_stale:
+            return ""
+        return f"journal: cannot be written yet: {self._refused}. It takes no reconfiguration until it can, which is tried every few seconds. Look at the disk of the data directory"
 
     @property
     def open(self) -> tuple[OpenEntry, ...]:
@@ -141,6 +152,38 @@ class Journal:
             except OSError as error:
                 log.warning("journal: cannot begin anew, it goes on growing: %s", reason_of(error))
 
+    def write_again(self) -> None:
+        """Try what the disk did not take before; `trouble` says why where it still does not."""
+        if not self.trouble:
+            return
+        try:
+            self._write_anew()
+        except OSError as error:
+            self._refused = reason_of(error)
+        else:
+            log.info("journal: is written now")
+
+    def _read(self) -> bytes:
+        try:
+            return self._disk.read()
+        except OSError as error:
+            raise ConfigError(
+                f"{error.filename or 'journal'}: the journal cannot be read: {reason_of(error)}. Copy its folder to another disk, then move the journal away and start again: the switches that it may concern are held then until you decide"
+            ) from error
+
+    def _distrust(self, error: OSError) -> None:
+        """What is on the disk is not known any more."""
+        self._is_stale = True
+        self._refused = reason_of(error)
+
+    def _sync_read(self) -> None:
+        """A life before may have died between a write and its sync: a power cut would take back what was read now. Raises OSError; then all is written anew first."""
+        try:
+            self._disk.sync()
+        except OSError as error:
+            self._distrust(error)
+            raise
+
     def _prepare(self) -> None:
         if not self._is_loaded:
             self.load()
@@ -179,8 +222,8 @@ class Journal:
         """Raises OSError, and then all is written anew first: half a frame would hide every later one."""
         try:
             self._disk.rewind(size)
-        except OSError:
-            self._is_stale = True
+        except OSError as error:
+            self._distrust(error)
             raise
 
     def _hold_room(self, size: int) -> None:
@@ -197,7 +240,7 @@ class Journal:
             if (
                 error.errno == errno.EIO
             ):  # what is on the disk is not known any more; one that is full keeps what it has
-                self._is_stale = True
+                self._distrust(error)
             raise
 
     def _ends_bytes(self) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hwd.model.plan import CrashRule, SwitchMoves
-from hwd_drivers.kit.disk import FRAME_LIMIT_BYTES, decode_frames, encode_frame
+from hwd_drivers.kit.disk import FRAME_LIMIT_BYTES, SECTOR_BYTES, decode_frames, encode_frame
 from hwd_drivers.kit.errors import ConfigError, HwdError
 from hwd_drivers.kit.values import Crossconnect
 
@@ -75,6 +75,9 @@ def read(data: bytes, known: str | None) -> Contents:
     """Of what `Disk.read` returned. `known`: the journal that the records know, None where they know of none."""
     body = data.rstrip(b"\0")
     frames = decode_frames(body, resume=START)
+    if _has_hole(body, frames.good_bytes):
+        body = body[: frames.good_bytes]
+        frames = decode_frames(body, resume=START)
     told = _Told()
     strange_bytes = sum(len(payload) for payload in frames.payloads if not told.take(payload))
     tail = body[frames.read_bytes :]
@@ -237,6 +240,18 @@ def _is_torn(data: bytes, at: int) -> bool:
     length = int.from_bytes(data[at : at + 4], "little")
     until = at + _HEADER_BYTES + length
     return length <= FRAME_LIMIT_BYTES and until + _HEADER_BYTES <= len(data) and not any(data[until - 1 :])
+
+
+def _has_hole(body: bytes, at: int) -> bool:
+    """Whether what is at `at` is an entry of which a whole sector was not written, and later ones were: no payload has a zero byte.
+
+    Nothing may be behind it: what was written before another entry was synced, and zeros in it are damage.
+    """
+    if at == 0 or body.find(START, at + _HEADER_BYTES + 1) >= 0:
+        return False
+    first = at - at % SECTOR_BYTES
+    sectors = range(first, len(body) - SECTOR_BYTES + 1, SECTOR_BYTES)
+    return any(not any(body[max(at, sector) : sector + SECTOR_BYTES]) for sector in sectors)
 
 
 def _doubted(one: Numbered, words: str) -> Numbered:

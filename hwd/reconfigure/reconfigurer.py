@@ -119,7 +119,7 @@ class Reconfigurer:
 
     @property
     def journal_trouble(self) -> str:
-        """Which ends the journal did not take yet, and why; empty where it took all."""
+        """Which ends the journal did not take yet, or that it takes nothing, and why; empty where it took all."""
         return self._recovery.trouble
 
     def last_of(self, run: str) -> tuple[Reconfiguration, ...]:

@@ -154,8 +154,8 @@ class Recovery:
 
     @property
     def trouble(self) -> str:
-        """What ended and cannot be written down; empty where nothing is."""
-        return "; ".join(self._unwritten_why.values())
+        """What ended and cannot be written down, or why nothing can be; empty where the journal takes all."""
+        return "; ".join(self._unwritten_why.values()) or self._journal.trouble
 
     def is_written(self, id: str) -> bool:
         return id not in self._unwritten
@@ -178,11 +178,12 @@ class Recovery:
         return ""
 
     def write_ends(self) -> str:
-        """Try what could not be written again, oldest first; why it still cannot be, empty where nothing is left."""
+        """Try what could not be written again, oldest first, and the journal itself; why it still cannot be, empty where nothing is left."""
         for id, outcome in list(self._unwritten.items()):
             if why := self.write_end(id, outcome):
                 return why
-        return ""
+        self._journal.write_again()
+        return self._journal.trouble
 
     def _give_up(self, id: str, by: str, under_way: Container[str]) -> dict[str, Json]:
         left = [entry for entry in self._journal.open if self._is_left(entry, under_way)]

@@ -31,7 +31,7 @@ from hwd.runs.status import ended_data, ended_status, status_of
 from hwd.runs.waiting import Waiting
 from hwd_drivers.kit.clock import Clock
 from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, RefusedError
+from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, RefusedError, UnknownError
 from hwd_drivers.kit.ids import Ids
 from hwd_drivers.kit.offload import Offload
 
@@ -55,7 +55,7 @@ class Runs:
     `is_left_open(run)`: something of it waits to be brought back. `held()`: ports that runs which are over still have; `look_again` when some of them are free.
     """
 
-    TAKES: ClassVar = ("daemon.recovered",)
+    TAKES: ClassVar = ("daemon.recovered", "reconfiguration.ended")
 
     def __init__(
         self,
@@ -139,9 +139,10 @@ class Runs:
                 continue
 
     def __call__(self, document: Document) -> None:
-        """Sink: what an end left open is brought back, or on, and where the switches of its run are is known now."""
+        """Sink: what an end left open is brought back, or on, or its confirm is written at last: where the switches of its run are is known now."""
         run, outcome = document.data["run"], document.data["outcome"]
-        if isinstance(run, str):
+        is_late = document.kind == "daemon.recovered" or (run not in self._active and outcome != Outcome.FAILED)
+        if isinstance(run, str) and is_late:
             states = self._recovered.setdefault(run, set())
             states.add(SafeState.BEFORE_APPLY if outcome == Outcome.ROLLED_BACK else SafeState.AS_APPLIED)
             self._changed.set()
@@ -301,6 +302,7 @@ class Runs:
 
     async def _settle_recovered(self) -> float | None:
         """Say of runs whose switches were not known at their end where they are; how long until it is to be tried again, None where that is done."""
+        again_s: float | None = None
         for id, states in list(self._recovered.items()):
             if id in self._active or self._is_left_open(id):
                 continue  # its end comes, or another recovery
@@ -309,16 +311,24 @@ class Runs:
                 status = await self.state(id)
                 is_unknown = status.safe_state in (None, SafeState.UNKNOWN)
                 if is_unknown and not await self._records.settle_run(id, safe):
-                    return AGAIN_S
+                    again_s = AGAIN_S
+                    continue
+            except UnknownError:
+                log.warning(
+                    "run %s: the journal knows it and the records do not; that it is %s is told to nobody", id, safe
+                )
+                del self._recovered[id]
+                continue
             except HwdError as error:
                 log.debug("run %s: that it is %s is not recorded yet: %s", id, safe, error)
-                return AGAIN_S
+                again_s = AGAIN_S
+                continue
             del self._recovered[id]
             if is_unknown:
                 rolled_back = safe is SafeState.BEFORE_APPLY
                 self.board.put(dataclasses.replace(status, safe_state=safe, rolled_back=rolled_back))
                 log.info("run %s: its switches are %s now", id, safe)
-        return None
+        return again_s
 
     async def _take_up(self, queued: QueuedRun) -> None:
         """A run of an earlier life of the daemon; one that means nothing any more has failed."""

@@ -104,12 +104,13 @@ class Applies:
         one = self._reconfigurer.get(reconfiguration)
         if one.run is not None:
             raise RefusedError(f"reconfiguration {one.id}: belongs to run {one.run}, which confirms it itself")
-        if one.state is not State.AWAITING_CONFIRM:
+        if one.state not in (State.AWAITING_CONFIRM, State.CONFIRMING):
             raise RefusedError(f"reconfiguration {one.id}: is {one.state}, not awaiting a confirm")
         await self._reconfigurer.confirm(one)
         return under_way(one)
 
     async def roll_back(self, reconfiguration: str | None) -> dict[str, Json]:
+        """Raises FailedError where it was confirmed before and the journal has not taken that yet: then it stays as it is."""
         one = self._reconfigurer.get(reconfiguration)
         if one.run is not None:
             raise RefusedError(f"reconfiguration {one.id}: belongs to run {one.run}; `hwd abort {one.run}` ends both")
@@ -117,6 +118,10 @@ class Applies:
             task.cancel()
             await asyncio.wait([task])
         await self._reconfigurer.roll_back(one, "roll-back asked for")
+        if one.state is not State.ENDED:
+            raise FailedError(
+                f"reconfiguration {one.id}: not rolled back, it was confirmed before. {one.why}, then `hwd confirm {one.id}` tries it at once; once it is confirmed, `hwd apply` makes of the switches what you want"
+            )
         return under_way(one)
 
     async def close(self) -> None:

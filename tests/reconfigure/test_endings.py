@@ -303,6 +303,22 @@ def test_confirm_that_is_asked_for_again_when_the_journal_takes_it_ends_it_once(
     run_lab(test)
 
 
+def test_roll_back_of_what_waits_for_the_journal_fails_and_a_second_confirm_ends_it(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        one, disk = await held(lab), lab.world.journal_disk
+        disk.refusal = (errno.EIO, 0)
+        for _ in range(2):
+            with pytest.raises(FailedError, match="stands as it was asked for, and is not confirmed yet"):
+                await lab.service.confirm(one.id)
+        with pytest.raises(FailedError, match=f"not rolled back, .*Input/output error.* `hwd confirm {one.id}` tries"):
+            await lab.service.roll_back(one.id)
+        assert (light(lab), one.state) == (wanted(CROSSED), State.CONFIRMING)
+        disk.refusal = None
+        assert (await lab.service.confirm(one.id))["outcome"] == "confirmed"
+
+    run_lab(test)
+
+
 def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(run_lab: RunLab) -> None:
     """Of version 1, on a full disk: the records are told of its new name when it has it."""
 
@@ -334,6 +350,33 @@ def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(r
         await lab.world.settled()
         assert lab.told("journal.damaged") == []
         assert (lab.service.status()["open"], light(lab)) == ([], {""})
+
+    run_lab(test)
+
+
+def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_itself(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.world.kill("daemon")
+        lab.world.journal_id = MemoryJournalId()
+        disk = lab.world.journal_disk = MemoryDisk()
+        disk.refusal = (errno.ENOSPC, 0)
+        lab.world.start_daemon()
+        await asyncio.sleep(30.0)  # virtual
+        ready: dict[str, Any] = dict(lab.service.ready())
+        assert any("journal: cannot be written yet: No space left on device" in why for why in ready["why"])
+        now: dict[str, Any] = dict(lab.service.status())
+        assert not now["journal"]["writable"]
+        assert await lab.world.journal_id.read() is None
+
+        disk.refusal = None
+        await asyncio.sleep(5.0)  # virtual
+        assert lab.service.status()["journal"] == {"writable": True, "why": None}
+        assert await lab.world.journal_id.read() is not None
+        lab.world.kill("daemon")
+        lab.world.journal_disk = MemoryDisk()
+        lab.world.start_daemon()
+        await asyncio.sleep(5.0)  # virtual
+        assert lab.told("journal.damaged"), "one that is gone is missed"
 
     run_lab(test)
 

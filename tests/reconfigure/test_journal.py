@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hwd.model.plan import ApplyMode, CrashRule, Plan, SwitchMoves
 from hwd.reconfigure import journal as journal_module
 from hwd.reconfigure.journal import Journal
-from hwd_drivers.kit.disk import FileDisk, MemoryDisk, encode_frame
+from hwd_drivers.kit.disk import SECTOR_BYTES, FileDisk, MemoryDisk, encode_frame
 from hwd_drivers.kit.errors import ConfigError
 from hwd_drivers.kit.values import Crossconnect
 
@@ -242,6 +242,50 @@ def test_entry_of_a_newer_version_is_refused() -> None:
         Journal(disk).load(known="j1")
 
 
+def test_end_that_was_written_and_not_synced_before_its_writer_died_is_not_taken_back_after_it_was_believed() -> None:
+    disk = MemoryDisk()
+    Journal(disk).begin(plan(), reconfiguration="r1", run=None)
+    dying = Journal(disk, sync=False)
+    dying.load()
+    dying.end("r1", outcome="confirmed")
+    assert disk.unsynced()
+    disk.close()
+    assert Journal(disk).load() == ()
+    disk.crash()
+    assert Journal(disk).load() == ()
+
+
+def test_disk_that_does_not_sync_what_was_read_takes_nothing_before_it_has_all_anew() -> None:
+    disk = MemoryDisk()
+    Journal(disk).begin(plan(), reconfiguration="r1", run=None)
+    dying = Journal(disk, sync=False)
+    dying.load()
+    dying.end("r1", outcome="confirmed")
+    disk.close()
+    disk.refusal = (errno.EIO, 0)
+    journal = Journal(disk)
+    assert (journal.load(), journal.is_written) == ((), False)
+    disk.refusal = None
+    journal.begin(plan(), reconfiguration="r2", run=None)
+    disk.crash()
+    assert [entry.reconfiguration for entry in Journal(disk).load()] == ["r2"]
+
+
+def test_journal_that_the_disk_does_not_read_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FileDisk(tmp_path / "journal")
+
+    def refuse(*_: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "pread", refuse)
+    with pytest.raises(
+        ConfigError, match=r"/journal: the journal cannot be read: Input/output error\. Copy its folder"
+    ):
+        Journal(disk).load(known="j1")
+
+
 @pytest.mark.parametrize("open_too", [False, True])
 def test_write_that_a_crash_cut_off_at_any_byte_is_no_damage_and_the_rest_is_read(open_too: bool) -> None:
     def begun() -> tuple[MemoryDisk, Journal]:
@@ -266,6 +310,61 @@ def test_write_that_a_crash_cut_off_at_any_byte_is_no_damage_and_the_rest_is_rea
         assert (again.damage, disk.asides) == (None, [])
         again.begin(plan(), reconfiguration="r3", run=None)
         assert "r3" in [entry.reconfiguration for entry in Journal(disk).load(known="j1")]
+
+
+@pytest.mark.parametrize("starts", [40, 200, *range(504, 512)])
+def test_sectors_of_a_write_that_reached_the_disk_in_any_order_are_no_damage(starts: int) -> None:
+    """Pages of one sync are not ordered. `starts`: where in a sector the entry begins; its header may be in two."""
+
+    def begun(size: int) -> tuple[MemoryDisk, int]:
+        disk = MemoryDisk()
+        journal = Journal(disk)
+        journal.load(fresh="j1")
+        journal.begin(replace(plan(), what="x" * size), reconfiguration="r1", run=None)
+        return disk, disk.size()
+
+    _, ends = begun(1)
+    padded = 1 + (starts - ends) % SECTOR_BYTES
+    large = replace(plan(), what="large " * 150)
+    for kept in range(2**4):
+        disk, at = begun(padded)
+        assert at % SECTOR_BYTES == starts
+        unsynced = Journal(disk, sync=False)
+        unsynced.load(known="j1")
+        unsynced.begin(large, reconfiguration="r2", run=None)
+        first, last = at // SECTOR_BYTES, (disk.size() - 1) // SECTOR_BYTES
+        assert last - first in (2, 3)
+        disk.crash(keep_sectors=[first + number for number in range(4) if kept >> number & 1])
+        again = Journal(disk)
+        there = {entry.reconfiguration: entry.doubt for entry in again.load(known="j1")}
+        all_there = all(kept >> number & 1 for number in range(last - first + 1))
+        assert (there, again.damage) == ({"r1": "", **({"r2": ""} if all_there else {})}, None), (kept, again.damage)
+        again.begin(plan(), reconfiguration="r3", run=None)
+        assert "r3" in [entry.reconfiguration for entry in Journal(disk).load(known="j1")]
+
+
+def test_zeros_over_an_entry_with_others_behind_it_are_damage() -> None:
+    disk = MemoryDisk()
+    journal = Journal(disk)
+    journal.load(fresh="j1")
+    journal.begin(plan(), reconfiguration="r1", run=None)
+    at = disk.size()
+    journal.begin(replace(plan(), what="large " * 300), reconfiguration="r2", run=None)
+    ends = disk.size()
+    journal.begin(plan(), reconfiguration="r3", run=None)
+    for cut in (0, 40):  # of the last one too
+        for zeros in range(at, ends - 1024, 100):
+            data = bytearray(disk.read())
+            data[zeros : zeros + 1024] = bytes(1024)
+            if cut:
+                data[disk.size() - cut] ^= 1
+            damaged = MemoryDisk()
+            damaged.append(bytes(data))
+            damaged.close()
+            again = Journal(damaged)
+            again.load(known="j1")
+            assert again.damage is not None, (cut, zeros)
+            assert again.damage.held
 
 
 def version_1(*entries: bytes) -> MemoryDisk:

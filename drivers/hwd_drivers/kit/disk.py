@@ -5,6 +5,7 @@ import os
 import struct
 import threading
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +14,9 @@ from hwd_drivers.kit.private_files import FILE_MODE
 
 FRAME_LIMIT_BYTES = 16 * 1024 * 1024
 """The longest payload of a frame. A damaged length would else ask for up to 4 GiB; the longest plan is below 1 MiB."""
+
+SECTOR_BYTES = 512
+"""What a disk writes as a whole or not at all; larger ones of today are multiples of it."""
 
 _HEADER = struct.Struct("<II")
 _LENGTH_BYTES = 4
@@ -185,9 +189,12 @@ class FileDisk:
     def _read(self, start: int) -> bytes:
         parts: list[bytes] = []
         at = start
-        while part := os.pread(self._fd, self._end - at, at):
-            parts.append(part)
-            at += len(part)
+        try:
+            while part := os.pread(self._fd, self._end - at, at):
+                parts.append(part)
+                at += len(part)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
         return b"".join(parts)
 
     def _open_aside(self) -> tuple[int, Path]:
@@ -261,9 +268,12 @@ class MemoryDisk:
     def rewind(self, size: int) -> None:
         _check_size(size, self._end, "memory disk")
         self._check_refusal()
+        was_there = any(self._data[size:])
         self._data[size:] = bytes(len(self._data) - size)
         self._end = size
-        self._keep()
+        self._synced = min(self._synced, size)
+        if was_there:
+            self._keep()
 
     def size(self) -> int:
         return self._end
@@ -288,10 +298,18 @@ class MemoryDisk:
         """Return how many bytes a power cut may take."""
         return self._end - self._synced
 
-    def crash(self, *, keep_unsynced: int = 0) -> None:
-        """Cut the power: of the unsynced bytes the first `keep_unsynced` happened to reach the disk."""
+    def crash(self, *, keep_unsynced: int = 0, keep_sectors: Iterable[int] = ()) -> None:
+        """Cut the power: of the unsynced bytes the first `keep_unsynced` happened to reach the disk, and those in `keep_sectors`, numbers of sectors of the file:
+        what one sync writes is in no order."""
         start = self._synced + min(keep_unsynced, self.unsynced())
+        unsynced = self._data[start : self._end]
         self._data[start:] = bytes(max(0, self._held - start))
+        for sector in keep_sectors:
+            first = max(0, sector * SECTOR_BYTES - start)
+            part = unsynced[first : max(0, (sector + 1) * SECTOR_BYTES - start)]
+            if part:
+                self._data += bytes(max(0, start + first + len(part) - len(self._data)))
+                self._data[start + first : start + first + len(part)] = part
         self._end = len(self._data)
         self._keep()
 
