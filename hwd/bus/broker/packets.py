@@ -32,6 +32,8 @@ NAMES: Final = {
     PINGREQ: "a PINGREQ",
     DISCONNECT: "a DISCONNECT",
 }
+MQTT_5: Final = 5
+"""A CONNECT of it has other fields."""
 WILL, WILL_QOS, PASSWORD, USER = 0x04, 0x18, 0x40, 0x80
 """Flags of a CONNECT (3.1.2.3)."""
 
@@ -207,7 +209,9 @@ def _take_filter(fields: _Fields, kind: int) -> None:
 
 def _take_connect(fields: _Fields) -> None:
     fields.text("protocol")
-    flags = fields.take(4, "flags")[1]  # between the level and the keep-alive
+    level, flags, *_ = fields.take(4, "flags")  # the last two are the keep-alive
+    if level == MQTT_5:
+        raise ProtocolError("a CONNECT of MQTT 5: this broker speaks 3.1.1, which the client has to be told")
     if (flags & WILL_QOS) >> 3 >= EXACTLY_ONCE:
         raise ProtocolError("a CONNECT with a will of QoS 2, which this broker keeps for nobody: send it with QoS 1")
     fields.text("client id")

@@ -141,6 +141,7 @@ WRONG = [
     (0x10, text(b"MQTT") + b"\x04\xc2\x00", "a CONNECT that ends within its flags"),
     (0x10, text(b"MQTT") + b"\x04\x02\x00\x3c" + text(b"\xff"), "a CONNECT whose client id is no UTF-8"),
     (0x10, text(b"MQTT") + b"\x04\x16\x00\x3c" + text(b"a") + text(b"t") + text(b""), "a CONNECT with a will of QoS 2"),
+    (0x10, text(b"MQTT") + b"\x05\x02\x00\x3c" + b"\x00" + text(b"a"), "a CONNECT of MQTT 5: this broker speaks 3.1.1"),
     (0x30, b"", "a PUBLISH that ends within its topic"),
     (0x30, b"\x00\x02t", "a PUBLISH that ends within its topic"),
     (0x30, text(b"\xc3"), "a PUBLISH whose topic is no UTF-8"),
