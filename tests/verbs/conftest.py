@@ -85,6 +85,15 @@ class Watched:
     async def events(self, kind: str) -> list[dict[str, Any]]:
         return [one for one in await self._said() if one.get("kind") == kind]
 
+    async def back(self, kind: str, field: str) -> list[dict[str, Any]]:
+        """All events of that kind, when the newest two say that it was away and is there again: each source tells in its own time."""
+
+        def look(said: list[dict[str, Any]]) -> Any:
+            told = [one for one in said if one.get("kind") == kind]
+            return told if [one["data"][field] for one in told[-2:]] == [False, True] else None
+
+        return list(await self.found(f"{kind} away and there again", look))
+
     async def found(self, what: str, look: Callable[[list[dict[str, Any]]], Any]) -> Any:
         """The first thing that `look` finds in what was said."""
         try:
