@@ -11,8 +11,8 @@ from bench.child import child
 from bench.exchange import BareExchange, Tap, Turn
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
-from hwd.config.testbed import load_testbed
-from hwd.config.wanted import parse_what
+from hwd.config.testbed.testbed import load_testbed
+from hwd.config.testbed.wanted import parse_what
 from hwd.fabric.fabric import Fabric
 from hwd.model.instant import Origin
 from hwd.model.testbed import NicPortId, Testbed
@@ -23,15 +23,15 @@ from hwd.reconfigure.outcomes import Outcomes
 from hwd.reconfigure.planner import Planner, Request
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.records import Records
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.abilities import Device
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import TcpDialer
-from hwd_drivers.kit.disk import FileDisk
-from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.ids import Draws, RandomIds
-from hwd_drivers.kit.offload import ThreadOffload
-from hwd_drivers.kit.supervise import Supervisor
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.disk import FileDisk
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.ids import Draws, RandomIds
+from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.devices.supervisor import Supervisor
+from hwd_drivers.transports.dial import TcpDialer
 
 PAIRS = 16
 LIMIT = 3.0

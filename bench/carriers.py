@@ -12,9 +12,9 @@ import yaml
 from hwd.bus.gateway import Gateway
 from hwd.twin.kernel import Bracket, Crossbar, Keeper
 from hwd_agents.bus.mqtt import MqttBus
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.ids import Draws, RandomIds
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.ids import Draws, RandomIds
 
 TESTBED = "bench"
 PORTS = 4

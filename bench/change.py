@@ -10,11 +10,11 @@ from bench.child import child
 from bench.exchange import BareExchange, Tap, Turn
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.abilities import CrossConnects
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import TcpDialer
-from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.abilities import CrossConnects
+from hwd_drivers.transports.dial import TcpDialer
 
 MODEL, SIZE = "polatis-6000", "192x192"
 LIMITS = {1: 1.5, 192: 1.3}

@@ -11,7 +11,7 @@ from bench.carriers import EVENT_WITHIN_S, Daemon, Ports
 from bench.child import child
 from bench.measure import Bar, Summary
 from bench.progress import Progress
-from hwd_drivers.kit.errors import BugError
+from hwd_drivers.core.errors import BugError
 
 DRIFT_PPM = 50.0
 OFFSETS_S = {"h0": 5.0, "h1": -5.0}

@@ -11,8 +11,8 @@ from hwd.fabric.composite import Compiled, CompositeSwitch
 from hwd.fabric.graph import Graph
 from hwd.fabric.state import State
 from hwd.model.testbed import Composite, Strand, Switch, Testbed
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.values import Capabilities, Crossconnect, FibreEnd, PortSide, Side
+from hwd_drivers.core.values import Capabilities, Crossconnect, FibreEnd, PortSide, Side
+from hwd_drivers.devices import registry
 
 MIXED = Path(__file__).parents[1] / "examples" / "mixed-rack.yaml"
 FORTY_LIMIT_MS = 300.0

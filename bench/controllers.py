@@ -12,12 +12,12 @@ from bench.child import child
 from bench.exchange import Tap, Turn
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.abilities import CrossConnects, Device
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import TcpDialer
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.values import Capabilities, Crossconnect
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.values import Capabilities, Crossconnect
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.abilities import CrossConnects, Device
+from hwd_drivers.transports.dial import TcpDialer
 
 DRIVER, MODEL, SIZE = "osw", "osw", "16x4"
 CONTROLLERS = 64

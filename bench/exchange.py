@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from hwd_drivers.kit.dial import TcpDialer
+from hwd_drivers.transports.dial import TcpDialer
 
 LOGIN = b"ACT-USER::bench:1::bench;\n"
 CHUNK_BYTES = 1 << 16

@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.lab import NAME, Lab, all_up
 from bench.measure import Bar, Summary
 from bench.progress import Progress
-from hwd.config.places import rack_of
+from hwd.config.run_files.places import rack_of
 
 CPU_LIMIT_PERCENT, MEMORY_LIMIT_MB = 0.5, 40.0
 SETTLE_S, WINDOW_S = 15.0, 10.0

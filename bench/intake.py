@@ -17,7 +17,7 @@ from bench.lab import NAME, WANTED, Daemon, Lab, all_aligned, all_up
 from bench.measure import Bar, Summary, ratios
 from bench.processes.replay import DAEMON
 from bench.progress import Progress
-from hwd.config.places import records_path
+from hwd.config.run_files.places import records_path
 from hwd_agents.wire import EVENTS_MAX
 
 LIMIT = 0.8

@@ -13,8 +13,8 @@ from typing import Any
 from bench.child import program
 from hwd.client import Client
 from hwd.client.token import find_token
-from hwd.config.places import DaemonPlace, daemon_of, rack_of
-from hwd_drivers.kit.errors import LinkError
+from hwd.config.run_files.places import DaemonPlace, daemon_of, rack_of
+from hwd_drivers.core.errors import LinkError
 
 TESTBED = Path(__file__).resolve().parents[1] / "examples" / "opus-testbed.yaml"
 NAME = "opus-testbed"

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from bench.measure import Bar
 from bench.progress import Progress
-from hwd_agents.config import ModuleTiming, PortConfig, SamplingConfig
-from hwd_agents.optics import OpticsWatcher
-from hwd_agents.priority import ask_for_real_time
-from hwd_agents.sources.hostwire_server import HostWireServer
-from hwd_agents.sources.played import PlayedHost
-from hwd_agents.sources.twin import TwinSources
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import TcpDialer
+from hwd_agents.process.config import ModuleTiming, PortConfig, SamplingConfig
+from hwd_agents.process.priority import ask_for_real_time
+from hwd_agents.sources.twin.hostwire_server import HostWireServer
+from hwd_agents.sources.twin.played import PlayedHost
+from hwd_agents.sources.twin.twin_sources import TwinSources
+from hwd_agents.watchers.optics_watcher import OpticsWatcher
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.transports.dial import TcpDialer
 
 WANTED_HZ: Final = 200.0
 LEAST_HZ: Final = 0.99 * WANTED_HZ

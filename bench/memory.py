@@ -5,7 +5,7 @@ from pathlib import Path
 from bench.lab import WANTED, Lab, all_up
 from bench.measure import Bar
 from bench.progress import Progress
-from hwd_drivers.kit.offload import ThreadOffload
+from hwd_drivers.core.offload import ThreadOffload
 
 LIMIT_MB = 300.0
 

@@ -16,7 +16,7 @@ from hwd.telemetry import Budget, Metrics
 from hwd.timeline.stage import StageName
 from hwd.web.app import metrics_router
 from hwd.web.server import HttpServer, listen
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 LIMITS_MS = {10_000: 10.0, 100_000: 20.0}
 """Longest turn, by the number of series."""

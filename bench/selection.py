@@ -11,8 +11,8 @@ from bench.lab import HWD, POLL_S, UP_WITHIN_S
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
 from hwd.client import Client
-from hwd.config.places import daemon_of, rack_of, run_dir
-from hwd_drivers.kit.errors import LinkError
+from hwd.config.run_files.places import daemon_of, rack_of, run_dir
+from hwd_drivers.core.errors import LinkError
 
 T = TypeVar("T")
 

@@ -11,12 +11,12 @@ from typing_extensions import override
 
 from bench.measure import Bar, Summary
 from bench.progress import Progress
-from hwd_agents.spool import Spool
-from hwd_agents.syncer import SpoolSync, Syncer
+from hwd_agents.spool.spool import Spool
+from hwd_agents.spool.syncer import SpoolSync, Syncer
 from hwd_agents.wire import Event
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.disk import FileDisk
-from hwd_drivers.kit.offload import ThreadOffload
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.disk import FileDisk
+from hwd_drivers.core.offload import ThreadOffload
 
 EVENTS, SPACING_S = 50, 0.005
 

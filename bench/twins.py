@@ -11,7 +11,7 @@ from typing_extensions import override
 from bench.child import child
 from bench.measure import Bar
 from bench.progress import Progress
-from hwd_drivers.kit.dial import TcpDialer
+from hwd_drivers.transports.dial import TcpDialer
 
 DRIVER, MODEL, SIZE, TIMING = "osw", "osw", "16x4", "lowradix-8ms"
 TWINS = 2000

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.modules import MODULE_TYPES
+from hwd.config.testbed.module_types import MODULE_TYPES
 from hwd.model.instant import InstantName, Knowledge, Origin
 from hwd.playbook.safe import SafeState
 from hwd.records.run import RunOutcome
 from hwd.timeline.stage import StageName
 from hwd.twin.timing import NIC_TIMINGS
-from hwd_drivers.kit import errors
-from hwd_drivers.kit.timing import SWITCH_TIMINGS
+from hwd_drivers.core import errors
+from hwd_drivers.twins.timing import SWITCH_TIMINGS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -16,40 +16,55 @@ from types import ModuleType
 import pytest
 
 from hwd.client import events
-from hwd.config import ends, expression, playbook, topology, tree, wanted
+from hwd.config.playbook import expression, playbook
+from hwd.config.testbed import ends, wanted
+from hwd.config.testbed import topology_file as topology
+from hwd.config.yaml import tree
 from hwd.daemon import installed
 from hwd.model import link, ssh, testbed
 from hwd.reconfigure import journal_file
-from hwd_agents import clock_wire, probe_wire, spool_file
-from hwd_agents.sources import cmis, counters, firmware, hostwire, module_kinds, sff8472, sff8636, sockets, wall
-from hwd_agents.sources import settings as host_settings
+from hwd_agents.clock import datagram as clock_wire
+from hwd_agents.probes import datagrams as probe_wire
+from hwd_agents.sources import setting_source as host_settings
+from hwd_agents.sources.kernel import mlxlink as firmware
+from hwd_agents.sources.kernel import port_counters as counters
+from hwd_agents.sources.kernel import sockets
+from hwd_agents.sources.kernel import wall_clock as wall
+from hwd_agents.sources.modules import cmis, module_kinds, sff8472, sff8636
+from hwd_agents.sources.twin import hostwire
+from hwd_agents.spool import file as spool_file
 from hwd_agents.wire import messages as agent_messages
-from hwd_drivers.agiltron import protocol as agiltron
-from hwd_drivers.calient import ports as calient_ports
-from hwd_drivers.calient.rest import protocol as calient_rest
-from hwd_drivers.calient.tl1 import lines as calient_lines
-from hwd_drivers.calient.tl1 import protocol as calient_tl1
-from hwd_drivers.dicon.mems import protocol as mems
-from hwd_drivers.dicon.mxs import protocol as mxs
-from hwd_drivers.kit import disk, http_wire, mask, scpi, scpi_tree, serial_line, text_lines, tl1, tl1_words, values
-from hwd_drivers.kit.errors import HwdError
-from hwd_drivers.kit.scaffold.lumen import protocol as lumen
-from hwd_drivers.kit.tl1_messages import Answer, Completion
-from hwd_drivers.leoni import protocol as leoni
-from hwd_drivers.osw import protocol as osw
-from hwd_drivers.polatis.netconf import framing, messages, xml
-from hwd_drivers.polatis.netconf import protocol as polatis_netconf
-from hwd_drivers.polatis.restconf import protocol as polatis_restconf
-from hwd_drivers.polatis.restconf import resources
-from hwd_drivers.polatis.scpi import protocol as polatis_scpi
-from hwd_drivers.polatis.tl1 import lines as polatis_lines
-from hwd_drivers.polatis.tl1 import protocol as polatis_tl1
-from hwd_drivers.sercalo import protocol as sercalo
-from hwd_drivers.sercalo.ascii import protocol as sercalo_ascii
-from hwd_drivers.sonic import cli as sonic_cli
-from hwd_drivers.sonic import protocol as sonic
-from hwd_drivers.thorlabs import protocol as thorlabs
-from hwd_drivers.ttl import protocol as ttl
+from hwd_drivers.codecs import http as http_wire
+from hwd_drivers.codecs import lines as text_lines
+from hwd_drivers.codecs import scpi, tl1, tl1_words
+from hwd_drivers.codecs.tl1_messages import Answer, Completion
+from hwd_drivers.core import disk, values
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.families.agiltron import protocol as agiltron
+from hwd_drivers.families.calient import ports as calient_ports
+from hwd_drivers.families.calient.rest import protocol as calient_rest
+from hwd_drivers.families.calient.tl1 import lines as calient_lines
+from hwd_drivers.families.calient.tl1 import protocol as calient_tl1
+from hwd_drivers.families.dicon.mems import protocol as mems
+from hwd_drivers.families.dicon.mxs import protocol as mxs
+from hwd_drivers.families.leoni import protocol as leoni
+from hwd_drivers.families.osw import protocol as osw
+from hwd_drivers.families.polatis.netconf import framing, messages, xml
+from hwd_drivers.families.polatis.netconf import protocol as polatis_netconf
+from hwd_drivers.families.polatis.restconf import protocol as polatis_restconf
+from hwd_drivers.families.polatis.restconf import resources
+from hwd_drivers.families.polatis.scpi import protocol as polatis_scpi
+from hwd_drivers.families.polatis.tl1 import lines as polatis_lines
+from hwd_drivers.families.polatis.tl1 import protocol as polatis_tl1
+from hwd_drivers.families.sercalo import protocol as sercalo
+from hwd_drivers.families.sercalo.ascii import protocol as sercalo_ascii
+from hwd_drivers.families.sonic import cli as sonic_cli
+from hwd_drivers.families.sonic import protocol as sonic
+from hwd_drivers.families.thorlabs import protocol as thorlabs
+from hwd_drivers.families.ttl import protocol as ttl
+from hwd_drivers.scaffold.lumen import protocol as lumen
+from hwd_drivers.transports import mask, serial_line
+from hwd_drivers.twins import scpi_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPONENT_MOST = 1.7
@@ -306,23 +321,23 @@ READERS: Mapping[str, Reader] = {
 }
 
 EXEMPT: Mapping[str, str] = {
-    "hwd.cli.faults": "words of the operator's own command line, bounded by the system",
-    "hwd.cli.overriding": "words of the operator's own command line, bounded by the system",
-    "hwd.config.leaves": "steps of playbooks, which are fed whole",
+    "hwd.cli.commands.faults": "words of the operator's own command line, bounded by the system",
+    "hwd.cli.commands.block": "words of the operator's own command line, bounded by the system",
+    "hwd.config.playbook.leaves": "steps of playbooks, which are fed whole",
     "hwd.config.scenario": "a part of testbed files: YAML that is fed, under pydantic",
     "hwd.model.fault": "JSON under msgspec Structs, as the messages of agents, which are fed",
     "hwd.twin.host": "names of settings, looked up",
     "hwd.twin.settings": "words of the operator's own command line, bounded by the system",
     "hwd_agents.bus.mqtt": "one URL of the operator",
-    "hwd_agents.sources.ethtool": "attributes of the kernel's own messages, each cut by its length",
-    "hwd_agents.sources.hostwire_server": "names of settings, looked up; the frames are fed",
-    "hwd_agents.sources.netlink": "one error of the kernel",
-    "hwd_agents.sources.netlink_layout": "attributes of the kernel's own messages, each cut by its length",
-    "hwd_agents.sources.played": "names of settings, looked up",
-    "hwd_agents.target": "one word of a job, looked up; its line is at most 64 kB",
-    "hwd_drivers.kit.tapped": "hands bytes on",
-    "hwd_drivers.kit.tl1_client": "hands answers to readers that are fed",
-    "hwd_drivers.polatis.netconf.client": "hands answers to readers that are fed",
+    "hwd_agents.sources.kernel.ethtool": "attributes of the kernel's own messages, each cut by its length",
+    "hwd_agents.sources.twin.hostwire_server": "names of settings, looked up; the frames are fed",
+    "hwd_agents.sources.kernel.netlink": "one error of the kernel",
+    "hwd_agents.sources.kernel.netlink_layout": "attributes of the kernel's own messages, each cut by its length",
+    "hwd_agents.sources.twin.played": "names of settings, looked up",
+    "hwd_agents.switches.target": "one word of a job, looked up; its line is at most 64 kB",
+    "hwd_drivers.conformance.tapped": "hands bytes on",
+    "hwd_drivers.devices.tl1_client": "hands answers to readers that are fed",
+    "hwd_drivers.families.polatis.netconf.client": "hands answers to readers that are fed",
 }
 """Modules with a reader that is not fed, and why."""
 

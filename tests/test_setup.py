@@ -77,14 +77,14 @@ def test_each_target_sets_up_what_it_needs_and_no_more(target: str, level: set[s
 def test_what_the_demo_runs_imports_no_package_of_an_extra() -> None:
     """In a process of its own, with all that the processes of the demo are made of."""
     parts = [
-        "hwd.cli.demo",
-        "hwd.cli.racks",
+        "hwd.cli.commands.demo",
+        "hwd.cli.commands.racks",
         "hwd.daemon.serve",
         "hwd.twin.serve",
         "hwd.sim.__main__",
-        "hwd_agents.cli",
+        "hwd_agents.process.main",
     ]
-    parts += ["hwd_drivers.polatis.models", "hwd.report.html", "hwd.report.svg"]
+    parts += ["hwd_drivers.families.polatis.models", "hwd.report.page.html", "hwd.report.figures.svg"]
     script = f"import sys, {', '.join(parts)}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     owners = packages_distributions()

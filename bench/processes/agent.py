@@ -8,15 +8,15 @@ import signal
 import sys
 from pathlib import Path
 
-from hwd_agents.agent import Agent
-from hwd_agents.agent_loop import AgentLoop
 from hwd_agents.bus.mqtt import MqttBus
-from hwd_agents.cli import clock_port, open_sources
-from hwd_agents.config import broker_url, load_config
-from hwd_drivers.kit.clock import ShiftedClock, SystemClock
-from hwd_drivers.kit.disk import FileDisk
-from hwd_drivers.kit.ids import Draws, RandomIds
-from hwd_drivers.kit.offload import ThreadOffload
+from hwd_agents.process.agent import Agent
+from hwd_agents.process.agent_loop import AgentLoop
+from hwd_agents.process.config import broker_url, load_config
+from hwd_agents.process.main import clock_port, open_sources
+from hwd_drivers.core.clock import ShiftedClock, SystemClock
+from hwd_drivers.core.disk import FileDisk
+from hwd_drivers.core.ids import Draws, RandomIds
+from hwd_drivers.core.offload import ThreadOffload
 
 
 async def main(path: str, offset_s: str, drift_ppm: str) -> None:

@@ -14,19 +14,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.lab import NAME
-from hwd_agents.agent import Agent
 from hwd_agents.bus.mqtt import MqttBus
-from hwd_agents.config import AgentConfig, PortConfig, SourcesConfig, SpoolConfig, TwinConfig
-from hwd_agents.sources.hostwire_server import HostWireServer
-from hwd_agents.sources.link import LinkReading, OperState, Origin
-from hwd_agents.sources.played import PlayedHost
-from hwd_agents.sources.twin import TwinSources
+from hwd_agents.process.agent import Agent
+from hwd_agents.process.config import AgentConfig, PortConfig, SourcesConfig, SpoolConfig, TwinConfig
+from hwd_agents.sources.link_source import LinkReading, OperState, Origin
+from hwd_agents.sources.twin.hostwire_server import HostWireServer
+from hwd_agents.sources.twin.played import PlayedHost
+from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_agents.wire import SourceNote
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import MemoryDialer
-from hwd_drivers.kit.disk import FileDisk, MemoryDisk
-from hwd_drivers.kit.ids import Draws, RandomIds
-from hwd_drivers.kit.memory import MemoryNet
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.disk import FileDisk, MemoryDisk
+from hwd_drivers.core.ids import Draws, RandomIds
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 
 PORTS = 4
 NOTE = SourceNote(sees=["carrier", "interface"], origin="twin")

@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 
-from hwd_agents.priority import LOWEST
-from hwd_agents.sources.sockets import NamespaceSockets
+from hwd_agents.process.priority import LOWEST
+from hwd_agents.sources.kernel.sockets import NamespaceSockets
 
 SOL_NETLINK, ADD_MEMBERSHIP, DROP_MEMBERSHIP, RTNLGRP_LINK = 270, 1, 2, 1
 RTM_NEWLINK = 16

@@ -19,8 +19,8 @@ from bench.publish import BarePublisher, publish_packet
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Incoming
 from hwd_agents.wire import Ack, Birth, ClockReply, ClockRequest, Event, Events, Message, State, decode, encode
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.ids import Draws, RandomIds
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.ids import Draws, RandomIds
 
 DAEMON = "hwd/1"
 """The prefix of the topics that the daemon listens on."""

@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from hwd_agents.select_client import Selector
-from hwd_agents.sources.sockets import NamespaceSockets
+from hwd_agents.sources.kernel.sockets import NamespaceSockets
+from hwd_agents.switches.select_client import Selector
 
 RTMGRP_LINK, RTM_NEWLINK, IFF_LOWER_UP, LOOPBACK = 1, 16, 1 << 16, 1
 HEADER_AND_INTERFACE = struct.Struct("=IH10x4xiI")

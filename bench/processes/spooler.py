@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 from typing_extensions import override
 
-from hwd_agents import cli
-from hwd_agents.notice_pad import NoticePad
-from hwd_drivers.kit.disk import FileDisk, decode_frames
+from hwd_agents.process import main as cli
+from hwd_agents.spool.notice_pad import NoticePad
+from hwd_drivers.core.disk import FileDisk, decode_frames
 
 APPENDS: list[tuple[int, bytes]] = []
 PUTS: list[tuple[int, int]] = []

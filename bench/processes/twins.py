@@ -3,11 +3,11 @@
 import asyncio
 import sys
 
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import TcpDialer
-from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.devices import registry
+from hwd_drivers.transports.dial import TcpDialer
+from hwd_drivers.twins.timing import find_timing
 
 
 async def main(

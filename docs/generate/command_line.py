@@ -6,7 +6,7 @@ from typing import Any
 from typer.main import get_command
 
 from docs.generate.pages import code, table
-from hwd.cli.commands import make_program
+from hwd.cli.command_table import make_program
 
 EVERYWHERE = ("help", "json", "url")
 """Explained once, above the commands."""

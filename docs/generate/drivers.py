@@ -6,9 +6,9 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from docs.generate.pages import code, table
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.registry import DriverSpec
-from hwd_drivers.kit.values import Capabilities
+from hwd_drivers.core.values import Capabilities
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.registry import DriverSpec
 
 PACKAGE = "hwd-drivers"
 """What is installed beside it is no part of these pages."""

@@ -10,7 +10,7 @@ from hwd.web.hub import Hub
 from hwd.web.problem import problem_data
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
-from hwd_drivers.kit import errors
+from hwd_drivers.core import errors
 
 
 def openapi() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from hwd.bus.broker import EmbeddedBroker
 from hwd.bus.gateway import Gateway
 from hwd.bus.host import HostView
-from hwd.bus.settings import HostSettings
+from hwd.bus.host_settings.run_settings import HostSettings
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.wire import Peer, Reply
 

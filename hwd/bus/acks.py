@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.core.errors import HwdError
 
 RETRY_S = 1.0
 GATHER_S = 0.05

@@ -3,7 +3,7 @@
 from typing import Final
 
 from hwd.model.limit import Limit, Reached
-from hwd_agents.bucket import Bucket
+from hwd_agents.probes.token_bucket import Bucket
 
 BIRTH_MOST_BYTES: Final = 512 << 10
 """Of one birth. A NIC port takes some 2 kB."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hwd_agents.wire import Reply
-from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.core.errors import LinkError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import msgspec
 
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Event, Selected
-from hwd_drivers.kit.documents import Json
+from hwd_drivers.core.documents import Json
 
 POLLED = frozenset({"light", "dark", "rdma"})
 """Events found by looking: they lie anywhere between two looks. All others are notices, which come just after what they tell."""

@@ -8,7 +8,7 @@ from typing import Any
 from hwd.bus.containment import Contain
 from hwd.bus.host import Host
 from hwd_agents.wire import Reply
-from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
+from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 
 TRIES, WITHIN_S, PAUSE_S = 3, 5.0, 1.0
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from hwd_agents.wire import Message
-from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.core.errors import ProtocolError
 
 EVERY_NS = 1_000_000_000
 """One document a host in this time; it counts the others."""

@@ -11,7 +11,8 @@ import msgspec
 
 from hwd.bus.acks import Acks
 from hwd.bus.allowance import BIRTH_MOST_BYTES, Allowance
-from hwd.bus.clock_udp import ClockUdp
+from hwd.bus.clocks.clock_udp import ClockUdp
+from hwd.bus.clocks.timekeeper import Timekeeper
 from hwd.bus.commands import Commands
 from hwd.bus.containment import Containment
 from hwd.bus.event import event_data
@@ -22,7 +23,6 @@ from hwd.bus.host import Host, HostView
 from hwd.bus.intake import Intake, check_events
 from hwd.bus.refresher import WITHIN_S as REFRESH_WITHIN_S
 from hwd.bus.refresher import Refresher
-from hwd.bus.timekeeper import Timekeeper
 from hwd.model.limit import Limit, Reached
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming
@@ -43,10 +43,10 @@ from hwd_agents.wire import (
     encode,
     topic,
 )
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import ConfigError, DeadlineError, LinkError, ProtocolError
-from hwd_drivers.kit.ids import Ids
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError, ProtocolError
+from hwd_drivers.core.ids import Ids
 
 log = logging.getLogger(__name__)
 

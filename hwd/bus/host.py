@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hwd.bus.allowance import Allowance
-from hwd.bus.exchange import ClockExchange
+from hwd.bus.clocks.exchange import ClockExchange
 from hwd.bus.intake import Intake, Losses
 from hwd.bus.rival import Rival
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Birth, Event, PortNote, SpoolNote, State, encode
-from hwd_drivers.kit.documents import Json
+from hwd_drivers.core.documents import Json
 
 Tell = Callable[..., None]
 """`tell(kind, **data)` emits a document."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hwd_agents.ranges import Ranges
+from hwd_agents.spool.ranges import Ranges
 from hwd_agents.wire import Event
-from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.core.errors import ProtocolError
 
 HELD_MOST = 10_000
 """Events of one boot that wait for earlier ones, or for the clock to be aligned. The agent keeps what does not fit and sends it again."""

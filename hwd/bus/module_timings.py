@@ -1,7 +1,7 @@
 """How late the modules of a host are, for the file of its agent."""
 
 from hwd.model.testbed import Host
-from hwd_agents.config import ModuleTiming
+from hwd_agents.process.config import ModuleTiming
 
 
 def declared_timings(host: Host) -> dict[str, ModuleTiming]:

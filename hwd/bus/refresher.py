@@ -10,7 +10,7 @@ import msgspec
 from hwd.bus.containment import Contain
 from hwd.bus.host import Host
 from hwd_agents.wire import Refreshed, Reply
-from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
+from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 
 WITHIN_S = 5.0
 

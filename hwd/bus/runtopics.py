@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 
 from hwd_agents.bus.protocol import Bus, Incoming
 from hwd_agents.wire import topic
-from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.errors import LinkError
 
 PLACE: Final = "runs"
 """Stands where other topics have a host; no host can be called so."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from hwd.cli import completing
+from hwd.cli import completion as completing
 
 SECONDS_LEAST, SECONDS_MOST = 0.001, 86_400.0
 """The daemon takes no time that is 0 or longer than a day; to say it of the option is clearer than of the field of the call."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from hwd_drivers.kit.printable import printable
+from hwd_drivers.core.printable import printable
 
 GOOD = frozenset({"up", "connected", "succeeded", "confirmed", "tuned", "ready", "done"})
 BAD = frozenset({"down", "not connected", "failed", "crashed", "unknown", "overrun"})

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import typer
 
-from hwd.cli.commands import make_program, spare_the_command_line_of_httpx
+from hwd.cli.command_table import make_program, spare_the_command_line_of_httpx
 from hwd.cli.output import Output
-from hwd_drivers.kit.errors import BugError, ConfigError, DeviceError, HwdError, NotRolledBackError
+from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, HwdError, NotRolledBackError
 
 
 def main() -> None:

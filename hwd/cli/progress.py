@@ -8,7 +8,7 @@ from rich.console import Console
 
 from hwd.cli.output import seconds
 from hwd.cli.standing import standing
-from hwd_drivers.kit.printable import printable
+from hwd_drivers.core.printable import printable
 
 
 class Progress:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 NOT_ENDED = "not ended"
 """A step in which the run ended: nothing tells how far it came."""

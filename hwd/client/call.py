@@ -9,9 +9,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import httpx
 
 from hwd.client.problem import raise_for_problem
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import DeadlineError, HwdError, LinkError, ProtocolError
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import DeadlineError, HwdError, LinkError, ProtocolError
+from hwd_drivers.core.reason import reason_of
 
 T = TypeVar("T")
 P = ParamSpec("P")

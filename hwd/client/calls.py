@@ -21,7 +21,7 @@ from hwd.client.answers import (
 )
 from hwd.client.call import Call
 from hwd.client.kept import Kept, document_of
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 if TYPE_CHECKING:
     from hwd.client.timelines import MeasuredTimeline, Timelines

@@ -23,7 +23,7 @@ from hwd.client.find import Whereabouts, tls
 from hwd.client.following import KINDS, Following
 from hwd.client.offers import Offers
 from hwd.client.problem import raise_for_problem
-from hwd_drivers.kit.errors import LinkError
+from hwd_drivers.core.errors import LinkError
 
 if TYPE_CHECKING:
     from hwd.client.timelines import RunResult

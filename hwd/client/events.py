@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import httpx
 
 from hwd.client.kept import document_of
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import LinkError, ProtocolError
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import LinkError, ProtocolError
 
 SILENT_S = 30.0
 """The daemon says something every 10 s; one that was silent for so long is not there any more."""

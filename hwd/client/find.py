@@ -6,8 +6,8 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from hwd.client.token import find_token
-from hwd.config.places import DaemonPlace, daemon_of, daemons
-from hwd_drivers.kit.errors import ConfigError, LinkError
+from hwd.config.run_files.places import DaemonPlace, daemon_of, daemons
+from hwd_drivers.core.errors import ConfigError, LinkError
 
 
 class Whereabouts:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

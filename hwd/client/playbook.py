@@ -6,7 +6,7 @@ from pathlib import Path
 
 def read_playbook(playbook: str | Path, parameters: Mapping[str, str]) -> tuple[str, str]:
     """Of a file, or of the name of one that hwd brings. Raises ConfigError with every problem that shows without a testbed."""
-    from hwd.config.playbook import bundle_playbook
+    from hwd.config.playbook.playbook import bundle_playbook
     from hwd.config.shipped import shipped
 
     path = Path(playbook)

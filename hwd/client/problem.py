@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from hwd_drivers.kit.errors import (
+from hwd_drivers.core.errors import (
     BugError,
     ConfigError,
     DeadlineError,

@@ -12,14 +12,14 @@ from typing_extensions import override
 
 from hwd.client.shown import table
 from hwd.report.comparison import Comparison
+from hwd.report.figures.waterfall import waterfall
 from hwd.report.load import RunReport, of_documents, run_of
 from hwd.report.quantity import bound, duration
 from hwd.report.stages import StageRow
 from hwd.report.text import stage_text
-from hwd.report.waterfall import waterfall
 from hwd.timeline import LinkTimeline, StageName, Timeline
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import FailedError
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import FailedError
 
 
 class StageSeconds(float):
@@ -203,7 +203,7 @@ class RunResult:
 
     def html(self) -> str:
         """The whole report, as one page."""
-        from hwd.report.html import html
+        from hwd.report.page.html import html
 
         return html([self.report])
 
@@ -213,7 +213,7 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """The waterfall of a typical reconfiguration, and the table."""
-        from hwd.report.waterfall import typical
+        from hwd.report.figures.waterfall import typical
 
         middle = typical(self.report.timelines)
         drawn = (
@@ -240,7 +240,7 @@ class RunComparison:
         return f"<comparison of {runs}, {len(self.comparison.rows)} stages>"
 
     def _repr_html_(self) -> str:
-        from hwd.report.comparison_html import comparison_html
+        from hwd.report.page.comparison_html import comparison_html
 
         key = f"c-{self.comparison.first.run.id}-{self.comparison.second.run.id}"
         return "".join(comparison_html(self.comparison, key=key))

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from hwd.config.places import DaemonPlace
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.reason import reason_of
+from hwd.config.run_files.places import DaemonPlace
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.reason import reason_of
 
 
 def find_token(place: DaemonPlace | None, environment: Mapping[str, str]) -> str | None:

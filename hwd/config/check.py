@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from hwd.config.playbook import load_playbook
-from hwd.config.problem import Problem, nearest
+from hwd.config.playbook.playbook import load_playbook
 from hwd.config.scenario import load_scenario
-from hwd.config.testbed import Loaded
-from hwd.config.topology import load_topology
-from hwd.config.tree import Reading, read_tree
+from hwd.config.testbed.testbed import Loaded
+from hwd.config.testbed.topology_file import load_topology
+from hwd.config.yaml.problem import Problem, nearest
+from hwd.config.yaml.tree import Reading, read_tree
 from hwd.model.fault import check_fault
 from hwd.model.testbed import Testbed
 

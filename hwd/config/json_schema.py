@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import BaseModel, Field
 
-from hwd.config.playbook_schema import Plain, PlaybookFile, StepItem
+from hwd.config.playbook.playbook_schema import Plain, PlaybookFile, StepItem
 from hwd.config.scenario import DAY_S, ScenarioFile
-from hwd.config.schema import (
+from hwd.config.testbed.schema import (
     NAME,
     PORT_NAME,
     CompositeEntry,

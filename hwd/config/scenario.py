@@ -18,12 +18,12 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from hwd.config.problem import Problem, nearest, refuse
-from hwd.config.schema import NAME, Entry, Text
-from hwd.config.tree import Node, Reading, parse_tree, read_tree
-from hwd.config.validate import validate
+from hwd.config.testbed.schema import NAME, Entry, Text
+from hwd.config.yaml.problem import Problem, nearest, refuse
+from hwd.config.yaml.tree import Node, Reading, parse_tree, read_tree
+from hwd.config.yaml.validate import validate
 from hwd.model.fault import FAULTS, Clear, Fault, SwitchFault, parse_fault
-from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.core.errors import HwdError
 
 DAY_S = 86_400.0
 

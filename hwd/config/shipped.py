@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 _PACKAGE = Path(__file__).parents[1]
 _PLACES = (_PACKAGE.parent, _PACKAGE)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from hwd.bus.gateway import Gateway
 from hwd.bus.host import NEVER_HEARD
 from hwd.model.testbed import NicPortId
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import FailedError
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import FailedError
 
 
 class GatewayAgents:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from hwd_agents.bus.mqtt import BrokerUrl
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.reason import reason_of
 
 EMBEDDED: Final = "embedded"
 URL_VARIABLE: Final = "HWD_MQTT"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import hwd
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.reason import reason_of
 
 GIT_WITHIN_S: Final = 5.0
 """It takes some 20 ms; a source tree on a file server that hangs does not keep the daemon from its start."""

@@ -9,14 +9,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from hwd.bus.delegations import Delegations
 from hwd.bus.gateway import Gateway
 from hwd.bus.host import inventory_data
-from hwd.bus.host_switches import HostSwitches
+from hwd.bus.host_settings.run_settings import HostSettings
+from hwd.bus.host_switches.delegations import Delegations
+from hwd.bus.host_switches.selections import Selections
+from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.bus.runtopics import RunTopics
-from hwd.bus.selections import Selections
-from hwd.bus.settings import HostSettings
-from hwd.config.playbook import ApplyStep, Playbook
+from hwd.config.playbook.playbook import ApplyStep, Playbook
 from hwd.daemon.agents import GatewayAgents
 from hwd.daemon.commit import Commit
 from hwd.daemon.fanout import Fanout
@@ -26,7 +26,10 @@ from hwd.fabric.claims import all_ports
 from hwd.fabric.fabric import Fabric
 from hwd.model.instant import Origin
 from hwd.model.testbed import Switch, Testbed
+from hwd.playbook.about import About
 from hwd.playbook.runner import Runner
+from hwd.playbook.runs import Runs
+from hwd.playbook.twin_faults import SetFault, TwinFaults
 from hwd.reconfigure.history import History
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
@@ -37,9 +40,6 @@ from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.journal_id import KnownJournal
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
-from hwd.runs.about import About
-from hwd.runs.effects import SetFault, TwinFaults
-from hwd.runs.runs import Runs
 from hwd.telemetry import Budget, Metrics
 from hwd.timeline.alignment import Alignment
 from hwd.web.applies import Applies
@@ -48,15 +48,15 @@ from hwd.web.linkboard import Linkboard
 from hwd.web.service import Service
 from hwd.web.switchboard import Switchboard
 from hwd_agents.bus.protocol import Bus
-from hwd_drivers.kit.abilities import Device
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.disk import Disk
-from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import HwdError
-from hwd_drivers.kit.ids import Draws, Ids
-from hwd_drivers.kit.offload import Offload
-from hwd_drivers.kit.supervise import LONGEST_RETRY_S, Supervisor
-from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.disk import Disk
+from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.ids import Draws, Ids
+from hwd_drivers.core.offload import Offload
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.devices.supervisor import LONGEST_RETRY_S, Supervisor
+from hwd_drivers.twins.timing import find_timing
 
 LAG_PERIOD_S = 0.25
 """Between two looks at how late the event loop is."""

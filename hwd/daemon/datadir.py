@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from hwd_drivers.kit.errors import ConfigError, RefusedError
-from hwd_drivers.kit.private_files import FILE_MODE, FOLDER_MODE, make_private
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.private_files import FILE_MODE, FOLDER_MODE, make_private
 
 FILES: Final = ("lock", "journal*", "records.db*", "reserve")
 """Which of them are the daemon's: somebody may have named a folder with other things in it."""

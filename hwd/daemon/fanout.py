@@ -4,8 +4,8 @@ import logging
 from collections.abc import Sequence
 
 from hwd.model import kinds
-from hwd_drivers.kit.documents import Document, Sink
-from hwd_drivers.kit.errors import BugError
+from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.errors import BugError
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from hwd.config.check import check_files
-from hwd.config.problem import Problem
-from hwd.config.testbed import Loaded, load_read, load_testbed
+from hwd.config.testbed.testbed import Loaded, load_read, load_testbed
+from hwd.config.yaml.problem import Problem
 from hwd.twin.timing import NIC_TIMINGS
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.timing import SWITCH_TIMINGS
+from hwd_drivers.devices import registry
+from hwd_drivers.twins.timing import SWITCH_TIMINGS
 
 
 def load(path: str | Path) -> Loaded:

@@ -7,9 +7,9 @@ import signal
 import sys
 from pathlib import Path
 
-from hwd.config.places import is_held
+from hwd.config.run_files.places import is_held
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.errors import FailedError
+from hwd_drivers.core.errors import FailedError
 
 LOG_SHOWN = 5
 """Last lines of the rack's log that are repeated when it ends by itself."""

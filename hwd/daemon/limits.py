@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import dataclass
 
 from hwd.model.limit import Limit
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.documents import Document, Sink
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Sink
 
 EVERY_S = 10.0
 """One document a limit in this time: the first at once, and each counts what came since the one before."""

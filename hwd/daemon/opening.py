@@ -2,14 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from hwd.config.secrets import resolve
+from hwd.config.testbed.secrets import resolve
 from hwd.model.testbed import Switch
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.abilities import Device
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.dial import Dialer
-from hwd_drivers.kit.documents import Sink
-from hwd_drivers.kit.errors import LinkError, StartingError
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.errors import LinkError, StartingError
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.transports.dial import Dialer
 
 TWIN_LOGIN = "twin"
 """User and password where the testbed file gives none: a twin takes any."""

@@ -8,8 +8,8 @@ from collections.abc import Coroutine
 
 from typing_extensions import override
 
-from hwd_drivers.kit.clock import Clock, SystemClock
-from hwd_drivers.kit.printable import LineFormatter
+from hwd_drivers.core.clock import Clock, SystemClock
+from hwd_drivers.core.printable import LineFormatter
 
 OTHERS = ("amqtt", "asyncio", "transitions", "uvicorn", "aiomqtt", "mqtt")
 """Libraries whose every step would be a line."""

@@ -13,7 +13,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 
 from hwd.bus.broker import Access, EmbeddedBroker, Logins
-from hwd.config.places import Announcement, DaemonPlace, RackPlace, data_dir, rack_of, records_path, run_dir
+from hwd.config.run_files.places import Announcement, DaemonPlace, RackPlace, data_dir, rack_of, records_path, run_dir
 from hwd.daemon.broker_choice import EMBEDDED, chosen_broker
 from hwd.daemon.commit import find_commit
 from hwd.daemon.daemon import Daemon
@@ -25,9 +25,9 @@ from hwd.daemon.opening import opener
 from hwd.daemon.token import Token
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
+from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
 from hwd.records.reserve import Reserve
-from hwd.runs.effects import NoRackError
 from hwd.twin.control import ask
 from hwd.twin.sockets import check_sockets
 from hwd.web.app import make_app
@@ -35,12 +35,12 @@ from hwd.web.door import check_listen, read_tokens
 from hwd.web.server import HttpServer, listen
 from hwd.web.stream import EventStream
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import TcpDialer
-from hwd_drivers.kit.disk import FileDisk
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.ids import Draws, RandomIds
-from hwd_drivers.kit.offload import ThreadOffload
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.disk import FileDisk
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import Draws, RandomIds
+from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.transports.dial import TcpDialer
 
 HTTP_PORT = 8642
 """Taken where no address is asked for and it is free, so that bookmarks and Prometheus find the daemon again."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from hwd.config.secret_file import draw_once
+from hwd.config.run_files.secret_file import draw_once
 from hwd.web.door import SHORTEST_TOKEN, TOKEN_QUERY
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.ids import Ids
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import Ids
 
 FILE = "token"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from hwd.fabric.graph import Graph, at_switch
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.values import FibreEnd, Side
+from hwd_drivers.core.values import FibreEnd, Side
 
 
 def ports_behind(testbed: Testbed, host: str, graph: Graph | None = None) -> dict[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hwd.fabric.graph import Graph, Leg
 from hwd.fabric.losses import Behind, LeastLosses
 from hwd.model.testbed import Module, NicPort, NicPortId
-from hwd_drivers.kit.values import FibreEnd, Side
+from hwd_drivers.core.values import FibreEnd, Side
 
 PAIRS_NAMED = 4
 ROUNDING_DB = 1e-9

@@ -21,8 +21,8 @@ from hwd.fabric.search import Search
 from hwd.fabric.state import DARK, State
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Composite
-from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.values import (
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.values import (
     Crossconnect,
     CrossconnectReading,
     CrossconnectState,

@@ -19,8 +19,8 @@ from hwd.fabric.reach import carries, reached
 from hwd.fabric.state import State, lighting
 from hwd.model.link import Circuit, Link, RoutedLink, SwitchCrossconnect
 from hwd.model.testbed import NicPort, NicPortId, PortState, Testbed
-from hwd_drivers.kit.errors import BugError, ConfigError
-from hwd_drivers.kit.values import Crossconnect, FibreEnd, Side
+from hwd_drivers.core.errors import BugError, ConfigError
+from hwd_drivers.core.values import Crossconnect, FibreEnd, Side
 
 REORDERINGS_MAX = 8
 """How often links are routed anew with the one that found no way put first; real racks need none."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hwd.model.testbed import Passive, PassiveKind, Strand, Switch, Testbed
-from hwd_drivers.kit.values import Element, FibreEnd, PortSide, Side
+from hwd_drivers.core.values import Element, FibreEnd, PortSide, Side
 
 INPUT = "in"
 """A one-sided switch that has an end of this name is a 1xN: it joins that end with one other, never two others."""

@@ -6,8 +6,8 @@ from hwd.fabric.composite import CompositeSwitch
 from hwd.fabric.graph import Graph, at_switch
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.values import Crossconnect, FibreEnd, PortSide
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
 
 Hop = tuple[FibreEnd, SwitchCrossconnect, float]
 """Where light leaves, by which crossconnect, and what it has lost by then at most, in dB."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hwd.fabric.graph import Graph, at_switch, joinable
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Composite
-from hwd_drivers.kit.values import Crossconnect, Element, FibreEnd, PortSide
+from hwd_drivers.core.values import Crossconnect, Element, FibreEnd, PortSide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

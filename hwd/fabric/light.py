@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hwd.fabric.graph import Graph, Leg, at_switch, gives, takes
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.values import FibreEnd, PortSide, sum_dbm
+from hwd_drivers.core.values import FibreEnd, PortSide, sum_dbm
 
 CROSSINGS_MAX = 64
 """Light that has crossed this many switches has lost all it had; also ends rings of fibre that lead nowhere."""

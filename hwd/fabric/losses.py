@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from hwd.fabric.graph import Graph
-from hwd_drivers.kit.values import FibreEnd
+from hwd_drivers.core.values import FibreEnd
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,8 +6,8 @@ from hwd.fabric.fabric import Fabric, LinkWays
 from hwd.fabric.state import State
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.testbed import NicPortId
-from hwd_drivers.kit.errors import HwdError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, FibreEnd
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, FibreEnd
 
 
 def state_with_link(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from hwd.fabric.graph import Graph
 from hwd.fabric.hops import Hops
 from hwd.fabric.path import Taken, find_path
-from hwd_drivers.kit.values import FibreEnd
+from hwd_drivers.core.values import FibreEnd
 
 
 def explain(hops: Hops, source: FibreEnd, target: FibreEnd, *, taken: Taken, barred: Mapping[FibreEnd, str]) -> str:

@@ -8,7 +8,7 @@ from itertools import count
 from hwd.fabric.graph import Leg
 from hwd.fabric.hops import Hops
 from hwd.model.link import SwitchCrossconnect
-from hwd_drivers.kit.values import FibreEnd
+from hwd_drivers.core.values import FibreEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

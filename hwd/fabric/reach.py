@@ -6,7 +6,7 @@ from hwd.fabric.graph import Graph, at_switch, gives, joinable, takes
 from hwd.fabric.state import State
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Switch
-from hwd_drivers.kit.values import Crossconnect, FibreEnd, PortSide
+from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
 
 
 def reached(graph: Graph, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[FibreEnd]:

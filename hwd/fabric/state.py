@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from hwd.model.link import RoutedLink, SwitchCrossconnect
 from hwd.model.state import Desired, Difference, Observed
-from hwd_drivers.kit.errors import BugError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.core.errors import BugError
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 
 State = Mapping[str, Iterable[Crossconnect | CrossconnectReading]]
 """Crossconnects by the name of their switch, as wanted (`Desired`) or as read (`Observed`)."""

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Final
 
 from hwd.model.testbed import NicPortId, Setting, Testbed
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ConfigError
 
 MTU_LEAST, MTU_MOST = 68, 65_535
 """IPv4's own limits (RFC 791); a NIC has narrower ones and says so."""

@@ -34,10 +34,10 @@ import msgspec
 from typing_extensions import override
 
 from hwd.model.testbed import NicPortId, Testbed
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError, RefusedError
-from hwd_drivers.kit.reason import reason_of
-from hwd_drivers.kit.values import Capabilities, Crossconnect, PortSide
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide
 
 SECONDS_MOST: Final = 86_400.0
 FLAPS_MOST: Final = 1000

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from hwd_drivers.kit.errors import BugError
+from hwd_drivers.core.errors import BugError
 
 
 class InstantName(StrEnum):

@@ -5,8 +5,8 @@ Times ending in `_ns` are on the daemon's monotonic clock unless the name says `
 
 from collections.abc import Mapping
 
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import BugError
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import BugError
 
 KINDS: Mapping[str, frozenset[str]] = {
     kind: frozenset(fields.split())

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from hwd.model.testbed import NicPortId, Strand
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.values import Crossconnect, FibreEnd, PortSide
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

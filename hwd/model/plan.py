@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.values import Crossconnect
 
 
 class ApplyMode(StrEnum):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ProtocolError
 
 
 class RunState(StrEnum):

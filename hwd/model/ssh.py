@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Self
 
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 _PLACE: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[\w.-]+))(?::(?P<port>[0-9]{1,6}))?")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading
 
 Desired = Mapping[str, frozenset[Crossconnect]]
 """Crossconnects that a switch shall have, by its name. A switch that is not named is not meant."""

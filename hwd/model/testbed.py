@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import Self
 
 from hwd.model.ssh import SshPlace
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.values import Capabilities, FibreEnd, PortSide, Side, natural_key
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import Capabilities, FibreEnd, PortSide, Side, natural_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Module:
 
     `lanes`: optical channels each way. `parallel`: each lane has a fibre of its own (lanes 1..n); else all share one fibre (lane 0).
     `los_assert_dbm` and `los_deassert_dbm`: where loss of signal is raised and cleared on one lane. `part`: its number, as its memory has it; `los_s` and
-    `monitor_s`: how old at most its sign of loss and its received power may be when they are read (`hwd_agents.config.ModuleTiming`); None: not known.
+    `monitor_s`: how old at most its sign of loss and its received power may be when they are read (`hwd_agents.process.config.ModuleTiming`); None: not known.
     """
 
     type: str

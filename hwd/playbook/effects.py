@@ -5,7 +5,7 @@ from typing import Protocol
 
 from hwd.model.action import Action
 from hwd.model.fault import Fault
-from hwd_drivers.kit.documents import Json
+from hwd_drivers.core.documents import Json
 
 
 class Faults(Protocol):

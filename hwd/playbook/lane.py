@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from hwd.config.claims import harmed
-from hwd.config.expression import Expression, Scalar, UnknownError, Value, as_text, fill_text
-from hwd.config.playbook import (
+from hwd.config.playbook.expression import Expression, Scalar, UnknownError, Value, as_text, fill_text
+from hwd.config.playbook.playbook import (
     ApplyStep,
     AssertStep,
     DwellStep,
@@ -21,6 +20,7 @@ from hwd.config.playbook import (
     SweepStep,
     WaitStep,
 )
+from hwd.config.playbook.step_claims import harmed
 from hwd.fabric.claims import conflicts
 from hwd.model.lease import Lease
 from hwd.playbook.effects import Faults, HostActions
@@ -30,8 +30,8 @@ from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, RefusedError
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 
 HELD_S = 60.0
 """A pause lets leases last at least so long from each renewal on, however little they had left: they are renewed twice in that time."""

@@ -1,12 +1,12 @@
-"""What a run has measured so far, under the names that expressions use. See `hwd.config.measured`."""
+"""What a run has measured so far, under the names that expressions use. See `hwd.config.playbook.measured`."""
 
 from array import array
 from collections.abc import Iterable
 
 import numpy as np
 
-from hwd.config.expression import Value
-from hwd.config.measured import FIGURES, MEASURED
+from hwd.config.playbook.expression import Value
+from hwd.config.playbook.measured import FIGURES, MEASURED
 from hwd.model.instant import Knowledge
 from hwd.reconfigure.reconfiguration import Reconfiguration
 from hwd.timeline.stage import StageName

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 
-from hwd.config.expression import names_in
-from hwd.config.measured import stages_of
-from hwd.config.playbook import ApplyStep, AssertStep, NoteStep, Playbook
-from hwd.config.steps import Step, below, total_applies, total_dwell_s
+from hwd.config.playbook.expression import names_in
+from hwd.config.playbook.measured import stages_of
+from hwd.config.playbook.playbook import ApplyStep, AssertStep, NoteStep, Playbook
+from hwd.config.playbook.steps import Step, below, total_applies, total_dwell_s
 from hwd.playbook.effects import Faults, HostActions
 from hwd.playbook.lane import Lane, Shared
 from hwd.playbook.measures import Tally
@@ -24,9 +24,9 @@ from hwd.reconfigure.reconfiguration import State
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.run import RunOutcome
 from hwd.timeline.stage import StageName
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import BugError, FailedError, HwdError
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.errors import BugError, FailedError, HwdError
 
 END_WITHIN_S = 4.6
 """For everything that a run leaves to be undone, so that an abort is over within 5 s."""

@@ -7,8 +7,8 @@ from hwd.fabric.composite import Compiled, CompositeSwitch, ConflictError, Stand
 from hwd.fabric.state import State
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import ApplyMode, CompositeMoves
-from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectState, PortSide
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.recovery import Recovery
 from hwd.reconfigure.switches import Switches
 from hwd.reconfigure.switching import uses
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import FailedError, RefusedError
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import FailedError, RefusedError
+from hwd_drivers.core.reason import reason_of
 
 
 class Tell(Protocol):

@@ -18,9 +18,9 @@ from hwd.reconfigure.switches import Switches
 from hwd.reconfigure.turns import Turns
 from hwd.timeline.build import build_timeline
 from hwd.timeline.timeline import Timeline
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import FailedError, HwdError, RefusedError
-from hwd_drivers.kit.values import CrossconnectReading
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
+from hwd_drivers.core.values import CrossconnectReading
 
 ROLL_BACK_WITHIN_S = 3.5
 """For the switches to be back; after it the journal keeps the reconfiguration open. With the time that agents are waited for an abort ends within 5 s."""

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.state import Observed
 from hwd.model.testbed import Switch, Testbed
-from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, FibreEnd, natural_key
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, FibreEnd, natural_key
 
 Given = Mapping[str, tuple[CrossconnectReading, ...]]
 """By switch, as its host's agent reported it last; one of which nobody can tell now is not there."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 REMEMBERED = 200
 """Turnarounds kept; older ones say little about today's rack."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from hwd.model.testbed import Setting
 from hwd.timeline.host_action import HostAction
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 TOLD = frozenset({Setting.MTU, Setting.AUTONEG, Setting.FEC})
 """Of these a port has one value each, which times can depend on."""

@@ -6,8 +6,8 @@ from typing import cast
 
 from hwd.model.plan import PlannedLink, SwitchMoves
 from hwd.model.state import Observed
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.values import CrossconnectState
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.values import CrossconnectState
 
 DARKENED = {CrossconnectState.FAILED: "as failed", CrossconnectState.BLOCKED: "as held dark"}
 """States in which a crossconnect carries nothing, in words."""

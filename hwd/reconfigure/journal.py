@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from hwd.model.plan import CrashRule, Plan
 from hwd.reconfigure import journal_file
 from hwd.reconfigure.journal_file import Numbered, OpenEntry
-from hwd_drivers.kit.disk import Disk
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.disk import Disk
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.reason import reason_of
 
 COMPACT_BYTES = 1 << 20
 """With more than this on disk beside twice what is open, the journal is begun anew with what is open."""

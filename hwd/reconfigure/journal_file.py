@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hwd.model.plan import CrashRule, SwitchMoves
-from hwd_drivers.kit.disk import FRAME_LIMIT_BYTES, SECTOR_BYTES, decode_frames, encode_frame
-from hwd_drivers.kit.errors import ConfigError, HwdError
-from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.core.disk import FRAME_LIMIT_BYTES, SECTOR_BYTES, decode_frames, encode_frame
+from hwd_drivers.core.errors import ConfigError, HwdError
+from hwd_drivers.core.values import Crossconnect
 
 VERSION: Final = 2
 START: Final = b'{"entry":"'

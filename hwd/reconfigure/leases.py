@@ -8,10 +8,10 @@ from typing import Protocol
 from hwd.fabric.claims import conflicts
 from hwd.model.hold import HeldFor, Hold
 from hwd.model.lease import Lease
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.documents import Document, Sink
-from hwd_drivers.kit.errors import ConfigError, HwdError, RefusedError
-from hwd_drivers.kit.ids import Ids
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
+from hwd_drivers.core.ids import Ids
 
 DELETE_AGAIN_S = 5.0
 """Between attempts while the records cannot be written."""

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from hwd.model.testbed import NicPortId
 from hwd.reconfigure.reconfiguration import Reconfiguration
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import HwdError
 
 ANSWER_WITHIN_S = 1.0
 """For agents to say that they watch; one that does not answer is not waited for, its instants stay unknown."""

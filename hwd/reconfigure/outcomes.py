@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 from hwd.reconfigure.reconfiguration import Outcome
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document
 
 REMEMBERED = 256
 """Reconfigurations; of older ones the records tell."""

@@ -10,7 +10,7 @@ from hwd.reconfigure.planner import Planner
 from hwd.reconfigure.switches import Switches
 from hwd.reconfigure.switching import COMMAND_WITHIN_S
 from hwd.reconfigure.turns import Turns
-from hwd_drivers.kit.values import PortOverride, PortSide
+from hwd_drivers.core.values import PortOverride, PortSide
 
 
 class Overriding:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from hwd.model.plan import SwitchMoves
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.values import Crossconnect, Exchange
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.values import Crossconnect, Exchange
 
 log = logging.getLogger(__name__)
 

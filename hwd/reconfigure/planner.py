@@ -12,8 +12,8 @@ from hwd.model.testbed import Testbed
 from hwd.reconfigure.composites import Demanded, Led, lead, settled
 from hwd.reconfigure.given import Given, check_given, closed_ends, readings_of, standing
 from hwd.reconfigure.switch_moves import Asked, moves_of, untold
-from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectState, PortSide, natural_key
+from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
+from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from hwd.model.plan import Plan
 from hwd.model.state import Observed
 from hwd.reconfigure.planner import Planner, Request, Routed
-from hwd_drivers.kit.offload import Offload
-from hwd_drivers.kit.values import PortSide
+from hwd_drivers.core.offload import Offload
+from hwd_drivers.core.values import PortSide
 
 
 class Planning:

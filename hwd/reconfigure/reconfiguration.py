@@ -12,7 +12,7 @@ from hwd.model.testbed import NicPortId
 from hwd.reconfigure.interruptions import Absences
 from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.timeline import Timeline
-from hwd_drivers.kit.documents import Json
+from hwd_drivers.core.documents import Json
 
 
 class State(StrEnum):

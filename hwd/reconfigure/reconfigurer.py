@@ -30,11 +30,11 @@ from hwd.reconfigure.switching import SwitchDriver
 from hwd.reconfigure.turns import Turns
 from hwd.reconfigure.unreachable import Unreachable
 from hwd.timeline.clock_step import ClockStep
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.documents import Document, Json, Sink
-from hwd_drivers.kit.errors import FailedError, HwdError, NotReadyError, NotRolledBackError, RefusedError
-from hwd_drivers.kit.ids import Ids
-from hwd_drivers.kit.offload import Offload
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, NotRolledBackError, RefusedError
+from hwd_drivers.core.ids import Ids
+from hwd_drivers.core.offload import Offload
 
 GRACE_NS = 1_000_000
 """Events that ended this long before `started` still belong to it: the agents' stamps carry an alignment error."""

@@ -13,10 +13,10 @@ from hwd.reconfigure.overrun import teller
 from hwd.reconfigure.planner import moved_ports
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.switches import Switches
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import FailedError, LinkError, RefusedError
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
+from hwd_drivers.core.reason import reason_of
 
 WITHIN_S = 30.0
 """For the switches to be back when nobody waits; then it is tried again."""

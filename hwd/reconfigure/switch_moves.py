@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from hwd.model.plan import ApplyMode, SwitchMoves
-from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.values import (
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.values import (
     Capabilities,
     Crossconnect,
     CrossconnectReading,

@@ -9,8 +9,8 @@ from hwd.model.state import Observed
 from hwd.reconfigure import switching
 from hwd.reconfigure.overrun import Overrun, Watch
 from hwd.reconfigure.switching import SwitchDriver
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import (
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import (
     DeadlineError,
     DeviceError,
     FailedError,
@@ -19,7 +19,7 @@ from hwd_drivers.kit.errors import (
     NotReadyError,
     RefusedError,
 )
-from hwd_drivers.kit.values import CrossconnectReading, PortSide
+from hwd_drivers.core.values import CrossconnectReading, PortSide
 
 Way = Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
 """From some moves and what is reported now to the moves that lead back, or on."""

@@ -7,8 +7,8 @@ from typing import Protocol
 from hwd.model.plan import ApplyMode, SwitchMoves
 from hwd.model.state import Observed
 from hwd.reconfigure.overrun import Watch
-from hwd_drivers.kit.errors import FailedError, HwdError
-from hwd_drivers.kit.values import (
+from hwd_drivers.core.errors import FailedError, HwdError
+from hwd_drivers.core.values import (
     Crossconnect,
     CrossconnectReading,
     CrossconnectState,

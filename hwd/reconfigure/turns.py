@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.core.errors import RefusedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import TypeVar, TypeVarTuple
 
 from hwd.records.finish import to_its_end
 from hwd.records.store import Store
-from hwd_drivers.kit.offload import Offload
+from hwd_drivers.core.offload import Offload
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from hwd.records.finish import to_its_end
 from hwd.records.records import Entry, Records, decoded, entry
 from hwd.records.run import Run, RunOutcome
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import BugError, FailedError, HwdError
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import BugError, FailedError, HwdError
 
 BUFFERED_MAX = 100_000
 """Documents held while the database cannot be written (about 50 MB); those that come after are counted and lost."""

@@ -21,9 +21,9 @@ from hwd.records.schema import alignments, documents, queue, runs, seen
 from hwd.records.store import Store, insert_rows
 from hwd.records.twinfaults import TwinFaultTable
 from hwd.records.unfinished import UnfinishedSelections
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import BugError, ConfigError, FailedError, UnknownError
-from hwd_drivers.kit.offload import Offload
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import BugError, ConfigError, FailedError, UnknownError
+from hwd_drivers.core.offload import Offload
 
 T = TypeVar("T")
 

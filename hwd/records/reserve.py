@@ -4,8 +4,8 @@ import logging
 import os
 from pathlib import Path
 
-from hwd_drivers.kit.private_files import FILE_MODE
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.private_files import FILE_MODE
+from hwd_drivers.core.reason import reason_of
 
 BYTES = 256 * 1024
 """Some twenty ends of runs: each is a handful of pages in the write-ahead log."""

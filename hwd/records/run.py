@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hwd_drivers.kit.documents import Json
+from hwd_drivers.core.documents import Json
 
 
 class RunOutcome(StrEnum):

@@ -10,8 +10,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
 
 from hwd.records import schema
-from hwd_drivers.kit.errors import ConfigError, FailedError, LinkError
-from hwd_drivers.kit.private_files import FILE_MODE
+from hwd_drivers.core.errors import ConfigError, FailedError, LinkError
+from hwd_drivers.core.private_files import FILE_MODE
 
 BUSY_TIMEOUT_MS = 5000
 """A report that reads the same file may hold it for a moment; a writer waits so long."""

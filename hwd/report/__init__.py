@@ -1,12 +1,12 @@
 """Tables, drawings, pages and files for other programs, from records only."""
 
-from hwd.report.cdf import cdf
 from hwd.report.comparison import Comparison, compare
-from hwd.report.html import html
+from hwd.report.figures.cdf import cdf
+from hwd.report.figures.waterfall import typical, waterfall
 from hwd.report.load import RunReport, load
+from hwd.report.page.html import html
 from hwd.report.stages import StageRow, stage_table
 from hwd.report.text import stage_text
-from hwd.report.waterfall import typical, waterfall
 
 __all__ = [
     "Comparison",

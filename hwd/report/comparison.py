@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from hwd.model.instant import Origin
 from hwd.records import Run
 from hwd.report.cut import swept
-from hwd.report.drawing import GROUP_COLOURS, Dot, Drawing, Mark, cut, line, polyline, rect, text, wrapped
+from hwd.report.figures.drawing import GROUP_COLOURS, Dot, Drawing, Mark, cut, line, polyline, rect, text, wrapped
 from hwd.report.load import RunReport
 from hwd.report.quantity import MISSING, duration
 from hwd.report.stages import SEED
 from hwd.timeline import Difference, Sample, StageName, difference, samples
 from hwd.timeline.difference import NEGLIGIBLE, RECONFIGURATIONS_NEEDED
-from hwd_drivers.kit.documents import Json
+from hwd_drivers.core.documents import Json
 
 NOTE = (
     "difference of the medians, second minus first, with a 95 % interval (bootstrap over reconfigurations, each value at the bound that widens it); "

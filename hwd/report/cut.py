@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from hwd.config.playbook_schema import Cut, ReportEntry
+from hwd.config.playbook.playbook_schema import Cut, ReportEntry
 from hwd.report.lab import Conditions, plain
 from hwd.report.load import RunReport
 from hwd.timeline import Sample, Timeline, samples
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ConfigError
 
 USUAL = (Cut.TOPOLOGY, Cut.SWEEP)
 """Where a playbook says nothing."""

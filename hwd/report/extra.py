@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 
 def extra(module: str, what: str) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from hwd.config.tree import parse_tree
+from hwd.config.yaml.tree import parse_tree
 from hwd.records import Run
 from hwd.timeline import Timeline
 from hwd.twin.timing import NIC_TIMINGS

@@ -11,7 +11,7 @@ from hwd.report.lab import Lab
 from hwd.report.reconfigured import Reassembly, Reconfigured
 from hwd.timeline import Timeline
 from hwd.timeline.clock_step import ClockStep
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 _KINDS = (
     "timeline",

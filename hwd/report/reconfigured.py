@@ -9,8 +9,8 @@ from hwd.records import Run
 from hwd.report.lab import plain
 from hwd.timeline import Timeline, build_timeline
 from hwd.timeline.clock_step import ClockStep
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.timing import SWITCH_TIMINGS
+from hwd_drivers.core.documents import Document
+from hwd_drivers.twins.timing import SWITCH_TIMINGS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

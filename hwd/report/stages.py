@@ -10,7 +10,7 @@ from hwd.report.load import RunReport
 from hwd.report.papers import PaperFigure, figures, of_stage
 from hwd.report.quantity import stated
 from hwd.timeline import StageStatistics, summarise
-from hwd_drivers.kit.documents import Json
+from hwd_drivers.core.documents import Json
 
 SEED = 20270110
 """Of the bootstrap: the same record gives the same report."""

@@ -8,8 +8,8 @@ from hwd.bus.module_timings import declared_timings
 from hwd.fabric.behind import ports_behind
 from hwd.model.testbed import Host, Switch, Testbed
 from hwd.rollout.layout import Layout
-from hwd_agents.config import make_config
-from hwd_drivers.kit.errors import ConfigError
+from hwd_agents.process.config import make_config
+from hwd_drivers.core.errors import ConfigError
 
 HEAD: Final = (
     "# Made by `hwd agent` from the testbed {testbed}: what is changed here is gone with the next `hwd agent deploy`.\n"

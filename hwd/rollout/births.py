@@ -10,9 +10,9 @@ import msgspec
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.bus.protocol import Incoming
 from hwd_agents.wire import Birth, State, decode, encode, topic
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
-from hwd_drivers.kit.ids import Draws, RandomIds
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
+from hwd_drivers.core.ids import Draws, RandomIds
 
 CONNECT_S: Final = 10.0
 RETAINED_S: Final = 0.5

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hwd.bus.broker import Logins
 from hwd_agents.bus.mqtt import BrokerUrl
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 BROKER_VARIABLE: Final = "HWD_BROKER"
 
@@ -58,7 +58,7 @@ class Brokers:
         return url if BrokerUrl.parse(url).user == self.logins.access.user(host) else None
 
     def for_host(self, name: str, facts: Mapping[str, Any], *, towards: str | None) -> str:
-        """As this host reaches it, with its login. `facts` are `onhost.look`'s, `towards` is the address of this machine that the host sees.
+        """As this host reaches it, with its login. `facts` are `hwd.rollout.onhost.facts.look`'s, `towards` is the address of this machine that the host sees.
 
         Raises ConfigError where that cannot be: an address that leads the host to itself.
         """

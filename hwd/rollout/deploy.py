@@ -11,8 +11,8 @@ from hwd.rollout.agent_file import make_agent_file, owned_switches
 from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
 from hwd.rollout.layout import Layout
-from hwd.rollout.onhost import NEEDED_BYTES
-from hwd.rollout.onhost_facts import UNIT
+from hwd.rollout.onhost.facts import UNIT
+from hwd.rollout.onhost.program import NEEDED_BYTES
 from hwd.rollout.remote import RemoteHost, Say
 from hwd.rollout.steps import CutOffError, HostReport, Progress, Result
 from hwd.rollout.unit import make_unit
@@ -20,8 +20,8 @@ from hwd.rollout.versions import is_newer
 from hwd.rollout.wheels import Bundle, Target, make_bundle
 from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_agents.wire import Birth
-from hwd_drivers.kit.errors import ConfigError, DeadlineError, FailedError, HwdError, LinkError, RefusedError
-from hwd_drivers.kit.offload import Offload
+from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, HwdError, LinkError, RefusedError
+from hwd_drivers.core.offload import Offload
 
 BIRTH_WITHIN_S: Final = 30.0
 LAST_LINES: Final = 4

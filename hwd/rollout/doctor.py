@@ -13,16 +13,16 @@ from hwd.rollout.births import Births, connected
 from hwd.rollout.broker import Brokers
 from hwd.rollout.findings import Finding, Light, green, of_birth, of_disk, of_install, of_silence, of_unit, red, yellow
 from hwd.rollout.layout import Layout
-from hwd.rollout.onhost import NEEDED_BYTES
+from hwd.rollout.onhost.program import NEEDED_BYTES
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.steps import Progress
 from hwd.rollout.unit import make_unit
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.wire import client_id
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import HwdError, LinkError
-from hwd_drivers.kit.ids import Draws
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import HwdError, LinkError
+from hwd_drivers.core.ids import Draws
 
 CLOCK_MOST_NS = 100_000
 """A clock that is known no better blurs the stages of a fast switch."""

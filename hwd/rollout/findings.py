@@ -10,7 +10,7 @@ from hwd.bus.skew import skew
 from hwd.model.testbed import Host
 from hwd.rollout.versions import is_newer
 from hwd_agents.wire import Birth, PortNote, SourceNote, SpoolNote, State
-from hwd_drivers.kit.documents import Json
+from hwd_drivers.core.documents import Json
 
 NEEDED = ("link", "probe")
 """Sources without which an agent measures nothing."""
@@ -148,7 +148,7 @@ def of_silence(state: State | None, *, unreadable: str | None, never: bool, log:
 def of_birth(
     host: Host, birth: Birth, *, ours: str, daemon: str | None, links: Mapping[str, str] | None
 ) -> list[Finding]:
-    """What the agent says of itself: version, ports, each source of each port, spool, settings. `links`: `onhost_facts.links` of now; None where nobody could look."""
+    """What the agent says of itself: version, ports, each source of each port, spool, settings. `links`: `hwd.rollout.onhost.facts.links` of now; None where nobody could look."""
     found = []
     if why := skew(daemon or ours, birth.version):
         found.append(red("version", why))

@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Final
 
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 UNIT_PATH: Final = "/etc/systemd/system/hwd-agent.service"
 RUN_LOCK: Final = "/run/hwd-agent-rollout.lock"
@@ -70,7 +70,7 @@ class Layout:
         return not self.prefix or bool(self.unit)
 
     def to_data(self) -> dict[str, str]:
-        """For `hwd.rollout.onhost`."""
+        """For `hwd.rollout.onhost.program`."""
         return {
             "prefix": self.prefix,
             "root": self.root,

@@ -1,4 +1,4 @@
-"""RemoteHost: one host over SSH, and what `onhost` does there."""
+"""RemoteHost: one host over SSH, and what `hwd.rollout.onhost` does there."""
 
 import asyncio
 import getpass
@@ -13,10 +13,10 @@ from typing import Any, Final, Self, TypeVar
 from hwd.model.testbed import Host
 from hwd.rollout.layout import Layout
 from hwd.rollout.sent import make_program
-from hwd.rollout.ssh import Ran, Ssh
-from hwd_drivers.kit.clock import Clock, SystemClock
-from hwd_drivers.kit.errors import ConfigError, FailedError, HwdError, ProtocolError, RefusedError
-from hwd_drivers.kit.offload import ThreadOffload
+from hwd.rollout.ssh.session import Ran, Ssh
+from hwd_drivers.core.clock import Clock, SystemClock
+from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, ProtocolError, RefusedError
+from hwd_drivers.core.offload import ThreadOffload
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ class RemoteHost:
             await self._call(end)
 
     async def look(self) -> dict[str, Any]:
-        """What is there: `onhost.look`."""
+        """What is there: `hwd.rollout.onhost.facts.look`."""
         return await self.do("look", within_s=LOOK_S)
 
     async def reach(self, host: str, port: int) -> str:
@@ -118,7 +118,7 @@ class RemoteHost:
         return str((await self.do("reach", host=host, port=port, within_s=LOOK_S))["why"])
 
     async def do(self, verb: str, *, within_s: float = WORK_S, **arguments: Any) -> dict[str, Any]:
-        """A verb of `onhost`. Raises FailedError with its words."""
+        """A verb of `hwd.rollout.onhost.program`. Raises FailedError with its words."""
         command = self._command(verb, **arguments)
         last: dict[str, Any] = {}
 

@@ -10,7 +10,7 @@ from hwd.rollout.births import Births
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.steps import CutOffError, HostReport, Progress, Result
-from hwd_drivers.kit.errors import HwdError, LinkError
+from hwd_drivers.core.errors import HwdError, LinkError
 
 
 @dataclass(slots=True, kw_only=True)

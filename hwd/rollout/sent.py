@@ -3,14 +3,14 @@
 from importlib.resources import files
 from typing import Final
 
-MODULES: Final = ("onhost_programs", "onhost_facts", "onhost_lock", "onhost_staging", "onhost")
+MODULES: Final = ("programs", "facts", "lock", "staging", "program")
 """Each after those that it imports."""
 
 
 def make_program() -> bytes:
-    """Runs `hwd.rollout.onhost.main`."""
-    folder = files("hwd.rollout")
-    sources = {f"hwd.rollout.{name}": folder.joinpath(f"{name}.py").read_text("utf-8") for name in MODULES}
+    """Runs `hwd.rollout.onhost.program.main`."""
+    folder = files("hwd.rollout.onhost")
+    sources = {f"hwd.rollout.onhost.{name}": folder.joinpath(f"{name}.py").read_text("utf-8") for name in MODULES}
     return f"""import sys, types
 for name, source in {sources!r}.items():
     module = sys.modules[name] = types.ModuleType(name)

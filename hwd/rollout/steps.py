@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import HwdError
 
 
 class Result(StrEnum):

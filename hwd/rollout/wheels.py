@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hwd_drivers.kit.errors import ConfigError, FailedError
+from hwd_drivers.core.errors import ConfigError, FailedError
 
 AGENT: Final = "hwd-agents"
 OWN: Final = {"hwd-drivers": "hwd_drivers", AGENT: "hwd_agents"}
@@ -43,7 +43,7 @@ class Target:
 
     @classmethod
     def of(cls, facts: Mapping[str, object]) -> "Target":
-        """From what `onhost.look` tells."""
+        """From what `hwd.rollout.onhost.facts.look` tells."""
         libc = facts["libc"]
         assert isinstance(libc, list)
         name, version = libc if libc[0] else ("musl", f"1.{MUSL_NEWEST}")

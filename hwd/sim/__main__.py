@@ -11,13 +11,13 @@ from pathlib import Path
 
 import typer
 
-from hwd.config.playbook import bundle_playbook
+from hwd.config.playbook.playbook import bundle_playbook
 from hwd.daemon.installed import load
 from hwd.sim.world import START_WALL_NS, World
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import HwdError
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.twins.virtual_time import run_virtual
 
 
 def main() -> int:

@@ -18,26 +18,25 @@ from hwd.daemon.daemon import Daemon
 from hwd.daemon.opening import opener
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
+from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
-from hwd.runs.effects import SetFault
 from hwd.twin.agents import agent_config
-from hwd.twin.faults import RackFaults
+from hwd.twin.faults.rack_faults import RackFaults
 from hwd.twin.rack import TwinRack
 from hwd.web.service import Service
-from hwd_agents.agent import Agent
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
-from hwd_agents.config import AgentConfig, SelectionConfig, SourcesConfig, TwinConfig
-from hwd_agents.sources.twin import TwinSources
-from hwd_drivers.kit.clock import ShiftedClock
-from hwd_drivers.kit.dial import MemoryDialer
-from hwd_drivers.kit.disk import MemoryDisk
-from hwd_drivers.kit.documents import Document, Sink
-from hwd_drivers.kit.errors import BugError
-from hwd_drivers.kit.ids import Draws, SeededIds
-from hwd_drivers.kit.memory import MemoryNet
-from hwd_drivers.kit.offload import InlineOffload
-from hwd_drivers.kit.virtual import Nodes, VirtualClock, VirtualLoop
+from hwd_agents.process.agent import Agent
+from hwd_agents.process.config import AgentConfig, SelectionConfig, SourcesConfig, TwinConfig
+from hwd_agents.sources.twin.twin_sources import TwinSources
+from hwd_drivers.core.clock import ShiftedClock
+from hwd_drivers.core.disk import MemoryDisk
+from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.errors import BugError
+from hwd_drivers.core.ids import Draws, SeededIds
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.virtual_time import Nodes, VirtualClock, VirtualLoop
 
 START_WALL_NS = 1_700_000_000_000_000_000
 """Unix time at which a world begins, where nothing else is asked for."""

@@ -21,7 +21,7 @@ from hwd.telemetry.reading import mapping, number, rows, text, texts
 from hwd.telemetry.series import Series
 from hwd.telemetry.switches import Switches
 from hwd.timeline.stage import StageName
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 RECONFIGURATION_OUTCOMES = ("confirmed", "rolled-back", "failed")
 RECONFIGURATION_STATES = (
@@ -29,7 +29,7 @@ RECONFIGURATION_STATES = (
     *("waiting", "awaiting-confirm", "confirming", "rolling-back"),
 )
 SELECTION_OUTCOMES = ("up", "not-up", "failed", "unknown")
-"""As `hwd_agents.selected.Selected` has them; one that is refused touches nothing, and is not told."""
+"""As `hwd_agents.switches.request.Selected` has them; one that is refused touches nothing, and is not told."""
 RUN_OUTCOMES = tuple(state for state in RunState if state.ended)
 RUN_STATES = tuple(state for state in RunState if not state.ended)
 LIMITS = frozenset(map(str, Limit))

@@ -9,7 +9,7 @@ from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import VERBS
 from hwd.telemetry.reading import mapping, number, rows, text, texts
 from hwd.telemetry.series import Series
-from hwd_drivers.kit.values import CrossconnectState, PortOverride
+from hwd_drivers.core.values import CrossconnectState, PortOverride
 
 COMMAND_VERBS = ("connect", "disconnect", "change", "block", "unblock")
 COMMAND_OUTCOMES = ("done", "denied", "lost", "timeout", "garbled")

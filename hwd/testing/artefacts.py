@@ -9,14 +9,14 @@ from pathlib import Path
 
 from hwd.records.run import Run
 from hwd.report.export import jsonl
-from hwd.report.html import html
 from hwd.report.load import of_documents, run_of
+from hwd.report.page.html import html
 from hwd.testing.lab import Lab
 from hwd.testing.process import tail
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import HwdError
-from hwd_drivers.kit.output_file import write_file
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.output_file import write_file
 
 NAME_MAX = 120
 """Characters of a folder's name; file systems take 255."""

@@ -7,8 +7,8 @@ from hwd.client.answers import Applied
 from hwd.client.timelines import MeasuredTimeline, StageSeconds, Timelines
 from hwd.testing.lab import READY_WITHIN_S, Lab
 from hwd.timeline import StageName
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError, HwdError, RefusedError
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
 
 SUBJECTS = ("switch", "port", "host")
 

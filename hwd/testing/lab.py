@@ -12,8 +12,8 @@ from hwd.client.answers import Applied, HeldLease, Status, SwitchStatus
 from hwd.client.kept import Kept
 from hwd.client.timelines import RunResult, Timelines
 from hwd.testing.running import POLL_S, RunningLab
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 
 LEASE_S = 600.0
 """A test that lasts longer says so: @pytest.mark.hwd_lease(for_s=3600)."""

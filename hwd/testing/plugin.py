@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def hwd_running(request: pytest.FixtureRequest) -> "Iterator[RunningLab]":
     """The daemon of the session: twins that are started for it, or --hwd-lab."""
     from hwd.testing.running import DEFAULT_TESTBED, RunningLab
-    from hwd_drivers.kit.errors import HwdError
+    from hwd_drivers.core.errors import HwdError
 
     named = request.config.getoption("hwd_lab")
     try:
@@ -68,7 +68,7 @@ def hwd_running(request: pytest.FixtureRequest) -> "Iterator[RunningLab]":
 def lab(request: pytest.FixtureRequest, hwd_running: "RunningLab") -> "Iterator[Lab]":
     """The rack, under a lease of this test; crossconnects are put back at its end."""
     from hwd.testing.lab import Lab
-    from hwd_drivers.kit.errors import HwdError, RefusedError
+    from hwd_drivers.core.errors import HwdError, RefusedError
 
     try:
         hwd_running.check()

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from hwd_drivers.kit.errors import FailedError
+from hwd_drivers.core.errors import FailedError
 
 END_WITHIN_S = 15.0
 WORDS = 12

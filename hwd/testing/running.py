@@ -12,12 +12,12 @@ from typing import Self
 
 from hwd.client import AsyncClient, Client
 from hwd.client.answers import Status
-from hwd.config.places import daemon_of, rack_of
+from hwd.config.run_files.places import daemon_of, rack_of
 from hwd.daemon.installed import load
 from hwd.daemon.launch import has_twins
 from hwd.testing.process import Processes, tail
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import BugError, LinkError
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import BugError, LinkError
 
 UP_WITHIN_S = 30.0
 """For daemon, twins and agents to be there and their clocks aligned; 2 s on two idle cores."""

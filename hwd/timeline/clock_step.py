@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hwd_drivers.kit.documents import Json
+from hwd_drivers.core.documents import Json
 
 _NS_IN_S, _NS_IN_MS = 1e9, 1e6
 

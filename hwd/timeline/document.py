@@ -5,7 +5,7 @@ from typing import Any
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.timeline.stage import Stage, StageName
-from hwd_drivers.kit.documents import Json
+from hwd_drivers.core.documents import Json
 
 
 def instant_data(instant: Instant) -> dict[str, Json]:

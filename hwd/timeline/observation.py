@@ -76,7 +76,7 @@ class PortObserved:
 class Observed:
     """Reads `host.event` data of one reconfiguration, and what was sampled.
 
-    `sampled` maps NIC ports (`h0.eth0`) to what their agent's settle reply says of them: an `hwd_agents.observation.Observation` for each of light,
+    `sampled` maps NIC ports (`h0.eth0`) to what their agent's settle reply says of them: an `hwd_agents.watchers.tally.Observation` for each of light,
     firmware, carrier, rdma, ready. What cannot be read is left out and named in `unreadable`.
     """
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from hwd.model.instant import Instant, Knowledge, Origin
-from hwd_drivers.kit.documents import Json
+from hwd_drivers.core.documents import Json
 
 _NS_IN_S = 1e9
 

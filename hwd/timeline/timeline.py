@@ -10,8 +10,8 @@ from hwd.model.testbed import NicPortId
 from hwd.timeline.document import instant_data, read_instant, read_stage, stage_data
 from hwd.timeline.recovery import RcRecovery
 from hwd.timeline.stage import Stage, StageName, limits
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import BugError
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import BugError
 
 _NS_IN_S = 1e9
 

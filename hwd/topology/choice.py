@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import Link, Topology
 from hwd.model.testbed import NicPort, NicPortId, Testbed
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.values import natural_key
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import natural_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

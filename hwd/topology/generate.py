@@ -7,7 +7,7 @@ from hwd.model.link import Topology
 from hwd.model.testbed import Testbed
 from hwd.topology.pairs import pairs
 from hwd.topology.ring import giant_ring, ring
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

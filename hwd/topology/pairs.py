@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from hwd.model.link import Link, Topology
 from hwd.model.testbed import Testbed
 from hwd.topology.choice import Party, need_ports, parties, topology_of
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 
 def pairs(testbed: Testbed, arguments: Mapping[str, str]) -> Topology:

@@ -7,7 +7,7 @@ from hwd.fabric.behind import ports_behind
 from hwd.fabric.graph import Graph
 from hwd.model.testbed import Host, Testbed
 from hwd.twin.module import part_of
-from hwd_agents.config import (
+from hwd_agents.process.config import (
     AgentConfig,
     BrokerFrom,
     ClockConfig,
@@ -18,7 +18,7 @@ from hwd_agents.config import (
     SpoolConfig,
     SwitchConfig,
 )
-from hwd_drivers.kit.errors import BugError
+from hwd_drivers.core.errors import BugError
 
 TWIN_LOGIN = "twin"
 """A twin takes any."""

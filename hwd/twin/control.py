@@ -16,8 +16,8 @@ from typing import Any, Final
 from typing_extensions import override
 
 from hwd.model.fault import Fault, decode_fault, parse_fault
-from hwd.twin.scenario import SetsFaults
-from hwd_drivers.kit.errors import ConfigError, HwdError, LinkError, RefusedError
+from hwd.twin.faults.scenario_player import SetsFaults
+from hwd_drivers.core.errors import ConfigError, HwdError, LinkError, RefusedError
 
 CONTROL: Final = "control"
 """Name of the control socket in the run directory; no host's, whose sockets end in .sock."""

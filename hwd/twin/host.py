@@ -9,14 +9,14 @@ from hwd.model.instant import Origin
 from hwd.model.testbed import Host, NicPort, NicPortId
 from hwd.twin.module import module_memory
 from hwd.twin.nic import Nic, NicChange, What
-from hwd_agents.sources.gid import gid_of
-from hwd_agents.sources.hostwire import LinkState
-from hwd_agents.sources.hostwire_server import HostWireServer
-from hwd_agents.sources.link import OperState
-from hwd_agents.sources.settings import Setting
+from hwd_agents.sources.link_source import OperState
+from hwd_agents.sources.setting_source import Setting
+from hwd_agents.sources.twin.hostwire import LinkState
+from hwd_agents.sources.twin.hostwire_server import HostWireServer
+from hwd_agents.sources.verbs.gid import gid_of
 from hwd_agents.wire import SourceNote
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 
 FIRST_IFINDEX = 100
 
@@ -51,7 +51,7 @@ class _Port:
 
 
 class HostTwin:
-    """Implements `hwd_agents.sources.hostwire_server.TwinHost`.
+    """Implements `hwd_agents.sources.twin.hostwire_server.TwinHost`.
 
     On a kernel host, links and datagrams are the kernel's own and are not told here: `links_here` is false. `light_origin`: what the times of its light are
     worth, those of the switches.

@@ -10,15 +10,15 @@ from urllib.parse import quote
 import msgspec
 import yaml
 
-from hwd.config.places import DaemonPlace, RackPlace
+from hwd.config.run_files.places import DaemonPlace, RackPlace
 from hwd.model.testbed import Testbed
 from hwd.twin.agents import agent_config
 from hwd.twin.kernel import SWITCH
 from hwd.twin.kernelside import NIC_PREFIX
 from hwd_agents.bus.mqtt import BrokerUrl
-from hwd_agents.config import KernelConfig, SourcesConfig, TwinConfig
-from hwd_agents.sources.sockets import KeeperRequest, Verb, ask_for_descriptor
-from hwd_drivers.kit.errors import ConfigError, LinkError, RefusedError
+from hwd_agents.process.config import KernelConfig, SourcesConfig, TwinConfig
+from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
+from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 
 CONFIG_NAME: Final = "opt/hwd/agent.yaml"
 """Under it the machine finds its agent's configuration: /sys/firmware/qemu_fw_cfg/by_name/<this>/raw."""

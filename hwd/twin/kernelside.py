@@ -13,7 +13,7 @@ from hwd.model.testbed import Host, NicPort, NicPortId, Testbed
 from hwd.twin.kernel import Bracket, Crossbar, HostNetwork, Keeper, Light, Plug
 from hwd.twin.kernel.route import KernelError
 from hwd.twin.monitor import MachineMonitor
-from hwd_drivers.kit.clock import Clock
+from hwd_drivers.core.clock import Clock
 
 NIC_PREFIX: Final = "hwd-"
 """The NIC of port `eth0` is `hwd-eth0` to QEMU."""

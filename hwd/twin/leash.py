@@ -19,7 +19,7 @@ def main(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit(f"hwd-agent: its rack, pid {parent}, is gone already")
-    from hwd_agents import cli
+    from hwd_agents.process import main as cli
 
     cli.main()
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from hwd.model.testbed import Module, ModuleStandard
 from hwd.twin.nic import Nic
-from hwd_agents.sources import cmis, sff8472, sff8636
+from hwd_agents.sources.modules import cmis, sff8472, sff8636
 
 VENDOR: Final = "hwd twin"
 PART_CHARACTERS: Final = 16

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import LinkError, ProtocolError
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import LinkError, ProtocolError
+from hwd_drivers.core.reason import reason_of
 
 AGAIN_AFTER_S: Final = 0.2
 """Between two tries to reach a machine that is not there: started, it takes seconds until its kernel looks at a cable."""

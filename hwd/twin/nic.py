@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from hwd.model.testbed import Module, NicPortId
 from hwd.twin.timing import NicTiming, nic_timing
-from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.core.errors import RefusedError
 
 NEVER_S = 1e9
 """Dwell of a link that was never taken down before."""

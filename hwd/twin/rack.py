@@ -22,12 +22,12 @@ from hwd.twin.nic import Nic, NicChange, What
 from hwd.twin.rays import Rays, Touched
 from hwd.twin.timing import nic_timing
 from hwd.twin.truth import Truth
-from hwd_agents.sources.hostwire_server import HostWireServer
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.dial import Dialer, Listener
-from hwd_drivers.kit.ids import Draws, Ids
-from hwd_drivers.kit.timing import find_timing
+from hwd_agents.sources.twin.hostwire_server import HostWireServer
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.ids import Draws, Ids
+from hwd_drivers.devices import registry
+from hwd_drivers.transports.dial import Dialer, Listener
+from hwd_drivers.twins.timing import find_timing
 
 TX_BELOW_MAX_DB: Final = (1.0, 3.0)
 """Lasers of a twin send this much below the most that their module may: real ones sit in the upper part of their range."""

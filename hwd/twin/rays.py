@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hwd.fabric.light import LightMap, Onward, Trace
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Module, NicPort, NicPortId, Testbed
-from hwd_drivers.kit.values import Crossconnect, FibreEnd, Side, sum_dbm
+from hwd_drivers.core.values import Crossconnect, FibreEnd, Side, sum_dbm
 
 PACKET_BELOW_MAX_DB = 2.0
 """Ports of packet switches send this much below the most that the module at the other end may: nobody states their modules."""

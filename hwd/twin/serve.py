@@ -16,26 +16,26 @@ from typing import Any
 import msgspec
 import yaml
 
-from hwd.config.places import Announcement, RackPlace
+from hwd.config.run_files.places import Announcement, RackPlace
 from hwd.config.scenario import Scenario
 from hwd.fabric.graph import Graph
 from hwd.model.testbed import Testbed
 from hwd.twin.agents import agent_config
 from hwd.twin.control import ControlSession
-from hwd.twin.faults import RackFaults
+from hwd.twin.faults.rack_faults import RackFaults
+from hwd.twin.faults.scenario_player import play
 from hwd.twin.kernel import Keeper, NamespacesUnavailableError
 from hwd.twin.kernelside import KernelNetwork, kernel_hosts, machine_hosts
 from hwd.twin.processes import AgentProcess
 from hwd.twin.rack import TwinRack
-from hwd.twin.scenario import play
 from hwd.twin.sockets import check_sockets, control_socket, host_socket, monitor_socket, select_socket
 from hwd.twin.truth import TruthFile
-from hwd_agents.config import BrokerFrom, KernelConfig, SelectionConfig, SourcesConfig, SpoolConfig, TwinConfig
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import TcpDialer
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import LinkError, RefusedError
-from hwd_drivers.kit.ids import RandomIds
+from hwd_agents.process.config import BrokerFrom, KernelConfig, SelectionConfig, SourcesConfig, SpoolConfig, TwinConfig
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import LinkError, RefusedError
+from hwd_drivers.core.ids import RandomIds
+from hwd_drivers.twins.terminal import TerminalDialer
 
 AGENTS_AT_ONCE_PER_CORE = 2
 """So many start at a time."""
@@ -144,7 +144,7 @@ class _Rack:
         announce: Callable[[RackPlace], None],
     ) -> "_Rack":
         """Open keeper, twins and control socket; `stack` closes them, last first."""
-        clock, dialer = SystemClock(), TcpDialer()
+        clock, dialer = SystemClock(), TerminalDialer()
         if process_hosts and (machines := machine_hosts(testbed)):
             raise RefusedError(
                 f"{machines[0].name}: is a virtual machine: leave --process-hosts away, or make it a twin of another kind"

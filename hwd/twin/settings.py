@@ -8,14 +8,14 @@ from typing import Any, Final, Self
 import yaml
 from pydantic import ValidationError
 
-from hwd.config.problem import nearest
-from hwd.config.tree import Node, Reading
-from hwd.config.validate import validate
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.timing import SWITCH_TIMINGS, SwitchTiming, find_timing
-from hwd_drivers.kit.values import Capabilities
+from hwd.config.yaml.problem import nearest
+from hwd.config.yaml.tree import Node, Reading
+from hwd.config.yaml.validate import validate
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import Capabilities
+from hwd_drivers.devices import registry
+from hwd_drivers.twins.timing import SWITCH_TIMINGS, SwitchTiming, find_timing
 
 LIGHT_DBM: Final = (-60.0, 40.0)
 

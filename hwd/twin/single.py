@@ -17,22 +17,22 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from hwd.config.places import Announcement, RackPlace, run_dir
+from hwd.config.run_files.places import Announcement, RackPlace, run_dir
 from hwd.config.scenario import load_scenario
 from hwd.model.fault import Clear, Fault, Reboot, SwitchFault, check_ends
 from hwd.twin.control import ControlSession
-from hwd.twin.scenario import play
+from hwd.twin.faults.active_faults import StandingFaults
+from hwd.twin.faults.scenario_player import play
+from hwd.twin.faults.switch_faults import is_over, set_switch_fault
 from hwd.twin.settings import TwinSettings
 from hwd.twin.sockets import check_path, control_socket
-from hwd.twin.standing import StandingFaults
-from hwd.twin.switch_faults import is_over, set_switch_fault
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import TcpDialer
-from hwd_drivers.kit.errors import BugError, ConfigError, RefusedError
-from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.reason import reason_of
-from hwd_drivers.kit.server import Faults
-from hwd_drivers.kit.values import Capabilities, Side
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import BugError, ConfigError, RefusedError
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.values import Capabilities, Side
+from hwd_drivers.twins.server import Faults
+from hwd_drivers.twins.terminal import TerminalDialer
 
 NAMES_TRIED: Final = 1000
 """Twins of one model that run at once without a name of their own."""
@@ -96,7 +96,7 @@ async def serve_single(
     """Until cancelled; `say` is told when it listens. Raises ConfigError for a place where it cannot, and for a scenario with mistakes."""
     async with AsyncExitStack() as stack:
         name, announcement = _hold_name(name or settings.model, stack, fixed=name is not None)
-        dialer = TcpDialer()
+        dialer = TerminalDialer()
         twin = settings.spec.twin(
             name=name,
             capabilities=settings.capabilities,

@@ -8,7 +8,7 @@ from hwd.model.testbed import Testbed
 from hwd.twin.control import CONTROL
 from hwd.twin.kernel.keeper import SOCKET_PATH_LIMIT_BYTES, keeper_path
 from hwd.twin.kernelside import kernel_hosts, machine_hosts
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 
 def control_socket(run_dir: Path) -> Path:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 RAPID_S = 5.0
 """A link that is taken down sooner than this after the last time is a rapid repeat: its firmware takes longer, the more so the sooner. The papers give no

@@ -32,8 +32,8 @@ from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import BugError, ConfigError, HwdError
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import BugError, ConfigError, HwdError
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {

@@ -4,18 +4,18 @@ import asyncio
 import logging
 from pathlib import PurePath
 
-from hwd.config.topology import load_topology_text
-from hwd.config.wanted import Wanted, parse_what
+from hwd.config.testbed.topology_file import load_topology_text
+from hwd.config.testbed.wanted import Wanted, parse_what
 from hwd.model.link import Topology
 from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError, FailedError, RefusedError
-from hwd_drivers.kit.ids import Ids
-from hwd_drivers.kit.offload import Offload
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
+from hwd_drivers.core.ids import Ids
+from hwd_drivers.core.offload import Offload
 
 PLANS_KEPT = 256
 """Plans that can be applied by their hash; nobody comes back to older ones."""

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hwd.model.limit import Limit, Reached
 from hwd.web.connection import HEAD_BYTES_MAX
 from hwd.web.problem import MEDIA_TYPE, type_of
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 URL_BYTES_MAX: Final = 8 * 1024
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 from hwd.model.limit import Limit, Reached
 from hwd.web.door import STRANGER
 from hwd.web.problem import MEDIA_TYPE, type_of
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 HEAD_BYTES_MAX: Final = 16 * 1024
 """Request line and header fields."""

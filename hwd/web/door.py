@@ -16,8 +16,8 @@ from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hwd.web.problem import MEDIA_TYPE, type_of
-from hwd_drivers.kit.errors import ConfigError, RefusedError
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.reason import reason_of
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths that need no token, for watchdogs and Prometheus: they tell how the rack is, and no secret."""

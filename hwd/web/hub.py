@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 REPLAY = 10_000
 """Documents kept for `Last-Event-ID`."""

@@ -6,8 +6,8 @@ from typing import ClassVar
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import Link
 from hwd.model.testbed import NicPortId
-from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState, natural_key
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, natural_key
 
 Switches = Callable[[], list[dict[str, Json]]]
 

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from hwd_drivers.kit.errors import (
+from hwd_drivers.core.errors import (
     BugError,
     ConfigError,
     DeadlineError,
@@ -26,7 +26,7 @@ from hwd_drivers.kit.errors import (
     RefusedError,
     UnknownError,
 )
-from hwd_drivers.kit.reason import finding_of
+from hwd_drivers.core.reason import finding_of
 
 MEDIA_TYPE = "application/problem+json"
 

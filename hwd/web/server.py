@@ -15,9 +15,9 @@ from typing_extensions import override
 from hwd.model.limit import Limit, Reached
 from hwd.web.connection import HEAD_BYTES_MAX, IDLE_S, Connection
 from hwd.web.problem import MEDIA_TYPE, type_of
-from hwd_drivers.kit.accept_loop import AcceptLoop
-from hwd_drivers.kit.errors import ConfigError, LinkError
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.errors import ConfigError, LinkError
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.transports.accept_loop import AcceptLoop
 
 DRAIN_S = 2
 """For answers that are being written when the daemon ends; what takes longer is cancelled."""

@@ -4,35 +4,35 @@ import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-from hwd.bus.delegations import Delegations
 from hwd.bus.gateway import Gateway
 from hwd.bus.host import HostView
-from hwd.bus.settings import HostSettings
+from hwd.bus.host_settings.run_settings import HostSettings
+from hwd.bus.host_switches.delegations import Delegations
 from hwd.bus.skew import skew
-from hwd.config.claims import harmed
-from hwd.config.ends import parse_ends
-from hwd.config.wanted import Wanted
+from hwd.config.playbook.step_claims import harmed
+from hwd.config.testbed.ends import parse_ends
+from hwd.config.testbed.wanted import Wanted
 from hwd.fabric.claims import all_ports, leasable
 from hwd.model.delegation import Delegation
 from hwd.model.fault import parse_fault
 from hwd.model.lease import Lease
 from hwd.model.run import RunState
 from hwd.model.testbed import Testbed
+from hwd.playbook.runs import Runs
+from hwd.playbook.twin_faults import TwinFaults
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.records.run import Run
-from hwd.runs.effects import TwinFaults
-from hwd.runs.runs import Runs
 from hwd.web.applies import Applies, under_way
 from hwd.web.hub import Hub
 from hwd.web.linkboard import Linkboard
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.errors import ConfigError, RefusedError, UnknownError
-from hwd_drivers.kit.values import PortOverride
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
+from hwd_drivers.core.values import PortOverride
 
 
 class Service:

@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator
 
 from hwd.web.hub import Hub
 from hwd.web.service import document_data
-from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.errors import ConfigError
 
 HEARTBEAT_S = 10.0
 """A comment after so long a silence: a listener that hears nothing for much longer is cut off, and knows it."""

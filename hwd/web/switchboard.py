@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from hwd.model.testbed import Switch
-from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.values import Crossconnect, PortOverride, PortSide, natural_key
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide, natural_key
 
 OVERRUNS_KEPT = 8
 """Of each switch; older ones are in the records."""

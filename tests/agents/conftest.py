@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hwd_agents.sources.hostwire_server import HostWireServer
-from hwd_agents.sources.played import PlayedHost
 from hwd_agents.sources.sources import Sources
-from hwd_agents.sources.twin import TwinSources
-from hwd_agents.spool import Mark
-from hwd_drivers.kit.dial import Listener, MemoryDialer
-from hwd_drivers.kit.errors import HwdError
-from hwd_drivers.kit.memory import MemoryNet
-from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop
+from hwd_agents.sources.twin.hostwire_server import HostWireServer
+from hwd_agents.sources.twin.played import PlayedHost
+from hwd_agents.sources.twin.twin_sources import TwinSources
+from hwd_agents.spool.spool import Mark
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.transports.dial import Listener
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
 LATENCY_S = 0.0001
 LATENCY_NS = 100_000

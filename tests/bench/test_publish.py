@@ -6,8 +6,8 @@ import pytest
 from bench.broker import MosquittoMissingError, mosquitto
 from bench.publish import BarePublisher, publish_packet
 from hwd_agents.bus.mqtt import MqttBus
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.ids import Draws
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.ids import Draws
 
 
 @pytest.mark.parametrize(

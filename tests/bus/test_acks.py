@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from hwd.bus.acks import Acks
-from hwd_drivers.kit.errors import FailedError
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.errors import FailedError
+from hwd_drivers.twins.virtual_time import run_virtual
 
 
 def test_records_that_take_nothing_are_said_once_and_once_when_they_do_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -25,7 +25,7 @@ from hwd.bus.allowance import (
 from hwd.bus.garbage import STRANGERS_MOST
 from hwd.model.limit import Limit
 from hwd_agents.wire import Inventory, SpoolNote, State, encode, topic
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.twins.virtual_time import run_virtual
 
 from .test_gateway import LAB, Peer, World, play
 

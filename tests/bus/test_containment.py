@@ -11,8 +11,8 @@ import pytest
 
 from hwd.bus.containment import WELL_AFTER_S, Containment
 from hwd_agents.wire import ClockNote, ClockUdp, encode, topic
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.documents import Document
+from hwd_drivers.twins.virtual_time import run_virtual
 
 from .test_gateway import LAB, Peer, World, play
 

@@ -8,14 +8,14 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from hwd.bus.host_switches import HostSwitches
+from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.daemon.installed import load
 from hwd.fabric.fabric import Fabric
 from hwd.telemetry.budget import Budget
 from hwd.telemetry.metrics import Metrics
 from hwd.web.linkboard import Linkboard
 from hwd_agents.wire import ANSWERS, Command, Events, Reply, encode, topic
-from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.core.errors import HwdError
 
 from ..agents.wire import golden, samples
 from ..agents.wire.forgeries import WRONG, forged, forgeries, paths

@@ -35,12 +35,12 @@ from hwd_agents.wire import (
     encode,
     topic,
 )
-from hwd_drivers.kit.clock import Clock, ShiftedClock, SystemClock
-from hwd_drivers.kit.documents import Document, Sink
-from hwd_drivers.kit.errors import ConfigError, DeadlineError, FailedError, LinkError
-from hwd_drivers.kit.ids import Draws, SeededIds
-from hwd_drivers.kit.offload import InlineOffload
-from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.core.clock import Clock, ShiftedClock, SystemClock
+from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, LinkError
+from hwd_drivers.core.ids import Draws, SeededIds
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 T = TypeVar("T")
 LAB = "lab"

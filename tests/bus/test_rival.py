@@ -10,9 +10,9 @@ from hwd.bus.rival import ANSWER_WITHIN_S
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Incoming, Will
 from hwd_agents.wire import Birth, ClockReply, ClockRequest, Event, Events, Inventory, State, decode, encode, topic
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.ids import SeededIds
-from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.ids import SeededIds
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 PATIENCE_S = 600.0
 

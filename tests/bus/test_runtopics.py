@@ -8,8 +8,8 @@ from typing import Any
 
 from hwd.bus.runtopics import RunTopics
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.core.documents import Document
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 
 class Board:

@@ -7,7 +7,7 @@ import pytest
 from hwd.bus.allowance import Allowance
 from hwd.bus.host import Host
 from hwd_agents.wire import Birth, Inventory, PortNote, SourceNote, SpoolNote
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.twins.virtual_time import run_virtual
 
 from .test_gateway import World, play
 

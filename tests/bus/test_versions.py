@@ -17,10 +17,10 @@ from hwd.bus.gateway import Gateway
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Incoming
 from hwd_agents.wire import ClockReply, Reply, decode, topic
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import ProtocolError
-from hwd_drivers.kit.ids import Draws, RandomIds
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.ids import Draws, RandomIds
 
 CONFIG = """
 testbed: lab
@@ -79,7 +79,7 @@ async def living(path: Path, folder: Path, url: str) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        "from hwd_agents.cli import main; main()",
+        "from hwd_agents.process.main import main; main()",
         "--config",
         str(config),
         "--log",

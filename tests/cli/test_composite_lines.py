@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hwd.cli.changing import composite_lines
+from hwd.cli.commands.apply import composite_lines
 
 PLANNED: dict[str, Any] = {
     "composite": "sel",

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hwd.cli.experiments import due_at, in_seconds
-from hwd_drivers.kit.errors import ConfigError
+from hwd.cli.commands.experiments import due_at, in_seconds
+from hwd_drivers.core.errors import ConfigError
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 NOW_NS = round(NOON.timestamp() * 1e9)

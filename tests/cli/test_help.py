@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from hwd.cli.commands import make_program
+from hwd.cli.command_table import make_program
 
 GOLDEN = Path(__file__).with_name("help.txt")
 

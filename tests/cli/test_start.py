@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 import typer
 
-from hwd.cli.commands import MODULES, make_program
+from hwd.cli.command_table import MODULES, make_program
 
 SLOW = {
     "aiomqtt",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwd.cli.watching import (
+from hwd.cli.commands.status import (
     host_row,
     left_open,
     link_row,

@@ -6,7 +6,7 @@ import pytest
 
 from hwd.cli.output import size
 from hwd.cli.steps import NOT_ENDED, Step, folded, steps_of, switches_left
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 WALL_NS = 1_700_000_000_000_000_000
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hwd.config.places import rack_of, racks
+from hwd.config.run_files.places import rack_of, racks
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 WITHIN_S = 30.0

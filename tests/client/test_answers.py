@@ -5,7 +5,7 @@ import pytest
 
 from hwd.client.answers import Applied, HeldLease, MadePlan, RecordedRun, Status, SwitchStatus
 from hwd.testing.lab import Lab
-from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.core.errors import RefusedError
 
 SWITCH: dict[str, Any] = {
     "switch": "ocs1",

@@ -10,8 +10,8 @@ import pytest
 
 from hwd.client import AsyncClient, Client
 from hwd.client.answers import Status
-from hwd.config.places import Announcement, DaemonPlace, run_dir
-from hwd_drivers.kit.errors import DeadlineError, LinkError, ProtocolError
+from hwd.config.run_files.places import Announcement, DaemonPlace, run_dir
+from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 
 both = pytest.mark.parametrize("kind", [Client, AsyncClient])
 STATUS = {"testbed": "bed", "switches": [], "hosts": [], "links": [], "leases": [], "reconfigurations": [], "runs": []}

@@ -7,7 +7,7 @@ import pytest
 
 from hwd.client import AsyncClient, Client, Event
 from hwd.client.events import parse
-from hwd_drivers.kit.errors import ConfigError, LinkError, ProtocolError
+from hwd_drivers.core.errors import ConfigError, LinkError, ProtocolError
 
 EVENT = '{"kind": "switch.up", "at_ns": 1, "wall_ns": 2, "data": {"switch": "ocs1"}}'
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from hwd.client import Client, find_daemon
-from hwd.config.places import Announcement, DaemonPlace, run_dir
-from hwd_drivers.kit.errors import ConfigError, LinkError
+from hwd.config.run_files.places import Announcement, DaemonPlace, run_dir
+from hwd_drivers.core.errors import ConfigError, LinkError
 
 
 @pytest.fixture

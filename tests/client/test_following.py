@@ -7,11 +7,11 @@ from pathlib import Path
 
 from hwd.client import Event
 from hwd.client.following import Following
-from hwd.config.places import daemon_of
+from hwd.config.run_files.places import daemon_of
 from hwd.model.run import RunState, RunStatus
 from hwd.testing.lab import Lab
 from hwd.testing.running import RunningLab
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 PLAYBOOK = """\
 playbook: wait

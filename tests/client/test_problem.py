@@ -3,7 +3,7 @@ import pytest
 
 from hwd.client.problem import error_of, raise_for_problem
 from hwd.web.problem import problem_data
-from hwd_drivers.kit.errors import (
+from hwd_drivers.core.errors import (
     BugError,
     ConfigError,
     DeadlineError,

@@ -8,7 +8,7 @@ from hwd.client.timelines import StageSeconds, Timelines
 from hwd.testing.given import Circuit, TimelinesOfTest
 from hwd.testing.lab import Lab
 from hwd.timeline import StageName
-from hwd_drivers.kit.errors import FailedError
+from hwd_drivers.core.errors import FailedError
 
 
 def test_a_figure_says_what_it_is(circuit: Circuit, timeline: TimelinesOfTest) -> None:

@@ -9,11 +9,11 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from hwd.config.equipment import DriverSpecLike
-from hwd.config.testbed import Loaded, load_testbed
+from hwd.config.testbed.equipment import DriverSpecLike
+from hwd.config.testbed.testbed import Loaded, load_testbed
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.values import Capabilities, PortSide, Side
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import Capabilities, PortSide, Side
 
 LARGEST = 64
 

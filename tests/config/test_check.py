@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from hwd.config.check import check_file, check_files
-from hwd.config.equipment import DriverSpecLike
-from hwd.config.testbed import Loaded, load_read
-from hwd.config.tree import Reading, read_tree
+from hwd.config.testbed.equipment import DriverSpecLike
+from hwd.config.testbed.testbed import Loaded, load_read
+from hwd.config.yaml.tree import Reading, read_tree
 from hwd.model.testbed import Testbed
 
 Specs = dict[str, DriverSpecLike]

@@ -8,7 +8,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from hwd.config.json_schema import SCHEMAS, json_schema
-from hwd.config.tree import parse_tree, read_tree
+from hwd.config.yaml.tree import parse_tree, read_tree
 
 TREE = Path(__file__).parents[2]
 FILES = [("testbed", path) for path in sorted((TREE / "examples").glob("*.yaml"))] + [

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hwd.config.check import check_file
 from hwd.config.json_schema import json_schema
 from hwd.config.scenario import read_scenario
-from hwd.config.tree import read_tree
+from hwd.config.yaml.tree import read_tree
 from hwd.model.fault import Fault
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 SOUND = """\
 scenario: dying-mirror

@@ -9,7 +9,7 @@ import pytest
 
 from hwd.config import shipped as module
 from hwd.config.shipped import shipped
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 TREE = Path(__file__).parents[2]
 

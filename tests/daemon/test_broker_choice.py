@@ -6,7 +6,7 @@ import pytest
 
 from hwd.daemon.broker_choice import chosen_broker
 from hwd.daemon.serve import ServeOptions, serve
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 URL = "mqtt://hwd:geheim@10.0.0.1:1883"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"

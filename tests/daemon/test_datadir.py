@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hwd.daemon.datadir import DataDirectory
-from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.core.errors import ConfigError, RefusedError
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

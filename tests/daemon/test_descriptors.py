@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hwd.config.places import daemon_of, rack_of
-from hwd_drivers.kit.clock import SystemClock
+from hwd.config.run_files.places import daemon_of, rack_of
+from hwd_drivers.core.clock import SystemClock
 
 TESTBED = """\
 testbed: desk

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from hwd.daemon.fanout import Fanout
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import BugError
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import BugError
 
 UP = Document(kind="bus.up", at_ns=1, wall_ns=2, data={"address": "mem:broker"})
 STOPPED = Document(kind="daemon.stopped", at_ns=3, wall_ns=4, data={"reason": "asked to"})

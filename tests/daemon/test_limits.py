@@ -5,9 +5,9 @@ import asyncio
 from hwd.daemon.limits import DETAIL_MAX, EVERY_S, Limits
 from hwd.model.kinds import check
 from hwd.model.limit import Limit
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.twins.virtual_time import run_virtual
 
 
 def test_the_first_is_told_at_once_and_the_others_are_counted() -> None:

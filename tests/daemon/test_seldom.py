@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from hwd.daemon.running import Seldom, log_to_stderr
-from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.core.clock import SystemClock
 
 
 def said_by(name: str) -> None:

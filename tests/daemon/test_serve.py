@@ -20,12 +20,12 @@ import pytest
 
 from hwd.client import Client
 from hwd.client.find import Whereabouts
-from hwd.config.places import daemon_of, data_dir, rack_of, records_path
+from hwd.config.run_files.places import daemon_of, data_dir, rack_of, records_path
 from hwd.daemon.serve import ServeOptions, host_and_port
 from hwd.daemon.serve import serve as run_daemon
 from hwd_agents.bus.mqtt import BrokerUrl
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ConfigError, RefusedError
 
 TESTBED = """\
 testbed: desk

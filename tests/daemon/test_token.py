@@ -9,8 +9,8 @@ import pytest
 
 from hwd.daemon.installed import check, load
 from hwd.daemon.token import Token
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.ids import RandomIds
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import RandomIds
 
 TESTBED = "testbed: t\nswitches: {}\nhosts: {}\nfibres: []\naccess_group: GROUP\n"
 IDS = RandomIds()

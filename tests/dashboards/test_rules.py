@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from hwd.cli.commands import make_program
+from hwd.cli.command_table import make_program
 from hwd.model.kinds import KINDS
 
 CASES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("rule_cases.yml").read_text(encoding="utf-8"))

@@ -6,15 +6,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 from typing_extensions import override
 
-from hwd_drivers.kit.bench import Bench, twin_bench
-from hwd_drivers.kit.dial import MemoryDialer
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.memory import MemoryNet
-from hwd_drivers.kit.registry import find
-from hwd_drivers.kit.rough import Way
-from hwd_drivers.kit.timing import find_timing
-from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.conformance.bench import Bench, twin_bench
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.devices.registry import find
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.transports.rough import Way
+from hwd_drivers.twins.timing import find_timing
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 Say = Callable[[bytes], Awaitable[bytes | None]]
 Story = Callable[[Bench, Say], Awaitable[None]]

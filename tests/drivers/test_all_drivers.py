@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.abilities import CrossConnects
-from hwd_drivers.kit.beside import beside, readme_of
-from hwd_drivers.kit.clock import Clock, SystemClock
-from hwd_drivers.kit.conformance import check_connect_and_disconnect, check_identity, checks_for
-from hwd_drivers.kit.dial import Dialer, MemoryDialer, TcpDialer
-from hwd_drivers.kit.errors import DeadlineError, LinkError
-from hwd_drivers.kit.examine import examine, examine_one
-from hwd_drivers.kit.memory import MemoryNet
-from hwd_drivers.kit.quality import QUALITIES, Outcome, Quality, Result
-from hwd_drivers.kit.quality_table import row, rows_of
-from hwd_drivers.kit.registry import DriverSpec
-from hwd_drivers.kit.rough import Way
-from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.conformance import check_connect_and_disconnect, check_identity, checks_for
+from hwd_drivers.conformance.driver_files import beside, readme_of
+from hwd_drivers.conformance.examine import examine, examine_one
+from hwd_drivers.conformance.quality import QUALITIES, Outcome, Quality, Result
+from hwd_drivers.conformance.quality_table import row, rows_of
+from hwd_drivers.core.clock import Clock, SystemClock
+from hwd_drivers.core.errors import DeadlineError, LinkError
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.abilities import CrossConnects
+from hwd_drivers.devices.registry import DriverSpec
+from hwd_drivers.transports.dial import Dialer, TcpDialer
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.transports.rough import Way
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 README = Path(__file__).parents[2] / "drivers/README.md"
 OURS = [name for name in registry.names() if registry.distribution_of(name) == "hwd-drivers"]

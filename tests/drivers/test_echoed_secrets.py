@@ -13,19 +13,19 @@ from typing import Any, Final
 import pytest
 from typing_extensions import override
 
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import TcpDialer
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import HwdError
-from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.mask import Mask
-from hwd_drivers.kit.masked import MaskedDialer, mask_of
-from hwd_drivers.kit.registry import DriverSpec, OpenContext
-from hwd_drivers.kit.supervise import Supervisor
-from hwd_drivers.kit.timing import find_timing
-from hwd_drivers.kit.tls import TlsDialer
-from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.registry import DriverSpec, OpenContext
+from hwd_drivers.devices.supervisor import Supervisor
+from hwd_drivers.transports.dial import TcpDialer
+from hwd_drivers.transports.mask import Mask
+from hwd_drivers.transports.masked_dialer import MaskedDialer, mask_of
+from hwd_drivers.transports.tls import TlsDialer
+from hwd_drivers.twins.timing import find_timing
 
 USER: Final = "operator"
 PASSWORD: Final = 'Str4p "9\\wire&'
@@ -150,12 +150,12 @@ async def test_refused_login_that_is_echoed_leaves_no_password(
                 down.set_result(None)
 
     told = Told()
-    logging.getLogger("hwd_drivers.kit.supervise").addHandler(told)
+    logging.getLogger("hwd_drivers.devices.supervisor").addHandler(told)
     task = asyncio.create_task(supervisor.run())
     try:
         await asyncio.wait_for(down, 20)
     finally:
-        logging.getLogger("hwd_drivers.kit.supervise").removeHandler(told)
+        logging.getLogger("hwd_drivers.devices.supervisor").removeHandler(told)
         task.cancel()
         await asyncio.wait((task,))
         await listener.close()

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd_drivers.agiltron import protocol as agiltron
-from hwd_drivers.dicon.mems import protocol as dicon
-from hwd_drivers.kit.bench import Bench
-from hwd_drivers.kit.errors import ConfigError, ProtocolError
-from hwd_drivers.kit.registry import find
-from hwd_drivers.leoni import protocol as leoni
-from hwd_drivers.osw import protocol as osw
-from hwd_drivers.sercalo import protocol as sercalo
-from hwd_drivers.sercalo.ascii import protocol as sercalo_ascii
-from hwd_drivers.thorlabs import protocol as thorlabs
+from hwd_drivers.conformance.bench import Bench
+from hwd_drivers.core.errors import ConfigError, ProtocolError
+from hwd_drivers.devices.registry import find
+from hwd_drivers.families.agiltron import protocol as agiltron
+from hwd_drivers.families.dicon.mems import protocol as dicon
+from hwd_drivers.families.leoni import protocol as leoni
+from hwd_drivers.families.osw import protocol as osw
+from hwd_drivers.families.sercalo import protocol as sercalo
+from hwd_drivers.families.sercalo.ascii import protocol as sercalo_ascii
+from hwd_drivers.families.thorlabs import protocol as thorlabs
 
 Say = Callable[[bytes], Awaitable[bytes | None]]
 Decoder = Callable[[], Any]

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import TcpDialer
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.offload import ThreadOffload
-from hwd_drivers.kit.registry import Twin, find
-from hwd_drivers.kit.timing import find_timing
-from hwd_drivers.kit.values import PortSide
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.core.values import PortSide
+from hwd_drivers.devices.registry import Twin, find
+from hwd_drivers.transports.dial import TcpDialer
+from hwd_drivers.twins.timing import find_timing
 
 pyvisa = pytest.importorskip("pyvisa")
 pytest.importorskip("pyvisa_py")

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from hwd_drivers.kit.bench import Bench, twin_bench
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import TcpDialer
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.registry import find
-from hwd_drivers.kit.rough import Way
-from hwd_drivers.kit.supervise import Supervisor
-from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.conformance.bench import Bench, twin_bench
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.devices.registry import find
+from hwd_drivers.devices.supervisor import Supervisor
+from hwd_drivers.transports.dial import TcpDialer
+from hwd_drivers.transports.rough import Way
+from hwd_drivers.twins.timing import find_timing
 
 OFF_S = 0.3
 """How long the unit is without power."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from hwd.config.testbed import load_testbed
+from hwd.config.testbed.testbed import load_testbed
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.values import Capabilities, PortSide, Side
+from hwd_drivers.core.values import Capabilities, PortSide, Side
 
 
 class NoOptions(BaseModel):

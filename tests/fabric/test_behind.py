@@ -9,7 +9,7 @@ from hwd.fabric.behind import ports_behind
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.neighbour import state_with_link
 from hwd.model.testbed import NicPortId
-from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.core.values import Crossconnect
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own-switches.yaml"
 ROW = """

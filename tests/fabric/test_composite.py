@@ -14,8 +14,8 @@ from hwd.fabric.composite import CompositeSwitch, ConflictError
 from hwd.fabric.graph import Graph
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Composite, Strand, Switch, Testbed
-from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.values import Capabilities, Crossconnect, Element, FibreEnd, PortSide, Side
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.values import Capabilities, Crossconnect, Element, FibreEnd, PortSide, Side
 
 State = dict[str, frozenset[Crossconnect]]
 

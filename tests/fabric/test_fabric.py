@@ -9,8 +9,8 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import desired
 from hwd.model.link import Link, RoutedLink
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import Crossconnect
 
 Make = Callable[[str], Testbed]
 Star = Callable[..., Testbed]

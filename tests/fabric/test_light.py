@@ -5,7 +5,7 @@ import pytest
 from hwd.fabric.light import LightMap, light_paths
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.values import FibreEnd, PortSide, Side
+from hwd_drivers.core.values import FibreEnd, PortSide, Side
 
 Make = Callable[[str], Testbed]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hwd.fabric.graph import Graph
 from hwd.fabric.losses import LeastLosses
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.values import FibreEnd
+from hwd_drivers.core.values import FibreEnd
 
 ANY_KIND = """
 switches:

@@ -6,7 +6,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.core.values import Crossconnect
 
 Make = Callable[[str], Testbed]
 

@@ -2,8 +2,8 @@ import pytest
 
 from hwd.fabric.state import crossconnect_ports, difference, lighting
 from hwd.model.link import SwitchCrossconnect
-from hwd_drivers.kit.errors import BugError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.core.errors import BugError
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 
 
 def reading(text: str, state: CrossconnectState = CrossconnectState.TUNED) -> CrossconnectReading:

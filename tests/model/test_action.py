@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hwd.model.action import Action, parse_actions, parse_settings
 from hwd.model.testbed import Host, Module, NicPort, NicPortId, Setting, Testbed
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 MODULE = Module(
     type="m",

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from hwd.model.fault import FAULTS, Clear, Fault, Flap, Slow, Stick, check_fault, decode_fault, parse_fault
 from hwd.model.testbed import Host, HostTwin, Module, NicPort, NicPortId, Switch, SwitchTwin, Testbed
-from hwd_drivers.kit.errors import ConfigError, RefusedError
-from hwd_drivers.kit.values import Capabilities, PortSide
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.values import Capabilities, PortSide
 
 MODULE = Module(
     type="m",

@@ -1,7 +1,7 @@
 import pytest
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
-from hwd_drivers.kit.errors import BugError
+from hwd_drivers.core.errors import BugError
 
 
 def test_instant_lies_in_the_middle_of_its_bound() -> None:

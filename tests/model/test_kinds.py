@@ -1,8 +1,8 @@
 import pytest
 
 from hwd.model.kinds import KINDS, check
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import BugError
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import BugError
 
 
 def document(kind: str, **data: str) -> Document:

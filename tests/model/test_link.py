@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.testbed import NicPortId
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 PORTS = st.builds(
     NicPortId, host=st.sampled_from(["h0", "h2", "h10"]), port=st.sampled_from(["eth0", "eth1", "eth9", "eth10"])

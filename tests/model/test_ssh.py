@@ -3,7 +3,7 @@
 import pytest
 
 from hwd.model.ssh import SshPlace
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 
 @pytest.mark.parametrize(

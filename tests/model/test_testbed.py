@@ -2,8 +2,8 @@ import pytest
 
 from hwd.model.state import Difference
 from hwd.model.testbed import Host, Module, NicPort, NicPortId, Strand, Testbed
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.values import Crossconnect, FibreEnd, Side
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import Crossconnect, FibreEnd, Side
 
 
 def module(*, parallel: bool) -> Module:

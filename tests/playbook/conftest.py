@@ -10,9 +10,9 @@ import pytest
 from hwd.daemon.installed import load
 from hwd.sim.world import World
 from hwd.web.service import Service
-from hwd_drivers.kit.documents import Document, Sink
-from hwd_drivers.kit.server import Faults
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.twins.server import Faults
+from hwd_drivers.twins.virtual_time import run_virtual
 
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
 OTHER = "ocs2:1A-2B,2A-1B"

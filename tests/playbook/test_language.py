@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hwd.model.fault import Clear, Fault
-from hwd_agents.sources.settings import Setting
+from hwd_agents.sources.setting_source import Setting
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab, ends
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import ConfigError, RefusedError
-from hwd_drivers.kit.server import Denial
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.twins.server import Denial
 
 from .conftest import CROSSED, OTHER, STRAIGHT, Lab, RunLab, ends
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from hwd.config.playbook import bundle_playbook
+from hwd.config.playbook.playbook import bundle_playbook
 from hwd.daemon.installed import check, load
 from hwd.sim.world import World
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.documents import Document
+from hwd_drivers.twins.virtual_time import run_virtual
 
 TREE = Path(__file__).parents[2]
 MADE_FOR = {

@@ -13,7 +13,7 @@ from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.sim.world import World
 from hwd.web.service import Service
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.twins.virtual_time import run_virtual
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.wanted import parse_what
+from hwd.config.testbed.wanted import parse_what
 from hwd.daemon.installed import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.plan import ApplyMode, Plan
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.planner import Planner, Request
-from hwd_drivers.kit.errors import ConfigError, RefusedError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 
 HEAD = """testbed: array
 switches:

@@ -10,9 +10,9 @@ import pytest
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.records.journal_id import MemoryJournalId
 from hwd.sim.world import agent_node
-from hwd_drivers.kit.disk import MemoryDisk, encode_frame
-from hwd_drivers.kit.errors import FailedError, HwdError, NotReadyError, RefusedError
-from hwd_drivers.kit.server import Denial
+from hwd_drivers.core.disk import MemoryDisk, encode_frame
+from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError
+from hwd_drivers.twins.server import Denial
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab
 

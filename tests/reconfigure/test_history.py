@@ -6,7 +6,7 @@ import pytest
 
 from hwd.daemon.installed import load
 from hwd.reconfigure.history import REMEMBERED, History
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 

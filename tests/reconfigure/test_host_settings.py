@@ -1,7 +1,7 @@
 """NIC settings that are in force, from the documents that tell of them."""
 
 from hwd.reconfigure.host_settings import ACTIONS_MAX, HostSettings
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 
 def told(action: str, *, port: str = "h0.eth0", at_ns: int = 5_000_000_000, **data: Json) -> Document:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hwd.model.plan import ApplyMode, CrashRule, Plan, SwitchMoves
 from hwd.reconfigure import journal as journal_module
 from hwd.reconfigure.journal import Journal
-from hwd_drivers.kit.disk import SECTOR_BYTES, FileDisk, MemoryDisk, encode_frame
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.core.disk import SECTOR_BYTES, FileDisk, MemoryDisk, encode_frame
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import Crossconnect
 
 
 def crossconnects(*texts: str) -> tuple[Crossconnect, ...]:

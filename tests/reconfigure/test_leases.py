@@ -9,11 +9,11 @@ import pytest
 from hwd.model.lease import Lease
 from hwd.reconfigure.leases import LONGEST_S, Leases
 from hwd.records.records import Records
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import ConfigError, FailedError, RefusedError
-from hwd_drivers.kit.ids import SeededIds
-from hwd_drivers.kit.offload import InlineOffload
-from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
+from hwd_drivers.core.ids import SeededIds
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 
 class FullStore:

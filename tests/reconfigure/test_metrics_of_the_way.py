@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from hwd_drivers.kit.errors import LinkError, NotReadyError
+from hwd_drivers.core.errors import LinkError, NotReadyError
 
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
 STRAIGHT_LINKS = {"h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"}

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from hwd.cli.watching import left_open
+from hwd.cli.commands.status import left_open
 from hwd.client.answers import Status
 from hwd.sim.world import agent_node
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import NotReadyError, NotRolledBackError, RefusedError
-from hwd_drivers.kit.values import Crossconnect
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import NotReadyError, NotRolledBackError, RefusedError
+from hwd_drivers.core.values import Crossconnect
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab
 

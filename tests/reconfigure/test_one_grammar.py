@@ -13,11 +13,11 @@ import pytest
 from hwd.daemon.installed import load
 from hwd.model.testbed import Testbed
 from hwd.sim.world import World
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import DeviceError, FailedError, HwdError, RefusedError
-from hwd_drivers.kit.server import Denial
-from hwd_drivers.kit.values import Crossconnect
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import DeviceError, FailedError, HwdError, RefusedError
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.twins.server import Denial
+from hwd_drivers.twins.virtual_time import run_virtual
 
 MOVES = "{driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}"
 DENIES = (

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hwd_drivers.kit.errors import ConfigError, FailedError, RefusedError
+from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 
 from .conftest import STRAIGHT, Lab, RunLab
 

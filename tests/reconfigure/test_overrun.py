@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hwd.model.plan import SwitchMoves
 from hwd.reconfigure.overrun import Overrun, Watch, taken
-from hwd_drivers.kit.values import Crossconnect, Exchange, PortSide, Side
+from hwd_drivers.core.values import Crossconnect, Exchange, PortSide, Side
 
 
 def pairs(text: str) -> tuple[Crossconnect, ...]:

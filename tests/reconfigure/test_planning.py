@@ -12,10 +12,10 @@ from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Composite, Strand, Switch, Testbed
 from hwd.reconfigure.planner import Planner, Request
 from hwd.reconfigure.planning import Planning
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.offload import InlineOffload, ThreadOffload
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, PortSide, Side
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.offload import InlineOffload, ThreadOffload
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, PortSide, Side
+from hwd_drivers.devices import registry
 
 TWO_HOSTS = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 ENDS = 32

@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from hwd_drivers.kit.errors import ConfigError, DeviceError, FailedError, LinkError, NotReadyError, RefusedError
-from hwd_drivers.kit.server import Denial
-from hwd_drivers.kit.values import PortSide
+from hwd_drivers.core.errors import ConfigError, DeviceError, FailedError, LinkError, NotReadyError, RefusedError
+from hwd_drivers.core.values import PortSide
+from hwd_drivers.twins.server import Denial
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab
 

@@ -12,18 +12,17 @@ from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.recovery import Recovery
 from hwd.reconfigure.switches import Switches
 from hwd.records.records import Records
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.dial import MemoryDialer
-from hwd_drivers.kit.disk import MemoryDisk
-from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.ids import Draws, SeededIds
-from hwd_drivers.kit.memory import MemoryNet
-from hwd_drivers.kit.offload import InlineOffload
-from hwd_drivers.kit.registry import OpenContext
-from hwd_drivers.kit.supervise import Supervisor
-from hwd_drivers.kit.timing import find_timing
-from hwd_drivers.kit.values import Crossconnect
-from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.core.disk import MemoryDisk
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.ids import Draws, SeededIds
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.devices.supervisor import Supervisor
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.timing import find_timing
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 SWITCHES = ("ocs1", "ocs2", "ocs3")
 ANSWER_S = 20.0

@@ -11,11 +11,9 @@ from hwd.model.plan import ApplyMode, SwitchMoves
 from hwd.reconfigure import switching
 from hwd.reconfigure.overrun import Overrun, Watch
 from hwd.reconfigure.switches import Way
-from hwd_drivers.kit.errors import DeviceError, FailedError, LinkError
-from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.mirror import Mirror
-from hwd_drivers.kit.timing import find_timing
-from hwd_drivers.kit.values import (
+from hwd_drivers.core.errors import DeviceError, FailedError, LinkError
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.values import (
     Capabilities,
     Crossconnect,
     CrossconnectReading,
@@ -25,7 +23,9 @@ from hwd_drivers.kit.values import (
     PortSide,
     Side,
 )
-from hwd_drivers.kit.virtual import VirtualLoop, run_virtual
+from hwd_drivers.twins.mirror import Mirror
+from hwd_drivers.twins.timing import find_timing
+from hwd_drivers.twins.virtual_time import VirtualLoop, run_virtual
 
 ENDS = tuple(PortSide(port=str(port), side=side) for side in (Side.A, Side.B) for port in range(1, 9))
 CAPABILITIES = Capabilities(

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.wanted import parse_what
+from hwd.config.testbed.wanted import parse_what
 from hwd.daemon.installed import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.plan import Plan
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.planner import Planner, Request, touched_ports
-from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 
 from .conftest import EXAMPLE, Lab, RunLab
 

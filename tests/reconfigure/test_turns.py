@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from hwd.reconfigure.reconfiguration import Outcome
-from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.server import Denial
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.twins.server import Denial
 
 from .conftest import CROSSED, Lab, RunLab
 

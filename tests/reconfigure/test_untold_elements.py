@@ -7,8 +7,8 @@ import pytest
 from hwd.daemon.installed import load
 from hwd.model.fault import parse_fault
 from hwd.sim.world import World
-from hwd_drivers.kit.errors import DeviceError
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.errors import DeviceError
+from hwd_drivers.twins.virtual_time import run_virtual
 
 TEXT = """testbed: bench
 switches:

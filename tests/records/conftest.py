@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hwd.records import Records, Run
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.offload import InlineOffload, ThreadOffload
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from hwd.model.lease import Lease
 from hwd.records import Records
-from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.core.offload import InlineOffload
 
 
 async def test_lease_outlives_the_daemon(url: str) -> None:

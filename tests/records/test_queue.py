@@ -4,7 +4,7 @@ import dataclasses
 
 from hwd.records import Records, Run
 from hwd.records.run import QueuedRun
-from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.core.offload import InlineOffload
 
 FIRST = QueuedRun(
     id="zz",

@@ -12,10 +12,10 @@ import pytest
 from hwd.records import RecordingSink, Records, Run, RunOutcome
 from hwd.records.recorder import PAGE
 from hwd.records.records import Stored
-from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.errors import BugError, FailedError
-from hwd_drivers.kit.offload import InlineOffload
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.errors import BugError, FailedError
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.twins.virtual_time import run_virtual
 
 
 def document(kind: str, **data: Json) -> Document:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hwd.records import Records, Run, RunOutcome
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import SEEN_BOOTS_KEPT, SEEN_PRUNED_EVERY
-from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.errors import BugError, ConfigError, FailedError
-from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.errors import BugError, ConfigError, FailedError
+from hwd_drivers.core.offload import InlineOffload
 
 JSON = st.recursive(
     st.none()

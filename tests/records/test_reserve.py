@@ -11,8 +11,8 @@ import pytest
 from hwd.records import Records, Run, RunOutcome
 from hwd.records.recorder import RecordingSink
 from hwd.records.reserve import BYTES, LEAST_BYTES, Reserve
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.offload import InlineOffload
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

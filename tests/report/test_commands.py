@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 import pytest
 
 from hwd.model.instant import Origin
-from hwd.report.bypairs import by_pairs_drawing, of_pairs
 from hwd.report.commands import Commanded, PairsRow, pairs_table
-from hwd.report.drawing import Dot
+from hwd.report.figures.control_by_pairs import by_pairs_drawing, of_pairs
+from hwd.report.figures.drawing import Dot
+from hwd.report.figures.svg import svg
 from hwd.report.lab import Conditions
 from hwd.report.papers import FIGURES, figures
-from hwd.report.svg import svg
 
 
 def command(

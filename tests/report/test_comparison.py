@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from hwd.report import RunReport, compare, html
 from hwd.report.comparison import comparison_drawing
-from hwd.report.svg import svg
+from hwd.report.figures.svg import svg
 from hwd.timeline import StageName, Timeline
 
 MakeRun = Callable[..., RunReport]

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.playbook import load_playbook
-from hwd.config.playbook_schema import Cut
+from hwd.config.playbook.playbook import load_playbook
+from hwd.config.playbook.playbook_schema import Cut
 from hwd.report import RunReport, compare, html, stage_table
 from hwd.report.cut import compared_with, split_by, swept, take
-from hwd.report.drawing import Text
-from hwd.report.drawings import distributions, drawings
+from hwd.report.figures.drawing import Text
+from hwd.report.figures.drawings import distributions, drawings
 from hwd.report.lab import Conditions, Lab
 from hwd.timeline import StageName, Timeline
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 MakeTimeline = Callable[..., Timeline]
 MakeRun = Callable[..., RunReport]

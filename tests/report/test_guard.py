@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hwd.records import Run
 from hwd.report import RunReport, html
 from hwd.report.load import of_documents
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 MakeRun = Callable[..., RunReport]
 RUN = Run(id="20270110-a1b2", playbook="p", testbed="t", version="0", started_wall_ns=1, testbed_text="")

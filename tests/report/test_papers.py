@@ -4,7 +4,7 @@ from hwd.report.lab import Conditions
 from hwd.report.papers import FIGURES, figures
 from hwd.timeline import StageName
 from hwd.twin.timing import NIC_TIMINGS
-from hwd_drivers.kit.timing import SWITCH_TIMINGS
+from hwd_drivers.twins.timing import SWITCH_TIMINGS
 
 OF_DATA_TABLES = {"polatis-50ms", "calient-200ms"}
 """Timings that were made from what a maker states of a unit, which is no paper's figure."""

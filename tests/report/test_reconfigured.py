@@ -9,7 +9,7 @@ from hwd.records import Run
 from hwd.report.export import read_jsonl
 from hwd.report.load import BROKEN_OFF, of_documents
 from hwd.report.reconfigured import Reassembly, reconfigured
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 Recorded = tuple[Run, list[Document]]
 

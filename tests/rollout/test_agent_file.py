@@ -8,8 +8,8 @@ from hwd.daemon.installed import load
 from hwd.model.testbed import Testbed
 from hwd.rollout.agent_file import make_agent_file, owned_switches
 from hwd.rollout.layout import Layout
-from hwd_agents.config import AgentConfig, ModuleTiming, load_config
-from hwd_drivers.kit.errors import ConfigError
+from hwd_agents.process.config import AgentConfig, ModuleTiming, load_config
+from hwd_drivers.core.errors import ConfigError
 
 FILE = """
 testbed: lab

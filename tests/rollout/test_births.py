@@ -12,9 +12,9 @@ from hwd.rollout.births import Births
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Incoming
 from hwd_agents.wire import Birth, HeldSetting, Inventory, State, decode, encode, topic
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import DeadlineError, LinkError
-from hwd_drivers.kit.ids import Draws
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import DeadlineError, LinkError
+from hwd_drivers.core.ids import Draws
 
 HELD = HeldSetting(run="k3v9", port="eth0", setting="mtu", value=4200, before=1500)
 

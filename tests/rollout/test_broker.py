@@ -8,7 +8,7 @@ import pytest
 
 from hwd.bus.broker import Access, Logins
 from hwd.rollout.broker import Brokers
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 ELSEWHERE: dict[str, Any] = {"boot": "another", "network": 1}
 

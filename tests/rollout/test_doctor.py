@@ -12,8 +12,8 @@ from hwd.rollout.broker import Brokers
 from hwd.rollout.doctor import Doctor
 from hwd.rollout.layout import Layout
 from hwd_agents.bus.mqtt import MqttBus
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.ids import Draws
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.ids import Draws
 
 
 async def test_the_daemon_is_asked_after_each_host_was_looked_at() -> None:

@@ -18,8 +18,8 @@ from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.steps import HostReport
 from hwd.rollout.wheels import Bundle
-from hwd_drivers.kit.errors import DeadlineError, FailedError, RefusedError
-from hwd_drivers.kit.offload import ThreadOffload
+from hwd_drivers.core.errors import DeadlineError, FailedError, RefusedError
+from hwd_drivers.core.offload import ThreadOffload
 
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> {log}

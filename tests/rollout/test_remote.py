@@ -15,7 +15,7 @@ from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.remove import Removal
 from hwd.rollout.steps import Result
-from hwd_drivers.kit.errors import ConfigError, FailedError, LinkError
+from hwd_drivers.core.errors import ConfigError, FailedError, LinkError
 
 Make = Callable[..., Any]
 

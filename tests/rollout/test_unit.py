@@ -8,7 +8,7 @@ import pytest
 
 from hwd.rollout.layout import Layout
 from hwd.rollout.unit import make_unit
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 
 def values(unit: bytes, key: str) -> list[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hwd.daemon.installed import load
 from hwd.sim.world import World
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.twins.virtual_time import run_virtual
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 PLAYBOOK = """

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.core.clock import SystemClock
 
 from ..machines.fixtures import Machines
 from ..machines.machine import HOST_IP, Machine
@@ -23,7 +23,7 @@ HOSTS = ("h0", "h1")
 PORTS = ("eth0", "eth1")
 GIVEN = "/sys/firmware/qemu_fw_cfg/by_name/opt/hwd/agent.yaml/raw"
 CONFIG = "/etc/hwd/agent.yaml"
-AGENT = "import sys; sys.path.append('/mnt/hwd'); from hwd_agents.cli import main; main()"
+AGENT = "import sys; sys.path.append('/mnt/hwd'); from hwd_agents.process.main import main; main()"
 SLOWER = {
     "sampling": {"light_fast_s": 0.05, "rdma_fast_s": 0.02},
     "probe": {"first_s": 0.02, "most_s": 0.1, "packets_per_s": 100.0},

@@ -20,8 +20,8 @@ import httpx
 import pytest
 
 from hwd.records.records import Records
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.offload import InlineOffload
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.offload import InlineOffload
 
 T = TypeVar("T")
 Data = dict[str, Any]

@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hwd_agents.sources.sockets import NamespaceSockets
-from hwd_drivers.kit.disk import decode_frames
-from hwd_drivers.kit.ids import Draws, RandomIds
+from hwd_agents.sources.kernel.sockets import NamespaceSockets
+from hwd_drivers.core.disk import decode_frames
+from hwd_drivers.core.ids import Draws, RandomIds
 
 from .conftest import CROSSED, STRAIGHT, Lab, Mosquitto
 

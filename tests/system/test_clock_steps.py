@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.testbed import load_testbed
+from hwd.config.testbed.testbed import load_testbed
 from hwd.model.fault import parse_fault
 from hwd.records.records import Records
 from hwd.report.load import RunReport, load
 from hwd.sim.world import World
 from hwd.timeline import Timeline
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.offload import InlineOffload
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.devices import registry
+from hwd_drivers.twins.virtual_time import run_virtual
 
 from .conftest import CROSSED, STRAIGHT, TESTBED
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.values import PortSide
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import PortSide
+from hwd_drivers.devices import registry
 
 ROOT = Path(__file__).parents[2]
 TESTBED = (ROOT / "examples/opus-testbed.yaml").read_text(encoding="utf-8")

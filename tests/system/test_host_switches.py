@@ -16,14 +16,14 @@ from hwd.model.link import Link
 from hwd.reconfigure.planner import Request
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World, agent_node, select_address
-from hwd_agents.config import AgentConfig
-from hwd_agents.select_socket import PENDING_MOST
-from hwd_agents.syncer import SpoolSync
-from hwd_drivers.kit.errors import ConfigError, RefusedError
-from hwd_drivers.kit.offload import InlineOffload
-from hwd_drivers.kit.supervise import Supervisor
-from hwd_drivers.kit.values import Crossconnect
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_agents.process.config import AgentConfig
+from hwd_agents.spool.syncer import SpoolSync
+from hwd_agents.switches.select_socket import PENDING_MOST
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices.supervisor import Supervisor
+from hwd_drivers.twins.virtual_time import run_virtual
 
 TESTBED = """
 testbed: acos

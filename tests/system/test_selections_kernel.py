@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hwd_agents.select_client import Selector
+from hwd_agents.switches.select_client import Selector
 from hwd_agents.wire import Selected
-from hwd_drivers.kit.errors import LinkError, NotReadyError, RefusedError
-from hwd_drivers.kit.offload import ThreadOffload
+from hwd_drivers.core.errors import LinkError, NotReadyError, RefusedError
+from hwd_drivers.core.offload import ThreadOffload
 
 from .conftest import NAME, Lab
 from .test_host_switches import TESTBED

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from hwd.config.testbed import load_testbed
+from hwd.config.testbed.testbed import load_testbed
 from hwd.records.records import Records
 from hwd.records.run import RunOutcome
 from hwd.sim.world import DAEMON, World, agent_node
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.offload import InlineOffload
-from hwd_drivers.kit.virtual import NodeDied, run_virtual
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.devices import registry
+from hwd_drivers.twins.virtual_time import NodeDied, run_virtual
 
 from .conftest import CROSSED, STRAIGHT, TESTBED
 

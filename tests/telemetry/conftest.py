@@ -7,7 +7,7 @@ import pytest
 from hwd.model.kinds import check
 from hwd.model.run import RunState, RunStatus
 from hwd.telemetry import Budget, Metrics
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 Tell = Callable[..., None]
 

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from hwd.config.testbed import load_testbed
+from hwd.config.testbed.testbed import load_testbed
 from hwd.model.kinds import check
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.switches import COMMAND_VERBS
 from hwd.timeline.stage import StageName
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.documents import Document, Json
-from hwd_drivers.kit.values import CrossconnectState
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.values import CrossconnectState
+from hwd_drivers.devices import registry
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 SWITCHES, SIZE, HOSTS, PORTS, LANES = 16, 192, 192, 8, 4

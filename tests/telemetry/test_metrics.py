@@ -16,7 +16,7 @@ from hwd.reconfigure.reconfiguration import Outcome, State
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.metrics import RECONFIGURATION_OUTCOMES, RECONFIGURATION_STATES
 from hwd.telemetry.optics import Optics
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 Tell = Callable[..., None]
 GOLDEN = Path(__file__).with_name("metric_names.txt")

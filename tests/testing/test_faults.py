@@ -4,7 +4,7 @@ import pytest
 
 from hwd.testing.given import Circuit, Fault, TimelinesOfTest
 from hwd.testing.lab import Lab
-from hwd_drivers.kit.errors import ConfigError, DeviceError, LinkError, NotReadyError
+from hwd_drivers.core.errors import ConfigError, DeviceError, LinkError, NotReadyError
 
 
 def test_a_denial_is_the_switchs_own(circuit: Circuit, fault: Fault) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from hwd.client import Client
-from hwd.config.places import rack_of
+from hwd.config.run_files.places import rack_of
 from hwd.report.export import read_jsonl
 from hwd.testing.running import RunningLab
 from hwd.twin.control import ask_present
-from hwd_drivers.kit.errors import RefusedError
+from hwd_drivers.core.errors import RefusedError
 
 Session = Callable[..., pytest.RunResult]
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from hwd.config.modules import MODULE_TYPES
+from hwd.config.testbed.module_types import MODULE_TYPES
 from hwd.model.testbed import Host, Module, NicPort, NicPortId, PacketSwitch, Strand, Switch, Testbed
-from hwd_drivers.kit.values import Capabilities, FibreEnd, PortSide, Side
+from hwd_drivers.core.values import Capabilities, FibreEnd, PortSide, Side
 
 LR4 = MODULE_TYPES["100g-lr4"]
 MODULE = Module(

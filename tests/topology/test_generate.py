@@ -9,7 +9,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.model.link import Topology
 from hwd.model.testbed import Testbed
 from hwd.topology.generate import GENERATORS, generate
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 Rack = Callable[..., Testbed]
 OPUS_GROUPS = (("dp0", "pp0"), ("dp0", "pp1"), ("dp1", "pp0"), ("dp1", "pp1"))

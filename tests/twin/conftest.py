@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.testbed import load_testbed
+from hwd.config.testbed.testbed import load_testbed
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.abilities import CrossConnects, Device
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.dial import Dialer
-from hwd_drivers.kit.registry import OpenContext
-from hwd_drivers.kit.values import Crossconnect, Exchange
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.values import Crossconnect, Exchange
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.abilities import CrossConnects, Device
+from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.transports.dial import Dialer
 
 HOSTS, PORTS = 4, 2
 

@@ -6,11 +6,11 @@ python serve_process.py TESTBED RUN_DIR (kernel | process) (agents | alone)
 import sys
 from pathlib import Path
 
-from hwd.config.testbed import load_testbed
+from hwd.config.testbed.testbed import load_testbed
 from hwd.daemon.running import log_to_stderr, run_until_stopped
 from hwd.twin.serve import serve_rack
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.errors import HwdError
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.devices import registry
 
 
 def main(testbed: str, run_dir: str, hosts: str, agents: str) -> int:

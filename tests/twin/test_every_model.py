@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from hwd.config.places import rack_of
+from hwd.config.run_files.places import rack_of
 from hwd.twin.settings import TwinSettings
 from hwd.twin.single import Serving, serve_single
-from hwd_drivers.kit import registry
+from hwd_drivers.devices import registry
 
 MODELS = [(driver, model) for driver in registry.names() for model in registry.find(driver).models]
 

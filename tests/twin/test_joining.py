@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.places import DaemonPlace, RackPlace
-from hwd.config.testbed import load_testbed
+from hwd.config.run_files.places import DaemonPlace, RackPlace
+from hwd.config.testbed.testbed import load_testbed
 from hwd.model.testbed import Testbed
 from hwd.twin.joining import join
 from hwd.twin.kernel import SWITCH, Keeper
-from hwd_agents.config import load_config
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import HwdError
+from hwd_agents.process.config import load_config
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.devices import registry
 
 FILE = """testbed: lab
 switches: {ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal}}}

@@ -17,14 +17,14 @@ from hwd.twin.kernelside import KernelNetwork
 from hwd.twin.nic import What
 from hwd.twin.rack import TwinRack
 from hwd.twin.truth import Truth
-from hwd_agents.sources.link import LinkReading, OperState
-from hwd_agents.sources.rtnetlink import RtnetlinkLinks
-from hwd_agents.sources.udp import InterfaceDatagrams
-from hwd_drivers.kit.abilities import Device
-from hwd_drivers.kit.clock import Clock, SystemClock
-from hwd_drivers.kit.dial import Dialer, TcpDialer
-from hwd_drivers.kit.ids import SeededIds
-from hwd_drivers.kit.values import Exchange
+from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
+from hwd_agents.sources.kernel.udp import InterfaceDatagrams
+from hwd_agents.sources.link_source import LinkReading, OperState
+from hwd_drivers.core.clock import Clock, SystemClock
+from hwd_drivers.core.ids import SeededIds
+from hwd_drivers.core.values import Exchange
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.transports.dial import Dialer, TcpDialer
 
 pytestmark = pytest.mark.kernel
 

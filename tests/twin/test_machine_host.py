@@ -8,17 +8,16 @@ import pytest
 
 from hwd.model.fault import parse_fault
 from hwd.model.testbed import NicPortId, Testbed
-from hwd.twin.faults import RackFaults
+from hwd.twin.faults.rack_faults import RackFaults
 from hwd.twin.nic import What
 from hwd.twin.rack import TwinRack
 from hwd.twin.truth import Truth
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.dial import MemoryDialer
-from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.ids import SeededIds
-from hwd_drivers.kit.memory import MemoryNet
-from hwd_drivers.kit.values import Crossconnect
-from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.ids import SeededIds
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 MakeTestbed = Callable[..., Testbed]
 MACHINE = """

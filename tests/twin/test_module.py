@@ -11,17 +11,17 @@ from hwd.twin.agents import prompt_unless_declared
 from hwd.twin.nic import What
 from hwd.twin.rack import TwinRack
 from hwd.twin.truth import Truth
-from hwd_agents.config import PortConfig, SamplingConfig
-from hwd_agents.optics import OpticsWatcher
-from hwd_agents.sources.module_memory import Los
-from hwd_agents.sources.twin import TwinSources
-from hwd_drivers.kit.abilities import Device
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.dial import Dialer, MemoryDialer
-from hwd_drivers.kit.ids import SeededIds
-from hwd_drivers.kit.memory import MemoryNet
-from hwd_drivers.kit.values import Exchange
-from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_agents.process.config import PortConfig, SamplingConfig
+from hwd_agents.sources.modules.module_memory import Los
+from hwd_agents.sources.twin.twin_sources import TwinSources
+from hwd_agents.watchers.optics_watcher import OpticsWatcher
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.ids import SeededIds
+from hwd_drivers.core.values import Exchange
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.transports.dial import Dialer
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 MakeTestbed = Callable[..., Testbed]
 OpenSwitch = Callable[[Testbed, str, Dialer, Clock], Awaitable[Device]]

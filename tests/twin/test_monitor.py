@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hwd.twin.monitor import MachineMonitor
-from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.core.clock import SystemClock
 
 GREETING = {"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 22}}, "capabilities": ["oob"]}}
 

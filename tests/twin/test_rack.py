@@ -10,16 +10,16 @@ from hwd.model.testbed import NicPortId, Testbed
 from hwd.twin.nic import What
 from hwd.twin.rack import TwinRack
 from hwd.twin.truth import Truth
-from hwd_agents.sources.link import LinkReading
-from hwd_agents.sources.sff8636 import parse_memory
-from hwd_agents.sources.twin import TwinSources
-from hwd_drivers.kit.abilities import Device, PowerReadings
-from hwd_drivers.kit.clock import Clock, ShiftedClock
-from hwd_drivers.kit.dial import Dialer, MemoryDialer
-from hwd_drivers.kit.ids import SeededIds
-from hwd_drivers.kit.memory import MemoryNet
-from hwd_drivers.kit.values import Crossconnect, Exchange, PortSide, sum_dbm
-from hwd_drivers.kit.virtual import VirtualClock, VirtualLoop, run_virtual
+from hwd_agents.sources.link_source import LinkReading
+from hwd_agents.sources.modules.sff8636 import parse_memory
+from hwd_agents.sources.twin.twin_sources import TwinSources
+from hwd_drivers.core.clock import Clock, ShiftedClock
+from hwd_drivers.core.ids import SeededIds
+from hwd_drivers.core.values import Crossconnect, Exchange, PortSide, sum_dbm
+from hwd_drivers.devices.abilities import Device, PowerReadings
+from hwd_drivers.transports.dial import Dialer
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 S = 1_000_000_000
 WALL_START_NS = 1_700_000_000 * S

@@ -6,7 +6,7 @@ import pytest
 
 from hwd.model.testbed import NicPortId, Testbed
 from hwd.twin.rays import Rays, Touched
-from hwd_drivers.kit.values import Crossconnect, FibreEnd, Side, sum_dbm
+from hwd_drivers.core.values import Crossconnect, FibreEnd, Side, sum_dbm
 
 MakeTestbed = Callable[..., Testbed]
 SENT_DBM = (1.0, 2.0, 3.0, 4.0)

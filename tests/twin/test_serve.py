@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from hwd.config.places import is_held
-from hwd.config.testbed import load_testbed
+from hwd.config.run_files.places import is_held
+from hwd.config.testbed.testbed import load_testbed
 from hwd.model.fault import Clear, Deny, Fault, Reset, Slow, Stick
 from hwd.model.testbed import Testbed
 from hwd.twin.control import ask
 from hwd.twin.processes import AGAIN_AFTER_S
-from hwd_agents.config import load_config
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.abilities import CrossConnects, Device
-from hwd_drivers.kit.clock import Clock, SystemClock
-from hwd_drivers.kit.dial import Dialer, TcpDialer
-from hwd_drivers.kit.errors import ConfigError, DeadlineError, DeviceError, LinkError
-from hwd_drivers.kit.values import Crossconnect, Exchange
+from hwd_agents.process.config import load_config
+from hwd_drivers.core.clock import Clock, SystemClock
+from hwd_drivers.core.errors import ConfigError, DeadlineError, DeviceError, LinkError
+from hwd_drivers.core.values import Crossconnect, Exchange
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.abilities import CrossConnects, Device
+from hwd_drivers.transports.dial import Dialer, TcpDialer
 
 SCRIPT = Path(__file__).with_name("serve_process.py")
 WITHIN_S = 30.0

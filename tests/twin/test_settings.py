@@ -3,7 +3,7 @@
 import pytest
 
 from hwd.twin.settings import TwinSettings, describe, find_spec
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 MODEL = "polatis-6000"
 

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 
 from hwd.bus import EmbeddedBroker, Gateway, HostSettings, MqttBus
-from hwd.config.testbed import load_testbed
+from hwd.config.testbed.testbed import load_testbed
 from hwd.model.action import parse_actions
 from hwd.model.fault import AgentKilled, Clear, ClockStep, Reset, SlowFirmware
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.leases import Leases
 from hwd.records.records import Records
 from hwd.twin.control import ask, ask_present
-from hwd_agents.sources.sockets import KeeperRequest, Verb, ask_for_descriptor
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import LinkError
-from hwd_drivers.kit.ids import Draws, RandomIds
-from hwd_drivers.kit.offload import InlineOffload
+from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import LinkError
+from hwd_drivers.core.ids import Draws, RandomIds
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.devices import registry
 
 pytestmark = pytest.mark.kernel
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.places import rack_of, racks
+from hwd.config.run_files.places import rack_of, racks
 from hwd.model.fault import parse_fault
 from hwd.twin.control import ask, ask_present
 from hwd.twin.settings import TwinSettings
 from hwd.twin.single import Serving, serve_single
-from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.core.errors import ConfigError, RefusedError
 
 LOGIN = b"ACT-USER::admin:1::root;"
 pytestmark = pytest.mark.usefixtures("run_home")

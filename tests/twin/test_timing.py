@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from hwd.twin.timing import NIC_TIMINGS, RAPID_S, NicTiming, nic_timing
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 DRAWS = 20_000
 LONG_S = 1e6

@@ -13,21 +13,20 @@ from hwd.daemon.daemon import Daemon
 from hwd.daemon.installed import load
 from hwd.daemon.opening import opener
 from hwd.model.fault import Fault
+from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
-from hwd.runs.effects import NoRackError
 from hwd.web.app import make_app
 from hwd.web.server import HttpServer, listen
 from hwd.web.stream import EventStream
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
-from hwd_drivers.kit import registry
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.dial import MemoryDialer
-from hwd_drivers.kit.disk import MemoryDisk
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.ids import Draws, RandomIds
-from hwd_drivers.kit.memory import MemoryNet
-from hwd_drivers.kit.offload import InlineOffload, ThreadOffload
-from hwd_drivers.kit.timing import find_timing
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.disk import MemoryDisk
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.ids import Draws, RandomIds
+from hwd_drivers.core.offload import InlineOffload, ThreadOffload
+from hwd_drivers.devices import registry
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.timing import find_timing
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ import pytest
 from hwd.client import Client
 from hwd.client.calls import RUNS_PAGE
 from hwd.web.app import PIECE, RUNS_MAX, array
-from hwd_drivers.kit.documents import Json
-from hwd_drivers.kit.errors import ConfigError, DeviceError, FailedError, LinkError, RefusedError
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ConfigError, DeviceError, FailedError, LinkError, RefusedError
 
 PAIR = "ocs1:1A-2B"
 PLAYBOOK = f"playbook: one\nshows: nothing\nsteps:\n  - apply: {{pairs: '{PAIR}'}}\n"
@@ -60,7 +60,7 @@ async def test_confirm_keeps_it(desk: Any, client: Client) -> None:
 
 
 async def test_a_denial_carries_the_switchs_own_words(desk: Any, client: Client) -> None:
-    from hwd_drivers.kit.server import Denial
+    from hwd_drivers.twins.server import Denial
 
     desk.twin.faults.deny_next = Denial(code="SROF", text="Equipment failure")
     with pytest.raises(DeviceError, match="rolled-back") as raised:

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from hwd.web.door import Door, check_listen, host_of, is_loopback, read_tokens
-from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.core.errors import ConfigError, RefusedError
 
 TOKEN, SESSION = "a-long-enough-token", "the-session-of-this-life"
 URL = "http://127.0.0.1:8642"

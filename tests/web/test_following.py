@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
-from hwd.cli.following import follow
+from hwd.cli.follow import follow
 from hwd.cli.output import Output
 from hwd.client import Client
 from hwd.web.hub import REPLAY
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 PLAYBOOK = """\
 playbook: one

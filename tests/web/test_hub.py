@@ -4,8 +4,8 @@ import asyncio
 
 from hwd.web import hub as hub_module
 from hwd.web.hub import REPLAY, WAITING, Hub
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.documents import Document
+from hwd_drivers.twins.virtual_time import run_virtual
 
 
 def document(number: int) -> Document:

@@ -8,7 +8,7 @@ from hwd.daemon.installed import load
 from hwd.fabric.fabric import Fabric
 from hwd.web.linkboard import Linkboard
 from hwd.web.switchboard import Switchboard
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 TESTBED = load(EXAMPLE).require()

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics import parser
 from hwd.telemetry import Budget, Metrics
 from hwd.web.app import metrics_router
 from hwd.web.server import HttpServer, listen
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 
 async def test_openmetrics_is_sent_to_who_asks_for_it(desk: Any) -> None:

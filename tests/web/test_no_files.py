@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwd.client import Client
-from hwd.config.playbook import load_playbook_text
-from hwd.config.topology import load_topology_text
-from hwd.config.wanted import parse_what
+from hwd.config.playbook.playbook import load_playbook_text
+from hwd.config.testbed.topology_file import load_topology_text
+from hwd.config.testbed.wanted import parse_what
 from hwd.daemon.installed import load
 from hwd.model.testbed import Testbed
-from hwd_drivers.kit.errors import ConfigError, HwdError
+from hwd_drivers.core.errors import ConfigError, HwdError
 
 SECRET = "topology: s3cr3t\nlinks: [k3pt <-> s4fe]\n"
 BLANKS = [chr(number) for number in range(0x3001) if chr(number).isspace()]

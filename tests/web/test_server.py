@@ -6,7 +6,7 @@ import pytest
 
 from hwd.client import Client
 from hwd.web.server import listen
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 
 async def test_open_streams_do_not_hold_up_the_end(desk: Any) -> None:

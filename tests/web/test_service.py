@@ -12,8 +12,8 @@ from hwd.records.run import RunOutcome
 from hwd.sim.world import World, agent_node
 from hwd.web.applies import PLANS_KEPT
 from hwd.web.service import Service
-from hwd_drivers.kit.errors import RefusedError
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.twins.virtual_time import run_virtual
 
 TESTBED = """\
 testbed: two

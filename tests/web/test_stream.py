@@ -8,8 +8,8 @@ from hwd.web import hub as hub_module
 from hwd.web import stream
 from hwd.web.hub import Hub
 from hwd.web.stream import EventStream
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import ConfigError
 
 
 def document(kind: str) -> Document:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hwd.daemon.installed import load
 from hwd.web.switchboard import OVERRUNS_KEPT, Switchboard
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 UP: dict[str, Json] = {"switch": "ocs1", "vendor": "Polatis", "model": "6000", "serial": "7", "firmware": "6.6"}

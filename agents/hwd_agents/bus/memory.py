@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from hwd_agents.bus.protocol import Incoming, Will
 from hwd_agents.bus.subscriptions import Subscriptions, matches
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import LinkError
-from hwd_drivers.kit.memory import Deaths
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import LinkError
+from hwd_drivers.transports.memory import Deaths
 
 RETRY_S = 0.1
 """A client that was lost, or finds the broker away, tries again after this; constant, so that a run can be replayed."""

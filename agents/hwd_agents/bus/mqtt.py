@@ -19,10 +19,10 @@ from hwd_agents.bus.blocks import BlockSocket
 from hwd_agents.bus.protocol import Incoming, Will
 from hwd_agents.bus.pump import Pump
 from hwd_agents.bus.subscriptions import Subscriptions
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import ConfigError, LinkError
-from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import ConfigError, LinkError
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.reason import reason_of
 
 log = logging.getLogger(__name__)
 

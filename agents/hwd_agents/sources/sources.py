@@ -4,16 +4,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hwd_agents.sources.broker_way import Way
-from hwd_agents.sources.counters import CounterSource
-from hwd_agents.sources.drivers import DriverSource
-from hwd_agents.sources.link import LinkSource, NoticeSource
-from hwd_agents.sources.link_details import LinkDetailSource
+from hwd_agents.sources.kernel.broker_route import Way
+from hwd_agents.sources.kernel.interface_drivers import DriverSource
+from hwd_agents.sources.kernel.nic_link_details import LinkDetailSource
+from hwd_agents.sources.kernel.port_counters import CounterSource
+from hwd_agents.sources.kernel.udp import DatagramSource
+from hwd_agents.sources.kernel.wall_clock import WallSource
+from hwd_agents.sources.link_source import LinkSource, NoticeSource
 from hwd_agents.sources.readings import FileSource, ModuleSource, PhySource
-from hwd_agents.sources.settings import SettingSource
-from hwd_agents.sources.udp import DatagramSource
-from hwd_agents.sources.verbs import VerbsSource
-from hwd_agents.sources.wall import WallSource
+from hwd_agents.sources.setting_source import SettingSource
+from hwd_agents.sources.verbs.verbs import VerbsSource
 from hwd_agents.wire import SourceNote
 
 

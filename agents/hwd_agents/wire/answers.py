@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from hwd_drivers.kit.errors import ProtocolError
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.reason import reason_of
 
 from .bounds import ENDS_MOST, PORTS_MOST, At, ByName, Name, Number, SettingState, Text
 from .events import CrossconnectNote

@@ -48,7 +48,7 @@ Words = Annotated[list[Name], Meta(max_length=PORTS_MOST)]
 
 _Plain = bool | Annotated[int, Meta(ge=-NUMBER_MOST, le=NUMBER_MOST)] | Measured | Text | None
 SettingState = _Plain | Annotated[dict[Name, _Plain | Words], Meta(max_length=32)]
-"""What `hwd_agents.sources.settings` reads or sets of a port: one value, or fields that are values or words."""
+"""What `hwd_agents.sources.setting_source` reads or sets of a port: one value, or fields that are values or words."""
 
 
 def check_ip(what: str, address: str) -> None:

@@ -9,9 +9,9 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from hwd_drivers.kit.errors import ConfigError, ProtocolError
-from hwd_drivers.kit.reason import reason_of
-from hwd_drivers.kit.values import Crossconnect, CrossconnectState
+from hwd_drivers.core.errors import ConfigError, ProtocolError
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.values import Crossconnect, CrossconnectState
 
 from .bounds import (
     COUNTER_MOST,
@@ -31,7 +31,7 @@ from .bounds import (
 from .selection import Selected
 
 RANGES_MOST: Final = 256 * 256
-"""256 of each of 256 boots: as `hwd_agents.ranges` holds them."""
+"""256 of each of 256 boots: as `hwd_agents.spool.ranges` holds them."""
 
 
 class CarrierData(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class LinkStateData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CounterData(msgspec.Struct, frozen=True, kw_only=True):
-    """As `hwd_agents.sources.counters`; null where not counted. `tcp_retransmissions`: of the whole host."""
+    """As `hwd_agents.sources.kernel.port_counters`; null where not counted. `tcp_retransmissions`: of the whole host."""
 
     rx_bytes: int
     tx_bytes: int

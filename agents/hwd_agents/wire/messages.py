@@ -21,8 +21,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from hwd_drivers.kit.errors import ProtocolError
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.reason import reason_of
 
 from .bounds import NAME_MOST, PORTS_MOST, At, Boot, ByName, Kind, Name, Number, Origin, Seq, Span, Text
 from .events import checked_data, is_known
@@ -90,7 +90,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | rdma | active, missed (falls of its carrier that neither the device's events nor its files showed, where there were some) |
     | ready | reconfiguration, peer (h1.eth0), via (verbs-ud or udp), why_udp (where the port has an RDMA device), sent, failed |
     | switch | what: up, down, read, command, power or override; switch, and what the document of a switch of that kind has |
-    | selection | selection, outcome, why, switches (each with its epoch), ports, id, requested_ns, answered_ns: as `hwd_agents.selected.Selected` has them |
+    | selection | selection, outcome, why, switches (each with its epoch), ports, id, requested_ns, answered_ns: as `hwd_agents.switches.request.Selected` has them |
     | rc-recovery | reconfiguration, peer, outcome (completed: the send that was posted in the dark has got through; failed: its retries were over, why; re-made: the queue pair was made anew after that), after_s (since it was posted), ack_timeout_s, retries |
     | wrong-peer | reconfiguration, expected, found |
     | lost | count, why: events that the spool had to drop; ranges: their [boot, first seq, last seq], the newest 256 of each of 256 boots |

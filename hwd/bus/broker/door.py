@@ -18,7 +18,7 @@ from amqtt.session import Session
 from typing_extensions import override
 
 from hwd.bus.broker.access import Access
-from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.core.errors import ProtocolError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,9 @@ from hwd.bus.broker.packets import PacketReader, PacketWriter
 from hwd.bus.broker.refusals import Refusals
 from hwd.bus.broker.subscriptions import Subscriptions
 from hwd.model.limit import Limit, Reached
-from hwd_drivers.kit.accept_loop import AcceptLoop
-from hwd_drivers.kit.errors import ConfigError, ProtocolError
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.errors import ConfigError, ProtocolError
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.transports.accept_loop import AcceptLoop
 
 log = logging.getLogger(__name__)
 

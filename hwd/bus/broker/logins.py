@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final, Self
 
 from hwd.bus.broker.access import Access
-from hwd.config.secret_file import draw_once
+from hwd.config.run_files.secret_file import draw_once
 from hwd_agents.bus.mqtt import BrokerUrl
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.ids import Ids
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import Ids
 
 FILE: Final = "broker-secret"
 WHAT: Final = "secret of the broker's passwords"

@@ -9,7 +9,7 @@ from typing import Final
 
 from hwd.bus.broker.logins import Logins
 from hwd_agents.wire import topic
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 PASSWORDS, ACL, CONF = "passwords", "acl", "hwd.conf"
 ITERATIONS: Final = 101

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from hwd_agents.bucket import Bucket
+from hwd_agents.probes.token_bucket import Bucket
 
 PACKETS_PER_S, PACKETS_MOST = 1000, 4000
 """An agent gathers its events for 20 ms: it sends some 50 messages a second."""

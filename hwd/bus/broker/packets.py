@@ -14,7 +14,7 @@ from amqtt.mqtt.packet import CONNECT, DISCONNECT, PINGREQ, PUBACK, PUBLISH, SUB
 from typing_extensions import override
 
 from hwd.bus.broker.pace import Pace
-from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.core.errors import ProtocolError
 
 LENGTH_BYTES_MOST: Final = 4
 """Of the remaining length, 7 bits each (MQTT 3.1.1, 2.2.3)."""

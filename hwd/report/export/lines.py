@@ -7,8 +7,8 @@ from typing import Any, BinaryIO
 
 from hwd.records import Run
 from hwd.report.load import run_of
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import ConfigError
 
 RUN_KIND = "run"
 """Kind of the first line; no document has it."""

@@ -11,7 +11,7 @@ from hwd.report.export.columns import Value
 from hwd.report.reconfigured import Reconfigured, reconfigured
 from hwd.timeline import LinkTimeline, Stage, StageName
 from hwd.timeline.timeline import SwitchCommand
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 Row = tuple[Value, ...]
 

@@ -10,7 +10,7 @@ from hwd.records import Run
 from hwd.report.export.columns import COLUMNS, Value
 from hwd.report.export.rows import Row, rows
 from hwd.report.extra import extra
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 ROWS_AT_ONCE = 8192
 """Rows of a row group of Parquet, which are in memory together: some 10 MB."""

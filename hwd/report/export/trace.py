@@ -6,11 +6,11 @@ from typing import Any, BinaryIO
 
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.records import Run
-from hwd.report.bars import bars
 from hwd.report.export.tracks import Notes, Tracks, id_of
+from hwd.report.figures.bars import bars
 from hwd.report.reconfigured import Reassembly, Reconfigured
 from hwd.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 SLACK_NS = 1_000_000_000
 """How much older than the beginning of its reconfiguration an instant can be: by the bounds of its clock."""

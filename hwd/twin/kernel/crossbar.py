@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.errors import ConfigError, RefusedError
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import ConfigError, RefusedError
 
 from . import messages
 from .keeper import SWITCH, Keeper

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from hwd_agents.sources.sockets import KeeperRequest, NamespaceSockets, Verb, ask, ask_for_descriptor
-from hwd_drivers.kit.errors import BugError, ConfigError, LinkError, RefusedError
+from hwd_agents.sources.kernel.sockets import KeeperRequest, NamespaceSockets, Verb, ask, ask_for_descriptor
+from hwd_drivers.core.errors import BugError, ConfigError, LinkError, RefusedError
 
 from . import namespaces
 

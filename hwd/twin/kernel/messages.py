@@ -7,8 +7,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from hwd_agents.sources import netlink
-from hwd_agents.sources.netlink import encode_attribute, encode_text, encode_u32
+from hwd_agents.sources.kernel import netlink
+from hwd_agents.sources.kernel.netlink import encode_attribute, encode_text, encode_u32
 
 from .route import Request
 

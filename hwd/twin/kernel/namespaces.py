@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from hwd_agents.sources.sockets import (
+from hwd_agents.sources.kernel.sockets import (
     MESSAGE_LIMIT_BYTES,
     KeeperRequest,
     Verb,
@@ -28,7 +28,7 @@ from hwd_agents.sources.sockets import (
     send_answer,
     send_refusal,
 )
-from hwd_drivers.kit.reason import reason_of
+from hwd_drivers.core.reason import reason_of
 
 CLONE_NEWUSER: Final = 0x10000000
 CLONE_NEWNET: Final = 0x40000000

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hwd_agents.sources import netlink
-from hwd_drivers.kit.errors import HwdError, LinkError
+from hwd_agents.sources.kernel import netlink
+from hwd_drivers.core.errors import HwdError, LinkError
 
 BATCH: Final = 64
 """Requests in one call: their answers, of about 800 bytes of kernel memory each, must fit the socket's receive buffer (208 KiB)."""

@@ -11,9 +11,9 @@ from hwd.bus.broker import EmbeddedBroker
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Bus, Incoming, Will
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import LinkError
-from hwd_drivers.kit.ids import Draws
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import LinkError
+from hwd_drivers.core.ids import Draws
 
 T = TypeVar("T")
 PATIENCE_S = 20.0

@@ -2,9 +2,9 @@ import asyncio
 
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Will
-from hwd_drivers.kit.clock import Clock
-from hwd_drivers.kit.ids import Draws
-from hwd_drivers.kit.virtual import NodeDied, Nodes, VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.twins.virtual_time import NodeDied, Nodes, VirtualClock, VirtualLoop, run_virtual
 
 
 def clock() -> Clock:

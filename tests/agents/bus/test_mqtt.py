@@ -8,9 +8,9 @@ import pytest
 
 from hwd.bus.broker import EmbeddedBroker
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import ConfigError, LinkError
-from hwd_drivers.kit.ids import Draws
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ConfigError, LinkError
+from hwd_drivers.core.ids import Draws
 
 Run = Callable[..., contextlib.AbstractAsyncContextManager[None]]
 Start = Callable[..., Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]

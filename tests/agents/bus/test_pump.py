@@ -8,8 +8,8 @@ import pytest
 
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Incoming
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.ids import Draws
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.ids import Draws
 
 from .deaf_broker import DISCONNECT, GONE, PUBLISH, DeafBroker, publish
 

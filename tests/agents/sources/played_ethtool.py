@@ -61,7 +61,7 @@ class PlayedModule:
 
 
 class PlayedEthtool:
-    """Implements `hwd_agents.sources.sockets.Sockets`: each socket is connected to the played family. `refusals`: errno by interface; `answers`: attributes by interface and message,
+    """Implements `hwd_agents.sources.kernel.sockets.Sockets`: each socket is connected to the played family. `refusals`: errno by interface; `answers`: attributes by interface and message,
     what is not there is not supported. `without_family`: it is a kernel from before ethtool netlink. `at_once`: it answers several questions at a time, as drivers of several NICs do where nothing holds them up.
     """
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hwd_agents.selected import Request
+from hwd_agents.switches.request import Request
 from hwd_agents.wire import ANSWERS, DATA, TEXT_MOST, Birth, Events, Message, checked_answer, clipped, decode, encode
-from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.core.errors import ProtocolError
 
 from . import samples
 from .golden import EVENT, INVENTORY, birth, found, messages

@@ -12,7 +12,7 @@ import pytest
 
 from hwd.bus.broker import Access, EmbeddedBroker, Logins
 from hwd.bus.broker.mosquitto import mosquitto_files
-from hwd_drivers.kit.ids import RandomIds
+from hwd_drivers.core.ids import RandomIds
 
 PATIENCE_S = 20.0
 

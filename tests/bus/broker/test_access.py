@@ -8,8 +8,8 @@ import pytest
 from hwd.bus.broker import Access, Logins
 from hwd.bus.broker.mosquitto import mosquitto_files
 from hwd_agents.bus.mqtt import BrokerUrl
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.ids import RandomIds
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import RandomIds
 
 ACCESS = Access(testbed="lab", hosts=frozenset({"h0", "h1"}))
 LEAVES = ("state", "birth", "event", "reply", "ask", "clock", "ack", "command", "answer")

@@ -8,9 +8,9 @@ import pytest
 from hwd.bus.broker import EmbeddedBroker
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Incoming
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import ConfigError
-from hwd_drivers.kit.ids import Draws
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import Draws
 
 PATIENCE_S = 20.0
 CONNECT = bytes.fromhex("101000044d5154540402003c0004") + b"fred"

@@ -6,7 +6,7 @@ import pytest
 
 from hwd.bus.broker.pace import BYTES_MOST, BYTES_PER_S, PACKETS_MOST, PACKETS_PER_S, Pace
 from hwd.bus.broker.packets import PacketReader
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.twins.virtual_time import run_virtual
 
 from .conftest import Place
 from .test_attacks import agent, daemon, packet, text, within

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.bus.broker.packets import PacketReader, PacketWriter, check_head, check_packet
-from hwd_drivers.kit.errors import ProtocolError
+from hwd_drivers.core.errors import ProtocolError
 
 
 def packet(size: int) -> bytes:

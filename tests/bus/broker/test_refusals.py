@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from hwd.bus.broker.refusals import EVERY_S, KEYS_MOST, Refusals
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.twins.virtual_time import run_virtual
 
 
 def test_names_that_are_made_up_hide_those_of_others_for_a_while_only(caplog: pytest.LogCaptureFixture) -> None:

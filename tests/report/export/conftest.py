@@ -7,7 +7,7 @@ import pytest
 
 from hwd.records import Run
 from hwd.report.export import read_jsonl
-from hwd_drivers.kit.documents import Document
+from hwd_drivers.core.documents import Document
 
 Recorded = tuple[Run, tuple[Document, ...]]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hwd.records import Run
 from hwd.report.export import jsonl, read_jsonl
-from hwd_drivers.kit.documents import Document
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import ConfigError
 
 Recorded = tuple[Run, tuple[Document, ...]]
 JSON = st.recursive(

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hwd.records import Run
 from hwd.report.export import COLUMNS, csv, parquet, rows
 from hwd.timeline import StageName
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 Recorded = tuple[Run, tuple[Document, ...]]
 NAMES = [column.name for column in COLUMNS]

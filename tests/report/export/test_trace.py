@@ -15,7 +15,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import BuiltinClock, Trac
 from hwd.records import Run
 from hwd.report.export import perfetto
 from hwd.report.export.trace import SLACK_NS
-from hwd_drivers.kit.documents import Document, Json
+from hwd_drivers.core.documents import Document, Json
 
 Recorded = tuple[Run, tuple[Document, ...]]
 START_NS = 1_700_000_000_000_000_000

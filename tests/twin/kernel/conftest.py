@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hwd.twin.kernel import Crossbar, Keeper
-from hwd_agents.sources.link import LinkReading, OperState
-from hwd_agents.sources.rtnetlink import RtnetlinkLinks
-from hwd_drivers.kit.clock import SystemClock
+from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
+from hwd_agents.sources.link_source import LinkReading, OperState
+from hwd_drivers.core.clock import SystemClock
 
 
 @pytest.fixture

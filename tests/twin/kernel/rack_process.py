@@ -10,10 +10,10 @@ from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 
 from hwd.twin.kernel import Crossbar, HostNetwork, Keeper, Light, NamespacesUnavailableError
-from hwd_agents.sources.link import LinkReading
-from hwd_agents.sources.rtnetlink import RtnetlinkLinks
-from hwd_agents.sources.udp import InterfaceDatagrams
-from hwd_drivers.kit.clock import SystemClock
+from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
+from hwd_agents.sources.kernel.udp import InterfaceDatagrams
+from hwd_agents.sources.link_source import LinkReading
+from hwd_drivers.core.clock import SystemClock
 
 
 async def main(folder: Path, what: str) -> dict[str, object]:

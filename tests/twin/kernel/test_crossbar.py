@@ -13,11 +13,11 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg  # type: ignore[import-untyped]
 
 from hwd.twin.kernel import Carrier, Crossbar, HostNetwork, Keeper, Light, Plug, messages
 from hwd.twin.kernel.route import KernelError, Request
-from hwd_agents.sources import netlink
-from hwd_agents.sources.link import LinkReading
-from hwd_agents.sources.rtnetlink import RtnetlinkLinks
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import ConfigError
+from hwd_agents.sources.kernel import netlink
+from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
+from hwd_agents.sources.link_source import LinkReading
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ConfigError
 
 pytestmark = pytest.mark.kernel
 

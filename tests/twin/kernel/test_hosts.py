@@ -9,9 +9,9 @@ from ipaddress import IPv4Address, IPv4Interface
 import pytest
 
 from hwd.twin.kernel import Carrier, Crossbar, HostNetwork, Keeper, Light
-from hwd_agents.sources.kernel_settings import KernelSettings
-from hwd_agents.sources.settings import Setting
-from hwd_drivers.kit.offload import InlineOffload
+from hwd_agents.sources.kernel.kernel_settings import KernelSettings
+from hwd_agents.sources.setting_source import Setting
+from hwd_drivers.core.offload import InlineOffload
 
 pytestmark = pytest.mark.kernel
 

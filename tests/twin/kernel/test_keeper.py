@@ -17,11 +17,11 @@ import hwd
 import hwd_agents
 import hwd_drivers
 from hwd.twin.kernel import SWITCH, Keeper, Privilege
-from hwd_agents.sources.link import LinkReading
-from hwd_agents.sources.rtnetlink import RtnetlinkLinks
-from hwd_agents.sources.sockets import NamespaceSockets
-from hwd_drivers.kit.clock import SystemClock
-from hwd_drivers.kit.errors import ConfigError
+from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
+from hwd_agents.sources.kernel.sockets import NamespaceSockets
+from hwd_agents.sources.link_source import LinkReading
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ConfigError
 
 pytestmark = pytest.mark.kernel
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from hwd.twin.kernel import SWITCH, Crossbar, Keeper, Plug
-from hwd_drivers.kit.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError
 
 pytestmark = [
     pytest.mark.kernel,

@@ -10,16 +10,16 @@ from typing import Any
 
 import msgspec
 
-from hwd_agents.config import make_config
-from hwd_agents.sources.rtnetlink import RtnetlinkLinks
-from hwd_agents.sources.sockets import HostSockets
+from hwd_agents.process.config import make_config
+from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
+from hwd_agents.sources.kernel.sockets import HostSockets
+from hwd_agents.sources.kernel.sysfs import SysfsFiles
+from hwd_agents.sources.kernel.udp import InterfaceDatagrams
 from hwd_agents.sources.sources import Sources
-from hwd_agents.sources.sysfs import SysfsFiles
-from hwd_agents.sources.udp import InterfaceDatagrams
-from hwd_agents.sources.verbs_port import RdmaDevices
-from hwd_agents.watchers import Watchers
+from hwd_agents.sources.verbs.port import RdmaDevices
+from hwd_agents.watchers.watchers import Watchers
 from hwd_agents.wire import Peer, SourceNote
-from hwd_drivers.kit.clock import SystemClock
+from hwd_drivers.core.clock import SystemClock
 
 
 class Ear:

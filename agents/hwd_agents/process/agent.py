@@ -1,0 +1,381 @@
+"""The agent: one host's watchers, spool and commands on one bus."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Literal, cast
+
+from hwd_agents import wire
+from hwd_agents.bus.protocol import Bus, Incoming, Will
+from hwd_agents.clock.host_clock import NAME as CLOCK
+from hwd_agents.clock.host_clock import HostClock
+from hwd_agents.clock.port import ClockPort
+from hwd_agents.process.commands import Commands
+from hwd_agents.process.config import AgentConfig
+from hwd_agents.process.host_inventory import Inventory
+from hwd_agents.process.version import own_version
+from hwd_agents.settings.port_settings import Settings
+from hwd_agents.settings.setting_limits import SOURCE as LIMITS
+from hwd_agents.settings.setting_limits import SettingLimits
+from hwd_agents.sources.sources import Sources
+from hwd_agents.spool.notice_pad import NoticePad
+from hwd_agents.spool.outbox import Outbox
+from hwd_agents.spool.spool import Spool
+from hwd_agents.spool.syncer import Syncer
+from hwd_agents.spool.told_marks import ToldMarks
+from hwd_agents.switches.own_switches import OwnSwitches
+from hwd_agents.watchers import nics
+from hwd_agents.watchers.reviver import Reviver
+from hwd_agents.watchers.watchers import Watchers
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.disk import Disk
+from hwd_drivers.core.errors import LinkError, ProtocolError
+from hwd_drivers.core.ids import Draws, Ids
+from hwd_drivers.core.offload import InlineOffload, Offload
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.transports.dial import Dialer, TcpDialer
+
+FAREWELL_S: Final = 1.0
+"""How long an agent that stops in order tries to say so."""
+GATHER_S: Final = 0.02
+"""Changes of the inventory that come together make one birth."""
+PAYLOAD_MOST_BYTES: Final = 1 << 20
+"""Of one message to us: the peers of a reconfiguration take some 200 bytes each."""
+_Described = tuple[dict[str, wire.PortNote], object, list[wire.HeldSetting], dict[str, wire.SwitchNote]]
+
+_log = logging.getLogger(__name__)
+
+
+class Agent:
+    """One host.
+
+        agent = Agent(config, clock=SystemClock(), ids=RandomIds(), draws=Draws(None), bus=open_bus, sources=sources, disk=FileDisk(path),
+            settings_disk=FileDisk(other))
+        await agent.run()
+
+    `dialer` is for the host's own switches; left out, it is of this machine's network and serial ports. `disk` is the spool's, `pad` takes notices before they are events, `told` the marks of what the daemon holds while the disk is full, `settings_disk` keeps what the settings of the ports were before runs changed them. `clock_name` names `clock`: whoever has the same name has the same clock. `offload` is where the spool is synced. `bus` is called once, with the will of this boot, `on_started` when the spool is open and the watchers were started. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        *,
+        clock: Clock,
+        ids: Ids,
+        draws: Draws,
+        bus: Callable[[Will], Bus],
+        sources: Sources,
+        disk: Disk,
+        settings_disk: Disk,
+        clock_port: Callable[[str], ClockPort] | None = None,
+        clock_name: str = "",
+        offload: Offload | None = None,
+        on_started: Callable[[], None] = lambda: None,
+        dialer: Dialer | None = None,
+        pad: NoticePad | None = None,
+        told: ToldMarks | None = None,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._sources = sources
+        self._on_started = on_started
+        self.boot = ids.uuid()
+        self._seqs: dict[str, int] = {}
+        self._garbage = 0
+        self._clock_name = clock_name
+        self._birth_due = asyncio.Event()
+        self._spool = Spool(
+            disk,
+            boot=self.boot,
+            clock=clock,
+            limit_bytes=config.spool.limit_bytes,
+            clock_name=clock_name,
+            told=told,
+            on_trouble=self._birth_due.set,
+        )
+        self._syncer = Syncer(config.spool.sync, self._spool, offload or InlineOffload())
+        lost = wire.encode(wire.State(boot=self.boot, seq=0, state="lost"))
+        self._bus = bus(Will(topic=self._topic("state"), payload=lost))
+        self._greeted = False
+        self._described: _Described = ({}, None, [], {})
+        self._tasks: asyncio.TaskGroup | None = None
+        self._outbox = Outbox(self._spool, is_up=self._is_up, publish=self._publish_events)
+        self._watchers = Watchers(
+            config,
+            sources,
+            clock,
+            self._outbox,
+            self._spool,
+            phase=draws.stream(f"agent {config.host} phase"),
+            on_change=self._ports_changed,
+            pad=pad,
+        )
+        self._reviver = Reviver(
+            config.host,
+            self._watchers.broken,
+            jitter=draws.stream(f"agent {config.host}"),
+            on_change=self._birth_due.set,
+        )
+        self._nics = nics.Nics(config.ports, sources, busy=lambda: self._watchers.busy, on_change=self._birth_due.set)
+        self._inventory = Inventory(config, sources, self._watchers, self._nics, self._spool)
+        self._settings = Settings(
+            config.ports,
+            sources.settings,
+            settings_disk,
+            clock=clock,
+            life=sources.life,
+            on_change=self._ports_changed,
+            way=sources.way,
+        )
+        self._limits = SettingLimits(self._settings, clock, self._outbox.emit, origin=config.origin)
+        self._own_switches = OwnSwitches(
+            config,
+            self.boot,
+            self._watchers.link,
+            self._spool,
+            dialer=dialer or TcpDialer(),
+            clock=clock,
+            draws=draws,
+            emit=self._outbox.emit,
+            spawn=self._spawn,
+            on_change=self._birth_due.set,
+            clock_name=clock_name,
+        )
+        self._host_clock = HostClock(
+            config.host,
+            clock,
+            port=None if clock_port is None else clock_port(ids.token(length=32)),
+            walls=sources.walls,
+            reply=lambda reply: self._bus.publish(self._topic("reply"), wire.encode(reply)),
+            on_change=self._birth_due.set,
+        )
+        self._commands = Commands(
+            config,
+            self.boot,
+            clock,
+            self._watchers,
+            self._outbox,
+            self._spool,
+            self._settings,
+            more=self._own_switches.verbs,
+        )
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are events that the daemon has not acknowledged."""
+        return self._spool.oldest_seq < self._spool.next_seq
+
+    @property
+    def garbage(self) -> int:
+        """Messages from the bus that made no sense."""
+        return self._garbage
+
+    async def run(self) -> None:
+        """Live until cancelled."""
+        for leaf, handler in (("clock", self._on_clock), ("command", self._on_command), ("ack", self._on_ack)):
+            self._bus.subscribe(self._topic(leaf), self._contained(handler))
+        self._bus.on_up(self._on_up)
+        self._bus.on_down(self._on_down)
+        host = self._config.host
+        async with asyncio.TaskGroup() as outer:
+            bus = outer.create_task(self._bus.run(), name=f"hwd:{host}/bus")
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    self._tasks = tasks
+                    if self._sources.background is not None:
+                        background = self._sources.background(self._sources_changed)
+                        tasks.create_task(background, name=f"hwd:{host}/sources")
+                    tasks.create_task(self._outbox.run(), name=f"hwd:{host}/outbox")
+                    tasks.create_task(self._syncer.run(), name=f"hwd:{host}/sync")
+                    tasks.create_task(self._bear(), name=f"hwd:{host}/birth")
+                    for what, run in [
+                        *self._watchers.runs(),
+                        (nics.NAME, self._nics.run),
+                        (LIMITS, self._limits.run),
+                        (CLOCK, self._host_clock.run),
+                        *self._own_switches.runs(),
+                    ]:
+                        tasks.create_task(self._reviver.keep(what, run), name=f"hwd:{host}/{what}")
+                    self._on_started()
+            finally:
+                self._tasks = None
+                self._commands.close()
+                self._host_clock.close()
+                self._spool.close()
+                self._settings.close()
+                await self._say_farewell()
+                bus.cancel()
+
+    def _sources_changed(self) -> None:
+        self._watchers.hurry()
+        self._ports_changed()
+
+    def _ports_changed(self) -> None:
+        self._nics.hurry()
+        self._birth_due.set()
+
+    def _is_up(self) -> bool:
+        return self._greeted and self._bus.connected
+
+    def _on_up(self) -> None:
+        self._spawn(self._greet(), "greet")
+
+    def _on_down(self, cause: str) -> None:
+        self._greeted = False
+
+    async def _greet(self) -> None:
+        """First words on a new connection: who we are, before what happened."""
+        try:
+            await self._publish_state("up")
+            await self._host_clock.face_broker()
+            await self._publish_birth()
+        except LinkError as error:
+            _log.debug("%s: greeting: %s", self._config.host, error)
+            return
+        self._greeted = True
+        self._outbox.go()
+
+    async def _bear(self) -> None:
+        """Another birth whenever the inventory has changed."""
+        while True:
+            await self._birth_due.wait()
+            await asyncio.sleep(GATHER_S)
+            self._birth_due.clear()
+            if not self._is_up() or (self._describe() == self._described and not self._host_clock.news):
+                continue  # the next connect brings one anyway, and nobody needs the same twice
+            try:
+                await self._publish_birth()
+            except LinkError as error:
+                _log.debug("%s: birth: %s", self._config.host, error)
+
+    async def _say_farewell(self) -> None:
+        if not self._bus.connected:
+            return
+        try:
+            async with asyncio.timeout(FAREWELL_S):
+                await self._publish_state("down")
+        except (LinkError, TimeoutError) as error:
+            _log.warning("%s: could not say that we stop: %s", self._config.host, reason_of(error))
+
+    def _contained(self, handler: Callable[[Incoming], None]) -> Callable[[Incoming], None]:
+        """Whatever comes, from whomever, is taken or counted; it never ends the agent."""
+
+        def take(incoming: Incoming) -> None:
+            try:
+                handler(incoming)
+            except Exception:  # noqa: BLE001 - the supervisor of what comes from the broker
+                self._garbage += 1
+                _log.exception("%s: a message on %s failed, which is a bug of hwd", self._config.host, incoming.topic)
+
+        return take
+
+    def _on_clock(self, incoming: Incoming) -> None:
+        message = self._decode(incoming)
+        match message:
+            case wire.ClockRequest(boot=self.boot):
+                self._spawn(self._host_clock.answer(message, incoming.at_ns), "clock")
+            case wire.ClockRequest() | None:
+                pass
+            case _:
+                self._garbage += 1
+
+    def _on_ack(self, incoming: Incoming) -> None:
+        message = self._decode(incoming)
+        if message is None or self._tasks is None:  # the spool is closed: its next life tells again
+            return
+        if not isinstance(message, wire.Ack) or not self._outbox.ack(message):
+            self._garbage += 1
+
+    def _on_command(self, incoming: Incoming) -> None:
+        message = self._decode(incoming)
+        match message:
+            case wire.Command() if incoming.retained:  # nobody asks whoever comes later
+                self._garbage += 1
+            case wire.Command():
+                self._spawn(self._do(message), f"command-{message.verb}")
+            case None:
+                pass
+            case _:
+                self._garbage += 1
+
+    async def _do(self, command: wire.Command) -> None:
+        outcome = await self._commands.do(command)
+        reply = wire.Reply(
+            boot=self.boot,
+            seq=self._next("reply"),
+            id=command.id,
+            outcome=cast(Literal["done", "expired", "refused", "failed"], outcome.outcome),
+            why=wire.clipped(outcome.why),
+            data=wire.clipped(outcome.data),
+            at_ns=self._clock.monotonic_ns(),
+        )
+        # Only our own reply topic, whatever `reply_to` says: nobody may make us speak on another's.
+        if command.reply_to != self._topic("reply"):
+            _log.debug("%s: command %s asks for its reply on %s", self._config.host, command.id, command.reply_to)
+        try:
+            await self._bus.publish(self._topic("reply"), wire.encode(reply), qos=1)
+        except LinkError as error:
+            _log.debug("%s: reply to %s: %s", self._config.host, command.id, error)
+
+    def _decode(self, incoming: Incoming) -> wire.AnyMessage | None:
+        try:
+            if (size := len(incoming.payload)) > PAYLOAD_MOST_BYTES:
+                raise ProtocolError(f"{size} bytes are over the limit of {PAYLOAD_MOST_BYTES} bytes")
+            return wire.decode(incoming.payload)
+        except ProtocolError as error:
+            self._garbage += 1
+            _log.debug("%s: %s: %s", self._config.host, incoming.topic, error)
+            return None
+
+    def _spawn(self, coro: Coroutine[Any, Any, None], what: str) -> None:
+        if self._tasks is None:  # not started yet, or stopping
+            coro.close()
+            return
+        try:
+            self._tasks.create_task(coro, name=f"hwd:{self._config.host}/{what}")
+        except RuntimeError as error:  # a group that is being cancelled takes no more
+            _log.debug("%s: %s is not begun: %s", self._config.host, what, error)
+            coro.close()
+
+    async def _publish_events(self, boot: str, events: list[wire.Event]) -> None:
+        clock = "" if boot == self.boot else self._spool.clock_of(boot)
+        message = wire.Events(boot=boot, seq=self._next("events"), events=events, clock=clock)
+        await self._bus.publish(self._topic("event"), wire.encode(message), qos=1)
+
+    async def _publish_state(self, state: Literal["up", "down"]) -> None:
+        message = wire.State(boot=self.boot, seq=self._next("state"), state=state)
+        await self._bus.publish(self._topic("state"), wire.encode(message), qos=1, retain=True)
+
+    def _describe(self) -> _Described:
+        """What of a birth is worth another one."""
+        notes = {port: self._watchers.note(port) for port in self._config.ports}
+        switches = self._own_switches.notes()
+        return notes, self._inventory.news(), list(self._settings.held), switches
+
+    async def _publish_birth(self) -> None:
+        self._described = self._describe()
+        message = wire.Birth(
+            boot=self.boot,
+            seq=self._next("birth"),
+            host=self._config.host,
+            testbed=self._config.testbed,
+            version=own_version(),
+            at_ns=self._clock.monotonic_ns(),
+            ports=self._described[0],
+            inventory=self._inventory.read(garbage=self._garbage + self._host_clock.refused),
+            spool_oldest_seq=self._spool.oldest_seq,
+            spool_next_seq=self._spool.next_seq,
+            spool_lost=self._spool.lost,
+            settings=self._described[2],
+            clock=self._clock_name,
+            clocks=self._host_clock.tell(),
+            switches=self._described[3],
+        )
+        await self._bus.publish(self._topic("birth"), wire.encode(message), qos=1, retain=True)
+
+    def _next(self, kind: str) -> int:
+        self._seqs[kind] = self._seqs.get(kind, 0) + 1
+        return self._seqs[kind]
+
+    def _topic(self, leaf: str) -> str:
+        return wire.topic(self._config.testbed, self._config.host, leaf)

@@ -1,0 +1,319 @@
+"""The agent's configuration: one YAML file."""
+
+import ipaddress
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from hwd_agents.spool.spool import LIMIT_LEAST_BYTES
+from hwd_agents.spool.syncer import SpoolSync
+from hwd_drivers.core.errors import ConfigError, LinkError
+from hwd_drivers.core.reason import reason_of
+
+PORT_MOST: Final = 65535
+ACK_TIMEOUT_MOST: Final = 31
+RETRIES_MOST: Final = 7
+"""The fields of a queue pair have 5 and 3 bits (IBA 1.7, 9.7.6.1.3 and 9.9.2.4.1)."""
+LANES_MOST: Final = 32
+"""Of a CMIS module with four banks."""
+
+
+class PortConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One NIC port. `ip`: its address, with or without a prefix. `rdma`: its RDMA device, `mlx5_0` or `mlx5_0/2` for another port of it than 1. `lanes`: how
+    many optical lanes it has.
+
+    `dark_dbm`: a lane below this is dark where a module does not say so itself.
+    """
+
+    interface: str
+    ip: str | None = None
+    rdma: str | None = None
+    lanes: int = 4
+    dark_dbm: float = -30.0
+
+    @property
+    def ip_address(self) -> str | None:
+        """`ip` without its prefix."""
+        return None if self.ip is None else self.ip.partition("/")[0]
+
+
+class ModuleTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How old what a module shows may be, in seconds. What is not known stays away: then nothing is said of how early light went or came.
+
+    `los_s`: most time from a loss or a return of light to the sign of it (SFF-8636, SFF-8472 and CMIS let 0.1 s pass). `monitor_s`: most time between two
+    measurements of its received power.
+    """
+
+    los_s: float | None = None
+    monitor_s: float | None = None
+
+
+class BrokerFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"path": "from"}):
+    """The broker's URL is in a JSON file that is read again at each connect: under `agents`, by host, else under `mqtt`."""
+
+    path: str
+
+
+class SpoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where events wait for the daemon, how many bytes of them, and what a power cut may take.
+
+    `sync`: never, second or batch; see `SpoolSync`. Whatever it is, an agent that is killed loses nothing.
+    """
+
+    directory: str = "/var/lib/hwd-agent"
+    limit_bytes: int = 16 * 1024 * 1024
+    sync: SpoolSync = SpoolSync.NEVER
+
+
+class KernelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kernel of this machine: its own network, or `namespace` of the keeper that listens at `keeper`. `sysfs`: where its /sys is."""
+
+    keeper: str | None = None
+    namespace: str | None = None
+    sysfs: str = "/sys"
+
+
+class TwinConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The wire of a twin host: `unix:/path` or `host:port`."""
+
+    address: str
+
+
+class SourcesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Kernel only: a real host. Twin only: a process twin. Both: a kernel twin, whose links and datagrams are the kernel's: those of a keeper's namespace, or,
+    without one, of the virtual machine that the agent is in, whose RDMA, counters and clock are its own too.
+    """
+
+    kernel: KernelConfig | None = None
+    twin: TwinConfig | None = None
+
+
+class ClockConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The clock of a twin host: so far from the machine's, and so much faster."""
+
+    offset_s: float = 0.0
+    drift_ppm: float = 0.0
+
+
+class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Readiness probe: one attempt after `first_s`, later ones up to `most_s` apart; `packets_per_s` for all ports of the host together, each way."""
+
+    first_s: float = 0.002
+    most_s: float = 0.05
+    growth: float = 1.1
+    packets_per_s: float = 1000.0
+
+
+class RcConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Recovery of RC queue pairs: a packet without ACK is sent again after 4.096 us * 2^`ack_timeout`, `retries` times at most (7, as Opus has it; soft-RoCE takes 7 as
+    for ever). `measure` false: no queue pair is made.
+    """
+
+    ack_timeout: int = 14
+    retries: int = 7
+    measure: bool = True
+
+
+class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often is read what does not tell of itself: fast while a port is observed, else slow; a slow of 0 is never.
+
+    `counters_s`: between two readings of what ports have carried; 0 is never. `monitors_s`: least between two tellings of what a module measures of itself,
+    which it does where that moved; 0 is never. Light is read fast until it was back for `light_settled_s`.
+    """
+
+    light_fast_s: float = 0.005
+    light_slow_s: float = 1.0
+    light_settled_s: float = 1.0
+    rdma_fast_s: float = 0.002
+    rdma_slow_s: float = 1.0
+    firmware_fast_s: float = 0.2
+    firmware_slow_s: float = 10.0
+    links_fast_s: float = 0.25
+    links_slow_s: float = 10.0
+    counters_s: float = 0.0
+    monitors_s: float = 30.0
+
+
+class SwitchConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An optical switch that this host alone drives. `driver`, `model`, `size`, `address` and `options` as in the testbed file.
+
+    `ports`: those of this host whose light goes through it: a selection waits for their carrier. `password_file`: the password is its first line; `password` is for twins,
+    which take any.
+    """
+
+    driver: str
+    model: str
+    address: str
+    ports: list[str]
+    size: str | None = None
+    options: dict[str, Any] = {}
+    user: str | None = None
+    password_file: str | None = None
+    password: str | None = None
+
+
+class SelectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How jobs of this host set its switches. `socket`: a Unix socket of mode 0660, of `group` where one is named.
+
+    `fall_s`: a carrier that was there and has not fallen so long after its switches answered is taken for one that never left.
+    """
+
+    socket: str = "unix:/run/hwd-agent/select.sock"
+    group: str | None = None
+    fall_s: float = 0.25
+
+
+class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of it. `ports` are by their names in the testbed file; `origin` is what carrier and packets of this host are worth.
+
+    `modules`: by part number, as their memory spells it.
+    `realtime`: ask for real-time priority, so that a busy host does not hold stamps up; without the right to it the agent runs all the same.
+    `clock_port`: UDP port on which the daemon asks for the time, at the address that leads to the broker; 0 is a free one, null none, then it asks over the broker.
+    """
+
+    testbed: str
+    host: str
+    broker: str | BrokerFrom
+    ports: dict[str, PortConfig]
+    sources: SourcesConfig = SourcesConfig(kernel=KernelConfig())
+    spool: SpoolConfig = SpoolConfig()
+    clock: ClockConfig | None = None
+    probe: ProbeConfig = ProbeConfig()
+    rc: RcConfig = RcConfig()
+    sampling: SamplingConfig = SamplingConfig()
+    modules: dict[str, ModuleTiming] = {}
+    switches: dict[str, SwitchConfig] = {}
+    selection: SelectionConfig = SelectionConfig()
+    realtime: bool = True
+    clock_port: int | None = 0
+
+    @property
+    def origin(self) -> str:
+        """Where carrier and packets come from: hardware, the kernel of a twin, or a twin without one."""
+        if self.sources.twin is None:
+            return "measured"
+        return "twin" if self.sources.kernel is None else "kernel"
+
+
+def load_config(path: Path) -> AgentConfig:
+    """Read and check `path`. Raises ConfigError with file, place and problem."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read: {error.strerror}") from error
+    try:
+        data: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from error
+    return make_config(data, where=str(path))
+
+
+def make_config(data: Any, *, where: str) -> AgentConfig:
+    """The configuration in `data`. Raises ConfigError."""
+    try:
+        config = msgspec.convert(data, AgentConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {reason_of(error)}") from error
+    for problem in _problems(config):
+        raise ConfigError(f"{where}: {problem}")
+    return config
+
+
+def broker_url(config: AgentConfig) -> str:
+    """The broker's URL, read anew where it stands in a file. Raises LinkError where that does not say: the daemon may not be up yet."""
+    if isinstance(config.broker, str):
+        return config.broker
+    path = Path(config.broker.path)
+    try:
+        data = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except OSError as error:
+        raise LinkError(f"{path}: cannot read the broker's address: {error.strerror}. Is the daemon up?") from error
+    except msgspec.MsgspecError as error:
+        raise LinkError(f"{path}: not a JSON object: {reason_of(error)}") from error
+    agents = data.get("agents")
+    url = (agents.get(config.host) if isinstance(agents, dict) else None) or data.get("mqtt")
+    if not isinstance(url, str):
+        raise LinkError(f"{path}: has no text under the key mqtt")
+    return url
+
+
+def _problems(config: AgentConfig) -> list[str]:
+    problems = [
+        f"ports.{name}.lanes: {port.lanes} is not 1 to {LANES_MOST}"
+        for name, port in config.ports.items()
+        if not 1 <= port.lanes <= LANES_MOST
+    ]
+    problems += [
+        f"ports.{name}.ip: {port.ip!r} is no IP address; write 10.1.0.1 or 10.1.0.1/32"
+        for name, port in config.ports.items()
+        if port.ip is not None and not _is_address(port.ip)
+    ]
+    if not config.ports:
+        problems.append("ports: name at least one")
+    for name in (config.testbed, config.host, *config.ports, *config.switches):
+        if not name or set(name) & set("/+#.\0"):
+            problems.append(
+                f"{name!r}: a name of a testbed, a host, a port or a switch is not empty and has no / + # or dot"
+            )
+    interfaces: Mapping[str, list[str]] = {port.interface: [] for port in config.ports.values()}
+    for name, port in config.ports.items():
+        interfaces[port.interface].append(name)
+    problems += [
+        f"ports: {' and '.join(names)} share the interface {one}" for one, names in interfaces.items() if len(names) > 1
+    ]
+    if config.spool.limit_bytes < LIMIT_LEAST_BYTES:
+        problems.append(f"spool.limit_bytes: {config.spool.limit_bytes} is under the least, {LIMIT_LEAST_BYTES} bytes")
+    sources = config.sources
+    if sources.kernel is None and sources.twin is None:
+        problems.append("sources: name kernel, twin or both")
+    if sources.kernel is not None and (sources.kernel.keeper is None) != (sources.kernel.namespace is None):
+        problems.append("sources.kernel: keeper and namespace go together")
+    if config.clock is not None and sources.twin is None:
+        problems.append("clock: only the clock of a twin host can be moved")
+    if config.clock_port is not None and not 0 <= config.clock_port <= PORT_MOST:
+        problems.append(f"clock_port: {config.clock_port} is not 0 to {PORT_MOST}")
+    rates = {**msgspec.to_builtins(config.probe), **msgspec.to_builtins(config.sampling)}
+    problems += [
+        f"{name}: {value} is not above 0"
+        for name, value in rates.items()
+        if value < 0 or (value == 0 and "slow" not in name and name not in ("counters_s", "monitors_s"))
+    ]
+    problems += [
+        f"modules.{part}.{name}: {value} s is not 0 or more"
+        for part, timing in config.modules.items()
+        for name, value in (("los_s", timing.los_s), ("monitor_s", timing.monitor_s))
+        if value is not None and not 0 <= value < math.inf
+    ]
+    problems += [
+        f"switches.{name}.ports: {port} is no port of this file; there are {', '.join(config.ports)}"
+        for name, switch in config.switches.items()
+        for port in switch.ports
+        if port not in config.ports
+    ]
+    if not 0 <= config.selection.fall_s < math.inf:
+        problems.append(f"selection.fall_s: {config.selection.fall_s} s is not 0 or more")
+    if not config.selection.socket.startswith(("unix:/", "mem:")):
+        problems.append(
+            f"selection.socket: {config.selection.socket!r} is no Unix socket; write unix:/run/hwd-agent/select.sock"
+        )
+    if not 1 <= config.rc.ack_timeout <= ACK_TIMEOUT_MOST:
+        problems.append(
+            f"rc.ack_timeout: {config.rc.ack_timeout} is not 1 to {ACK_TIMEOUT_MOST}; 0 would wait for ever"
+        )
+    if not 0 <= config.rc.retries <= RETRIES_MOST:
+        problems.append(f"rc.retries: {config.rc.retries} is not 0 to {RETRIES_MOST}")
+    if config.probe.growth < 1:
+        problems.append(f"probe.growth: {config.probe.growth} is below 1: attempts would come ever faster")
+    return problems
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_interface(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,72 @@
+"""The inventory: what a birth says of a host beside its ports."""
+
+import os
+from typing import Any
+
+from hwd_agents.process.config import AgentConfig
+from hwd_agents.sources.sources import Sources
+from hwd_agents.spool.spool import Spool
+from hwd_agents.switches.own_switches import SOCKET
+from hwd_agents.watchers.nics import Nics
+from hwd_agents.watchers.watchers import Watchers
+from hwd_agents.wire import Inventory as Found
+from hwd_agents.wire import clipped
+
+
+class Inventory:
+    """Read anew at each call; nothing is asked of the host that its watchers have not read already."""
+
+    def __init__(self, config: AgentConfig, sources: Sources, watchers: Watchers, nics: Nics, spool: Spool) -> None:
+        self._config = config
+        self._sources = sources
+        self._watchers = watchers
+        self._nics = nics
+        self._spool = spool
+
+    def news(self) -> tuple[dict[str, Any], dict[str, Any], str, str]:
+        """What of it is worth another birth."""
+        return self._modules(), self._nics.to_data(), self._spool.trouble, self._watchers.broken.get(SOCKET, "")
+
+    def read(self, *, garbage: int) -> Found:
+        """All of it, as a birth has it."""
+        system = os.uname()
+        ports, watchers = self._config.ports, self._watchers
+        found: dict[str, Any] = {
+            "kernel": f"{system.sysname} {system.release}",
+            "machine": system.machine,
+            "life": self._sources.life(),
+            "modules": self._modules(),
+            "monitors": {} if watchers.optics is None else {port: watchers.optics.monitors(port) for port in ports},
+            "links": {} if watchers.details is None else {port: watchers.details.details(port) for port in ports},
+            "nics": self._nics.to_data(),
+            "states": {port: watchers.states(port) for port in ports},
+            "spool": {
+                "bytes": self._spool.size_bytes,
+                "limit_bytes": self._config.spool.limit_bytes,
+                "failures": self._spool.disk_failures,
+                "why": self._spool.trouble,
+                "damaged_bytes": self._spool.damaged_bytes,
+            },
+            "selection": {
+                "socket": self._config.selection.socket if self._config.switches else None,
+                "why_not": watchers.broken.get(SOCKET, ""),
+            },
+            "garbage": garbage,
+        }
+        return Found(**clipped(found))
+
+    def _modules(self) -> dict[str, Any]:
+        optics = self._watchers.optics
+        found = {} if optics is None else {port: optics.module(port) for port in self._config.ports}
+        return {
+            port: {
+                "vendor": module.vendor,
+                "part": module.part,
+                "revision": module.revision,
+                "serial": module.serial,
+                "standard": module.standard,
+                "thresholds": None if module.thresholds is None else module.thresholds.to_data(),
+            }
+            for port, module in found.items()
+            if module is not None
+        }

@@ -1,0 +1,276 @@
+"""Settings: what runs change of this host's ports, and how all of it gets back to what it was."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from hwd_agents.process.config import PortConfig
+from hwd_agents.settings.setting_journal import KeptSetting, SettingJournal
+from hwd_agents.sources.kernel.broker_route import Way
+from hwd_agents.sources.setting_source import (
+    SETTINGS_OF_FIRMWARE,
+    Setting,
+    SettingSource,
+    holds,
+    parse_setting,
+    restored,
+    subject,
+)
+from hwd_agents.sources.setting_values import parse_value
+from hwd_agents.wire import HeldSetting
+from hwd_agents.wire.bounds import SettingState
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.disk import Disk
+from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
+from hwd_drivers.core.reason import reason_of
+
+HOLD_MOST_S: Final = 7 * 86400.0
+"""For longer nobody plans an experiment without a daemon that renews it."""
+REMEMBERED: Final = 64
+"""Runs whose daemon was not told yet that their settings were put back; their events tell it, too."""
+_log = logging.getLogger(__name__)
+
+
+def _always() -> None:
+    """No expiry."""
+
+
+class Settings:
+    """One change at a time. What was before is durable before anything is changed, and goes only when it is so again.
+
+    settings = Settings(config.ports, source, disk, clock=clock, life=sources.life, on_change=bear)
+    await settings.set("k3v9", "eth0", "mtu", 4200, for_s=300.0)
+    await settings.hold("k3v9", 300.0)      # from now on
+    await settings.put_back("k3v9")         # by this life of the agent or a later one
+    await settings.put_back_due()           # what nobody held any more; `setting_limits` calls it
+
+    `life` names the life of the host's kernel. `way` refuses what would cut the agent off.
+    """
+
+    def __init__(
+        self,
+        ports: Mapping[str, PortConfig],
+        source: SettingSource | None,
+        disk: Disk,
+        *,
+        clock: Clock,
+        life: Callable[[], str],
+        on_change: Callable[[], None],
+        way: Way | None = None,
+    ) -> None:
+        self._ports = ports
+        self._source = source
+        self._journal = SettingJournal(disk)
+        self._clock = clock
+        self._life = life
+        self._on_change = on_change
+        self._way = way
+        self.on_limit: Callable[[], None] = _always
+        """Called when `next_due_ns` may be another."""
+        self._one_at_a_time = asyncio.Lock()
+        self._alone: dict[str, list[dict[str, Any]]] = {}
+        """By run: what was put back though nobody asked. It is told with the next answer about that run."""
+
+    @property
+    def held(self) -> tuple[HeldSetting, ...]:
+        """What is still set, in the order in which it was changed."""
+        return tuple(kept.told for kept in self._journal.held)
+
+    @property
+    def next_due_ns(self) -> int | None:
+        """When the next of them is put back though nobody asks, if nobody holds it; None: never."""
+        return min((kept.until_ns for kept in self._journal.held if kept.until_ns is not None), default=None)
+
+    async def set(
+        self,
+        run: str,
+        port: str,
+        setting_name: str,
+        data: object,
+        *,
+        for_s: float | None = None,
+        in_time: Callable[[], None] = _always,
+    ) -> dict[str, Any]:
+        """Change it for `run`; returns {before, after}, two states. With `for_s`, all that this run has set holds for so long from now on, and is put back then.
+
+        Raises RefusedError where `data` is no such value, or another run has set the same, HwdError where it did not come out.
+
+        `in_time` is asked when its turn has come, right before the change: it raises where that is too late, and nothing is changed.
+        """
+        setting = parse_setting(setting_name)
+        value = parse_value(setting, data)
+        source = self._get_source(setting)
+        _check_hold(for_s)
+        interface = self._ports[port].interface
+        async with self._one_at_a_time:
+            held = self._find(port, setting, value)
+            if held is not None and held.run != run:
+                raise RefusedError(f"{port}: {setting} is set for run {held.run}. Put that back first")
+            before = await source.read(interface, setting, value)
+            if self._way is not None:
+                await self._way.check(interface, setting, value)
+            in_time()
+            until_ns = None if for_s is None else self._clock.monotonic_ns() + round(for_s * 1e9)
+            if held is None:
+                held = KeptSetting(
+                    run=run,
+                    port=port,
+                    setting=setting,
+                    value=cast(SettingState, value),
+                    before=cast(SettingState, before),
+                    until_ns=until_ns,
+                    life=self._life(),
+                )
+                self._keep(held)
+            if until_ns is not None:
+                renewed = self._renew(run, until_ns)
+                held = renewed[[one.told for one in renewed].index(held.told)]
+            try:
+                await source.write(interface, setting, value)
+                after = await source.read(interface, setting, value)
+                if not holds(setting, value, after):
+                    raise FailedError(f"{port}: {setting} was set to {value}, and is read back as {after}")
+            except (HwdError, OSError):
+                await self._drop_unless_changed(source, interface, held)
+                raise
+            self._on_change()
+            _log.info("%s: %s set to %s for run %s; it was %s", port, setting, value, run, before)
+            return {"before": before, "after": after}
+
+    async def put_back(self, run: str, *, in_time: Callable[[], None] = _always) -> dict[str, Any]:
+        """Last change first; returns {back: what is as it was, left: what is not, each with why}. Asked again, it tries what is left.
+
+        `in_time` is asked before each as in `set`; it raises before anything is changed, or is the `why` of what is left.
+        """
+        async with self._one_at_a_time:
+            in_time()
+            told = await self._put_back(run, in_time)
+            return {"back": [*self._alone.pop(run, []), *told["back"]], "left": told["left"]}
+
+    async def hold(self, run: str, for_s: float) -> dict[str, Any]:
+        """All that `run` has set holds for so long from now on; returns {held: how much that is, back: what was put back before, since nobody held it}."""
+        _check_hold(for_s)
+        async with self._one_at_a_time:
+            renewed = self._renew(run, self._clock.monotonic_ns() + round(for_s * 1e9))
+            return {"held": len(renewed), "back": self._alone.pop(run, [])}
+
+    async def put_back_due(self) -> dict[str, dict[str, Any]]:
+        """Put back what nobody held any more, and forget what went with another life of the kernel; by run, as `put_back` tells it."""
+        async with self._one_at_a_time:
+            now_ns, life, told = self._clock.monotonic_ns(), self._life(), {}
+            self._forget_of_another_life(life)
+            due = [
+                kept.run
+                for kept in self._journal.held
+                if (kept.until_ns is not None and kept.until_ns <= now_ns) or _is_of_another(kept, life)
+            ]
+            for run in dict.fromkeys(due):
+                _log.warning("what run %s set is put back: nobody held it any more", run)
+                told[run] = await self._put_back(run, _always)
+                self._alone.setdefault(run, []).extend(told[run]["back"])
+                if len(self._alone) > REMEMBERED:
+                    del self._alone[next(iter(self._alone))]
+            return told
+
+    async def _put_back(self, run: str, in_time: Callable[[], None]) -> dict[str, Any]:
+        back: list[KeptSetting] = []
+        left: list[dict[str, Any]] = []
+        for held in reversed([held for held in self._journal.held if held.run == run]):
+            try:
+                await self._restore(held, in_time)
+            except (HwdError, OSError) as error:
+                _log.warning("%s: %s is not put back: %s", held.port, held.setting, reason_of(error))
+                left.append({"port": held.port, "setting": held.setting, "why": reason_of(error)})
+            else:
+                back.append(held)
+        if back:
+            self._journal.remove(back)
+            self._on_change()
+            words = ", ".join(f"{held.port} {held.setting}" for held in back)
+            _log.info("put back what run %s had set: %s", run, words)
+        told = [{"port": held.port, "setting": held.setting, "state": held.before} for held in back]
+        return {"back": told, "left": left}
+
+    def close(self) -> None:
+        """Give up the disk; what is set stays set."""
+        self._journal.close()
+
+    def _renew(self, run: str, until_ns: int) -> Sequence[KeptSetting]:
+        try:
+            renewed = self._journal.hold(run, until_ns)
+        except OSError as error:
+            raise FailedError(f"run {run}: cannot hold what it set: the disk: {error.strerror}") from error
+        self.on_limit()
+        return renewed
+
+    def _forget_of_another_life(self, life: str) -> None:
+        """What a kernel held went when it ended; what stands there now somebody else has set."""
+        gone = [
+            kept
+            for kept in self._journal.held
+            if _is_of_another(kept, life) and kept.setting not in SETTINGS_OF_FIRMWARE
+        ]
+        if gone:
+            self._journal.remove(gone)
+            self._on_change()
+            words = ", ".join(f"{kept.port} {kept.setting} of run {kept.run}" for kept in gone)
+            _log.info("the host was started anew, so these are gone: %s", words)
+
+    async def _restore(self, held: KeptSetting, in_time: Callable[[], None]) -> None:
+        setting = parse_setting(held.setting)
+        source = self._get_source(setting)
+        if (port := self._ports.get(held.port)) is None:
+            raise RefusedError(f"{held.port}: no such port in the configuration any more")
+        now = await source.read(port.interface, setting, held.value)
+        if restored(setting, held.before, now):
+            return
+        in_time()
+        await source.restore(port.interface, setting, held.value, held.before)
+        now = await source.read(port.interface, setting, held.value)
+        if not restored(setting, held.before, now):
+            raise FailedError(f"{held.port}: {setting} was put back to {held.before}, and is read back as {now}")
+
+    async def _drop_unless_changed(self, source: SettingSource, interface: str, held: KeptSetting) -> None:
+        """After a change that was refused: nothing is held of what is as it was."""
+        setting = parse_setting(held.setting)
+        try:
+            now = await source.read(interface, setting, held.value)
+        except (HwdError, OSError) as error:
+            _log.debug("%s: %s cannot be read after it was refused: %s", held.port, setting, reason_of(error))
+            return
+        if restored(setting, held.before, now):
+            self._journal.remove([held])
+            self._on_change()
+
+    def _keep(self, held: KeptSetting) -> None:
+        try:
+            self._journal.add(held)
+        except OSError as error:
+            raise FailedError(
+                f"{held.port}: cannot set {held.setting}: what it was cannot be kept on the disk: {error.strerror}"
+            ) from error
+        self._on_change()
+
+    def _find(self, port: str, setting: Setting, value: Any) -> KeptSetting | None:
+        about = subject(setting, value)
+        for held in self._journal.held:
+            same = (held.port, held.setting) == (port, setting)
+            if same and subject(setting, held.value) == about:
+                return held
+        return None
+
+    def _get_source(self, setting: Setting) -> SettingSource:
+        if self._source is None:
+            raise RefusedError(f"{setting}: this host has no way to set it")
+        return self._source
+
+
+def _is_of_another(kept: KeptSetting, life: str) -> bool:
+    """Where both are known."""
+    return bool(kept.life) and bool(life) and kept.life != life
+
+
+def _check_hold(for_s: float | None) -> None:
+    if for_s is not None and not 0 < for_s <= HOLD_MOST_S:
+        raise RefusedError(f"for_s {for_s} is not above 0 and up to {HOLD_MOST_S:g} s")

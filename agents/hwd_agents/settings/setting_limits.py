@@ -1,0 +1,57 @@
+"""SettingLimits: puts back what runs have set when nobody holds it any more, without being asked."""
+
+import asyncio
+from typing import Final
+
+from hwd_agents.settings.port_settings import Settings
+from hwd_agents.spool.outbox import Emit
+from hwd_drivers.core.clock import Clock
+
+SOURCE: Final = "settings"
+AGAIN_S: Final = 10.0
+"""What could not be put back is tried again so often."""
+LOOK_S: Final = 60.0
+"""The kernel of a twin host may start anew without a word."""
+
+
+class SettingLimits:
+    """Events `put-back`. The daemon holds what its runs set; where it was killed or cut off for longer than they said, the host is as it was before all the same."""
+
+    def __init__(self, settings: Settings, clock: Clock, emit: Emit, *, origin: str) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._emit = emit
+        self._origin = origin
+        self._changed = asyncio.Event()
+        settings.on_limit = self._changed.set
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._changed.clear()
+            left = await self._put_back()
+            due_ns = self._settings.next_due_ns
+            wait_s = LOOK_S if due_ns is None else min(LOOK_S, (due_ns - self._clock.monotonic_ns()) / 1e9)
+            try:
+                async with asyncio.timeout(AGAIN_S if left else max(0.0, wait_s)):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _put_back(self) -> bool:
+        """Whether something of it is left."""
+        before_ns = self._clock.monotonic_ns()
+        told = await self._settings.put_back_due()
+        after_ns = self._clock.monotonic_ns()
+        for run, one in told.items():
+            for back in one["back"]:
+                self._emit(
+                    "put-back",
+                    back["port"],
+                    earliest_ns=before_ns,
+                    at_ns=after_ns,
+                    source=SOURCE,
+                    origin=self._origin,
+                    data={"run": run, "setting": back["setting"], "state": back["state"]},
+                )
+        return any(one["left"] for one in told.values())

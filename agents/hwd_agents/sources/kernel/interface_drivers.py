@@ -1,0 +1,79 @@
+"""Which driver a network interface has, by ethtool's ioctl (linux/ethtool.h): netlink does not tell it."""
+
+import array
+import errno
+import fcntl
+import os
+import socket
+import struct
+from dataclasses import asdict, dataclass
+from typing import Final, Protocol
+
+from hwd_drivers.core.errors import LinkError, RefusedError
+from hwd_drivers.core.offload import Offload
+
+from .sockets import Sockets
+
+SIOCETHTOOL: Final = 0x8946
+ETHTOOL_GDRVINFO: Final = 3
+INTERFACE_BYTES: Final = 15
+"""Of a name, without the zero at its end (IFNAMSIZ)."""
+
+_REQUEST: Final = struct.Struct("@16sP16x")  # struct ifreq: name, and where the answer goes
+_ANSWER: Final = struct.Struct("=I32s32s32s32s32s12s5I")  # struct ethtool_drvinfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NicDriver:
+    """What a driver says of itself and of its NIC; texts that it leaves empty are None."""
+
+    name: str | None
+    version: str | None
+    firmware: str | None
+    bus: str | None
+
+    def to_data(self) -> dict[str, str | None]:
+        return asdict(self)
+
+
+class DriverSource(Protocol):
+    """Drivers of the interfaces of one host. Raises LinkError where the interface is not there, RefusedError where its driver does not tell."""
+
+    async def read_driver(self, interface: str) -> NicDriver: ...
+
+
+class KernelDrivers:
+    """A DriverSource on the network that `sockets` opens into."""
+
+    def __init__(self, sockets: Sockets, offload: Offload) -> None:
+        self._sockets = sockets
+        self._offload = offload
+
+    async def read_driver(self, interface: str) -> NicDriver:
+        return await self._offload(self._read, interface)
+
+    def _read(self, interface: str) -> NicDriver:
+        name = os.fsencode(interface)
+        if len(name) > INTERFACE_BYTES:
+            raise LinkError(f"{interface}: {len(name)} bytes are over the {INTERFACE_BYTES} of an interface's name")
+        with self._sockets.open(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            try:
+                answer = _ask(asked, name)
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    raise LinkError(f"{interface}: cannot read its driver: no such interface") from error
+                raise RefusedError(f"{interface}: cannot read its driver: {error.strerror}") from error
+        _, driver, version, firmware, bus, *_ = _ANSWER.unpack(answer)
+        return NicDriver(name=_text(driver), version=_text(version), firmware=_text(firmware), bus=_text(bus))
+
+
+def _ask(asked: socket.socket, name: bytes) -> bytes:
+    """The kernel writes its answer where the request says. Raises OSError."""
+    answer = array.array("B", bytes(_ANSWER.size))
+    struct.pack_into("=I", answer, 0, ETHTOOL_GDRVINFO)
+    fcntl.ioctl(asked, SIOCETHTOOL, _REQUEST.pack(name, answer.buffer_info()[0]))
+    return answer.tobytes()
+
+
+def _text(padded: bytes) -> str | None:
+    return padded.split(b"\0")[0].decode("ascii", "replace") or None

@@ -1,0 +1,70 @@
+"""Values that ports are set to, as they come in over the bus: one type for each setting, and what does not fit is refused before anything is touched."""
+
+import ipaddress
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from hwd_agents.sources.setting_source import Setting
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.reason import reason_of
+
+MTU_LEAST, MTU_MOST = 68, 65_535
+"""IPv4's own limits (RFC 791); a NIC has narrower ones and says so."""
+METRIC_MOST: Final = 2**32 - 1
+
+_Mtu = Annotated[int, msgspec.Meta(ge=MTU_LEAST, le=MTU_MOST)]
+_Fec = Literal["auto", "off", "rs", "baser", "llrs"]
+_Mac = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\Z")]
+_Metric = Annotated[int, msgspec.Meta(ge=0, le=METRIC_MOST)]
+
+
+class _Neighbour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    ip: str
+    mac: _Mac
+
+
+class _Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    to: str
+    via: str | None = None
+    metric: _Metric | None = None
+
+
+def parse_value(setting: Setting, data: object) -> Json:
+    """What `data` asks for, as `hwd_agents.sources.setting_source` has it. Raises RefusedError where it is no value of this setting."""
+    try:
+        return _parse(setting, data)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise RefusedError(f"{setting}: no such value: {reason_of(error)}") from error
+
+
+def _parse(setting: Setting, data: object) -> Json:
+    match setting:
+        case Setting.MTU:
+            return msgspec.convert(data, _Mtu)
+        case Setting.AUTONEG:
+            return msgspec.convert(data, bool)
+        case Setting.FEC:
+            fec: str = msgspec.convert(data, _Fec)
+            return fec
+        case Setting.ADDRESS:
+            return str(ipaddress.ip_interface(msgspec.convert(data, str)))
+        case Setting.NEIGHBOUR:
+            neighbour = msgspec.convert(data, _Neighbour)
+            return {"ip": str(ipaddress.ip_address(neighbour.ip)), "mac": neighbour.mac.lower()}
+        case Setting.ROUTE:
+            return _route(msgspec.convert(data, _Route))
+
+
+def _route(route: _Route) -> Json:
+    to = ipaddress.ip_network(route.to)
+    value: dict[str, Json] = {"to": str(to)}
+    if route.via is not None:
+        via = ipaddress.ip_address(route.via)
+        if via.version != to.version:
+            raise ValueError(f"{to} via {via}: one is IPv4 and the other IPv6")
+        value["via"] = str(via)
+    if route.metric is not None:
+        value["metric"] = route.metric
+    return value

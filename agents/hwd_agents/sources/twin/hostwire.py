@@ -1,0 +1,258 @@
+"""The wire between a twin host and its agent: what a kernel and its NICs would have shown, as length-prefixed JSON.
+
+Each frame is a 32-bit big-endian length and one JSON object. The agent says Hello; the twin answers Welcome, every link and every PHY, and SnapshotEnd;
+from then on it tells changes by itself, and both ask and answer in any order. `stamp_ns` is the twin's machine's CLOCK_REALTIME at the change, just as a
+kernel receive stamp is: the agent turns it into its host's time with its own clock, so that one clock moves every stamp of a twin host. To an agent on
+another machine these stamps say nothing; it knows what it knew when it asked last, for answers and what is told come in order.
+"""
+
+import struct
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from hwd_agents.sources.link_source import OperState
+from hwd_agents.wire import SourceNote
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.reason import reason_of
+
+VERSION: Final = 1
+FRAME_LIMIT_BYTES: Final = 1 << 20
+"""The longest frame; the longest real one, a datagram of 64 KiB in base64, is below 100 KiB."""
+
+_LENGTH: Final = struct.Struct(">I")
+
+
+class LinkState(msgspec.Struct, frozen=True, kw_only=True):
+    """One network interface of a twin host as it is now."""
+
+    interface: str
+    ifindex: int
+    admin_up: bool
+    carrier: bool
+    operstate: OperState
+    carrier_changes: int
+    carrier_ups: int
+    carrier_downs: int
+    mtu: int = 1500
+    address: str = ""
+
+
+class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    pass
+
+
+class Hello(_Frame, frozen=True, kw_only=True, tag="hello"):
+    """First frame of the agent; `host` is whom it takes the twin for."""
+
+    version: int = VERSION
+    host: str
+
+
+class Refresh(_Frame, frozen=True, kw_only=True, tag="refresh"):
+    """Tell all links and PHYs again; answered by them and SnapshotEnd."""
+
+    id: int
+
+
+class ReadModule(_Frame, frozen=True, kw_only=True, tag="read-module"):
+    """Answered by Module or Refused. Latched flags of the module are cleared by it."""
+
+    id: int
+    interface: str
+
+
+class ReadFile(_Frame, frozen=True, kw_only=True, tag="read-file"):
+    """Answered by File or Refused; `path` is relative to /sys."""
+
+    id: int
+    path: str
+
+
+class ReadSetting(_Frame, frozen=True, kw_only=True, tag="read-setting"):
+    """The state of what `value` is about (`hwd_agents.sources.setting_source`); answered by SettingRead or Refused."""
+
+    id: int
+    interface: str
+    setting: str
+    value: Any
+
+
+class ChangeSetting(_Frame, frozen=True, kw_only=True, tag="change-setting"):
+    """Bring what `value` is about into `state`; answered by SettingRead or Refused."""
+
+    id: int
+    interface: str
+    setting: str
+    value: Any
+    state: Any
+
+
+class OpenPort(_Frame, frozen=True, kw_only=True, tag="open-port"):
+    """Answered by Opened; `port` 0 takes a free one."""
+
+    id: int
+    interface: str
+    ip: str
+    port: int
+
+
+class ClosePort(_Frame, frozen=True, kw_only=True, tag="close-port"):
+    interface: str
+    port: int
+
+
+class Datagram(_Frame, frozen=True, kw_only=True, tag="datagram"):
+    """A datagram, either way; `interface` is the twin host's own, `stamp_ns` of an incoming one its receipt."""
+
+    interface: str
+    source: tuple[str, int]
+    target: tuple[str, int]
+    payload: bytes
+    stamp_ns: int = 0
+
+
+class Welcome(_Frame, frozen=True, kw_only=True, tag="welcome"):
+    """First frame of the twin. `life` changes when its counters start anew; `notes` say what its sources see: link, datagrams, module, file, phy."""
+
+    version: int = VERSION
+    host: str
+    life: str
+    notes: dict[str, SourceNote]
+    clock_step_s: float = 0.0
+    """How far its clock was stepped so far, all steps together."""
+
+
+class ClockStepped(_Frame, frozen=True, kw_only=True, tag="clock-stepped"):
+    """The host's clock was stepped; `clock_step_s` is all steps together."""
+
+    clock_step_s: float
+
+
+class LinkTold(_Frame, frozen=True, kw_only=True, tag="link"):
+    """A link; `snapshot`: asked for, so that it may be old; else it changed at `stamp_ns`. `present` false: it was removed."""
+
+    link: LinkState
+    present: bool
+    snapshot: bool
+    stamp_ns: int
+
+
+class PhyTold(_Frame, frozen=True, kw_only=True, tag="phy"):
+    """The NIC's own PHY came up or went down, or (`snapshot`) is as it is. `age_ns`: how long after that this is told, for whoever is on another machine."""
+
+    interface: str
+    up: bool
+    snapshot: bool
+    stamp_ns: int
+    age_ns: int = 0
+
+
+class SnapshotEnd(_Frame, frozen=True, kw_only=True, tag="snapshot-end"):
+    """All was told; `id` of the Refresh, 0 after Hello."""
+
+    id: int
+
+
+class Module(_Frame, frozen=True, kw_only=True, tag="module"):
+    id: int
+    memory: bytes
+
+
+class File(_Frame, frozen=True, kw_only=True, tag="file"):
+    """`text` None: there is no such file."""
+
+    id: int
+    text: str | None
+
+
+class Opened(_Frame, frozen=True, kw_only=True, tag="opened"):
+    id: int
+    port: int
+
+
+class SettingRead(_Frame, frozen=True, kw_only=True, tag="setting-read"):
+    """The state now."""
+
+    id: int
+    state: Any
+
+
+class Refused(_Frame, frozen=True, kw_only=True, tag="refused"):
+    """The question `id` cannot be answered; 0: the Hello. `forbidden`: it will not be, however often it is asked."""
+
+    id: int
+    why: str
+    forbidden: bool = False
+
+
+FromAgent = Hello | Refresh | ReadModule | ReadFile | ReadSetting | ChangeSetting | OpenPort | ClosePort | Datagram
+FromTwin = (
+    Welcome
+    | ClockStepped
+    | LinkTold
+    | PhyTold
+    | SnapshotEnd
+    | Module
+    | File
+    | SettingRead
+    | Opened
+    | Refused
+    | Datagram
+)
+Answer = Module | File | SettingRead | Opened | Refused | SnapshotEnd
+
+FrameT = TypeVar("FrameT")
+
+_encoder = msgspec.json.Encoder()
+_from_agent: msgspec.json.Decoder[FromAgent] = msgspec.json.Decoder(FromAgent)
+_from_twin: msgspec.json.Decoder[FromTwin] = msgspec.json.Decoder(FromTwin)
+
+
+def encode_frame(frame: FromAgent | FromTwin) -> bytes:
+    """The bytes of one frame, its length before it."""
+    payload = _encoder.encode(frame)
+    return _LENGTH.pack(len(payload)) + payload
+
+
+def decode_from_agent(payload: bytes) -> FromAgent:
+    """Raises ProtocolError on anything else."""
+    return _decode(_from_agent, payload)
+
+
+def decode_from_twin(payload: bytes) -> FromTwin:
+    """Raises ProtocolError on anything else."""
+    return _decode(_from_twin, payload)
+
+
+class Unframer:
+    """Cuts a stream of bytes into the payloads of frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The payloads that are whole now. Raises ProtocolError at a length over the limit; the stream is lost then."""
+        self._buffer += data
+        payloads: list[bytes] = []
+        at = 0
+        while len(self._buffer) - at >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer, at)
+            if length > FRAME_LIMIT_BYTES:
+                raise ProtocolError(
+                    f"host wire: a frame of {length} bytes is over the limit of {FRAME_LIMIT_BYTES} bytes"
+                )
+            start = at + _LENGTH.size
+            if len(self._buffer) - start < length:
+                break
+            payloads.append(bytes(self._buffer[start : start + length]))
+            at = start + length
+        del self._buffer[:at]
+        return payloads
+
+
+def _decode(decoder: "msgspec.json.Decoder[FrameT]", payload: bytes) -> FrameT:
+    try:
+        return decoder.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: objects in objects
+        raise ProtocolError(f"host wire: not a frame of version {VERSION}: {reason_of(error)}") from error

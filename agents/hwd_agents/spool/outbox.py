@@ -1,0 +1,202 @@
+"""The outbox: from a watcher's word to the broker, in order, over the spool, with as little in between as can be."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
+
+from hwd_agents.spool.spool import Mark, Spool
+from hwd_agents.wire import EVENTS_MAX, Ack, Event, clipped
+from hwd_drivers.core.errors import LinkError
+
+IN_FLIGHT: Final = 4
+"""Messages that the broker has not acknowledged: enough to fill a round trip, few to send again."""
+WINDOW_EVENTS: Final = 16 * EVENTS_MAX
+"""Events of a boot that the daemon has not acknowledged before we wait for it."""
+PATIENCE_FIRST_S: Final = 2.0
+PATIENCE_MOST_S: Final = 30.0
+"""How long without an acknowledgement until the oldest batch is sent again: the daemon was away, or the broker had nobody to give it to."""
+DISK_AGAIN_S: Final = 10.0
+"""What the disk refused is tried again at least so often, whether there are new events or not."""
+PAUSE_S: Final = 0.05
+"""After a publish that failed though the bus says that it is up."""
+
+_log = logging.getLogger(__name__)
+
+
+class Emit(Protocol):
+    """How a watcher says that something happened."""
+
+    def __call__(
+        self,
+        kind: str,
+        port: str | None,
+        *,
+        earliest_ns: int,
+        at_ns: int,
+        source: str,
+        origin: str,
+        sampling_ns: int = 0,
+        data: Mapping[str, Any],
+        marks: Mapping[str, Mark] | None = None,
+    ) -> None: ...
+
+
+class Outbox:
+    """`emit` puts an event into the spool and wakes a worker, which publishes: one turn of the loop in between.
+
+    The first event of a turn is put down at once, and all others of that turn together at its end: one alone waits for nothing, a burst costs two appends.
+    """
+
+    def __init__(
+        self, spool: Spool, *, is_up: Callable[[], bool], publish: Callable[[str, list[Event]], Awaitable[None]]
+    ) -> None:
+        self._spool = spool
+        self._is_up = is_up
+        self._publish = publish
+        self._sent: dict[str, int] = {}
+        self._resends: deque[tuple[str, int, int]] = deque()
+        self._window = WINDOW_EVENTS
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._woken = False
+        self._acks = 0
+
+    def emit(
+        self,
+        kind: str,
+        port: str | None,
+        *,
+        earliest_ns: int,
+        at_ns: int,
+        source: str,
+        origin: str,
+        sampling_ns: int = 0,
+        data: Mapping[str, Any],
+        marks: Mapping[str, Mark] | None = None,
+    ) -> None:
+        """Take an event: on the disk and on its way within a turn of the loop."""
+        event = Event(
+            seq=self._spool.next_seq,
+            at_ns=at_ns,
+            earliest_ns=min(earliest_ns, at_ns),
+            kind=kind,
+            port=port,
+            source=source,
+            origin=origin,
+            sampling_ns=max(0, sampling_ns),
+            data=clipped(dict(data)),
+        )
+        self._spool.add(event, marks=marks)
+        if not self._woken:
+            self._spool.flush()
+        self._wake()
+
+    def mark(self, name: str, value: Mark) -> None:
+        """Set a mark that goes with no event."""
+        self._spool.mark(name, value)
+        self._wake()
+
+    def go(self) -> None:
+        """The bus is up anew: send all again that is not acknowledged."""
+        self._sent.clear()
+        self._wake()
+
+    def ack(self, ack: Ack) -> bool:
+        """The daemon holds these; False: it cannot, they were never made."""
+        if ack.boot == self._spool.boots[-1] and ack.upto >= self._spool.next_seq:
+            return False
+        if self._spool.ack(ack.boot, ack.upto):
+            self._acks += 1
+            self._window = WINDOW_EVENTS
+            self._wake()
+        return True
+
+    def resend(self, boot: str, from_seq: int, upto_seq: int) -> int:
+        """Send these again, as far as they are still here; returns how many that are."""
+        here = len(self._spool.batch(boot, after=from_seq - 1, upto=upto_seq, limit=WINDOW_EVENTS))
+        if here:
+            self._resends.append((boot, from_seq - 1, upto_seq))
+            self._wake()
+        return here
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(IN_FLIGHT):
+                group.create_task(self._work(), name=f"hwd:outbox/{number}")
+            group.create_task(self._be_patient(), name="hwd:outbox/acks")
+            group.create_task(self._try_disk(), name="hwd:outbox/disk")
+
+    async def _work(self) -> None:
+        while True:
+            self._woken = False
+            self._spool.flush()
+            batch = self._next() if self._is_up() else None
+            if batch is None:
+                idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._idle.append(idle)
+                await idle
+                continue
+            boot, events = batch
+            if len(events) == EVENTS_MAX:
+                self._wake()  # there is more: another worker may take it
+            try:
+                await self._publish(boot, events)
+            except LinkError as error:
+                _log.debug("outbox: %d events did not go out: %s", len(events), error)
+                await asyncio.sleep(PAUSE_S)
+
+    async def _be_patient(self) -> None:
+        patience_s = PATIENCE_FIRST_S
+        while True:
+            acks = self._acks
+            await asyncio.sleep(patience_s)
+            waits = any(self._spool.batch(boot, after=0, upto=upto, limit=1) for boot, upto in self._sent.items())
+            if self._acks != acks or not waits or not self._is_up():
+                patience_s = PATIENCE_FIRST_S
+                continue
+            patience_s = min(2 * patience_s, PATIENCE_MOST_S)
+            self._window = EVENTS_MAX
+            self.go()
+
+    async def _try_disk(self) -> None:
+        while True:
+            await asyncio.sleep(DISK_AGAIN_S)
+            self._spool.try_again()
+
+    def _wake(self) -> None:
+        if self._woken:
+            return
+        self._woken = True
+        while self._idle:
+            idle = self._idle.popleft()
+            if not idle.done():
+                idle.set_result(None)
+                return
+        asyncio.get_running_loop().call_soon(self._flush)  # all are busy, the disk comes first
+
+    def _flush(self) -> None:
+        self._woken = False
+        self._spool.flush()
+
+    def _next(self) -> tuple[str, list[Event]] | None:
+        while self._resends:
+            boot, after, upto = self._resends[0]
+            events = self._spool.batch(boot, after=after, upto=upto)
+            if events and events[-1].seq < upto:
+                self._resends[0] = (boot, events[-1].seq, upto)
+            else:
+                self._resends.popleft()
+            if events:
+                return boot, events
+        for boot in self._spool.boots:
+            sent = self._sent.get(boot, 0)
+            oldest = self._spool.batch(boot, after=0, limit=1)
+            if not oldest or sent - oldest[0].seq + 1 >= self._window:
+                continue
+            events = self._spool.batch(boot, after=sent)
+            if events:
+                self._sent[boot] = events[-1].seq
+                return boot, events
+        return None

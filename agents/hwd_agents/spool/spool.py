@@ -1,0 +1,412 @@
+"""The spool: events that the daemon does not hold yet, of this boot of the agent and of earlier ones, on a Disk."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from hwd_agents.spool import file as spool_file
+from hwd_agents.spool.disk_trouble import next_step, read, set_aside
+from hwd_agents.spool.file import AckedFrame, BatchFrame, BootFrame, FreshFrame
+from hwd_agents.spool.loss import Loss, Stored, damaged, encode_event, lost
+from hwd_agents.spool.told_marks import ToldMarks
+from hwd_agents.wire import EVENTS_MAX, Event
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.disk import Disk
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.reason import reason_of
+
+LIMIT_LEAST_BYTES: Final = 16 * 1024
+"""Below this one batch would not fit."""
+KEPT_AFTER_DROP: Final = 0.75
+"""When the spool is full, the oldest go until this part of the limit is left: one rewrite for many events."""
+RETRY_MOST: Final = 256
+"""A disk that fails is tried again after 1, 2, 4 ... and at last each 256 flushes."""
+REFUSED_MOST: Final = 1024
+"""So many times are told apart when the daemon's word comes; later ones are one."""
+
+Mark = dict[str, Any]
+_log = logging.getLogger(__name__)
+
+
+class Spool:
+    """One file, one writer. Events get their `seq` here; `flush` puts them down with one append, and only then may they be sent.
+
+        spool = Spool(FileDisk(path), boot=boot, clock=clock, limit_bytes=16 << 20)
+        spool.add(event); spool.flush(); spool.batch(boot, after=0)
+
+    A process that dies loses nothing that was flushed; a power cut may lose what was not synced yet (`SpoolSync`), with the marks that say so.
+    Marks are small facts by name (a watcher's last carrier count) that are put down in the same frame as the events they go with, so that
+    neither is ever there without the other. `clock_name` says which clock stamps the events of this boot: boots of the same name have the same clock.
+    `told` keeps marks of links whose events the daemon holds while the disk does not take them: else the next life would tell them again, as unseen.
+    `on_trouble` is called when `trouble` or `lost` has changed, `on_written` when there is something to sync.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        boot: str,
+        clock: Clock,
+        limit_bytes: int,
+        clock_name: str = "",
+        told: ToldMarks | None = None,
+        on_trouble: Callable[[], None] = lambda: None,
+    ) -> None:
+        if limit_bytes < LIMIT_LEAST_BYTES:
+            raise ConfigError(
+                f"spool: a limit of {limit_bytes} bytes is too small. Use {LIMIT_LEAST_BYTES} bytes or more"
+            )
+        self._disk = disk
+        self._boot = boot
+        self._clock = clock
+        self._limit_bytes = limit_bytes
+        self._on_trouble = on_trouble
+        self.on_written: Callable[[], None] = lambda: None
+        self._clocks: dict[str, str] = {}
+        self._named = False
+        self._boots: dict[str, deque[Stored]] = {}
+        self._marks: dict[str, Mark] = {}
+        self._live_bytes = 0
+        self._fresh: list[Event] = []
+        self._fresh_marks: dict[str, Mark] = {}
+        self._put_down: list[Event] = []
+        self._unwritten = bytearray()
+        self._rewrite = False
+        self._skip = self._failures_in_a_row = 0
+        self._next_seq = 1
+        self._lost = 0
+        self.disk_failures = 0
+        self.disk_why = ""
+        self.damaged_bytes = 0
+        self._told = told
+        self._refused: deque[tuple[int, dict[str, Mark]]] = deque()  # marks that only memory has, and up to which event
+        self._read()
+        kept = {} if told is None else told.marks
+        if later := {name: mark for name, mark in kept.items() if _is_later(mark, self._marks.get(name))}:
+            self._marks |= later
+            self._rewrite = True
+        self._boots[boot] = deque()
+        self._clocks[boot] = clock_name
+
+    @property
+    def next_seq(self) -> int:
+        """The sequence number that the next event gets."""
+        return self._next_seq
+
+    @property
+    def oldest_seq(self) -> int:
+        """The oldest event of this boot that is still here; `next_seq` where none is."""
+        held = self._boots[self._boot]
+        return held[0].seq if held else self._next_seq - len(self._fresh)
+
+    @property
+    def lost(self) -> int:
+        """How many events had to be dropped since this boot began."""
+        return self._lost
+
+    @property
+    def marks(self) -> Mapping[str, Mark]:
+        """The last value of each mark, of this boot or an earlier one."""
+        return self._marks
+
+    @property
+    def boots(self) -> tuple[str, ...]:
+        """Boots whose events are here, oldest first; this one is the last."""
+        return tuple(self._boots)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the file."""
+        return self._disk.size()
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the file, and what to do; empty where nothing is."""
+        damage = (
+            f"{self.damaged_bytes} bytes of its file could not be read when this agent started; events of an earlier boot may be missing. Look at its disk"
+            if self.damaged_bytes
+            else ""
+        )
+        return "; ".join(each for each in (self.disk_why, damage) if each)
+
+    def clock_of(self, boot: str) -> str:
+        """The name of the clock by which the events of a boot are stamped; empty where nobody wrote it down."""
+        return self._clocks.get(boot, "")
+
+    def add(self, event: Event, *, marks: Mapping[str, Mark] | None = None) -> int:
+        """Take one event, for the next `flush`; its `seq` is replaced by the number returned."""
+        seq = self._next_seq
+        self._next_seq += 1
+        self._fresh.append(event if event.seq == seq else msgspec.structs.replace(event, seq=seq))
+        if marks:
+            self._fresh_marks.update(marks)
+        return seq
+
+    def mark(self, name: str, value: Mark) -> None:
+        """Set a mark that goes with no event."""
+        self._fresh_marks[name] = value
+
+    def flush(self) -> None:
+        """Put down all that was added, in one append. A disk that fails is counted: the events are kept in memory and put down later."""
+        while self._fresh or self._fresh_marks:  # twice, where the first time tells of events that it had to drop
+            upto, marks = self._next_seq - 1, self._fresh_marks
+            self._write(self._take_fresh())
+            if self._failures_in_a_row:
+                self._refuse(upto, marks)
+
+    def batch(self, boot: str, *, after: int, upto: int | None = None, limit: int = EVENTS_MAX) -> list[Event]:
+        """The next events of `boot` behind `after`, ascending without gaps; empty when there are none."""
+        held = self._boots.get(boot)
+        if not held or after >= held[-1].seq:
+            return []
+        start = max(0, after + 1 - held[0].seq)
+        if upto is not None:
+            limit = min(limit, upto + 1 - held[0].seq - start)
+        return [_event(stored) for stored in islice(held, start, start + max(0, limit))]
+
+    def ack(self, boot: str, upto: int) -> int:
+        """The daemon holds all of `boot` up to and with `upto`; returns how many events could go."""
+        held = self._boots.get(boot)
+        if held is None:
+            return 0
+        gone = 0
+        while held and held[0].seq <= upto:
+            self._live_bytes -= len(held.popleft().raw) + 1
+            gone += 1
+        self._forget(boot)
+        if boot == self._boot:
+            self._keep_told(upto)
+        if gone:
+            self._write(spool_file.encode(AckedFrame(boot=boot, upto=upto)))
+            self.flush()
+        return gone
+
+    def sync(self) -> None:
+        """Return when all that was put down would survive a power cut; may be called in another thread. Raises OSError."""
+        self._disk.sync()
+
+    def sync_failed(self, error: OSError) -> None:
+        """What is on the disk is not known: put all down anew."""
+        self._failed(error)
+        self._rewrite, self._skip = True, 0
+        self._write(b"")
+
+    def try_again(self) -> None:
+        """Put down now what the disk refused, where it did: who makes room on it makes no event."""
+        if self._failures_in_a_row:
+            self._skip = 0
+            self._write(b"")
+            self.flush()
+
+    def close(self) -> None:
+        """Put down what is left, durably, and give up the file."""
+        self.flush()
+        try:
+            if self._unwritten or self._rewrite:
+                self._disk.replace(self._compact())
+            self._disk.sync()
+        except OSError as error:
+            _log.warning("spool: cannot write what is left: %s", reason_of(error))
+        self._disk.close()
+
+    def _refuse(self, upto: int, marks: Mapping[str, Mark]) -> None:
+        """The disk did not take these; they are true once the daemon holds all up to `upto`."""
+        ours = {name: mark for name, mark in marks.items() if "at_ns" in mark}
+        if len(self._refused) >= REFUSED_MOST:
+            ours = self._refused.pop()[1] | ours
+        self._refused.append((upto, ours))
+
+    def _keep_told(self, upto: int) -> None:
+        marks: dict[str, Mark] = {}
+        while self._refused and self._refused[0][0] <= upto:
+            marks |= self._refused.popleft()[1]
+        if marks and self._told is not None:
+            self._told.keep(marks)
+
+    def _take_fresh(self) -> bytes:
+        frames = b""
+        if not self._named:
+            frames = self._name(self._boot)
+            self._named = True
+        while self._fresh or self._fresh_marks:
+            chunk, self._fresh = self._fresh[:EVENTS_MAX], self._fresh[EVENTS_MAX:]
+            marks, self._fresh_marks = self._fresh_marks, {}
+            frames += spool_file.encode(FreshFrame(boot=self._boot, events=chunk, marks=marks))
+            self._put_down += chunk
+            self._marks.update(marks)
+        return frames
+
+    def _hold_put_down(self) -> None:
+        for event in self._put_down:
+            self._hold(self._boot, Stored(event.seq, event.kind, encode_event(event)))
+        self._put_down.clear()
+
+    def _name(self, boot: str) -> bytes:
+        """The frame that says by which clock the events of a boot are stamped."""
+        clock = self._clocks.get(boot)
+        return spool_file.encode(BootFrame(boot=boot, clock=clock)) if clock else b""
+
+    def _read(self) -> None:
+        data = read(self._disk, what="the spool", without="events that the daemon has not got yet are lost")
+        contents = spool_file.read(data)
+        for frame in contents.frames:
+            self._take(frame)
+        self.damaged_bytes = contents.damaged_bytes
+        self._rewrite = bool(contents.damaged_bytes or contents.torn_bytes)
+        if self.damaged_bytes:
+            _log.error("spool: %s%s", self.trouble, set_aside(self._disk))
+        elif contents.torn_bytes:
+            _log.info("spool: the last %d bytes were never finished: its writer died", contents.torn_bytes)
+
+    def _take(self, frame: spool_file.Frame) -> None:
+        match frame:
+            case BootFrame(boot=boot, clock=clock):
+                self._clocks[boot] = clock
+            case BatchFrame(boot=boot, events=events, marks=marks):
+                self._marks.update(marks)
+                for raw in events:
+                    event = msgspec.json.decode(raw, type=_Head)
+                    held = self._boots.setdefault(boot, deque())
+                    due = held[-1].seq + 1 if held else event.seq
+                    for missing in range(due, event.seq):  # so that numbers have no gap
+                        self._hold(boot, damaged(missing, event.at_ns))
+                    if event.seq >= due:
+                        self._hold(boot, Stored(seq=event.seq, kind=event.kind, raw=bytes(raw)))
+            case AckedFrame(boot=boot, upto=upto):
+                held = self._boots.get(boot, deque())
+                while held and held[0].seq <= upto:
+                    self._live_bytes -= len(held.popleft().raw) + 1
+                self._forget(boot)
+
+    def _forget(self, boot: str) -> None:
+        """An earlier boot of which nothing is left."""
+        if boot != self._boot and not self._boots.get(boot):
+            self._boots.pop(boot, None)
+
+    def _hold(self, boot: str, stored: Stored) -> None:
+        self._boots[boot].append(stored)
+        self._live_bytes += len(stored.raw) + 1
+
+    def _write(self, frames: bytes) -> None:
+        """Append, with what an earlier failure left; rewrite where the file is full of acknowledged events, drop where it is full of others."""
+        if self._skip:
+            self._skip -= 1
+            self._unwritten += frames
+        else:
+            try:
+                self._put(frames)
+            except OSError as error:
+                self._unwritten += frames
+                self._failed(error)
+            else:
+                if self._failures_in_a_row:
+                    self._healed()
+        self._hold_put_down()  # after the disk, which comes first
+        if len(self._unwritten) > self._limit_bytes:  # the disk is away for long; memory is all there is
+            self._unwritten.clear()
+            self._rewrite = True
+        if self._live_bytes > self._limit_bytes:
+            self._drop_oldest()
+
+    def _put(self, frames: bytes) -> None:
+        if self._unwritten:
+            frames = bytes(self._unwritten) + frames
+        if self._rewrite or self._disk.size() + len(frames) > self._limit_bytes:
+            self._hold_put_down()
+            whole = self._compact()
+            if len(whole) > self._limit_bytes * KEPT_AFTER_DROP:
+                self._drop_oldest()
+                whole = self._compact()
+            self._disk.replace(whole)
+            self._rewrite = False
+            self._named = True
+            if self._told is not None:
+                self._told.forget()
+        else:
+            self._disk.append(frames)
+        self._unwritten.clear()
+        self.on_written()
+
+    def _failed(self, error: OSError) -> None:
+        before, self.disk_why = self.disk_why, self._words(error)
+        self.disk_failures += 1
+        self._skip = min(2**self._failures_in_a_row - 1, RETRY_MOST)
+        self._failures_in_a_row = min(self._failures_in_a_row + 1, 16)
+        # a disk that is not sure of itself can be replaced, not appended to
+        self._rewrite = self._rewrite or self._failures_in_a_row > 1
+        if not before:
+            _log.warning("spool: %s", self.disk_why)
+        if before != self.disk_why:
+            self._on_trouble()
+
+    def _words(self, error: OSError) -> str:
+        most = f"at most {self._limit_bytes >> 10} KiB of them"
+        return f"cannot write: {error.strerror or error}; events are kept in memory, {most}, and lost if this agent ends. {next_step(error)}"
+
+    def _healed(self) -> None:
+        self._failures_in_a_row = 0
+        self._refused.clear()
+        if self._told is not None:
+            self._told.forget()
+        if self.disk_why:
+            self.disk_why = ""
+            _log.info("spool: can write again, after %d failures", self.disk_failures)
+            self._on_trouble()
+
+    def _compact(self) -> bytes:
+        """All that is live, as it would stand in a fresh file."""
+        self._clocks = {boot: clock for boot, clock in self._clocks.items() if boot in self._boots}
+        data = bytearray()
+        if self._marks:
+            data += spool_file.encode_batch(self._boot, [], self._marks)
+        for boot, held in self._boots.items():
+            data += self._name(boot)
+            data += spool_file.encode_all(boot, [stored.raw for stored in held])
+        return bytes(data)
+
+    def _drop_oldest(self) -> None:
+        """Make room, oldest first, and say so with one event."""
+        loss = Loss()
+        target = self._limit_bytes * KEPT_AFTER_DROP * 0.75
+        for boot in list(self._boots):
+            held = self._boots[boot]
+            while held and self._live_bytes > target:
+                stored = held.popleft()
+                self._live_bytes -= len(stored.raw) + 1
+                loss.add(boot, stored)
+            self._forget(boot)
+        if not loss.count:
+            return
+        self._lost += loss.count
+        why = f"the spool was full: its limit is {self._limit_bytes} bytes"
+        _log.warning("spool: %d events dropped: %s", loss.count, why)
+        ranges = [list(each) for each in loss.ranges]
+        self.add(lost(0, self._clock.monotonic_ns(), {"count": loss.count, "why": why, "ranges": ranges}))
+        self._on_trouble()
+
+
+def _is_later(mark: Mark, than: Mark | None) -> bool:
+    """Stamps of one life of the counters are by one clock; of two, that which was kept is the later, as its clock is that of now."""
+    return than is None or than.get("life") != mark["life"] or bool(mark["at_ns"] > than["at_ns"])
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """What the spool itself needs of an event."""
+
+    seq: int
+    at_ns: int
+    kind: str
+
+
+def _event(stored: Stored) -> Event:
+    """As it is sent. One that is out of the bounds of messages, such as of another version, is told as lost: it may not hold up those behind it."""
+    try:
+        return msgspec.json.decode(stored.raw, type=Event)
+    except msgspec.MsgspecError as error:
+        _log.error("spool: event %d of kind %s cannot be sent, and counts as lost: %s", stored.seq, stored.kind, error)
+        head = msgspec.json.decode(stored.raw, type=_Head)
+        return msgspec.json.decode(damaged(head.seq, head.at_ns).raw, type=Event)

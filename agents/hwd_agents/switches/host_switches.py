@@ -1,0 +1,160 @@
+"""The switches that this host drives: opened by their drivers, kept alive, and told of as events."""
+
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from hwd_agents.process.config import SwitchConfig
+from hwd_agents.spool.outbox import Emit
+from hwd_agents.switches.epochs import Epochs
+from hwd_agents.wire import SwitchNote
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.devices.supervisor import Supervisor
+from hwd_drivers.transports.dial import Dialer
+
+SOURCE: Final = "switches"
+
+
+class Switches:
+    """One supervisor a switch. One that cannot be opened says why, and keeps no other.
+
+    Event `switch`: what the supervisor tells, its kind without `switch.` as `what`.
+    """
+
+    def __init__(
+        self,
+        configs: Mapping[str, SwitchConfig],
+        epochs: Epochs,
+        *,
+        dialer: Dialer,
+        clock: Clock,
+        draws: Draws,
+        emit: Emit,
+        origin: str,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._configs = configs
+        self._epochs = epochs
+        self._dialer = dialer
+        self._clock = clock
+        self._emit = emit
+        self._origin = origin
+        self._on_change = on_change
+        self._supervisors = {
+            name: Supervisor(name=name, open=partial(self._open, name), clock=clock, sink=self._tell, draws=draws)
+            for name in configs
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._configs)
+
+    def get(self, name: str) -> Supervisor:
+        """Raises RefusedError where this host drives none of this name, LinkError where it is down."""
+        supervisor = self._supervisors.get(name)
+        if supervisor is None:
+            raise RefusedError(f"{name}: this host drives no such switch; it has {', '.join(self._configs) or 'none'}")
+        if supervisor.device is None:
+            raise LinkError(f"{name}: the switch is down: {supervisor.cause}")
+        return supervisor
+
+    async def wait_up(self, name: str) -> None:
+        """Wait until it is connected and was read."""
+        await self._supervisors[name].wait_up()
+
+    def ports(self, name: str) -> tuple[str, ...]:
+        """Ports of this host whose light goes through it."""
+        return tuple(self._configs[name].ports)
+
+    def runs(self) -> Mapping[str, Callable[[], Coroutine[Any, Any, None]]]:
+        """What keeps each alive, by its name; they end by cancellation only."""
+        return {name: supervisor.run for name, supervisor in self._supervisors.items()}
+
+    def note(self, name: str) -> SwitchNote:
+        """One switch as it is now."""
+        config, supervisor = self._configs[name], self._supervisors[name]
+        identity = supervisor.identity
+        return SwitchNote(
+            driver=config.driver,
+            model=config.model if identity is None else identity.model,
+            ports=config.ports,
+            up=supervisor.device is not None,
+            cause="" if supervisor.device is not None else supervisor.cause or "",
+            vendor="" if identity is None else identity.vendor,
+            serial="" if identity is None else identity.serial,
+            firmware="" if identity is None else identity.firmware,
+            epoch=self._epochs.granted(name),
+            last_epoch=self._epochs.last(name),
+            why_not=self._epochs.why_not(name),
+        )
+
+    def notes(self) -> dict[str, SwitchNote]:
+        return {name: self.note(name) for name in self._configs}
+
+    def show(self) -> dict[str, Any]:
+        """All of them as JSON: the note of each, and its `crossconnects`."""
+        return {
+            name: {**msgspec.to_builtins(note), "crossconnects": self.crossconnects(name)}
+            for name, note in self.notes().items()
+        }
+
+    def crossconnects(self, name: str) -> list[dict[str, str]] | None:
+        """What it reported last, as [{id, state}]; None while it is down: nobody knows."""
+        supervisor = self._supervisors[name]
+        if supervisor.device is None or supervisor.latest is None:
+            return None
+        return [{"id": str(one.crossconnect), "state": one.state.value} for one in supervisor.latest]
+
+    async def _open(self, name: str) -> Device:
+        # Here, not above: the registry brings pydantic, 10 MB that a host without switches need not hold.
+        from hwd_drivers.devices import registry
+
+        config = self._configs[name]
+        spec = registry.find(config.driver)
+        try:
+            options = spec.options.model_validate(config.options)
+        except ValueError as error:
+            raise ConfigError(f"switches.{name}.options: {error}") from error
+        context = registry.OpenContext(
+            name=name,
+            address=config.address,
+            dialer=self._dialer,
+            clock=self._clock,
+            sink=self._tell,
+            user=config.user,
+            password=config.password if config.password_file is None else _password(name, config.password_file),
+            options=options,
+            capabilities=spec.capabilities(config.model, config.size),
+        )
+        try:
+            return await registry.open_device(spec, context)
+        except ValueError as error:
+            raise ConfigError(f"switches.{name}.address: {error}") from error
+
+    def _tell(self, document: Document) -> None:
+        data: dict[str, Json] = {"what": document.kind.removeprefix("switch."), **document.data}
+        self._emit(
+            "switch",
+            None,
+            earliest_ns=document.at_ns,
+            at_ns=document.at_ns,
+            source=SOURCE,
+            origin=self._origin,
+            data=data,
+        )
+        if document.kind in ("switch.up", "switch.down"):
+            self._on_change()
+
+
+def _password(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").partition("\n")[0]
+    except OSError as error:
+        raise ConfigError(f"switches.{name}.password_file: {path}: {error.strerror}") from error

@@ -1,0 +1,376 @@
+"""Selections: a job of this host sets the host's own switches, and is answered when the links behind them are up."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from hwd_agents.process.config import SelectionConfig
+from hwd_agents.spool.outbox import Emit
+from hwd_agents.switches.epochs import Epochs
+from hwd_agents.switches.host_switches import SOURCE, Switches
+from hwd_agents.switches.intents import Intents
+from hwd_agents.switches.link_up import LinkUp
+from hwd_agents.switches.request import Request
+from hwd_agents.switches.target import DARK, Moves, moves_to, parse_target
+from hwd_agents.watchers.link_watcher import LinkWatcher
+from hwd_agents.wire import Selected, SwitchSet
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
+from hwd_drivers.core.values import Crossconnect, CrossconnectState
+from hwd_drivers.devices.supervisor import Supervisor
+
+WITHIN_MOST_S: Final = 3600.0
+COMMAND_WITHIN_S: Final = 10.0
+"""For a switch to answer, where the request gives it longer: one that is late by that much is not waited for."""
+REREAD_S: Final = 0.02
+"""Between two reads of a switch that is tuning."""
+LOOK_WITHIN_S: Final = 10.0
+"""For switches to be there after a start, where the agent before was killed while it set them; then it is told without what they report."""
+
+log = logging.getLogger(__name__)
+
+
+class _Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a selection before its first byte. `clock` names the one of its times; empty where nobody named it."""
+
+    clock: str
+    what: Selected
+
+    @classmethod
+    def of(cls, data: object) -> "_Begun | None":
+        """None where it makes no sense to this agent."""
+        try:
+            return msgspec.convert(data, cls)
+        except msgspec.ValidationError:
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    name: str
+    supervisor: Supervisor
+    wanted: frozenset[Crossconnect]
+    moves: Moves
+    told: SwitchSet
+
+    @property
+    def is_move(self) -> bool:
+        return bool(self.moves[0] or self.moves[1])
+
+
+class Selections:
+    """One at a time on each switch: a later request waits for its turn, first come, first served, for as long as it has; then it is refused.
+
+    It needs no daemon, but for the lease that it was granted (`Epochs`). What was begun goes on to its end, whether its asker is still there or not.
+    """
+
+    def __init__(
+        self,
+        switches: Switches,
+        epochs: Epochs,
+        link: LinkWatcher,
+        config: SelectionConfig,
+        *,
+        clock: Clock,
+        emit: Emit,
+        origin: str,
+        name: Callable[[], str],
+        intents: Intents,
+        clock_name: str = "",
+    ) -> None:
+        self._switches = switches
+        self._epochs = epochs
+        self._link = link
+        self._config = config
+        self._clock = clock
+        self._emit = emit
+        self._origin = origin
+        self._name = name
+        self._intents = intents
+        self._clock_name = clock_name
+        self._turns = {name: asyncio.Lock() for name in switches.names}
+        self._driving: dict[str, asyncio.Event] = {}
+
+    async def select(self, request: Request, *, requested_ns: int) -> Selected:
+        """Set the switches and wait for the links. Does not raise for what goes wrong: the answer says it."""
+        until_s = asyncio.get_running_loop().time() + request.within_s
+        if request.by_s is not None:
+            until_s = min(until_s, request.by_s)
+        try:
+            self._check(request)
+            async with self._turn(sorted(request.set), until_s):
+                watch = LinkUp(self._link, self._clock, self._ports(request))
+                try:
+                    await watch.look()
+                    changes = self._plan(request)
+                    if still := [change for change in changes if not change.is_move]:
+                        await asyncio.gather(*(self._look(change) for change in still))
+                        changes = self._plan(request)
+                    return await self._do(changes, watch, request, requested_ns=requested_ns, until_s=until_s)
+                finally:
+                    watch.close()
+        except (ConfigError, RefusedError, LinkError) as error:
+            log.info("selection refused: %s", error)
+            return self.refusal(str(error), requested_ns=requested_ns, id=request.id)
+
+    def refusal(self, why: str, *, requested_ns: int, id: str | int | None = None) -> Selected:
+        now_ns = self._clock.monotonic_ns()
+        return Selected(outcome="refused", why=why, requested_ns=requested_ns, answered_ns=now_ns, id=id)
+
+    async def run(self) -> None:
+        """Tell of the selections that an agent before this one was killed in, and how their switches stand now; then there is nothing to do, until cancelled."""
+        left = {selection: _Begun.of(data) for selection, data in self._intents.left.items()}
+        names = {name for begun in left.values() if begun is not None for name in begun.what.switches}
+        async with contextlib.AsyncExitStack() as stack:
+            for name in sorted(names & self._turns.keys()):
+                await stack.enter_async_context(self._turns[name])
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_WITHIN_S):
+                    await asyncio.gather(*(self._switches.wait_up(name) for name in names & self._turns.keys()))
+            for selection, begun in left.items():
+                if begun is None:
+                    log.warning("selection %s was begun, and what is kept of it makes no sense", selection)
+                    self._intents.end(selection)
+                else:
+                    self._tell(self._unknown(begun))
+        await asyncio.Event().wait()
+
+    async def driven(self, switch: str) -> None:
+        """Wait until no command to this switch is under way."""
+        while (under_way := self._driving.get(switch)) is not None:
+            await under_way.wait()
+
+    # --- before anything is touched
+
+    def _check(self, request: Request) -> None:
+        if not request.set:
+            raise ConfigError("set: names no switch")
+        if not 0 < request.within_s <= WITHIN_MOST_S:
+            raise ConfigError(f"within_s: {request.within_s:g} s is not above 0 and up to {WITHIN_MOST_S:g} s")
+        for name in request.set:
+            if name not in self._turns:
+                raise ConfigError(f"{name}: this host drives no such switch; it has {', '.join(self._turns) or 'none'}")
+            self._epochs.check(name, _epoch_of(request, name))
+
+    def _ports(self, request: Request) -> Iterable[str]:
+        """Those that shall have light."""
+        lit = [name for name, text in request.set.items() if text.strip() != DARK]
+        return (port for name in lit for port in self._switches.ports(name))
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, names: Iterable[str], until_s: float) -> AsyncIterator[None]:
+        """Always taken in the order of their names, so that no two wait for each other."""
+        async with contextlib.AsyncExitStack() as stack:
+            for name in names:
+                try:
+                    async with asyncio.timeout_at(until_s):
+                        await stack.enter_async_context(self._turns[name])
+                except TimeoutError:
+                    raise RefusedError(
+                        f"{name}: its turn did not come in time: another selection has it. Nothing was set"
+                    ) from None
+            if asyncio.get_running_loop().time() >= until_s:
+                raise RefusedError("its turn came too late. Nothing was set")
+            yield
+
+    async def _look(self, change: _Change) -> None:
+        """Read a switch that stands so already by its last report: somebody may have turned it since. Raises LinkError."""
+        try:
+            await change.supervisor.read()
+        except Exception as error:
+            raise LinkError(_cause(change.name, error)) from error
+
+    def _plan(self, request: Request) -> list[_Change]:
+        """Looked at again, now that its turn has come."""
+        changes = []
+        for name, text in request.set.items():
+            epoch = self._epochs.check(name, _epoch_of(request, name))
+            supervisor = self._switches.get(name)
+            capabilities = supervisor.capabilities
+            if capabilities is None or supervisor.latest is None:
+                raise LinkError(f"{name}: it has not reported anything yet")
+            wanted = parse_target(name, text, capabilities)
+            before = [one.crossconnect for one in supervisor.latest]
+            moves = moves_to(name, wanted, capabilities, before)
+            told = SwitchSet(
+                epoch=epoch,
+                wanted=sorted(map(str, wanted)),
+                before=[*map(str, before)],
+                now=[*map(str, before)],
+                removed=[*map(str, moves[0])],
+                added=[*map(str, moves[1])],
+            )
+            changes.append(_Change(name=name, supervisor=supervisor, wanted=wanted, moves=moves, told=told))
+        return changes
+
+    # --- the switches, then the links
+
+    async def _do(
+        self, changes: list[_Change], watch: LinkUp, request: Request, *, requested_ns: int, until_s: float
+    ) -> Selected:
+        selection, outcome, why = self._name(), "failed", "the agent ended before it was done"
+        told = {change.name: change.told for change in changes}
+        if any(change.is_move for change in changes):
+            begun = Selected(
+                outcome="unknown",
+                selection=selection,
+                switches=told,
+                requested_ns=requested_ns,
+                answered_ns=requested_ns,
+                id=request.id,
+            )
+            self._intents.begin(selection, msgspec.to_builtins(_Begun(clock=self._clock_name, what=begun)))
+        try:
+            failure = await self._drive(changes, watch, until_s)
+            outcome, why = ("failed", failure) if failure else await self._wait(changes, watch, until_s)
+        finally:
+            done = Selected(
+                outcome=outcome,
+                why=why,
+                selection=selection,
+                switches=told,
+                ports=watch.result(fall_s=self._config.fall_s),
+                requested_ns=requested_ns,
+                answered_ns=self._clock.monotonic_ns(),
+                id=request.id,
+            )
+            asyncio.get_running_loop().call_soon(self._tell, done)  # the job first: it waits
+        return done
+
+    async def _drive(self, changes: list[_Change], watch: LinkUp, until_s: float) -> str:
+        """All switches at once; returns what went wrong, in words."""
+        moving = [change for change in changes if change.is_move]
+        under_way = asyncio.Event()
+        self._driving |= {change.name: under_way for change in moving}
+        try:
+            if len(moving) == 1:
+                whys = [await self._drive_one(moving[0], watch, until_s)]
+            else:
+                whys = await asyncio.gather(*(self._drive_one(change, watch, until_s) for change in moving))
+        finally:
+            for change in moving:
+                del self._driving[change.name]
+            under_way.set()
+        if any(whys):
+            await asyncio.gather(*(self._read_after_failure(change) for change in moving if not change.told.why))
+        return "; ".join(filter(None, whys))
+
+    async def _drive_one(self, change: _Change, watch: LinkUp, until_s: float) -> str:
+        told, ports = change.told, self._switches.ports(change.name)
+
+        def commanded(at_ns: int) -> None:
+            if told.commanded_ns is None:
+                told.commanded_ns = at_ns
+                watch.moved(ports)
+
+        told.now = None
+        limit_s = min(until_s, asyncio.get_running_loop().time() + COMMAND_WITHIN_S)
+        try:
+            exchange = await change.supervisor.change(
+                remove=change.moves[0], add=change.moves[1], deadline_s=limit_s, on_commanded=commanded
+            )
+        except Exception as error:  # noqa: BLE001 - a bug in a driver must take neither the agent along nor the other switches
+            told.why = _cause(change.name, error)
+            await self._read_after_failure(change)
+            return told.why
+        told.commanded_ns, told.acknowledged_ns = exchange.commanded_ns, exchange.acknowledged_ns
+        told.commands = exchange.commands
+        watch.acknowledged(ports)
+        return ""
+
+    async def _wait(self, changes: list[_Change], watch: LinkUp, until_s: float) -> tuple[str, str]:
+        """Outcome and words. The switches are read back while the links come up."""
+        up = asyncio.create_task(watch.wait(fall_s=self._config.fall_s, until_s=until_s), name="hwd:selection/links")
+        try:
+            try:
+                await asyncio.gather(*(self._read_back(change, until_s) for change in changes))
+            except Exception as error:  # noqa: BLE001 - as above
+                return "failed", _cause(", ".join(change.name for change in changes), error)
+            while await up:
+                if watch.all_up(fall_s=self._config.fall_s):  # and not fallen again while a switch was read
+                    return "up", ""
+                up = asyncio.create_task(watch.wait(fall_s=self._config.fall_s, until_s=until_s))
+        finally:
+            up.cancel()
+            await asyncio.wait([up])
+        down = [f"{port}: {one.why}" for port, one in watch.result(fall_s=self._config.fall_s).items() if not one.up]
+        stand = ", ".join(f"{change.name} is set to {' '.join(change.told.wanted) or 'dark'}" for change in changes)
+        return "not-up", f"not in time: {'; '.join(down)}. {stand}, and stays so"
+
+    async def _read_back(self, change: _Change, until_s: float) -> None:
+        """Raises FailedError where it does not have what it was set to."""
+        while True:
+            readings = await change.supervisor.read()
+            change.told.now = [str(one.crossconnect) for one in readings]
+            states = {one.crossconnect: one.state for one in readings}
+            tuning = [one for one in change.wanted if states.get(one) is CrossconnectState.TUNING]
+            if not tuning or asyncio.get_running_loop().time() >= until_s:
+                break
+            await asyncio.sleep(REREAD_S)
+        missing = [one for one in change.wanted if states.get(one) in (None, CrossconnectState.FAILED)]
+        left = [one for one in change.moves[0] if one in states]
+        if missing or left:
+            words = [f"{one} is not there" for one in missing] + [f"{one} is still there" for one in left]
+            change.told.why = f"{change.name}: it answered, but does not report what was asked for: {'; '.join(words)}"
+            raise FailedError(change.told.why)
+
+    async def _read_after_failure(self, change: _Change) -> None:
+        """What then stands; where that cannot be told either, it stays unknown."""
+        try:
+            readings = await change.supervisor.read()
+        except Exception as error:  # noqa: BLE001 - as above
+            cannot = f"What stands now cannot be read: {_cause(change.name, error)}"
+            change.told.why = f"{change.told.why}. {cannot}" if change.told.why else cannot
+        else:
+            change.told.now = [str(one.crossconnect) for one in readings]
+
+    def _unknown(self, begun: "_Begun") -> Selected:
+        """How a selection ended that nobody saw the end of, by what its switches report now."""
+        now_ns, stands = self._clock.monotonic_ns(), []
+        for name, one in begun.what.switches.items():
+            found = self._switches.crossconnects(name) if name in self._turns else None
+            one.now = None if found is None else [each["id"] for each in found]
+            told = "nobody can tell now" if one.now is None else " ".join(one.now) or "dark"
+            stands.append(f"{name}: {told}, where {' '.join(one.wanted) or 'dark'} was asked for")
+        why = f"the agent was killed in the middle of it, and how far it came is not known. {'; '.join(stands)}"
+        requested_ns = begun.what.requested_ns
+        if not self._clock_name or begun.clock != self._clock_name or requested_ns > now_ns:
+            requested_ns, why = now_ns, f"{why}. When it was asked for is not known: it was by another clock"
+        return msgspec.structs.replace(begun.what, why=why, requested_ns=requested_ns, answered_ns=now_ns)
+
+    def _tell(self, done: Selected) -> None:
+        words = ", ".join(f"{name}:{' '.join(one.wanted) or 'dark'}" for name, one in done.switches.items())
+        took_s = (done.answered_ns - done.requested_ns) / 1e9
+        log.info("selection %s: %s: %s after %.3f s%s", done.selection, words, done.outcome, took_s, _colon(done.why))
+        data: dict[str, Any] = msgspec.to_builtins(done)
+        self._emit(
+            "selection",
+            None,
+            earliest_ns=done.requested_ns,
+            at_ns=done.answered_ns,
+            source=SOURCE,
+            origin=self._origin,
+            data=data,
+            marks=self._intents.end(done.selection),
+        )
+
+
+def _epoch_of(request: Request, switch: str) -> int | None:
+    return request.epoch.get(switch) if isinstance(request.epoch, Mapping) else request.epoch
+
+
+def _cause(name: str, error: Exception) -> str:
+    """In words."""
+    if isinstance(error, HwdError | OSError):
+        return str(error)
+    log.error("%s: bug in its driver", name, exc_info=error)
+    return f"{name}: bug in its driver: {type(error).__name__}: {error}"
+
+
+def _colon(why: str) -> str:
+    return f": {why}" if why else ""

@@ -1,0 +1,93 @@
+"""CounterWatcher: tells at a chosen rate what each port has carried."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from hwd_agents.process.config import PortConfig
+from hwd_agents.sources.kernel.port_counters import CounterSource
+from hwd_agents.spool.outbox import Emit
+from hwd_agents.watchers.pace import Pace
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.reason import reason_of
+
+SOURCE: Final = "counters"
+_log = logging.getLogger(__name__)
+
+
+class CounterWatcher:
+    """Events `counters`, one a port every `every_s` while its counters move; a port that is idle tells nothing. `on_change`: some `why_not` is another."""
+
+    def __init__(
+        self,
+        ports: Mapping[str, PortConfig],
+        source: CounterSource,
+        clock: Clock,
+        emit: Emit,
+        *,
+        every_s: float,
+        origin: str,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._interfaces = {name: port.interface for name, port in ports.items()}
+        self._source = source
+        self._clock = clock
+        self._emit = emit
+        self._every_s = every_s
+        self._origin = origin
+        self._on_change = on_change
+        self._told: dict[str, dict[str, Any]] = {}
+        self._why_not: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        pace = Pace()
+        while True:
+            again = await self._retransmissions()
+            for port, interface in self._interfaces.items():
+                await self._look(port, interface, again)
+            await pace.wait(self._every_s)
+
+    def why_not(self, port: str) -> str:
+        """Why nothing can be told; empty where something can."""
+        return self._why_not.get(port, "")
+
+    async def _retransmissions(self) -> int | None:
+        try:
+            again = await self._source.read_retransmissions()
+        except HwdError as error:
+            self._failed("retransmissions", str(error))
+            return None
+        self._well("retransmissions")
+        return again
+
+    async def _look(self, port: str, interface: str, again: int | None) -> None:
+        before_ns = self._clock.monotonic_ns()
+        try:
+            counters = await self._source.read_counters(interface)
+        except (HwdError, OSError) as error:
+            self._failed(port, reason_of(error))
+            return
+        after_ns = self._clock.monotonic_ns()
+        self._well(port)
+        data = {**msgspec.to_builtins(counters), "tcp_retransmissions": again}
+        if data == self._told.get(port):
+            return
+        self._told[port] = data
+        self._emit(
+            "counters", port, earliest_ns=before_ns, at_ns=after_ns, source=SOURCE, origin=self._origin, data=data
+        )
+
+    def _failed(self, what: str, why: str) -> None:
+        if self._why_not.get(what) != why:
+            _log.info("%s: no counters: %s", what, why)
+            self._why_not[what] = why
+            self._on_change()
+
+    def _well(self, what: str) -> None:
+        if self._why_not.pop(what, None) is not None:
+            _log.info("%s: its counters are read again", what)
+            self._on_change()

@@ -1,0 +1,89 @@
+"""FirmwareWatcher: tells when a NIC's own PHY came up or went down."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from hwd_agents.process.config import PortConfig
+from hwd_agents.sources.readings import PhySource
+from hwd_agents.spool.outbox import Emit
+from hwd_agents.watchers.tally import Tally
+from hwd_agents.wire import Observation
+from hwd_drivers.core.clock import Clock
+
+SOURCE: Final = "phy"
+
+
+class FirmwareWatcher:
+    """Events `firmware`. `on_change`: what can be told of some port changed. The first word of a PHY is where it stands; events are what comes after."""
+
+    def __init__(
+        self,
+        ports: Mapping[str, PortConfig],
+        source: PhySource,
+        clock: Clock,
+        emit: Emit,
+        *,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._on_change = on_change
+        self._ports = {port.interface: name for name, port in ports.items()}
+        self._interfaces = {name: port.interface for name, port in ports.items()}
+        self._source = source
+        self._clock = clock
+        self._emit = emit
+        self._up: dict[str, bool] = {}
+        self._tallies: dict[str, Tally] = {}
+
+    async def run(self) -> None:
+        """Listen until cancelled."""
+        await self._source.open_phy(self._take, self._on_change)
+        await asyncio.get_running_loop().create_future()
+
+    def up(self, port: str) -> bool | None:
+        """Whether the PHY of a port is up; None where nobody said."""
+        return None if self.why_not(port) else self._up.get(port)
+
+    def why_not(self, port: str) -> str:
+        """Why nothing can be told of a PHY; empty where something can."""
+        return self._source.why_not(self._interfaces[port])
+
+    def begin(self, port: str) -> None:
+        """Observe a port."""
+        latched = not self._source.polled
+        tally = self._tallies[port] = Tally(from_ns=self._clock.monotonic_ns(), latched=latched, state=self.up(port))
+        self._source.observe(self._interfaces[port], True)
+        if self.up(port) is None:
+            tally.fail(self.why_not(port) or "its PHY did not say anything yet")
+
+    def end(self, port: str) -> None:
+        """Observe it no more."""
+        self._source.observe(self._interfaces[port], False)
+        if port in self._tallies:
+            self._tallies[port].end(self._clock.monotonic_ns())
+
+    def observation(self, port: str) -> Observation:
+        """What was seen of its PHY since `begin`."""
+        if port not in self._tallies:
+            return Observation(seen=False, why_not=self.why_not(port) or "not observed")
+        return self._tallies[port].observation(self._clock.monotonic_ns(), polled=self._source.polled)
+
+    def _take(self, interface: str, up: bool, earliest_ns: int, at_ns: int) -> None:
+        port = self._ports.get(interface)
+        if port is None:
+            return
+        was = self._up.get(port)
+        self._up[port] = up
+        if port in self._tallies:
+            self._tallies[port].look(at_ns, up, lost=int(was is True and not up))
+        if was is None or was == up:
+            return
+        self._emit(
+            "firmware",
+            port,
+            earliest_ns=earliest_ns,
+            at_ns=at_ns,
+            source=SOURCE,
+            origin=self._source.note.origin,
+            data={"up": up},
+        )

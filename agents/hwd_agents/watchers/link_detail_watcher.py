@@ -1,0 +1,128 @@
+"""LinkDetailWatcher: why a link is down, and how it came up, as its NIC tells it, asked after each change of the carrier."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from hwd_agents.process.config import PortConfig
+from hwd_agents.sources.kernel.nic_link_details import LinkDetails, LinkDetailSource
+from hwd_agents.spool.outbox import Emit
+from hwd_agents.watchers.pace import Pace
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.reason import reason_of
+
+SOURCE: Final = "ethtool"
+AGAIN_S: Final = 1.0
+"""A firmware that just lost its link does not know why yet: it is asked again after this."""
+SLOW_S: Final = 30.0
+"""Somebody may change speed or FEC by hand while the link stays up."""
+GAP_S: Final = 0.1
+"""Between two questions to a port that flaps: each holds the lock of all interfaces, which carrier changes wait for."""
+_log = logging.getLogger(__name__)
+
+
+class LinkDetailWatcher:
+    """Events `link-state`, when something of it is other than it was told last; its stamps are those around the question.
+
+    Its first reading is no event: it stands in the birth.
+    """
+
+    def __init__(
+        self,
+        ports: Mapping[str, PortConfig],
+        source: LinkDetailSource,
+        clock: Clock,
+        emit: Emit,
+        *,
+        origin: str,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._ports = {name: _Port(name, port, source, clock, emit, origin, on_change) for name, port in ports.items()}
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for name, port in self._ports.items():
+                group.create_task(port.run(), name=f"hwd:link-details/{name}")
+
+    def changed(self, port: str) -> None:
+        """Its carrier changed, or its interface came or went."""
+        self._ports[port].changed()
+
+    def details(self, port: str) -> dict[str, Any] | None:
+        """As it was read last; None where it could not be."""
+        details = self._ports[port].details
+        return None if details is None else details.to_data()
+
+    def why_not(self, port: str) -> str:
+        """Why nothing can be told; empty where something can."""
+        return self._ports[port].why_not
+
+
+class _Port:
+    def __init__(
+        self,
+        name: str,
+        config: PortConfig,
+        source: LinkDetailSource,
+        clock: Clock,
+        emit: Emit,
+        origin: str,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._interface = config.interface
+        self._source = source
+        self._clock = clock
+        self._emit = emit
+        self._origin = origin
+        self._on_change = on_change
+        self._pace = Pace()
+        self._again = False
+        self._told: LinkDetails | None = None
+        self.details: LinkDetails | None = None
+        self.why_not = "not read yet"
+
+    def changed(self) -> None:
+        self._again = True
+        self._pace.hurry()
+
+    async def run(self) -> None:
+        while True:
+            again, self._again = self._again, False
+            await self._look()
+            await asyncio.sleep(GAP_S)
+            await self._pace.wait(AGAIN_S if again else SLOW_S)
+
+    async def _look(self) -> None:
+        before_ns = self._clock.monotonic_ns()
+        try:
+            details = await self._source.read_details(self._interface)
+        except (HwdError, OSError) as error:
+            self._failed(reason_of(error))
+            return
+        after_ns = self._clock.monotonic_ns()
+        told, self._told = self._told, details
+        news = self.details != details or self.why_not
+        self.details, self.why_not = details, ""
+        if told is not None and told != details:
+            self._emit(
+                "link-state",
+                self._name,
+                earliest_ns=before_ns,
+                at_ns=after_ns,
+                source=SOURCE,
+                origin=self._origin,
+                data=details.to_data(),
+            )
+        if news:
+            self._on_change()
+
+    def _failed(self, why: str) -> None:
+        self.details = None
+        if why != self.why_not:
+            _log.info("%s: the state of its link is unseen: %s", self._name, why)
+            self.why_not = why
+            self._on_change()

@@ -1,0 +1,267 @@
+"""LinkWatcher: from what the kernel says of interfaces to events, with every flap counted, seen one by one or not."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from hwd_agents.process.config import PortConfig, SamplingConfig
+from hwd_agents.sources.link_source import LinkReading
+from hwd_agents.sources.sources import Sources
+from hwd_agents.spool.outbox import Emit
+from hwd_agents.spool.spool import Mark
+from hwd_agents.watchers.pace import Pace
+from hwd_agents.watchers.tally import Tally
+from hwd_agents.wire import Observation
+from hwd_drivers.core.clock import Clock
+
+SOURCE: Final = "link"
+
+log = logging.getLogger(__name__)
+
+OnCarrier = Callable[[str, LinkReading], None]
+"""Called with a port's name and its new reading, after the event."""
+
+
+class Earlier(NamedTuple):
+    """What an agent read before it died, in that life of the kernel's counters."""
+
+    life: str
+    reading: LinkReading
+
+
+class LinkWatcher:
+    """Events `carrier` and `interface`.
+
+    `carrier_changes` is the kernel's own count: what it grew by beyond the one change that was seen is `unseen`. The last count is kept as a mark in
+    the spool, with the life of the counters and the ifindex, so that flaps while no agent ran are counted as well. `earlier`: what agents read before they
+    died, and may not have told. What their marks do not know of is told first, as it was stamped then, whatever has become of its interface.
+    `on_life` is called with the life of the counters when it begins.
+    """
+
+    def __init__(
+        self,
+        ports: Mapping[str, PortConfig],
+        sources: Sources,
+        clock: Clock,
+        emit: Emit,
+        *,
+        marks: Mapping[str, Mark],
+        set_mark: Callable[[str, Mark], None],
+        sampling: SamplingConfig,
+        origin: str,
+        earlier: Sequence[Earlier] = (),
+        on_life: Callable[[str], None] = lambda life: None,
+    ) -> None:
+        self._ports = {port.interface: name for name, port in ports.items()}
+        self._sources = sources
+        self._clock = clock
+        self._emit = emit
+        self._marks = dict(marks)
+        self._set_mark = set_mark
+        self._sampling = sampling
+        self._origin = origin
+        self._earlier = earlier
+        self._on_life = on_life
+        self._readings: dict[str, LinkReading] = {}
+        self._names: dict[int, str] = {}  # of all interfaces that are there
+        self._lives: dict[str, str] = {}
+        self._opened = False
+        self._open = False
+        self._tallies: dict[str, Tally] = {}
+        self._observed: dict[str, None] = {}
+        self._pace = Pace()
+        self.on_carrier: list[OnCarrier] = []
+        self.on_presence: list[OnCarrier] = []
+
+    def reading(self, port: str) -> LinkReading | None:
+        """The last reading of a port; None where its interface was never there."""
+        return self._readings.get(port)
+
+    def carrier(self, port: str) -> bool | None:
+        """Whether a port has carrier; None where its interface is not there."""
+        reading = self._readings.get(port)
+        return reading.carrier if reading is not None and reading.present else None
+
+    async def run(self) -> None:
+        """Watch until cancelled; raises what the source raises."""
+        self._tell_earlier()
+        try:
+            await self._sources.link.open(self._take)
+            self._opened = self._open = True
+            while True:
+                every_s = self._sampling.links_fast_s if self._observed else self._sampling.links_slow_s
+                await self._pace.wait(every_s or None)
+                await self._sources.link.refresh()
+        finally:
+            self._open = False
+            await self._sources.link.close()
+
+    async def refresh(self) -> bool:
+        """Read all interfaces now. Does nothing, and returns False, while the source is away: it reads all when it comes back."""
+        if not self._open:
+            return False
+        await self._sources.link.refresh()
+        return True
+
+    def begin(self, port: str) -> None:
+        """Observe a port: read it more often, and count what it does."""
+        self._observed[port] = None
+        state = self.carrier(port)
+        self._tallies[port] = Tally(from_ns=self._clock.monotonic_ns(), latched=True, state=state)
+        if state is None:
+            self._tallies[port].fail(self._why_missing(port))
+        self._pace.hurry()
+
+    def end(self, port: str) -> None:
+        """Observe it no more."""
+        self._observed.pop(port, None)
+        if port in self._tallies:
+            self._tallies[port].end(self._clock.monotonic_ns())
+
+    def observation(self, port: str) -> Observation:
+        """What was seen of a port since `begin`."""
+        if port not in self._tallies:
+            return Observation(seen=False, why_not="not observed")
+        return self._tallies[port].observation(self._clock.monotonic_ns(), polled=False)
+
+    def why_not(self, port: str) -> str:
+        """Why nothing can be told of a port now; empty where something can."""
+        return "" if not self._opened or self.carrier(port) is not None else self._why_missing(port)
+
+    def _take(self, reading: LinkReading) -> None:
+        if reading.present:
+            self._names[reading.ifindex] = reading.interface
+        elif self._names.get(reading.ifindex) == reading.interface:
+            del self._names[reading.ifindex]
+        port = self._ports.get(reading.interface)
+        if port is None:
+            return
+        before = self._readings.get(port)
+        mark = _mark(reading, self._sources.life())
+        self._readings[port] = reading
+        life, self._lives[port] = self._lives.get(port), mark["life"]
+        if life != mark["life"]:
+            self._on_life(mark["life"])
+        if before is None:
+            self._first(port, reading, mark)
+        else:
+            self._next(port, before, reading, mark, same_life=life == mark["life"])
+
+    def _first(self, port: str, reading: LinkReading, mark: Mark) -> None:
+        """Nothing is known of it in this life of the agent, but perhaps of one before."""
+        old = self._marks.get(_mark_name(reading.interface))
+        if self._opened and reading.present:
+            self._tell_presence(port, reading)
+        if old is None or old["life"] != mark["life"]:
+            self._set_mark(_mark_name(reading.interface), mark)
+        else:
+            anew = old["ifindex"] != reading.ifindex or old["changes"] > reading.carrier_changes
+            changes = reading.carrier_changes - (0 if anew else old["changes"])
+            self._tell_carrier(port, reading, mark, was=old["carrier"], changes=changes, since_ns=_held_ns(old))
+        if reading.carrier:
+            for call in self.on_carrier:
+                call(port, reading)
+
+    def _tell_earlier(self) -> None:
+        earlier, self._earlier = self._earlier, ()
+        for life, reading in earlier:
+            name = _mark_name(reading.interface)
+            port, old = self._ports.get(reading.interface), self._marks.get(name)
+            if port is None or old is None or (old["life"], old["ifindex"]) != (life, reading.ifindex):
+                continue
+            changes = reading.carrier_changes - old["changes"]
+            if changes <= 0:  # told
+                continue
+            self._marks[name] = _mark(reading, life) | {"held_ns": _held_ns(old)}
+            self._tell_carrier(
+                port, reading, self._marks[name], was=old["carrier"], changes=changes, since_ns=_held_ns(old)
+            )
+
+    def _next(self, port: str, before: LinkReading, reading: LinkReading, mark: Mark, *, same_life: bool) -> None:
+        anew = not same_life or before.ifindex != reading.ifindex or before.carrier_changes > reading.carrier_changes
+        changes = reading.carrier_changes - (0 if anew else before.carrier_changes)
+        if not same_life:
+            changes = int(before.carrier != reading.carrier)  # what the old counter counted at last nobody knows
+        is_news = before.present != reading.present or (anew and reading.present)
+        if is_news:
+            self._tell_presence(port, reading)
+        told = self._tell_carrier(port, reading, mark, was=before.carrier, changes=changes, since_ns=before.at_ns)
+        if is_news and not told:
+            self._set_mark(_mark_name(reading.interface), mark)
+        if before.carrier != reading.carrier or changes:
+            for call in self.on_carrier:
+                call(port, reading)
+
+    def _tell_presence(self, port: str, reading: LinkReading) -> None:
+        """Without a mark: that counts changes which are told after this, and whoever is killed in between has not told them."""
+        if reading.present:
+            log.info("%s: its interface %s is there", port, reading.interface)
+        else:
+            log.warning("%s: %s", port, self._why_missing(port))
+        since_ns = reading.at_ns if reading.earliest_ns is None else reading.earliest_ns
+        self._emit(
+            "interface",
+            port,
+            earliest_ns=since_ns,
+            at_ns=reading.at_ns,
+            source=SOURCE,
+            origin=self._origin,
+            data={"present": reading.present},
+        )
+        for call in self.on_presence:
+            call(port, reading)
+
+    def _tell_carrier(
+        self, port: str, reading: LinkReading, mark: Mark, *, was: bool, changes: int, since_ns: int
+    ) -> bool:
+        """Whether there was anything to tell."""
+        differs = was != reading.carrier
+        unseen = max(0, changes - differs)
+        if port in self._tallies:
+            falls = (unseen + differs + was) // 2  # changes go to and fro
+            self._tallies[port].look(reading.at_ns, reading.carrier if reading.present else None, lost=falls)
+            if not reading.present:
+                self._tallies[port].fail(self._why_missing(port))
+        if not differs and not unseen:
+            return False
+        self._emit(
+            "carrier",
+            port,
+            earliest_ns=since_ns if reading.earliest_ns is None else reading.earliest_ns,
+            at_ns=reading.at_ns,
+            source=SOURCE,
+            origin=self._origin,
+            data={"carrier": reading.carrier, "carrier_changes": reading.carrier_changes, "unseen": unseen},
+            marks={_mark_name(reading.interface): mark},
+        )
+        return True
+
+    def _why_missing(self, port: str) -> str:
+        interface = next(interface for interface, name in self._ports.items() if name == port)
+        if why := self._sources.link_note().why_not:
+            return why
+        last = self._readings.get(port)
+        now = None if last is None else self._names.get(last.ifindex)
+        if now is not None and now != interface:
+            return f"there is no interface {interface}: it is called {now} now. Name it so in the agent's file, or name it back"
+        return f"there is no interface {interface}"
+
+
+def _mark_name(interface: str) -> str:
+    return f"link:{interface}"
+
+
+def _mark(reading: LinkReading, life: str) -> Mark:
+    return {
+        "life": life,
+        "ifindex": reading.ifindex,
+        "changes": reading.carrier_changes,
+        "carrier": reading.carrier,
+        "at_ns": reading.at_ns,
+        "held_ns": reading.at_ns if reading.earliest_ns is None else reading.earliest_ns,
+    }
+
+
+def _held_ns(mark: Mark) -> int:
+    """When the state of a mark surely held; its end, unread yet, may already have been on its way at its stamp. Older agents did not write it."""
+    return int(mark["held_ns"] if "held_ns" in mark else mark["at_ns"])

@@ -1,0 +1,309 @@
+"""OpticsWatcher: reads modules, fast while their ports are observed, and tells when light went and came."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from hwd_agents.process.config import ModuleTiming, PortConfig, SamplingConfig
+from hwd_agents.sources.modules.module_kinds import parse_module
+from hwd_agents.sources.modules.module_memory import Los, ModuleMemory
+from hwd_agents.sources.readings import ModuleSource
+from hwd_agents.spool.outbox import Emit
+from hwd_agents.watchers.burst import Burst
+from hwd_agents.watchers.light_judge import LightJudge, LightSample
+from hwd_agents.watchers.module_monitors import Monitors
+from hwd_agents.watchers.pace import Pace
+from hwd_agents.watchers.tally import Tally
+from hwd_agents.wire import Observation
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import HwdError, ProtocolError, RefusedError
+from hwd_drivers.core.reason import reason_of
+
+SOURCE: Final = "module"
+BEHIND: Final = 1.25
+"""Read so much less often than was asked for, it is said so."""
+_log = logging.getLogger(__name__)
+
+
+class OpticsWatcher:
+    """Events `dark` and `light`, and `monitors` where what a module measures of itself has moved. Where the samples of a burst lie is drawn from `phase`: else they would stand at the same time after each command, and many
+    reconfigurations would tell no more than one.
+
+    A port that stays lit emits nothing: its Observation says that the light was never away. `timings`: by part number. `on_change`: a port has another
+    module, or other things can be told of it. A change of light on a module
+    whose timing is unknown has no earliest: its event says `one_sided`, and its `earliest_ns` is 0, the start of the host's clock.
+    """
+
+    def __init__(
+        self,
+        ports: Mapping[str, PortConfig],
+        source: ModuleSource,
+        clock: Clock,
+        emit: Emit,
+        *,
+        sampling: SamplingConfig,
+        phase: random.Random,
+        timings: Mapping[str, ModuleTiming],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._source = source
+        self._clock = clock
+        self._sampling = sampling
+        self._ports = {
+            name: _Port(name, port, source, clock, emit, sampling, phase, timings, on_change)
+            for name, port in ports.items()
+        }
+
+    async def run(self) -> None:
+        """Sample until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for name, port in self._ports.items():
+                group.create_task(port.run(), name=f"hwd:optics/{name}")
+
+    def hurry(self) -> None:
+        """Read all modules now."""
+        for port in self._ports.values():
+            port.hurry()
+
+    async def begin(self, port: str) -> None:
+        """Observe a port; returns after its first sample, taken or failed."""
+        await self._ports[port].begin()
+
+    def end(self, port: str) -> None:
+        """Observe it no more."""
+        self._ports[port].end()
+
+    def observation(self, port: str) -> Observation:
+        """What was seen of its light since `begin`."""
+        return self._ports[port].observation()
+
+    def lit(self, port: str) -> bool | None:
+        """Whether there was light at the last sample; None where that is not known."""
+        return self._ports[port].lit
+
+    def module(self, port: str) -> ModuleMemory | None:
+        """The module as it was read last."""
+        return self._ports[port].module
+
+    def why_not(self, port: str) -> str:
+        """Why nothing can be told of its light; empty where something can."""
+        return self._ports[port].why_not
+
+    def limits(self, port: str) -> str:
+        """What cannot be told of its light though it is seen; empty where nothing is known of that."""
+        return self._ports[port].limits()
+
+    def monitors(self, port: str) -> dict[str, Any] | None:
+        """Powers, bias and temperature as they were read last; None while nothing is seen. How often the port was read when it was observed last, and how
+        long a read took, are means."""
+        return self._ports[port].monitors()
+
+
+class _Port:
+    def __init__(
+        self,
+        name: str,
+        config: PortConfig,
+        source: ModuleSource,
+        clock: Clock,
+        emit: Emit,
+        sampling: SamplingConfig,
+        phase: random.Random,
+        timings: Mapping[str, ModuleTiming],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._phase = phase
+        self._on_change = on_change
+        self._said = ""
+        self._timings = timings
+        self._refused = False
+        self._burst_begins = False
+        self._name = name
+        self._config = config
+        self._source = source
+        self._clock = clock
+        self._emit = emit
+        self._sampling = sampling
+        self._judge = LightJudge()
+        self._pace = Pace()
+        self._observed = False
+        self._tally: Tally | None = None
+        self._burst = Burst()
+        self._behind = ""
+        self._told: Monitors | None = None
+        self._told_s = 0.0
+        self._settled_from_s: float | None = None
+        self._sampled: asyncio.Future[None] | None = None
+        self.module: ModuleMemory | None = None
+        self.why_not = ""
+
+    @property
+    def lit(self) -> bool | None:
+        return None if self.why_not else self._judge.lit
+
+    async def run(self) -> None:
+        while True:
+            await self._sample()
+            await self._pace.wait(self._every_s())
+
+    def hurry(self) -> None:
+        self._pace.hurry()
+
+    async def begin(self) -> None:
+        self._observed = self._burst_begins = True
+        self._settled_from_s = None
+        self._tally = None  # what the first sample finds happened before
+        self._burst = Burst()
+        sampled = self._sampled = asyncio.get_running_loop().create_future()
+        self._pace.hurry()
+        await sampled
+
+    def end(self) -> None:
+        self._observed = False
+        self._judge_burst()
+        if self._tally is not None:
+            self._tally.end(self._clock.monotonic_ns())
+
+    def observation(self) -> Observation:
+        if self._tally is None:
+            return Observation(seen=False, why_not=self.why_not or "not observed")
+        return self._tally.observation(self._clock.monotonic_ns(), polled=True)
+
+    def _every_s(self) -> float | None:
+        """Fast while observed, until light that had gone was back for a while."""
+        if not self._observed or self._refused:
+            return self._sampling.light_slow_s or None
+        if self._settled():
+            return self._sampling.light_slow_s or None
+        fast_s = self._sampling.light_fast_s
+        if self._burst_begins and self._tally is not None and not self._pace.hurried:
+            self._burst_begins = False
+            return self._phase.uniform(0, fast_s)
+        return fast_s
+
+    def _settled(self) -> bool:
+        """Light that had gone was back for so long that it is read seldom again."""
+        settled = self._settled_from_s
+        return settled is not None and asyncio.get_running_loop().time() - settled >= self._sampling.light_settled_s
+
+    def _judge_burst(self) -> None:
+        """What was asked for is one thing; it is told what came of it."""
+        every_s, read_s, asked_s = self._burst.every_s, self._burst.read_s, self._sampling.light_fast_s
+        if every_s is None or read_s is None:
+            return
+        self._behind = (
+            f"it was read every {every_s * 1e3:.2g} ms when it was observed last, where every {asked_s * 1e3:g} ms was asked for: "
+            f"a read of it takes {read_s * 1e3:.2g} ms"
+            if every_s > BEHIND * asked_s
+            else ""
+        )
+
+    def limits(self) -> str:
+        module = self.module
+        if module is None or self.why_not:
+            return ""
+        told = {
+            Los.LATCHED: "",
+            Los.STATE: "its loss of signal is a state: an outage between two looks is missed",
+            Los.NONE: "it has no sign of loss: an outage between two looks is missed",
+        }[module.los]
+        timing = self._timings.get(module.part, ModuleTiming())
+        needed = [] if module.los is Los.NONE else [("los_s", timing.los_s)]
+        needed += [] if module.los is Los.LATCHED else [("monitor_s", timing.monitor_s)]
+        missing = " and ".join(f"modules.{module.part}.{name}" for name, value in needed if value is None)
+        late = f"how early light went or came is unknown: declare {missing} in the agent's file" if missing else ""
+        return "; ".join(words for words in (told, late, self._behind) if words)
+
+    def monitors(self) -> dict[str, Any] | None:
+        module = self.module
+        if module is None or self.why_not:
+            return None
+        return {
+            **Monitors.of(module, self._config.lanes).to_data(),
+            "sampled_every_s": self._burst.every_s,
+            "read_s": self._burst.read_s,
+        }
+
+    async def _sample(self) -> None:
+        try:
+            reading = await self._source.read_module(self._config.interface)
+            self.module = parse_module(reading.memory)
+            if self.module.copper:
+                raise ProtocolError("a copper cable: it has no light")
+            sample = LightSample.of(
+                self.module,
+                before_ns=reading.before_ns,
+                after_ns=reading.after_ns,
+                lanes=self._config.lanes,
+                dark_dbm=self._config.dark_dbm,
+                timing=self._timings.get(self.module.part),
+            )
+        except (HwdError, OSError) as error:
+            self._refused = isinstance(error, RefusedError)
+            self._failed(reason_of(error))
+        else:
+            self._refused = False
+            self._took(sample)
+            self._tell_monitors(Monitors.of(self.module, self._config.lanes), sample)
+        says = self.why_not or f"{self.module}; {self.limits()}"
+        if says != self._said:
+            self._said = says
+            self._on_change()
+        sampled, self._sampled = self._sampled, None
+        if sampled is not None:
+            if self._observed and self._tally is None:
+                self._tally = Tally(from_ns=self._clock.monotonic_ns(), latched=self._judge.latched, state=self.lit)
+                if self.why_not:
+                    self._tally.fail(self.why_not)
+            if not sampled.done():
+                sampled.set_result(None)
+
+    def _failed(self, why: str) -> None:
+        if why != self.why_not:
+            _log.info("%s: light is unseen: %s", self._name, why)
+        self.why_not = why
+        self._told = None  # when it is back, the birth tells
+        if self._tally is not None:
+            self._tally.fail(why)
+
+    def _took(self, sample: LightSample) -> None:
+        if self.why_not:
+            _log.info("%s: light is seen again", self._name)
+            self.why_not = ""
+        if self._observed and not self._settled():
+            self._burst.look(sample.before_ns, sample.after_ns)
+        changes = self._judge.feed(sample)
+        for change in changes:
+            self._emit(
+                change.kind,
+                self._name,
+                earliest_ns=max(0, change.earliest_ns or 0),
+                at_ns=change.at_ns,
+                source=SOURCE,
+                origin=self._source.note.origin,
+                sampling_ns=change.sampling_ns,
+                data={"lanes": list(change.lanes), **({"one_sided": True} if change.earliest_ns is None else {})},
+            )
+            self._settled_from_s = asyncio.get_running_loop().time() if change.kind == "light" else None
+        if self._tally is not None:
+            lost = sum(change.kind == "dark" for change in changes)
+            self._tally.look(sample.after_ns, self._judge.lit, lost=lost, latched=self._judge.latched)
+
+    def _tell_monitors(self, now: Monitors, sample: LightSample) -> None:
+        """While nothing is observed: then `dark` and `light` tell of powers, and nothing else may take their time. The first ones stand in the birth."""
+        every_s, now_s = self._sampling.monitors_s, asyncio.get_running_loop().time()
+        if self._told is None:
+            self._told, self._told_s = now, now_s
+        elif every_s and not self._observed and now_s - self._told_s >= every_s and now.moved(self._told):
+            self._told, self._told_s = now, now_s
+            self._emit(
+                "monitors",
+                self._name,
+                earliest_ns=sample.before_ns,
+                at_ns=sample.after_ns,
+                source=SOURCE,
+                origin=self._source.note.origin,
+                data=now.to_data(),
+            )

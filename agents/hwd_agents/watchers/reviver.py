@@ -1,0 +1,85 @@
+"""The reviver: starts a watcher again that failed, and says so; the others do not notice."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.reason import reason_of
+
+RETRY_FIRST_S: Final = 0.1
+RETRY_MOST_S: Final = 10.0
+WELL_AFTER_S: Final = 1.0
+"""A watcher that was started again and lives this long is well."""
+
+_log = logging.getLogger(__name__)
+
+
+class Reviver:
+    """`broken` is given: by watcher, why it failed, until it is well again; `on_change` is called whenever that has changed."""
+
+    def __init__(
+        self, host: str, broken: dict[str, str], *, jitter: random.Random, on_change: Callable[[], None]
+    ) -> None:
+        self._host = host
+        self._broken = broken
+        self._jitter = jitter
+        self._on_change = on_change
+
+    async def keep(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a watcher for ever: its failure is said in the birth, it is started again, and the others do not notice."""
+        wait_s = RETRY_FIRST_S
+        loop = asyncio.get_running_loop()
+        while True:
+            started_s = loop.time()
+            healed = loop.call_later(WELL_AFTER_S, self._heal, what)
+            watcher = asyncio.create_task(run(), name=f"hwd:{self._host}/{what}")
+            try:
+                await _ended(watcher)
+                watcher.result()
+                why = "it ended by itself"
+            except (HwdError, OSError) as error:
+                why = reason_of(error)
+            except Exception as error:  # noqa: BLE001 - the supervisor: a bug in one watcher must not take the others along
+                known = _first(error)
+                why = f"{type(known).__name__}: {known}"
+                if not isinstance(known, HwdError | OSError):
+                    _log.exception("%s: the watcher %s failed", self._host, what)
+            finally:
+                healed.cancel()
+            if what not in self._broken:
+                _log.warning("%s: the watcher %s failed: %s", self._host, what, why)
+            self._broken[what] = why
+            self._on_change()
+            if loop.time() - started_s > RETRY_MOST_S:
+                wait_s = RETRY_FIRST_S
+            await asyncio.sleep(self._jitter.uniform(0, wait_s))
+            wait_s = min(2 * wait_s, RETRY_MOST_S)
+
+    def _heal(self, what: str) -> None:
+        if self._broken.pop(what, None) is not None:
+            _log.info("%s: the watcher %s is well again", self._host, what)
+            self._on_change()
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    """Wait for its end; whoever is cancelled meanwhile ends it first. Awaited in this task, a TaskGroup of Python 3.11 in it would lose a cancellation that
+    comes together with the failure of one of its tasks, and the agent would never stop.
+    """
+    try:
+        await asyncio.wait((task,))
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
+        if not task.cancelled():
+            task.exception()  # seen, even where we are stopping
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first cause in a group of them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,373 @@
+"""The watchers of one host, wired to each other: carrier starts the probe and the RDMA polling, RDMA hurries the probe."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from hwd_agents.probes import rc_recovery as rc
+from hwd_agents.probes import readiness as probe
+from hwd_agents.probes import verbs_ports
+from hwd_agents.probes.rc_recovery import RcRecovery
+from hwd_agents.probes.readiness import Probe
+from hwd_agents.probes.verbs_ports import VerbsPorts
+from hwd_agents.process.config import AgentConfig
+from hwd_agents.sources.link_source import LinkReading, NoticeSource
+from hwd_agents.sources.sources import Sources
+from hwd_agents.spool.notice_pad import Notice, NoticePad
+from hwd_agents.spool.outbox import Outbox
+from hwd_agents.spool.spool import Spool
+from hwd_agents.watchers import counter_watcher as counters
+from hwd_agents.watchers import firmware_watcher as firmware
+from hwd_agents.watchers import link_detail_watcher as link_details
+from hwd_agents.watchers import link_watcher as link
+from hwd_agents.watchers import optics_watcher as optics
+from hwd_agents.watchers import rdma_watcher as rdma
+from hwd_agents.watchers.counter_watcher import CounterWatcher
+from hwd_agents.watchers.firmware_watcher import FirmwareWatcher
+from hwd_agents.watchers.link_detail_watcher import LinkDetailWatcher
+from hwd_agents.watchers.link_watcher import Earlier, LinkWatcher
+from hwd_agents.watchers.optics_watcher import OpticsWatcher
+from hwd_agents.watchers.rdma_watcher import RdmaWatcher
+from hwd_agents.wire import Observation, Peer, PortNote, SourceNote
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import ProtocolError
+
+BASELINE_S: Final = 0.5
+"""How long the first look at the ports of an observation may take; reading a module over I2C takes 30 ms."""
+RECOVERY_S: Final = 0.7
+"""The daemon waits 1 s for an answer. What comes later is told by its event, and is not in the timeline."""
+
+_log = logging.getLogger(__name__)
+
+
+class Watchers:
+    """All that looks at the ports of a host. A source that is not there is said so in each port's notes. `pad`: where notices are put down as they come."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        sources: Sources,
+        clock: Clock,
+        outbox: Outbox,
+        spool: Spool,
+        *,
+        phase: random.Random,
+        on_change: Callable[[], None],
+        pad: NoticePad | None = None,
+    ) -> None:
+        self._config = config
+        self._sources = sources
+        self._on_change = on_change
+        self.broken: dict[str, str] = {}
+        """Watchers that failed and are not well again, and why."""
+        self._observed: set[str] = set()
+        ports, sampling = config.ports, config.sampling
+        self.link = LinkWatcher(
+            ports,
+            sources,
+            clock,
+            outbox.emit,
+            marks=spool.marks,
+            set_mark=outbox.mark,
+            sampling=sampling,
+            origin=config.origin,
+            earlier=[] if sources.notices is None or pad is None else _understand(sources.notices, pad.notices),
+            on_life=_nothing if pad is None else pad.begin,
+        )
+        if sources.notices is not None and pad is not None:
+            sources.notices.jot([port.interface for port in ports.values()], pad.room, pad.put, pad.keep)
+        self.details = (
+            None
+            if sources.details is None
+            else LinkDetailWatcher(
+                ports, sources.details, clock, outbox.emit, origin=config.origin, on_change=on_change
+            )
+        )
+        self.counters = (
+            None
+            if sources.counters is None or not sampling.counters_s
+            else CounterWatcher(
+                ports,
+                sources.counters,
+                clock,
+                outbox.emit,
+                every_s=sampling.counters_s,
+                origin=config.origin,
+                on_change=on_change,
+            )
+        )
+        modules, phy, files = sources.modules, sources.phy, sources.files
+        self.optics = (
+            None
+            if modules is None
+            else OpticsWatcher(
+                ports,
+                modules,
+                clock,
+                outbox.emit,
+                sampling=sampling,
+                phase=phase,
+                timings=config.modules,
+                on_change=on_change,
+            )
+        )
+        self.firmware = None if phy is None else FirmwareWatcher(ports, phy, clock, outbox.emit, on_change=on_change)
+        has_rdma = any(port.rdma is not None for port in ports.values())
+        self.verbs = (
+            None if sources.verbs is None or not has_rdma else VerbsPorts(ports, sources.verbs, on_change=on_change)
+        )
+        self.rdma = (
+            None
+            if files is None or not has_rdma
+            else RdmaWatcher(
+                ports, files, clock, outbox.emit, carrier=self.link.carrier, sampling=sampling, verbs=self.verbs
+            )
+        )
+        self.probe = Probe(
+            config.host,
+            ports,
+            sources.datagrams,
+            clock,
+            outbox.emit,
+            carrier=self.link.carrier,
+            rdma=self._rdma_active,
+            config=config.probe,
+            origin=config.origin,
+            on_port=on_change,
+            verbs=self.verbs,
+        )
+        self.rc = (
+            None
+            if self.verbs is None or not config.rc.measure
+            else RcRecovery(
+                ports,
+                self.verbs,
+                clock,
+                outbox.emit,
+                carrier=self.link.carrier,
+                say=self.probe.say,
+                config=config.rc,
+                origin=config.origin,
+            )
+        )
+        if self.rc is not None:
+            self.probe.on_offer.append(self.rc.take)
+        self.link.on_carrier.append(self._carrier_changed)
+        self.link.on_presence.append(self._presence_changed)
+        if self.rdma is not None:
+            self.rdma.on_active.append(self.probe.rdma_changed)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a port is observed."""
+        return bool(self._observed)
+
+    def runs(self) -> Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+        """Name and body of each watcher's task."""
+        runs: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = [(link.SOURCE, self.link.run)]
+        if self.details is not None:
+            runs.append((link_details.SOURCE, self.details.run))
+        if self.optics is not None:
+            runs.append((optics.SOURCE, self.optics.run))
+        if self.firmware is not None:
+            runs.append((firmware.SOURCE, self.firmware.run))
+        if self.verbs is not None:
+            runs.append((verbs_ports.SOURCE, self.verbs.run))
+        if self.rdma is not None:
+            runs.append((rdma.SOURCE, self.rdma.run))
+        if self.counters is not None:
+            runs.append((counters.SOURCE, self.counters.run))
+        runs.append((probe.SOURCE, self.probe.run))
+        if self.rc is not None:
+            runs.append((rc.NAME, self.rc.run))
+        return runs
+
+    def hurry(self) -> None:
+        """What stands behind the sources came back, or went: look at once."""
+        self.probe.hurry()
+        for watcher in (self.optics, self.rdma):
+            if watcher is not None:
+                watcher.hurry()
+
+    async def begin(self, reconfiguration: str, peers: Sequence[Peer]) -> None:
+        """Observe the ports of `peers`; returns when each was looked at once, or could not be in `BASELINE_S`."""
+        names = [peer.port.rpartition(".")[2] for peer in peers]
+        self._observed.update(names)
+        for name in names:
+            self.link.begin(name)
+            if self.firmware is not None:
+                self.firmware.begin(name)
+        looks: list[Coroutine[Any, Any, None]] = []
+        if self.optics is not None:
+            looks += [self.optics.begin(name) for name in names]
+        if self.rdma is not None:
+            looks += [self.rdma.begin(name) for name in names]
+        tasks = [asyncio.ensure_future(look) for look in looks]
+        for peer in peers:
+            self.probe.begin(reconfiguration, peer)
+            if self.rc is not None:
+                self.rc.begin(reconfiguration, peer)
+        if tasks:
+            try:
+                await asyncio.wait(tasks, timeout=BASELINE_S)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def recovered(self, ports: tuple[str, ...]) -> None:
+        """Until what was sent in the dark over RC has got through on these ports, at most `RECOVERY_S`."""
+        if self.rc is not None:
+            await self.rc.wait(ports, RECOVERY_S)
+
+    def end(self, port: str) -> None:
+        """Observe a port no more."""
+        self._observed.discard(port)
+        self.link.end(port)
+        self.probe.end(port)
+        for watcher in (self.optics, self.firmware, self.rdma, self.rc):
+            if watcher is not None:
+                watcher.end(port)
+
+    def observations(self, port: str) -> dict[str, Observation]:
+        """What was seen of a port since it was begun to be observed, by instant."""
+        return {
+            "light": _none("this host has no source of it") if self.optics is None else self.optics.observation(port),
+            "firmware": _none("this host has no source of it")
+            if self.firmware is None
+            else self.firmware.observation(port),
+            "carrier": self.link.observation(port),
+            "rdma": _none("this host has no source of it, or no RDMA device is configured")
+            if self.rdma is None
+            else self.rdma.observation(port),
+            "ready": self.probe.observation(port),
+        }
+
+    def note(self, port: str) -> PortNote:
+        """A port as it is now."""
+        config = self._config.ports[port]
+        reading = self.link.reading(port)
+        present = reading is not None and reading.present
+        return PortNote(
+            interface=config.interface,
+            present=present,
+            ip=config.ip,
+            carrier=reading.carrier if reading is not None and present else None,
+            carrier_changes=reading.carrier_changes if reading is not None and present else None,
+            probe_port=self.probe.udp_port(port),
+            verbs=None if self.verbs is None else self.verbs.address(port),
+            sources=self._source_notes(port),
+        )
+
+    def states(self, port: str) -> dict[str, bool | None]:
+        """What is known of a port now, by instant."""
+        return {
+            "light": None if self.optics is None else self.optics.lit(port),
+            "firmware": None if self.firmware is None else self.firmware.up(port),
+            "carrier": self.link.carrier(port),
+            "rdma": self._rdma_active(port),
+        }
+
+    def _source_notes(self, port: str) -> dict[str, SourceNote]:
+        none = SourceNote(sees=[], origin=self._config.origin, why_not="this host has no source of it")
+        sources = self._sources
+        notes = {} if self.verbs is None else {verbs_ports.SOURCE: self._verbs_note(port, self.verbs)}
+        return notes | {
+            link.SOURCE: self._note(
+                link.SOURCE, ["carrier", "interface"], sources.link_note(), self.link.why_not(port)
+            ),
+            link_details.SOURCE: none
+            if self.details is None
+            else self._note(
+                link_details.SOURCE,
+                ["link-state"],
+                SourceNote(sees=[], origin=self._config.origin),
+                self.details.why_not(port),
+            ),
+            optics.SOURCE: none
+            if self.optics is None or sources.modules is None
+            else self._note(
+                optics.SOURCE,
+                ["dark", "light"],
+                sources.modules.note,
+                self.optics.why_not(port),
+                limits=self.optics.limits(port),
+            ),
+            firmware.SOURCE: none
+            if sources.phy is None or self.firmware is None
+            else self._note(firmware.SOURCE, ["firmware"], sources.phy.note, self.firmware.why_not(port)),
+            rdma.SOURCE: none
+            if sources.files is None
+            else self._note(rdma.SOURCE, ["rdma"], sources.files.note, "no RDMA device is configured for it")
+            if self.rdma is None
+            else self._note(rdma.SOURCE, ["rdma"], sources.files.note, self.rdma.why_not(port)),
+            counters.SOURCE: none
+            if sources.counters is None
+            else self._note(
+                counters.SOURCE,
+                ["counters"],
+                SourceNote(sees=[], origin=self._config.origin),
+                "sampling.counters_s is 0: they are not read" if self.counters is None else self.counters.why_not(port),
+            ),
+            probe.SOURCE: self._note(probe.SOURCE, ["ready"], sources.datagrams_note(), self.probe.why_not(port)),
+        }
+
+    def _verbs_note(self, port: str, verbs: VerbsPorts) -> SourceNote:
+        here, why_no_datagrams = SourceNote(sees=[], origin=self._config.origin), verbs.why_no_datagrams(port)
+        return self._note(
+            verbs_ports.SOURCE,
+            ["rdma"] if why_no_datagrams else ["rdma", "ready"],
+            here,
+            verbs.why_not(port),
+            limits=f"ready is probed by UDP: {why_no_datagrams}" if why_no_datagrams else "",
+        )
+
+    def _note(self, watcher: str, sees: list[str], note: SourceNote, why_not: str, *, limits: str = "") -> SourceNote:
+        why_not = note.why_not or self.broken.get(watcher, "") or why_not
+        return SourceNote(
+            sees=[] if why_not else sees, origin=note.origin, why_not=why_not, limits="" if why_not else limits
+        )
+
+    def _rdma_active(self, port: str) -> bool | None:
+        return None if self.rdma is None else self.rdma.active(port)
+
+    def _carrier_changed(self, port: str, reading: LinkReading) -> None:
+        if self.rdma is not None:
+            self.rdma.carrier_changed(port, reading)
+        if self.details is not None:
+            self.details.changed(port)
+        earliest_ns = 0 if reading.earliest_ns is None else reading.earliest_ns
+        self.probe.carrier_changed(port, carrier=reading.carrier, earliest_ns=earliest_ns)
+        if self.rc is not None:
+            self.rc.carrier_changed(port, carrier=reading.carrier, earliest_ns=earliest_ns)
+
+    def _presence_changed(self, port: str, reading: LinkReading) -> None:
+        self.probe.interface_changed(port, present=reading.present)
+        if self.verbs is not None:
+            self.verbs.hurry()
+        if self.details is not None:
+            self.details.changed(port)
+        self._on_change()
+
+
+def _nothing(life: str) -> None:
+    """Nobody has to know."""
+
+
+def _none(why_not: str) -> Observation:
+    return Observation(seen=False, why_not=why_not)
+
+
+def _understand(source: NoticeSource, notices: Sequence[Notice]) -> list[Earlier]:
+    """What is in notices of earlier lives, told or not; what one of nonsense told is counted by the next."""
+    found = []
+    for notice in notices:
+        try:
+            reading = source.understand(notice.at_ns, notice.raw)
+        except ProtocolError as error:
+            _log.warning("a notice of an earlier agent is dropped: %s", error)
+        else:
+            found += [] if reading is None else [Earlier(life=notice.life, reading=reading)]
+    return found

@@ -1,0 +1,41 @@
+"""LineDecoder: bytes into lines of text, for every protocol that ends its messages with CR, LF or both."""
+
+from hwd_drivers.core.errors import ProtocolError
+
+
+class LineDecoder:
+    """Cuts bytes into lines that end in CR, LF or both; empty ones are dropped. Used on both sides.
+
+    Raises ProtocolError over the limit and on bytes that are no text, after which it must not be used again. `protocol` is what errors call it.
+    """
+
+    def __init__(self, protocol: str, *, limit_bytes: int) -> None:
+        self._protocol = protocol
+        self._limit_bytes = limit_bytes
+        self._begun = bytearray()
+
+    def feed(self, data: bytes) -> list[str]:
+        """Lines that `data` completes, in their order."""
+        *ended, rest = data.replace(b"\r", b"\n").split(b"\n")
+        lines: list[str] = []
+        for part in ended:
+            self._begun += part
+            self._check()
+            lines.append(self._text(bytes(self._begun)))
+            self._begun.clear()
+        self._begun += rest
+        self._check()
+        return [line for line in lines if line]
+
+    def _check(self) -> None:
+        if len(self._begun) > self._limit_bytes:
+            raise ProtocolError(
+                f"{self._protocol}: {len(self._begun)} bytes without an end of line, limit {self._limit_bytes} bytes"
+            )
+
+    def _text(self, data: bytes) -> str:
+        try:
+            return data.decode().strip()
+        except UnicodeDecodeError as error:
+            part = data[error.start : error.start + 8].hex(" ")
+            raise ProtocolError(f"{self._protocol}: {part} is no text") from None

@@ -1,0 +1,162 @@
+"""What every driver must do to be of use at all: say what it is, make and read crossconnects, keep deadlines, take a no for a no."""
+
+import asyncio
+
+from hwd_drivers.conformance.bench import Bench
+from hwd_drivers.conformance.session import (
+    EXCHANGE_S,
+    ConformanceError,
+    again,
+    arrange,
+    at_rest,
+    expect,
+    expect_exactly,
+    ordered,
+    soon,
+    switch_of,
+)
+from hwd_drivers.core.errors import DeadlineError, DeviceError, LinkError
+from hwd_drivers.devices.abilities import Device
+
+GLASS = "on glass nothing can be made to go wrong"
+
+
+async def check_identity(bench: Bench) -> None:
+    """It says what it is, and the same each time."""
+    async with at_rest(bench) as device:
+        first = await device.identify(deadline_s=soon())
+        expect(all((first.vendor, first.model, first.serial, first.firmware)), f"identity has a gap: {first!r}")
+        second = await device.identify(deadline_s=soon())
+        expect(first == second, f"identity changed from {first} to {second}")
+
+
+async def check_capabilities(bench: Bench) -> None:
+    """It has the ends that it is to join, and what stands at ends stands at ends of its own."""
+    async with at_rest(bench) as device:
+        capabilities = await device.capabilities(deadline_s=soon())
+        ends = frozenset(capabilities.ends)
+        expect(len(ends) == len(capabilities.ends), "an end stands twice in its capabilities")
+        expect(bench.arrangements.ends <= ends, f"it lacks {sorted(map(str, bench.arrangements.ends - ends))}")
+        for what in ("monitored", "blockable", "attenuated"):
+            expect(ends.issuperset(getattr(capabilities, what)), f"{what}: an end that is not of this switch")
+        of_elements = [
+            end
+            for element in capabilities.elements
+            for end in {end for pair in element.crossconnects for end in pair.ends}
+        ]
+        expect(len(set(of_elements)) == len(of_elements), "elements share an end")
+        expect(ends.issuperset(of_elements), "an element has an end that is not of this switch")
+        typical_db, max_db = capabilities.loss_db_typical, capabilities.loss_db_max
+        expect(
+            0 <= typical_db <= max_db,
+            f"loss_db_typical={typical_db:g}, loss_db_max={max_db:g}: not 0 <= typical <= max",
+        )
+        expect(capabilities.elements == bench.capabilities.elements, "it has other elements than its model states")
+
+
+async def check_connect_and_disconnect(bench: Bench) -> None:
+    """All in one change are there, and in one change gone; the exchange has its times, told before the first byte."""
+    rest, full = bench.arrangements.rest, bench.arrangements.full
+    async with at_rest(bench) as device:
+        commanded: list[int] = []
+        exchange = await switch_of(device).change_crossconnects(
+            remove=ordered(rest - full), add=ordered(full - rest), deadline_s=soon(), on_commanded=commanded.append
+        )
+        expect(commanded == [exchange.commanded_ns], f"commanded {commanded} ns, the exchange says {exchange}")
+        expect(exchange.commanded_ns <= exchange.acknowledged_ns, f"answered before it was commanded: {exchange}")
+        expect(exchange.commands >= 1, f"made in {exchange.commands} commands")
+        await expect_exactly(device, bench, full)
+        await arrange(device, full, rest)
+        await expect_exactly(device, bench, rest)
+
+
+async def check_read_by_the_next_session(bench: Bench) -> str | None:
+    """What one session made, the next one reads."""
+    if bench.blind:
+        return "the device cannot be asked where it is"
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, bench.arrangements.one)
+        async with again(bench, device) as later:
+            await expect_exactly(later, bench, bench.arrangements.one)
+    return None
+
+
+async def check_denial(bench: Bench) -> str | None:
+    """A no of the device is a DeviceError with its code and text, nothing was done, and the session goes on."""
+    if bench.twin is None:
+        return GLASS
+    if bench.denial is None:
+        return "the device has no way to say no"
+    rest = bench.arrangements.rest
+    async with at_rest(bench) as device:
+        bench.twin.faults.deny_next = bench.denial
+        try:
+            await arrange(device, rest, bench.arrangements.one)
+        except DeviceError as error:
+            same = error.code == bench.denial.code and bench.denial.text in error.text
+            expect(same, f"the device's own words {bench.denial} are lost: {error!r} {error.code!r} {error.text!r}")
+            expect(error.device == device.name and bool(error.command), f"device or command is lost: {error!r}")
+            expect(device.name in str(error) and error.code in str(error), f"its text names neither: {error}")
+        else:
+            raise ConformanceError("conformance: a denied change was taken for done")
+        await expect_exactly(device, bench, rest)
+    return None
+
+
+async def check_deadline(bench: Bench) -> str | None:
+    """A silent device is a DeadlineError at the deadline, not later, that says how long it was."""
+    if bench.twin is None:
+        return GLASS
+    loop = asyncio.get_running_loop()
+    async with at_rest(bench) as device:
+        bench.twin.faults.silent = True
+        started_s = loop.time()
+        try:
+            if bench.blind:
+                await blind_exchange(device, bench, started_s + 0.5)
+            else:
+                await switch_of(device).read_crossconnects(deadline_s=started_s + 0.5)
+        except DeadlineError as error:
+            expect("0.5 s" in str(error), f"the limit is not named: {error}")
+        else:
+            raise ConformanceError("conformance: a silent device was read")
+        took_s = loop.time() - started_s
+        expect(took_s < 0.5 + bench.grace_s, f"waited {took_s:.3f} s, allowed 0.5 s")
+    return None
+
+
+async def blind_exchange(device: Device, bench: Bench, deadline_s: float) -> None:
+    """What must come through to a device that cannot be asked where it is: what it is, and a change."""
+    rest, one = bench.arrangements.rest, bench.arrangements.one
+    await device.identify(deadline_s=deadline_s)
+    await switch_of(device).change_crossconnects(
+        remove=ordered(rest - one), add=ordered(one - rest), deadline_s=deadline_s
+    )
+
+
+async def check_past_deadline_sends_nothing(bench: Bench) -> None:
+    """A command whose deadline is over never fires."""
+    rest, one = bench.arrangements.rest, bench.arrangements.one
+    async with at_rest(bench) as device:
+        late_s = asyncio.get_running_loop().time() - 1
+        try:
+            await switch_of(device).change_crossconnects(
+                remove=ordered(rest - one), add=ordered(one - rest), deadline_s=late_s
+            )
+        except DeadlineError:
+            await expect_exactly(device, bench, rest)
+        else:
+            raise ConformanceError("conformance: a command was sent after its deadline")
+
+
+async def check_close_is_repeatable(bench: Bench) -> None:
+    """Closing twice is no error; afterwards every exchange is a LinkError, and `lost` returns."""
+    device = await bench.open()
+    await device.close()
+    await device.close()
+    expect(isinstance(await asyncio.wait_for(device.lost(), EXCHANGE_S), Exception), "lost has no cause")
+    try:
+        await device.identify(deadline_s=soon())
+    except LinkError:
+        return
+    raise ConformanceError("conformance: a closed session was answered")

@@ -1,0 +1,221 @@
+"""Changes of every kind, exchanges at the same time, exchanges that are given up, garbage, and ways that lose what was sent."""
+
+import asyncio
+from typing import Final
+
+from hwd_drivers.conformance.arrangements import Arrangement
+from hwd_drivers.conformance.basics import GLASS, blind_exchange
+from hwd_drivers.conformance.bench import Bench
+from hwd_drivers.conformance.session import (
+    ConformanceError,
+    again,
+    arrange,
+    at_rest,
+    expect,
+    expect_exactly,
+    found,
+    ordered,
+    soon,
+    switch_of,
+    texts,
+    truth,
+)
+from hwd_drivers.core.errors import LinkError, ProtocolError, RefusedError
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.transports.rough import Way
+
+SETTLED_S: Final = 0.5
+"""After this all that was sent has been taken."""
+ROUNDS: Final = 20
+"""Exchanges that must have been tried on a lossy or dying way; more until some came through and some did not."""
+ROUNDS_MAX: Final = 200
+ENOUGH: Final = 5
+"""Exchanges that came through, and on a rough way ones that did not, before the suite is content."""
+
+
+async def check_move(bench: Bench) -> None:
+    """Crossconnects that take each other's ends in one change are afterwards only where they are wanted; what stays, stays."""
+    full, moved = bench.arrangements.full, bench.arrangements.moved
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, full)
+        await arrange(device, full, moved)
+        await expect_exactly(device, bench, moved)
+        await arrange(device, moved, full)
+        await expect_exactly(device, bench, full)
+
+
+async def check_remove_one_add_another(bench: Bench) -> None:
+    """One change that removes and adds what has nothing in common."""
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, bench.arrangements.one)
+        await arrange(device, bench.arrangements.one, bench.arrangements.other)
+        await expect_exactly(device, bench, bench.arrangements.other)
+
+
+async def check_no_state_is_refused(bench: Bench) -> str | None:
+    """A change that leaves an element in none of its states is a RefusedError, and nothing moves."""
+    rest, impossible = bench.arrangements.rest, bench.arrangements.impossible
+    if impossible is None:
+        return "every choice of crossconnects is a state"
+    async with at_rest(bench) as device:
+        kept = frozenset(pair for pair in rest if pair in impossible)
+        missing = frozenset(_of_first_element(bench, rest)) - kept
+        try:
+            await switch_of(device).change_crossconnects(remove=ordered(missing), add=(), deadline_s=soon())
+        except RefusedError as error:
+            expect(device.name in str(error), f"the refusal does not name the switch: {error}")
+        else:
+            raise ConformanceError(
+                f"conformance: {texts(missing)} was taken away, which leaves no state of its element"
+            )
+        await expect_exactly(device, bench, rest)
+    return None
+
+
+async def check_concurrent_reads(bench: Bench) -> None:
+    """Exchanges at the same time each get their own answer."""
+    full = bench.arrangements.full
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, full)
+        reads = [switch_of(device).read_crossconnects(deadline_s=soon()) for _ in range(8)]
+        identities = [device.identify(deadline_s=soon()) for _ in range(2)]
+        *all_readings, first, second = await asyncio.gather(*reads, *identities)
+        expect(first == second, f"two identities at once differ: {first} and {second}")
+        for readings in all_readings:
+            assert isinstance(readings, tuple)
+            pairs = frozenset(reading.crossconnect for reading in readings)
+            expect(pairs >= full, f"one of eight reads lacks a crossconnect: {texts(pairs)}")
+
+
+async def check_cancelled_exchange(bench: Bench) -> None:
+    """A read that was given up does not spoil the next exchange, or ends the session; never a wrong answer."""
+    one = bench.arrangements.one
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, one)
+        for turns in range(4):
+            given_up = asyncio.create_task(read_later(device), name="hwd:bench/given-up")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            given_up.cancel()
+            await asyncio.wait((given_up,))
+            try:
+                await expect_exactly(device, bench, one)
+            except LinkError:
+                await device.lost()
+                return
+
+
+async def check_cancelled_change(bench: Bench) -> str | None:
+    """A change that was given up was done or was not; the next reading says which, in this session or the next one."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return "the device cannot be asked where it is"
+    rest, full = bench.arrangements.rest, bench.arrangements.full
+    for turns in range(6):
+        async with at_rest(bench) as device:
+            given_up = asyncio.create_task(arrange(device, rest, full), name="hwd:bench/given-up")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            given_up.cancel()
+            await asyncio.wait((given_up,))
+            await asyncio.sleep(SETTLED_S)
+            try:
+                read = await found(device, bench)
+            except LinkError:
+                async with again(bench, device) as fresh:
+                    read = await found(fresh, bench)
+            expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
+    return None
+
+
+async def check_garbage(bench: Bench) -> str | None:
+    """Garbage ends the exchange with an error and the session with it; the next session reads what is there."""
+    if bench.twin is None:
+        return GLASS
+    one = bench.arrangements.one
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, one)
+        bench.twin.faults.garble_next = True
+        try:
+            if bench.blind:
+                await blind_exchange(device, bench, soon())
+            else:
+                await switch_of(device).read_crossconnects(deadline_s=soon())
+        except (LinkError, ProtocolError):
+            expect(not bench.twin.faults.garble_next, "its twin took no notice of garble_next")
+            bench.twin.faults.clear()
+            if not bench.blind:
+                async with again(bench, device) as fresh:
+                    await expect_exactly(fresh, bench, one)
+        else:
+            raise ConformanceError("conformance: garbage was read")
+    return None
+
+
+async def check_trouble_is_an_error_never_a_wrong_answer(bench: Bench) -> str | None:
+    """Each exchange is right or raises; sessions are opened again until some came through and, where the way loses something, some did not."""
+    if bench.blind:
+        return "the device cannot be asked where it is"
+    states = (bench.arrangements.one, bench.arrangements.other)
+    rough = bench.way in (Way.LOSSY, Way.DYING)
+    wanted: Arrangement | None = None  # None: a change was lost, either state may be
+    device: Device | None = None
+    right = wrong = turn = 0
+    try:
+        while turn < ROUNDS or (turn < ROUNDS_MAX and (right < ENOUGH or (rough and wrong < ENOUGH))):
+            turn += 1
+            try:
+                if device is None:
+                    device = await bench.open()
+                read = await found(device, bench)
+                expect(wanted is None or read == wanted, f"read {texts(read)}, wanted {texts(wanted or frozenset())}")
+                target, wanted = states[turn % 2], None
+                await arrange(device, read, target)
+                wanted = target
+                right += 1
+            except (LinkError, ProtocolError):
+                wrong += 1
+                if device is not None:
+                    await device.close()
+                device = None
+    finally:
+        if device is not None:
+            await device.close()
+    expect(right >= ENOUGH, f"{right} of {turn} exchanges came through")
+    expect(rough or wrong == 0, f"{wrong} of {turn} exchanges failed on a way that loses nothing")
+    expect(not rough or wrong >= ENOUGH, f"{wrong} of {turn} exchanges met trouble on a {bench.way} way")
+    return None
+
+
+async def check_reports_before(bench: Bench) -> str | None:
+    """A change tells what the switch had just before, what somebody else did since our last read too."""
+    capabilities, arrangements = bench.capabilities, bench.arrangements
+    if not capabilities.reports_before:
+        return "it cannot tell what it had before a change"
+    if bench.twin is None:
+        return GLASS
+    async with at_rest(bench) as device:
+        await arrange(device, arrangements.rest, arrangements.one)
+        bench.twin.faults.panel(arrangements.one - arrangements.other, arrangements.other - arrangements.one)
+        exchange = await switch_of(device).change_crossconnects(
+            remove=ordered(arrangements.other - arrangements.full),
+            add=ordered(arrangements.full - arrangements.other),
+            deadline_s=soon(),
+        )
+        before = frozenset(exchange.before or ())
+        expect(exchange.before is not None, "it told nothing of what it had")
+        expect(arrangements.other <= before, f"it had {texts(arrangements.other)} and told of {texts(before)}")
+        gone = arrangements.one - arrangements.other
+        expect(before.isdisjoint(gone), f"it told of {texts(gone)}, which somebody had taken away")
+    return None
+
+
+async def read_later(device: Device) -> None:
+    await switch_of(device).read_crossconnects(deadline_s=soon())
+
+
+def _of_first_element(bench: Bench, state: Arrangement) -> Arrangement:
+    """What the element that can be asked for an impossible state carries of `state`."""
+    stuck = frozenset(bench.arrangements.stuck)
+    return frozenset(pair for pair in state if not stuck.isdisjoint(pair.ends))

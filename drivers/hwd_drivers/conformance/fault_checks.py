@@ -1,0 +1,230 @@
+"""A device that is slow, breaks off, answers half, answers something else, does half, does nothing, starts anew, or is changed behind our back."""
+
+import asyncio
+
+from hwd_drivers.conformance.basics import GLASS
+from hwd_drivers.conformance.bench import Bench
+from hwd_drivers.conformance.exchanges import read_later
+from hwd_drivers.conformance.session import (
+    EXCHANGE_S,
+    ConformanceError,
+    again,
+    arrange,
+    at_rest,
+    error_of,
+    expect,
+    expect_exactly,
+    found,
+    soon,
+    texts,
+    truth,
+)
+from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
+from hwd_drivers.devices.abilities import Device
+
+BLIND = "the device cannot be asked where it is"
+REBOOT_S = 1.0
+OPENING_S = 20.0
+"""No driver may need so long to find out that nobody answers."""
+LATE_S = 0.2
+"""A device that takes one crossconnect a command and waits for each answer needs ten of them for one change."""
+
+
+async def check_slow_device(bench: Bench) -> str | None:
+    """Answers that come late are the right ones."""
+    if bench.twin is None:
+        return GLASS
+    rest, one = bench.arrangements.rest, bench.arrangements.one
+    async with at_rest(bench) as device:
+        bench.twin.faults.slow_s = LATE_S
+        exchange = await arrange(device, rest, one)
+        assert exchange is not None
+        await expect_exactly(device, bench, one)
+        if not bench.blind:
+            took_s = (exchange.acknowledged_ns - exchange.commanded_ns) / 1e9
+            expect(took_s >= 0.98 * LATE_S, f"done after {took_s:.3f} s, the answer came after {LATE_S} s")
+    return None
+
+
+async def check_silence_at_opening(bench: Bench) -> str | None:
+    """A device that takes the connection and says nothing is an error within the limit for opening, never a session that hangs."""
+    if bench.twin is None:
+        return GLASS
+    bench.twin.faults.silent = True
+    try:
+        async with asyncio.timeout(OPENING_S):
+            device = await bench.open()
+    except LinkError:
+        return None
+    except TimeoutError:
+        raise ConformanceError(f"conformance: still opening after {OPENING_S:g} s") from None
+    finally:
+        bench.twin.faults.clear()
+    await device.close()
+    return "it asks nothing of the device when it opens"
+
+
+async def check_refused_session(bench: Bench) -> str | None:
+    """A device that ends sessions at once is the loss of a connection, when it is opened or at the first exchange; then it is opened again."""
+    if bench.twin is None:
+        return GLASS
+    bench.twin.faults.refusing = True
+    try:
+        device = await bench.open()
+    except (LinkError, ProtocolError):
+        device = None
+    if device is not None:
+        error = await error_of(device.identify(deadline_s=soon()))
+        expect(error is None or isinstance(error, LinkError), f"a session that the device ended gave {error!r}")
+        cause = await asyncio.wait_for(device.lost(), EXCHANGE_S)
+        expect(isinstance(cause, LinkError), f"lost for {cause!r}")
+        await device.close()
+    bench.twin.faults.clear()
+    async with at_rest(bench) as later:
+        await expect_exactly(later, bench, bench.arrangements.rest)
+    return None
+
+
+async def check_reset_fails_every_waiter(bench: Bench) -> str | None:
+    """When the connection dies all exchanges fail with it, at once, and `lost` says why."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    async with at_rest(bench) as device:
+        bench.twin.faults.silent = True
+        waiters = [asyncio.create_task(read_later(device), name=f"hwd:bench/waiter-{n}") for n in range(3)]
+        await asyncio.sleep(0.1)
+        bench.twin.faults.reset()
+        for waiter in waiters:
+            await asyncio.wait((waiter,))
+            error = waiter.exception()
+            right = isinstance(error, LinkError) and not isinstance(error, DeadlineError)
+            expect(right, f"a waiter got {error!r}, not the loss of the connection")
+        cause = await asyncio.wait_for(device.lost(), EXCHANGE_S)
+        expect(isinstance(cause, LinkError), f"lost for {cause!r}")
+    return None
+
+
+async def check_half_an_answer(bench: Bench) -> str | None:
+    """Half an answer is never taken for a whole one, also when the next one follows it."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    full = bench.arrangements.full
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, full)
+        bench.twin.faults.half_next = True
+        errors = [await error_of(_read_as_it_is(device, bench)) for _ in range(2)]
+        expect(not bench.twin.faults.half_next, "its twin took no notice of half_next")
+        expect(errors[0] is not None, "half an answer was read as a whole one")
+    return None
+
+
+async def check_wrong_answer(bench: Bench) -> str | None:
+    """A well-formed answer to another question is an error, or was the right one after all; the next session reads what is there."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, bench.arrangements.full)
+        bench.twin.faults.wrong_next = True
+        await error_of(_read_as_it_is(device, bench))
+        expect(not bench.twin.faults.wrong_next, "its twin took no notice of wrong_next")
+        bench.twin.faults.clear()
+        async with again(bench, device) as fresh:
+            await expect_exactly(fresh, bench, bench.arrangements.full)
+    return None
+
+
+async def check_partial_batch(bench: Bench) -> str | None:
+    """A change of which the device did only a part is never read back as whole, whatever the device said of it."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    for done in (1, 0):  # a device that takes one crossconnect a command does it whole, or not at all
+        async with at_rest(bench) as device:
+            bench.twin.faults.partial_next = done
+            error = await error_of(arrange(device, bench.arrangements.rest, bench.arrangements.full))
+            expect(bench.twin.faults.partial_next is None, "its twin took no notice of partial_next")
+            bench.twin.faults.clear()
+            await error_of(_read_as_it_is(device, bench))
+            async with again(bench, device) as fresh:
+                read = await found(fresh, bench)
+                expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
+                if error is not None or read != bench.arrangements.full:
+                    return None
+    raise ConformanceError("conformance: what the device left out was not missed")
+
+
+async def check_stuck_mirror_is_seen_by_reading_back(bench: Bench) -> str | None:
+    """A change that is answered and not done does not show in the next reading."""
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    arrangements = bench.arrangements
+    async with at_rest(bench) as device:
+        bench.twin.faults.stick(arrangements.stuck)
+        error = await error_of(arrange(device, arrangements.rest, arrangements.full))
+        await error_of(_read_as_it_is(device, bench))
+        async with again(bench, device) as fresh:
+            read = await found(fresh, bench)
+            expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
+            expect(error is not None or read == arrangements.stuck_full, f"read {texts(read)}, though it was told done")
+            expect(read != arrangements.full, "the stuck mirror was not missed")
+    return None
+
+
+async def check_change_behind_our_back(bench: Bench) -> str | None:
+    """What somebody changes at the front panel is in the next reading of the same session: what came is told, and what went is not told as made.
+
+    What came may be told as failed: a switch can have it in its optics and not in its configuration, so that it has to be made anew to last.
+    """
+    if bench.twin is None:
+        return GLASS
+    if bench.blind:
+        return BLIND
+    one, other = bench.arrangements.one, bench.arrangements.other
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, one)
+        await expect_exactly(device, bench, one)
+        bench.twin.faults.panel(one - other, other - one)
+        made, told = await found(device, bench), await found(device, bench, failed=True)
+        expect(
+            made <= other <= told,
+            f"read {texts(made)} as made, {texts(told - made)} as failed; wanted {texts(other)}",
+        )
+    return None
+
+
+async def check_reboot(bench: Bench) -> str | None:
+    """A device that starts anew ends the session; while it does nobody gets in; then it reads as it is."""
+    if bench.twin is None:
+        return GLASS
+    async with at_rest(bench) as device:
+        await arrange(device, bench.arrangements.rest, bench.arrangements.one)
+        bench.twin.faults.reboot(REBOOT_S)
+        cause = await asyncio.wait_for(device.lost(), EXCHANGE_S)
+        expect(isinstance(cause, LinkError), f"lost for {cause!r}")
+        try:
+            early = await bench.open()
+        except (LinkError, ProtocolError):
+            await asyncio.sleep(REBOOT_S + bench.grace_s)
+        else:
+            await early.close()
+            raise ConformanceError("conformance: a session was opened on a device that was starting")
+        async with again(bench, device) as fresh:
+            if bench.blind:
+                return None
+            read = await found(fresh, bench)
+            expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
+    return None
+
+
+async def _read_as_it_is(device: Device, bench: Bench) -> None:
+    """A reading must be what is there; trouble raises as it does."""
+    await expect_exactly(device, bench, truth(bench))

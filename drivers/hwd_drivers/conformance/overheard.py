@@ -1,0 +1,98 @@
+"""Overheard: exceptions that nobody caught while a check went on, which asyncio tells to the loop's exception handler only."""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final
+
+from hwd_drivers.core.errors import BugError, HwdError
+
+_Handler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
+
+_MINE: Final[ContextVar["Overheard | None"]] = ContextVar("hwd_overheard", default=None)
+
+log = logging.getLogger(__name__)
+
+
+class Overheard:
+    """Exceptions by what they are and where they were raised, and how often. Those in `told` have been printed and are not again."""
+
+    def __init__(self, told: set[str]) -> None:
+        self.counts: dict[str, int] = {}
+        self.told = told
+
+    def take(self, error: BaseException) -> None:
+        """Count it, and print it."""
+        words = what_and_where(error)
+        self.counts[words] = self.counts.get(words, 0) + 1
+        self.tell(error)
+
+    def tell(self, error: BaseException) -> None:
+        """Print it, where that was not done yet."""
+        words = what_and_where(error)
+        if words not in self.told:
+            self.told.add(words)
+            log.error("nobody caught this; it is printed once: %s", words, exc_info=error)
+
+    def __str__(self) -> str:
+        return "; ".join(
+            f"nobody caught {words}{f' ({count} times)' if count > 1 else ''}" for words, count in self.counts.items()
+        )
+
+
+@contextmanager
+def overhear(told: set[str] | None = None) -> Iterator[Overheard]:
+    """Listen to the running loop; without `told`, with that of who listens around it. What can be told to belong to this task, or one that it began, goes to this one; what belongs to nobody goes to all that listen."""
+    loop = asyncio.get_running_loop()
+    handler = loop.get_exception_handler()
+    ears = handler if isinstance(handler, _Ears) else _Ears(handler)
+    loop.set_exception_handler(ears)
+    outer = _MINE.get()
+    if told is None:
+        told = set() if outer is None else outer.told
+    mine = Overheard(told)
+    ears.listening.append(mine)
+    token = _MINE.set(mine)
+    try:
+        yield mine
+    finally:
+        _MINE.reset(token)
+        ears.listening.remove(mine)
+        if not ears.listening:
+            loop.set_exception_handler(ears.before)
+
+
+def what_and_where(error: BaseException) -> str:
+    """`ValueError: not a number at protocol.py:41`"""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:WORDS]}{where}"
+
+
+WORDS: Final = 200
+"""So much of what an exception says is told."""
+
+
+class _Ears:
+    """The exception handler of a loop while somebody listens."""
+
+    def __init__(self, before: _Handler | None) -> None:
+        self.before = before
+        self.listening: list[Overheard] = []
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is None:
+            loop.default_exception_handler(context)
+            return
+        mine = _MINE.get()
+        nobody_asked = "task" in context or "future" in context
+        for each in [mine] if mine in self.listening and mine is not None else self.listening:
+            if nobody_asked and isinstance(error, HwdError) and not isinstance(error, BugError):
+                each.tell(error)  # of the kit, by an exchange that was given up; whose it was cannot be told
+            else:
+                each.take(error)

@@ -1,0 +1,134 @@
+"""What all checks are made of: a session at rest, changes between arrangements, and readings held against what is wanted."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
+
+from hwd_drivers.conformance.arrangements import Arrangement
+from hwd_drivers.conformance.bench import Bench
+from hwd_drivers.core.errors import BugError, DeviceError, FailedError, LinkError, ProtocolError
+from hwd_drivers.core.values import Crossconnect, CrossconnectState, Exchange
+from hwd_drivers.devices.abilities import CrossConnects, Device
+from hwd_drivers.devices.registry import Twin
+
+EXCHANGE_S: Final = 2.0
+"""Limit for one exchange of the checks."""
+
+
+class ConformanceError(FailedError):
+    """What a check found wrong with a driver."""
+
+    title = "not conforming"
+
+
+class Check(Protocol):
+    """Returns None where the driver passed, and why where it has nothing that could be checked. Raises ConformanceError with what was found."""
+
+    @property
+    def __name__(self) -> str: ...
+
+    def __call__(self, bench: Bench, /) -> Awaitable[str | None]: ...
+
+
+@asynccontextmanager
+async def at_rest(bench: Bench) -> AsyncIterator[Device]:
+    """A session on a switch whose ends are at rest; they are again at the end, and the faults are cleared."""
+    device = await bench.open()
+    try:
+        await arrange(device, await found(device, bench, failed=True), bench.arrangements.rest)
+        yield device
+    finally:
+        if bench.twin is not None:
+            bench.twin.faults.clear()
+        await device.close()
+        last = await bench.open()
+        try:
+            await arrange(last, await found(last, bench, failed=True), bench.arrangements.rest)
+        finally:
+            await last.close()
+
+
+async def found(device: Device, bench: Bench, *, failed: bool = False) -> Arrangement:
+    """Crossconnects at the bench's ends as the driver reads them; others of the switch are not the suite's business.
+
+    Those that the switch has and calls failed are told where `failed`: they are not made, and hold their ends.
+    """
+    readings = await switch_of(device).read_crossconnects(deadline_s=soon())
+    pairs = [reading.crossconnect for reading in readings]
+    expect(len(set(pairs)) == len(pairs), f"a crossconnect was read twice: {texts(pairs)}")
+    made = [each.crossconnect for each in readings if failed or each.state is not CrossconnectState.FAILED]
+    return at_ends(made, bench)
+
+
+def truth(bench: Bench) -> Arrangement:
+    """What the twin's mirrors hold at these ends, whatever it says."""
+    return at_ends(twin_of(bench).mirror.crossconnects(), bench)
+
+
+def at_ends(pairs: list[Crossconnect], bench: Bench) -> Arrangement:
+    return frozenset(pair for pair in pairs if not bench.arrangements.ends.isdisjoint(pair.ends))
+
+
+async def expect_exactly(device: Device, bench: Bench, wanted: Arrangement) -> None:
+    read = await found(device, bench)
+    expect(read == wanted, f"read {texts(read)}; wanted {texts(wanted)}")
+
+
+async def arrange(device: Device, before: Arrangement, after: Arrangement) -> Exchange | None:
+    """One change from an arrangement to another; None where there is nothing to do."""
+    remove, add = ordered(before - after), ordered(after - before)
+    if not remove and not add:
+        return None
+    return await switch_of(device).change_crossconnects(remove=remove, add=add, deadline_s=soon())
+
+
+async def error_of(work: Awaitable[object]) -> DeviceError | FailedError | LinkError | ProtocolError | None:
+    """What the driver raised of what it may raise in trouble; None where it said that all is well."""
+    try:
+        await work
+    except ConformanceError:
+        raise
+    except (DeviceError, FailedError, LinkError, ProtocolError) as error:
+        return error
+    return None
+
+
+@asynccontextmanager
+async def again(bench: Bench, device: Device) -> AsyncIterator[Device]:
+    """A new session in place of `device`, which is closed."""
+    await device.close()
+    fresh = await bench.open()
+    try:
+        yield fresh
+    finally:
+        await fresh.close()
+
+
+def ordered(pairs: Arrangement) -> tuple[Crossconnect, ...]:
+    return tuple(sorted(pairs, key=Crossconnect.sort_key))
+
+
+def switch_of(device: Device) -> CrossConnects:
+    if not isinstance(device, CrossConnects):
+        raise ConformanceError(f"conformance: {device!r} has no crossconnects")
+    return device
+
+
+def twin_of(bench: Bench) -> Twin:
+    if bench.twin is None:
+        raise BugError("conformance: this check needs a twin")
+    return bench.twin
+
+
+def soon() -> float:
+    return asyncio.get_running_loop().time() + EXCHANGE_S
+
+
+def expect(right: bool, finding: str) -> None:
+    if not right:
+        raise ConformanceError(f"conformance: {finding}")
+
+
+def texts(pairs: Arrangement | list[Crossconnect]) -> str:
+    return ", ".join(map(str, sorted(pairs, key=Crossconnect.sort_key))) or "none"

@@ -1,0 +1,64 @@
+"""What a driver states of its device, held against what its twin does."""
+
+from hwd_drivers.conformance.basics import GLASS
+from hwd_drivers.conformance.bench import Bench
+from hwd_drivers.conformance.session import arrange, at_rest, expect, found, ordered, soon, switch_of, texts, truth
+from hwd_drivers.core.errors import ConfigError, DeviceError, RefusedError
+from hwd_drivers.core.values import Crossconnect, PortSide
+
+
+async def check_moves_in_use(bench: Bench) -> str | None:
+    """`moves_in_use`: a crossconnect at an end in use takes it from the one that has it; where it is not stated, that is an error and nothing moves."""
+    if bench.twin is None:
+        return GLASS
+    if bench.capabilities.elements:
+        return "its ends are joined by the states of elements"
+    one = bench.arrangements.one
+    [pair] = one
+    taking = frozenset(each for each in bench.arrangements.moved if pair.a in each.ends)
+    async with at_rest(bench) as device:
+        states = (await device.capabilities(deadline_s=soon())).moves_in_use
+        await arrange(device, bench.arrangements.rest, one)
+        told = f"moves_in_use={states}; {texts(one)} was there and {texts(taking)} was added"
+        try:
+            await switch_of(device).change_crossconnects(remove=(), add=ordered(taking), deadline_s=soon())
+        except (DeviceError, RefusedError) as error:
+            expect(not states, f"{told}, which was refused: {error}")
+        there = truth(bench)
+        wanted = taking if states else one
+        expect(there == wanted, f"{told}: there is {texts(there)}, wanted {texts(wanted)}")
+    return None
+
+
+async def check_atomic_batches(bench: Bench) -> str | None:
+    """`atomic_batches`: of a list with a crossconnect that cannot be made, nothing is made."""
+    if bench.twin is None:
+        return GLASS
+    rest, full = bench.arrangements.rest, bench.arrangements.full
+    bad = _past_the_last(bench)
+    async with at_rest(bench) as device:
+        if not (await device.capabilities(deadline_s=soon())).atomic_batches:
+            return "it states that a list may be done in part"
+        wanted = full - rest
+        for add in ((*ordered(wanted), bad), (bad, *ordered(wanted))):
+            try:
+                await switch_of(device).change_crossconnects(remove=ordered(rest - full), add=add, deadline_s=soon())
+            except (DeviceError, RefusedError, ConfigError):
+                told = f"atomic_batches=True; of {texts(list(add))}, where {bad} is not of this switch,"
+                expect(truth(bench) == rest, f"{told} it made {texts(truth(bench) - rest)}")
+            else:
+                expect(False, f"{bad} is not of this switch, and was taken for made")
+        if not bench.blind:
+            expect(await found(device, bench) == rest, "what it refused it reads as made")
+    return None
+
+
+def _past_the_last(bench: Bench) -> Crossconnect:
+    """One with ends beyond the last; a port with a name that is no number stays."""
+    one = next(iter(bench.arrangements.full))
+    last = max(int(end.port) for end in bench.capabilities.ends if end.port.isdecimal())
+    beyond = [
+        PortSide(port=str(last + place), side=end.side) if end.port.isdecimal() else end
+        for place, end in enumerate(one.ends, 1)
+    ]
+    return Crossconnect.of(*beyond)

@@ -1,0 +1,308 @@
+"""Device values: fibre ends, crossconnects, power, capabilities.
+
+One line of text for each, shared by logs, command line, tests and errors: `ocs1.3A`, `h0.eth1/2.tx`, `3A-17B`.
+"""
+
+import functools
+import math
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from hwd_drivers.core.errors import ConfigError
+
+
+class Side(StrEnum):
+    """Which of the ends of a port a fibre sits in."""
+
+    A = "A"
+    """First side of a two-sided switch: light enters here on a one-way switch."""
+    B = "B"
+    """Second side of a two-sided switch: light leaves here on a one-way switch."""
+    TX = "tx"
+    """Transmitter of a module."""
+    RX = "rx"
+    """Receiver of a module."""
+    NONE = ""
+    """The port has one fibre only: an any-to-any switch, a passive part."""
+
+    __hash__ = str.__hash__  # equal as str, so this is right; that of Enum is Python and half the time of a set of ends
+
+
+_NATURAL = re.compile(r"(\d{1,18})")
+"""Longer digits come in parts: Python refuses to read numbers of thousands of digits."""
+
+
+@functools.lru_cache(maxsize=65_536)
+def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key that puts `ocs1.9A` before `ocs1.10A`."""
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in _NATURAL.split(text) if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortSide:
+    """One fibre end of one switch, seen from that switch: `3A`, `17B`, `5` (any-to-any), `in`."""
+
+    port: str
+    side: Side = Side.NONE
+    _text: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_text", f"{self.port}{self.side}")  # said and hashed thousands of times in an apply
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `3A`, `3B` or a bare port name.
+
+        Raises ConfigError where the text is empty or has a character that no port name has.
+        """
+        if match := re.fullmatch(r"(\d+)([AB])", text):
+            return cls(port=match[1], side=Side(match[2]))
+        if re.fullmatch(r"[A-Za-z0-9_]+", text):
+            return cls(port=text)
+        raise ConfigError(f"port {text!r}: not a port; write 3A, 3B, or the name of a one-sided port such as 5 or in")
+
+    def sort_key(self) -> tuple[tuple[tuple[int, int, str], ...], str]:
+        return natural_key(self.port), self.side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FibreEnd:
+    """Where one glass fibre ends: an owner (switch, host, passive, packet switch), a port, a lane, a side.
+
+    `lane` counts from 1 where every lane of a module has a fibre of its own (breakout, parallel optics) and is 0 where the
+    fibre carries the whole port, as wavelength-multiplexed modules and all switch ports do.
+    """
+
+    owner: str
+    port: str
+    lane: int = 0
+    side: Side = Side.NONE
+
+    def __str__(self) -> str:
+        lane = f"/{self.lane}" if self.lane else ""
+        match self.side:
+            case Side.TX | Side.RX:
+                return f"{self.owner}.{self.port}{lane}.{self.side}"
+            case _:
+                return f"{self.owner}.{self.port}{lane}{self.side}"
+
+    @property
+    def port_side(self) -> PortSide:
+        return PortSide(port=self.port, side=self.side)
+
+    def sort_key(self) -> tuple[tuple[tuple[int, int, str], ...], tuple[tuple[int, int, str], ...], int, str]:
+        return natural_key(self.owner), natural_key(self.port), self.lane, self.side
+
+
+class CrossconnectState(StrEnum):
+    """What a switch says of a crossconnect, or its twin knows."""
+
+    BLOCKED = "blocked"
+    """Set, and held dark by a shutter or a port override."""
+    TUNING = "tuning"
+    """The mirrors move: no light that can be counted on."""
+    TUNED = "tuned"
+    """Light passes."""
+    FAILED = "failed"
+    """The switch says that it could not make it."""
+    UNSTATED = "unstated"
+    """It is set; this switch does not tell more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossconnect:
+    """One path inside one switch, without the switch's name: `1A-2B`; light goes from `a` to `b` on a one-way switch.
+
+    Use `Crossconnect.parse("1A-2B")`. Where ports have one side only, a worded one stands first (`in-3`), else the smaller one (`3-7`).
+    """
+
+    a: PortSide
+    b: PortSide
+    _text: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_text", f"{self.a}-{self.b}")
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `1A-2B`, `2B-1A` (turned round) or `3-7`; raises ConfigError on anything else."""
+        left, dash, right = text.strip().partition("-")
+        if not dash:
+            raise ConfigError(
+                f"crossconnect {text!r}: write it as 1A-2B (side A to side B), or 3-7 on a one-sided switch"
+            )
+        return cls.of(PortSide.parse(left), PortSide.parse(right))
+
+    @classmethod
+    def of(cls, one: PortSide, other: PortSide) -> Self:
+        """The crossconnect of two ends in any order; raises ConfigError for A-A, B-B and an end with itself."""
+        if one == other:
+            raise ConfigError(f"crossconnect {one}-{other}: a port cannot be joined to itself")
+        if (one.side is Side.NONE) != (other.side is Side.NONE) or (
+            one.side is other.side and one.side is not Side.NONE
+        ):
+            raise ConfigError(f"crossconnect {one}-{other}: one end must be on side A and the other on side B")
+        if one.side is Side.B or (one.side is Side.NONE and _standing(other) < _standing(one)):
+            one, other = other, one
+        return cls(a=one, b=other)
+
+    @property
+    def ends(self) -> tuple[PortSide, PortSide]:
+        return self.a, self.b
+
+    def sort_key(self) -> tuple[object, ...]:
+        return self.a.sort_key(), self.b.sort_key()
+
+
+def _standing(end: PortSide) -> tuple[bool, object]:
+    """What decides which end of a one-sided crossconnect stands first."""
+    return end.port[0].isdigit(), end.sort_key()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossconnectReading:
+    """One crossconnect as a switch reports it."""
+
+    crossconnect: Crossconnect
+    state: CrossconnectState = CrossconnectState.UNSTATED
+
+    def __str__(self) -> str:
+        return f"{self.crossconnect} {self.state}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerReading:
+    """Average optical power of a whole fibre at a switch port; `power_dbm` is None where the monitor sees no light."""
+
+    end: PortSide
+    power_dbm: float | None
+
+    def __str__(self) -> str:
+        return f"{self.end} dark" if self.power_dbm is None else f"{self.end} {self.power_dbm:.2f} dBm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a device says it is. `uptime_s`: since when it is up, as far as it says, which nobody is the same or another by."""
+
+    vendor: str
+    model: str
+    serial: str
+    firmware: str
+    uptime_s: float | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.vendor} {self.model} serial {self.serial} firmware {self.firmware}"
+
+
+class PortOverride(StrEnum):
+    """What a switch holds a fibre end to, whatever crossconnect it is in."""
+
+    NORMAL = "normal"
+    """Light passes where a crossconnect is tuned."""
+    FORCE_BLOCKED = "force-blocked"
+    """Dark by a shutter or a disabled port; the crossconnect stays."""
+
+
+class AttenuationMode(StrEnum):
+    """How a variable attenuator of a switch works."""
+
+    NONE = "none"
+    """No attenuation is set."""
+    FIXED = "fixed"
+    """Held where it is."""
+    MAXIMUM = "maximum"
+    """As much as it can."""
+    ABSOLUTE = "absolute"
+    """The output is held at a power, in dBm."""
+    RELATIVE = "relative"
+    """The output is held at so many dB under a reference port."""
+    CONVERGED = "converged"
+    """As ABSOLUTE until it is reached, then held there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attenuation:
+    """The attenuator at one end: `level` in dBm (ABSOLUTE, CONVERGED) or dB (RELATIVE), else None."""
+
+    end: PortSide
+    mode: AttenuationMode
+    level: float | None = None
+    reference: PortSide | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Element:
+    """A part of a switch that moves as one: a 1xN selector, a 2x2 in bar or cross state.
+
+    It is always in exactly one of its `states`, each the crossconnects that it has then; an empty state is dark. Elements of a switch share no end.
+    """
+
+    name: str
+    states: tuple[tuple[Crossconnect, ...], ...]
+
+    @property
+    def crossconnects(self) -> frozenset[Crossconnect]:
+        """All that it can make, in one state or another."""
+        return frozenset(one for state in self.states for one in state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a switch is able to do; fixed for the life of a connection.
+
+    `ends` are all fibre ends. `moves_in_use`: connecting a used end drops the old crossconnect (Polatis) where others refuse (Calient).
+    `reciprocal`: light passes both ways. `latching`: keeps its crossconnects without power. `atomic_batches`: a list is done whole or not at all.
+    `settle_s`: stated switching time. `loss_db_typical`, `loss_db_max`: stated insertion loss of one crossconnect. `monitored`: ends with a power monitor.
+    `blockable`: ends that an override can hold dark. `attenuated`: ends with a variable attenuator. `elements`: parts that each are in one of few states;
+    none where any end can be joined with any on the other side. `reports_before`: a change tells what the switch had just before it (`Exchange.before`).
+    """
+
+    ends: tuple[PortSide, ...]
+    two_sided: bool
+    reciprocal: bool
+    latching: bool
+    atomic_batches: bool
+    moves_in_use: bool
+    settle_s: float
+    loss_db_typical: float
+    loss_db_max: float
+    monitored: tuple[PortSide, ...] = ()
+    blockable: tuple[PortSide, ...] = ()
+    attenuated: tuple[PortSide, ...] = ()
+    elements: tuple[Element, ...] = ()
+    reports_before: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """When a change was sent to a switch and when it answered, `Clock.monotonic_ns` of the driver's host.
+
+    `commanded_ns`: just before the first byte of the first command. `acknowledged_ns`: when the last answer was whole. `commands`: how many changed something.
+    `before`: what the switch had when it took the change, read in the same breath, so that what another client did since our last read is known; None where
+    the driver cannot ask.
+    """
+
+    commanded_ns: int
+    acknowledged_ns: int
+    commands: int
+    before: tuple[Crossconnect, ...] | None = None
+
+
+def sum_dbm(*powers_dbm: float) -> float:
+    """Add powers in dBm: four equal lanes are 6.02 dB over one of them."""
+    return 10 * math.log10(sum(10 ** (power / 10) for power in powers_dbm))

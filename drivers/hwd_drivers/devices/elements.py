@@ -1,0 +1,143 @@
+"""Elements: switches made of parts that each are in one of few states: 1xN selectors, 2x2 in bar or cross state, one or many behind a controller.
+
+A single selector has the ports `in`, `1` to `N`. Selector e of many has `eA` and its N ends on side B, `((e-1)N+1)B` to `(eN)B`. 2x2 number e has
+`(2e-1)A`, `(2e)A`, `(2e-1)B`, `(2e)B`; bar joins like numbers, cross the others.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Final
+
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectReading, Element, PortSide, Side
+
+_SIZE: Final = re.compile(r"([1-9][0-9]{0,3})x([1-9][0-9]{0,3})")
+
+
+def selector_size(model: str, size: str | None, *, count_most: int = 1, channels_most: int) -> tuple[int, int]:
+    """How many selectors of how many channels each: `1x8`, or `2x6` for two 1x6. Raises ConfigError."""
+    if size is None:
+        raise ConfigError(f"size: {model} comes in many. Give it, such as 1x8")
+    match = _SIZE.fullmatch(size)
+    if match is None:
+        raise ConfigError(f"size {size!r}: not a size. Write it as 1x8")
+    count, channels = int(match[1]), int(match[2])
+    if count > count_most or not 2 <= channels <= channels_most:
+        counts = "1" if count_most == 1 else f"1 to {count_most}"
+        raise ConfigError(
+            f"size {size}: {model} has {counts} selectors of 2 to {channels_most} channels. Write such as 1x8"
+        )
+    return count, channels
+
+
+def selector(channels: int, *, dark: bool = False) -> tuple[tuple[PortSide, ...], Element]:
+    """A single 1xN: its ends, and its states in the order of the channels; the dark one, where it has one, is the last."""
+    common = PortSide(port="in")
+    others = tuple(PortSide(port=str(channel)) for channel in range(1, channels + 1))
+    return (common, *others), _selector("1", common, others, dark=dark)
+
+
+def selectors(count: int, channels: int, *, dark: bool = False) -> tuple[tuple[PortSide, ...], tuple[Element, ...]]:
+    """Many 1xN behind one controller: all ends on side A, then all on side B."""
+    near = tuple(PortSide(port=str(number), side=Side.A) for number in range(1, count + 1))
+    far = tuple(PortSide(port=str(number), side=Side.B) for number in range(1, count * channels + 1))
+    parts = tuple(
+        _selector(end.port, end, far[place * channels : (place + 1) * channels], dark=dark)
+        for place, end in enumerate(near)
+    )
+    return (*near, *far), parts
+
+
+def two_by_twos(count: int) -> tuple[tuple[PortSide, ...], tuple[Element, ...]]:
+    """One or more 2x2; the first state of each is bar, the second cross."""
+    near = tuple(PortSide(port=str(number), side=Side.A) for number in range(1, 2 * count + 1))
+    far = tuple(PortSide(port=str(number), side=Side.B) for number in range(1, 2 * count + 1))
+    parts = tuple(
+        Element(
+            name=str(place + 1),
+            states=(
+                _pairs(near[2 * place : 2 * place + 2], far[2 * place : 2 * place + 2]),
+                _pairs(near[2 * place : 2 * place + 2], far[2 * place : 2 * place + 2][::-1]),
+            ),
+        )
+        for place in range(count)
+    )
+    return (*near, *far), parts
+
+
+class Elements:
+    """What the elements of one switch are in, as numbers of states, to crossconnects and back.
+
+    elements = Elements(capabilities)
+    elements.targets("sw1", remove=[in_1], add=[in_3])  # {0: 2}: the first element to its third state
+    elements.readings([2])  # in-3
+    """
+
+    def __init__(self, capabilities: Capabilities) -> None:
+        self.count = len(capabilities.elements)
+        self._elements = capabilities.elements
+        self._places: dict[
+            str, int
+        ] = {}  # by the text of a crossconnect, whose hash is known: many of them are looked up in a change
+        self._alone: dict[str, tuple[int, int]] = {}
+        self._states: list[dict[frozenset[Crossconnect], int]] = []
+        self._readings: list[tuple[tuple[CrossconnectReading, ...], ...]] = []
+        for place, element in enumerate(capabilities.elements):
+            self._places |= dict.fromkeys(map(str, element.crossconnects), place)
+            self._alone |= {str(own[0]): (place, state) for state, own in enumerate(element.states) if len(own) == 1}
+            self._states.append({frozenset(state): number for number, state in enumerate(element.states)})
+            self._readings.append(
+                tuple(tuple(CrossconnectReading(crossconnect=pair) for pair in state) for state in element.states)
+            )
+
+    def targets(self, name: str, *, remove: Sequence[Crossconnect], add: Sequence[Crossconnect]) -> dict[int, int]:
+        """The new state of each element that is touched, by place. Raises RefusedError where `add` is no whole state of it."""
+        targets = dict(filter(None, map(self._alone.get, map(str, add))))
+        if len(targets) == len(add) and set(map(self._places.get, map(str, remove))) <= targets.keys():
+            return targets  # each of `add` is a state by itself, as with selectors
+        wanted: dict[int, set[Crossconnect]] = {}
+        for pair in remove:
+            wanted.setdefault(self._place(name, pair), set())
+        for pair in add:
+            wanted.setdefault(self._place(name, pair), set()).add(pair)
+        return {place: self._state(name, place, pairs) for place, pairs in wanted.items()}
+
+    def readings(self, states: Sequence[int]) -> tuple[CrossconnectReading, ...]:
+        """All crossconnects of elements that are in these states, in the order of the elements."""
+        return tuple(chain.from_iterable([own[state] for own, state in zip(self._readings, states, strict=True)]))
+
+    def crossconnects(self, states: Sequence[int]) -> tuple[Crossconnect, ...]:
+        return tuple([reading.crossconnect for reading in self.readings(states)])
+
+    def _place(self, name: str, pair: Crossconnect) -> int:
+        place = self._places.get(str(pair))
+        if place is None:
+            raise RefusedError(f"{name}: {pair}: no element of this switch joins {pair.a} with {pair.b}")
+        return place
+
+    def _state(self, name: str, place: int, pairs: Iterable[Crossconnect]) -> int:
+        state = self._states[place].get(frozenset(pairs))
+        if state is None:
+            element = self._elements[place]
+            states = "; ".join(", ".join(map(str, each)) or "dark" for each in element.states)
+            named = ", ".join(sorted(map(str, pairs))) or "dark"
+            raise RefusedError(
+                f"{name}: element {element.name} cannot be {named}: it is always in one of its states ({states}). "
+                "Name one of them whole"
+            )
+        return state
+
+
+def _selector(name: str, common: PortSide, others: Sequence[PortSide], *, dark: bool) -> Element:
+    states: tuple[tuple[Crossconnect, ...], ...] = tuple((Crossconnect.of(common, other),) for other in others)
+    return Element(name=name, states=(*states, ()) if dark else states)
+
+
+def _pairs(near: Sequence[PortSide], far: Sequence[PortSide]) -> tuple[Crossconnect, ...]:
+    return tuple(Crossconnect.of(one, other) for one, other in zip(near, far, strict=True))
+
+
+def changed(states: Sequence[int], targets: Mapping[int, int]) -> list[int]:
+    """All states, those of `targets` in place of what they are."""
+    return [targets.get(place, state) for place, state in enumerate(states)]

@@ -1,0 +1,129 @@
+"""Readings of one switch as it reports them: what differs from the last ones is told, and whether we had asked for it."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PowerReading
+
+POWER_STEP_DB: Final = 0.2
+"""Power that moved less is not reported again: readings are good to about 0.1 dB."""
+
+MADE_ANEW_WITHIN_S: Final = 300.0
+"""After its restart a switch makes by itself what it keeps, each once; who makes it later is somebody else."""
+
+log = logging.getLogger(__name__)
+
+Asked = list[tuple[Sequence[Crossconnect], Sequence[Crossconnect]]]
+"""What was asked of a switch since its last reading: to remove, to add."""
+
+
+class Readings:
+    """Emits `switch.read` and `switch.power`. `last`: what the switch reported last, None before its first report."""
+
+    def __init__(self, name: str, *, clock: Clock, sink: Sink) -> None:
+        self.last: tuple[CrossconnectReading, ...] | None = None
+        self._name = name
+        self._clock = clock
+        self._sink = sink
+        self._asked: Asked = []
+        self._restored: frozenset[Crossconnect] = frozenset()
+        self._restored_until_ns = 0
+        """What a restart took or made, and until when the switch may undo that by itself."""
+        self._power_dbm: dict[str, float | None] = {}
+
+    def ask(self, remove: Sequence[Crossconnect], add: Sequence[Crossconnect]) -> None:
+        """From now on this is what we want: until the next reading it explains what is found."""
+        self._asked.append((remove, add))
+        self._restored = frozenset()
+
+    def note(
+        self,
+        readings: tuple[CrossconnectReading, ...],
+        *,
+        connected: bool = False,
+        explained: Collection[Crossconnect] = (),
+    ) -> None:
+        """Report what differs from the last reading, right after whoever waits for it has gone on: comparing takes as long as reading.
+
+        `explained`: what a restart of the switch took or made. That, and what the switch makes anew of it by itself soon, once, before we ask for anything, is nobody's change.
+        """
+        at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
+        if at_ns > self._restored_until_ns:
+            self._restored = frozenset()
+        if restart := frozenset(explained):
+            self._restored |= restart
+            self._restored_until_ns = at_ns + round(MADE_ANEW_WITHIN_S * 1e9)
+        last, asked = self.last, self._asked
+        self.last, self._asked = readings, []
+        if not restart and last is not None and self._restored and readings != last:
+            now, before = ({one.crossconnect for one in each} for each in (readings, last))
+            excused, self._restored = self._restored, self._restored - (now ^ before)
+        else:
+            excused = self._restored
+        if connected or readings != last:
+            asyncio.get_running_loop().call_soon(self._tell, readings, last, asked, excused, connected, at_ns, wall_ns)
+
+    def note_power(self, readings: Sequence[PowerReading]) -> None:
+        """Report it where it differs from what was reported last."""
+        power_dbm = {str(reading.end): reading.power_dbm for reading in readings}
+        if power_dbm.keys() != self._power_dbm.keys() or any(
+            _moved(self._power_dbm[end], power) for end, power in power_dbm.items()
+        ):
+            self._power_dbm = power_dbm
+            data: dict[str, Json] = {"switch": self._name, "power_dbm": power_dbm}
+            at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
+            self._sink(Document(kind="switch.power", at_ns=at_ns, wall_ns=wall_ns, data=data))
+
+    def _tell(
+        self,
+        readings: tuple[CrossconnectReading, ...],
+        last: tuple[CrossconnectReading, ...] | None,
+        asked: Asked,
+        explained: frozenset[Crossconnect],
+        connected: bool,
+        at_ns: int,
+        wall_ns: int,
+    ) -> None:
+        """`ours` is False where somebody else has changed something: neither did we ask for it, nor does a restart of the switch explain it. `connected`: it is the first reading of a session, so the switch had been away before."""
+        there = dict.fromkeys(reading.crossconnect for reading in readings)
+        before = there if last is None else dict.fromkeys(reading.crossconnect for reading in last)
+        added = [pair for pair in there if pair not in before]
+        removed = [pair for pair in before if pair not in there]
+        ours = _explain(
+            asked,
+            added=[pair for pair in added if pair not in explained],
+            removed=[pair for pair in removed if pair not in explained],
+        )
+        if not ours:
+            words = [f"+{pair}" for pair in added] + [f"-{pair}" for pair in removed]
+            how = "not as it was before it was away" if connected else "changed behind our back"
+            log.warning("%s: %s: %s", self._name, how, " ".join(words))
+        texts = {pair: str(pair) for pair in there}
+        data: dict[str, Json] = {
+            "switch": self._name,
+            "crossconnects": [{"id": texts[each.crossconnect], "state": each.state.value} for each in readings],
+            "added": [texts[pair] for pair in added],
+            "removed": [str(pair) for pair in removed],
+            "ours": ours,
+        }
+        self._sink(Document(kind="switch.read", at_ns=at_ns, wall_ns=wall_ns, data=data))
+
+
+def _explain(asked: Asked, *, added: Sequence[Crossconnect], removed: Sequence[Crossconnect]) -> bool:
+    """Whether all of the difference is what was asked for: a removed pair may also have given an end to one that was to be made."""
+    if not added and not removed:
+        return True
+    to_remove = {pair for remove, _ in asked for pair in remove}
+    to_add = {pair for _, add in asked for pair in add}
+    taken = {end for pair in to_add for end in pair.ends}
+    return to_add.issuperset(added) and all(pair in to_remove or not taken.isdisjoint(pair.ends) for pair in removed)
+
+
+def _moved(before_dbm: float | None, now_dbm: float | None) -> bool:
+    if before_dbm is None or now_dbm is None:
+        return before_dbm is not now_dbm
+    return abs(before_dbm - now_dbm) >= POWER_STEP_DB

@@ -1,0 +1,261 @@
+"""Registry: drivers by the names of their entry points. A package makes a driver known by one line under `hwd.drivers`."""
+
+import difflib
+import importlib
+import importlib.metadata
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Json, Sink
+from hwd_drivers.core.errors import BugError, ConfigError
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.reason import finding_of
+from hwd_drivers.core.values import Capabilities
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.devices.masked_device import masked
+from hwd_drivers.transports.dial import Dialer
+from hwd_drivers.transports.mask import Mask
+from hwd_drivers.transports.masked_dialer import MaskedDialer
+from hwd_drivers.twins.faults import Denial, Faults
+from hwd_drivers.twins.mirror import Mirror
+from hwd_drivers.twins.timing import SwitchTiming
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+
+log = logging.getLogger(__name__)
+
+GROUP: Final = "hwd.drivers"
+USUAL_DENIAL: Final = Denial(code="SROF", text="told to say no")
+"""As TL1 says that an operation failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenContext:
+    """All that a driver needs to open one session; `capabilities` are those of the model and size that the testbed states."""
+
+    name: str
+    address: str
+    dialer: Dialer
+    clock: Clock
+    sink: Sink
+    user: str | None
+    password: str | None = field(repr=False)
+    options: BaseModel
+    capabilities: Capabilities
+
+    def options_as(self, kind: type[OptionsT]) -> OptionsT:
+        """The options, which are of the kind that the driver's spec names."""
+        if not isinstance(self.options, kind):
+            raise BugError(f"{self.name}: options are {type(self.options).__name__}, not {kind.__name__}")
+        return self.options
+
+
+class Twin(Protocol):
+    """A simulated device behind a socket."""
+
+    mirror: Mirror
+    faults: Faults
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Where it listens, by protocol, such as {"tl1": "127.0.0.1:3082"}; once it is started."""
+        ...
+
+    async def start(self) -> str:
+        """Listen; returns the address."""
+        ...
+
+    async def close(self) -> None:
+        """Stop, all sessions too; safe to call any number of times."""
+        ...
+
+
+class TwinMaker(Protocol):
+    """Makes a twin that is not started yet. Raises ConfigError on options that it does not know."""
+
+    def __call__(
+        self,
+        *,
+        name: str,
+        capabilities: Capabilities,
+        timing: SwitchTiming,
+        draws: Draws,
+        clock: Clock,
+        dialer: Dialer,
+        address: str,
+        options: Mapping[str, Json],
+    ) -> Twin: ...
+
+
+def twin_options(kind: type[OptionsT], name: str, options: Mapping[str, Json]) -> OptionsT:
+    """What the testbed says of a twin, read. Raises ConfigError with every fault."""
+    try:
+        return kind.model_validate(dict(options))
+    except ValidationError as error:
+        faults = "; ".join(finding_of(each) for each in error.errors())
+        raise ConfigError(f"twin {name}: {faults}") from error
+
+
+class Evidence(StrEnum):
+    """What is known of a device's protocol."""
+
+    VENDOR = "vendor"
+    """A manual, a model file or captures of the vendor's."""
+    PUBLISHED = "published"
+    """Programs that their authors used on real units."""
+    THIN = "thin"
+    """One source, or one that nobody has confirmed."""
+
+
+class NoOptions(BaseModel):
+    """There is nothing to say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverSpec:
+    """A driver as its package declares it.
+
+    `options`: schema of the testbed's options. `models`: capabilities by model name, made from the testbed's `size`; they raise ConfigError on a size that
+    the model does not come in. `default_port`: TCP port where an address names none, 0 where it must. `twin_options`: what a twin of it can be told to be.
+    `sizes`: a size for each model to check the driver with. `evidence`: what its bytes are made from. `threads`: it works in threads (paramiko), so that it can
+    be checked in real time only. `denial`: a no of the device in its own words, as a check lets its twin say it; None where its protocol knows no no.
+    `blind`: the device cannot be asked where it is; a reading is what this session told it last. `usual`: of several drivers that know a model the one that is
+    meant where nobody names one. `alone`: twin options of a twin that is served alone, where nobody says others: those of a testbed take its logins.
+    """
+
+    name: str
+    open: Callable[[OpenContext], Awaitable[Device]]
+    options: type[BaseModel]
+    models: Mapping[str, Callable[[str | None], Capabilities]]
+    twin: TwinMaker
+    default_port: int
+    twin_options: type[BaseModel] = NoOptions
+    alone: Mapping[str, Json] = field(default_factory=dict)
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    evidence: Evidence = Evidence.PUBLISHED
+    threads: bool = False
+    denial: Denial | None = USUAL_DENIAL
+    blind: bool = False
+    usual: bool = False
+
+    def capabilities(self, model: str, size: str | None) -> Capabilities:
+        """Raises ConfigError for a model or size that there is not."""
+        if model not in self.models:
+            raise ConfigError(f"model {model!r}: driver {self.name} does not know it.{_nearest(model, self.models)}")
+        return self.models[model](size)
+
+
+async def open_device(spec: DriverSpec, context: OpenContext) -> Device:
+    """Open a session; no password, and no cookie that the device gives us, is in anything that the session says, logs or emits, also where the device echoes it.
+
+    Errors as those of the driver.
+    """
+    mask = Mask(user=context.user, password=context.password)
+    try:
+        device = await spec.open(
+            replace(context, dialer=MaskedDialer(context.dialer, mask), sink=mask.sink(context.sink))
+        )
+    except Exception as error:
+        mask.error(error)
+        raise
+    return masked(device, mask)
+
+
+def names() -> tuple[str, ...]:
+    """Names of all drivers that are installed, sorted."""
+    return tuple(sorted(_entry_points()))
+
+
+def find(name: str) -> DriverSpec:
+    """Raises ConfigError for a name that no installed package declares, with the nearest that one does, and for a package that cannot be used, whatever its import raises."""
+    known = _entry_points()
+    if name not in known:
+        raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
+    return _load(name, known[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """What all packages declare. `broken`: why a driver cannot be used, with the remedy, by its name."""
+
+    specs: Mapping[str, DriverSpec]
+    broken: Mapping[str, str]
+
+
+def installed() -> Installed:
+    """All drivers; those that cannot be loaded are logged with their reason, since nobody may need them here."""
+    specs, broken = {}, {}
+    for name, point in sorted(_entry_points().items()):
+        try:
+            specs[name] = _load(name, point)
+        except ConfigError as error:
+            broken[name] = str(error)
+            log.warning("%s", error)
+    return Installed(specs=specs, broken=broken)
+
+
+def distribution_of(name: str) -> str:
+    """The package that brings this driver, such as `hwd-drivers`. Raises ConfigError for a name that none does."""
+    known = _entry_points()
+    if name not in known:
+        raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
+    return _package(known[name])
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _load(name: str, point: EntryPoint) -> DriverSpec:
+    """Raises ConfigError for a package that cannot be used."""
+    package = _package(point) or "its package"
+    about = f"driver {name!r}: entry point {point.value} of {package} "
+    try:
+        spec = point.load()
+    except Exception as error:
+        text = f"{about}cannot be loaded: {_in_one_line(error)}{_place(error)}. Mend {package}, install it whole, with the extras that it needs, or remove it"
+        raise ConfigError(text) from error
+    if not isinstance(spec, DriverSpec):
+        raise ConfigError(f"{about}is not a DriverSpec but {type(spec).__name__}. Mend or remove {package}")
+    if spec.name != name:
+        raise ConfigError(f"{about}is named {spec.name!r} in its DriverSpec. Give both one name, or remove {package}")
+    return spec
+
+
+def _package(point: EntryPoint) -> str:
+    return "" if point.dist is None else point.dist.name
+
+
+def _in_one_line(error: Exception) -> str:
+    """Kind and words; a SyntaxError without its place, which is told by itself."""
+    words = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {' '.join(words.split())}"
+
+
+def _place(error: Exception) -> str:
+    """`, FILE:LINE` where the error was raised, or for a SyntaxError where it stands; nothing where no file of a package is in it."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f", {error.filename}:{error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of_a_package(frame.filename)]
+    return f", {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+
+
+def _is_of_a_package(file: str) -> bool:
+    """Not the import machinery, and not this file, which asks for the import."""
+    return not file.startswith("<") and file not in (__file__, importlib.__file__, importlib.metadata.__file__)
+
+
+def _nearest(name: str, known: Mapping[str, object]) -> str:
+    if near := difflib.get_close_matches(name, list(known), n=1, cutoff=0.5):
+        return f" Did you mean {near[0]}?"
+    return f" There are: {', '.join(sorted(known)) or 'none'}"

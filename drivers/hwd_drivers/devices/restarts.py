@@ -1,0 +1,76 @@
+"""Restarts: whether a switch has started anew since it was last heard, which would else look as if somebody else had changed it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from hwd_drivers.core.values import Capabilities, Crossconnect
+
+UPTIME_STEP_S: Final = 60.0
+"""Units tell their uptime in whole minutes."""
+
+
+class Sign(StrEnum):
+    """What shows a restart."""
+
+    UPTIME = "uptime"
+    """The unit says itself that it has been up for less than it would be."""
+    AT_REST = "at-rest"
+    """It ended our session, and is as a unit of its kind is after its power was off: all that it had is gone at once, or its elements are in their first states.
+    Sure it is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """`lost`: crossconnects that went with it; `came`: those that its elements rest in instead. `uptime_s`: since when the unit is up, in whole minutes, None where
+    it does not say."""
+
+    sign: Sign
+    lost: tuple[Crossconnect, ...]
+    came: tuple[Crossconnect, ...]
+    uptime_s: float | None
+
+    def __str__(self) -> str:
+        lost = ", ".join(map(str, self.lost))
+        if self.sign is Sign.UPTIME:
+            gone = f": {lost} gone with it" if lost else ", and carries what it carried"
+            return f"has restarted, up for {self.uptime_s or 0.0:.0f} s by its own word{gone}"
+        return f"seems to have restarted: it ended the session, and all that it carried is gone at once: {lost}"
+
+
+class Restarts:
+    """Of one switch. Times are of one clock that runs on while it is away."""
+
+    def __init__(self) -> None:
+        self._uptime: tuple[float, float] | None = None
+
+    def find(
+        self,
+        *,
+        at_s: float,
+        heard_s: float | None,
+        uptime_s: float | None,
+        capabilities: Capabilities,
+        before: Collection[Crossconnect] | None,
+        now: Collection[Crossconnect],
+    ) -> Restart | None:
+        """At the start of a session. `heard_s`: when the switch was last heard in the one before, None for the first; `before`: what it reported then.
+
+        A latching switch keeps what it carries without power, so that only its uptime shows a restart of it.
+        """
+        known, self._uptime = self._uptime, None if uptime_s is None else (at_s, uptime_s)
+        if heard_s is None or before is None:
+            return None
+        lost = tuple(one for one in before if one not in now)
+        rest = frozenset(one for element in capabilities.elements for one in element.states[0])
+        came = tuple(one for one in now if one in rest and one not in before)
+        if uptime_s is not None:
+            if uptime_s >= at_s - heard_s:
+                return None
+            if known is not None and uptime_s + 2 * UPTIME_STEP_S < known[1] + at_s - known[0]:
+                return Restart(sign=Sign.UPTIME, lost=lost, came=came, uptime_s=uptime_s)
+        is_at_rest = frozenset(now) == rest if capabilities.elements else len(lost) == len(before)
+        if lost and is_at_rest and not capabilities.latching:
+            return Restart(sign=Sign.AT_REST, lost=lost, came=came, uptime_s=uptime_s)
+        return None

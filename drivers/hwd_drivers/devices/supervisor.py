@@ -1,0 +1,375 @@
+"""Supervisor: keeps one session with one switch, and reports what it reads. It never writes by itself, and never repeats a command."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, NoReturn
+
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.errors import (
+    BugError,
+    ConfigError,
+    DeadlineError,
+    DeviceError,
+    HwdError,
+    LinkError,
+    LoginError,
+    ProtocolError,
+    RefusedError,
+    StartingError,
+)
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.values import (
+    Capabilities,
+    Crossconnect,
+    CrossconnectReading,
+    Exchange,
+    Identity,
+    PortOverride,
+    PortSide,
+)
+from hwd_drivers.devices.abilities import CrossConnects, Device, PortOverrides, PowerReadings
+from hwd_drivers.devices.overrides import Overrides
+from hwd_drivers.devices.readings import Readings
+from hwd_drivers.devices.restarts import Restart, Restarts
+
+FIRST_RETRY_S: Final = 0.5
+"""The first pause is drawn from 0 to this; the bound doubles with each failure."""
+LONGEST_RETRY_S: Final = 30.0
+"""No pause is longer; it is taken at once where trying again soon cannot help."""
+
+log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """Keeps a switch connected, tells what it is, carries and measures, and passes changes through.
+
+        supervisor = Supervisor(name="ocs1", open=open_ocs1, clock=clock, sink=sink, draws=draws)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(supervisor.run(), name="hwd:ocs1/supervisor")
+            await supervisor.wait_up()
+            readings = await supervisor.read()
+
+    `device` is None while the switch is down, and `cause` then says why. `poll_s`: pause between two looks at the switch; `answer_s`: limit for each answer.
+    `longest_retry_s` bounds the pause before it is tried again. Emits `switch.up`, `.down`, `.restarted`, `.read`, `.power`, `.command`, `.override`.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        open: Callable[[], Awaitable[Device]],
+        clock: Clock,
+        sink: Sink,
+        draws: Draws,
+        poll_s: float = 5.0,
+        answer_s: float = 2.0,
+        longest_retry_s: float = LONGEST_RETRY_S,
+    ) -> None:
+        self.name = name
+        self.poll_s = poll_s
+        self.answer_s = answer_s
+        self.longest_retry_s = longest_retry_s
+        self.device: Device | None = None
+        self.identity: Identity | None = None
+        self.capabilities: Capabilities | None = None
+        self.cause: str | None = "not connected yet"
+        self._open = open
+        self._clock = clock
+        self._sink = sink
+        self._jitter = draws.stream(f"supervise/{name}/retry")
+        self._switch: CrossConnects | None = None
+        self._up = asyncio.Event()
+        self._down_since_s: float | None = None
+        self._starting = False  # its last failure was that it is being started
+        self._failures = 0
+        self._readings = Readings(name, clock=clock, sink=sink)
+        self._changes = 0  # begun and ended
+        self._changing = 0
+        self._overrides = Overrides(name, self._tell_override)
+        self._restarts = Restarts()
+        self._heard_s: float | None = None
+
+    async def run(self) -> None:
+        """Connect, read, watch, and again when it is lost; ends by cancellation only."""
+        while True:
+            try:
+                await self._serve()
+            except (HwdError, OSError) as error:
+                cause: Exception = error
+            except Exception as error:
+                log.exception("%s: bug in its driver", self.name)
+                cause = error
+            self._note_down(cause)
+            pause_s = self._pause_s(cause)
+            self._failures += 1
+            log.debug("%s: next try in %.3g s: %s", self.name, pause_s, cause)
+            await asyncio.sleep(pause_s)
+
+    @property
+    def latest(self) -> tuple[CrossconnectReading, ...] | None:
+        """What the switch last reported, however long ago; None before its first report."""
+        return self._readings.last
+
+    @property
+    def blocked(self) -> frozenset[PortSide]:
+        """Ends that an override held dark when the switch was last asked."""
+        return self._overrides.blocked
+
+    async def wait_up(self) -> None:
+        """Wait until the switch is connected and was read."""
+        await self._up.wait()
+
+    async def read(self, *, deadline_s: float | None = None) -> tuple[CrossconnectReading, ...]:
+        """All crossconnects, now. Raises LinkError where the switch is down."""
+        switch = self._connected()
+        changes = self._changes
+        if deadline_s is None:
+            deadline_s = self._deadline_s()
+        readings = self._overrides.shown(await switch.read_crossconnects(deadline_s=deadline_s))
+        self._heard_s = asyncio.get_running_loop().time()
+        self._note_readings_unless_changed_since(changes, readings)
+        return readings
+
+    async def change(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        """Pass a change through to the switch; errors as those of `CrossConnects.change_crossconnects`, LinkError where the switch is down."""
+        switch = self._connected()
+        verb = "change" if remove and add else "connect" if add else "disconnect"
+        self._readings.ask(remove, add)
+        with self._changing_by(verb):
+            exchange = await switch.change_crossconnects(
+                remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
+            )
+        self._emit_command(verb, "done", (exchange.acknowledged_ns - exchange.commanded_ns) / 1e9)
+        return exchange
+
+    async def override(self, ends: Sequence[PortSide], to: PortOverride, *, by: str, deadline_s: float) -> None:
+        """Hold ends dark, or let them go, and read that back. `by`: who asks.
+
+        Raises RefusedError for ends that it cannot hold, FailedError where the switch does not say afterwards what it was asked for, else as `change`.
+        """
+        switch = self._connected()
+        able = self.capabilities.blockable if self.capabilities is not None else ()
+        if not isinstance(switch, PortOverrides) or not able:
+            raise RefusedError(f"{self.name}: it cannot hold a port dark: it has no shutters, or its driver none")
+        self._overrides.check_able(ends, able)
+        verb = "block" if to is PortOverride.FORCE_BLOCKED else "unblock"
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        self._overrides.ask(ends, to, by=by)
+        with self._changing_by(verb):
+            await switch.override(ends, to, deadline_s=deadline_s)
+            answered_s = loop.time()
+            found = await switch.read_overrides(ends, deadline_s=deadline_s)
+            self._overrides.note(found, by=by)
+            self._overrides.check(ends, to, found)
+        self._emit_command(verb, "done", answered_s - started_s)
+
+    async def _serve(self) -> NoReturn:
+        """One session, from opening it to its end; always raises its cause."""
+        device = await self._open()
+        try:
+            await self._bring_up(device)
+            await self._attend(device)
+        except Exception as error:
+            self._note_down(error)
+            raise
+        finally:
+            self.device = self._switch = None
+            self._up.clear()
+            await device.close()
+
+    async def _bring_up(self, device: Device) -> None:
+        if not isinstance(device, CrossConnects):
+            raise BugError(f"{self.name}: its driver has no crossconnects, so it is no switch")
+        self.identity = await device.identify(deadline_s=self._deadline_s())
+        self.capabilities = await device.capabilities(deadline_s=self._deadline_s())
+        overrides = await self._read_overrides(device)
+        readings = await device.read_crossconnects(deadline_s=self._deadline_s())
+        self._note_up(self.identity)
+        restart = self._find_restart(self.identity, self.capabilities, readings)
+        self._overrides.begin(overrides)
+        explained = () if restart is None else (*restart.lost, *restart.came)
+        self._readings.note(self._overrides.shown(readings), connected=True, explained=explained)
+        self.device, self._switch = device, device
+        self._up.set()
+
+    async def _attend(self, device: Device) -> NoReturn:
+        """Look at the switch each `poll_s` until it is lost; raises the cause. A look that fails ends the session: the next one starts clean.
+
+        Not so while a change is under way: it may take all of the time that it was given, and a unit that answers in order has none for us.
+        """
+        monitored = self.capabilities.monitored if self.capabilities is not None else ()
+        powers = device if monitored and isinstance(device, PowerReadings) else None
+        lost = asyncio.create_task(device.lost(), name=f"hwd:{self.name}/lost")
+        try:
+            while True:
+                if powers is not None:
+                    await self._look(partial(self._read_power, powers, monitored))
+                await asyncio.wait((lost,), timeout=self.poll_s)
+                if lost.done():
+                    raise lost.result()
+                await self._look(partial(self._look_at_overrides, device))
+                await self._look(self.read)
+        finally:
+            lost.cancel()
+            await asyncio.wait((lost,))
+
+    async def _look(self, look: Callable[[], Awaitable[object]]) -> None:
+        if self._changing:
+            return
+        changes = self._changes
+        try:
+            await look()
+        except (DeadlineError, DeviceError) as error:
+            if changes == self._changes:
+                raise
+            log.debug("%s: a look failed while a change was under way: %s", self.name, error)
+
+    async def _read_overrides(self, device: Device) -> Mapping[PortSide, PortOverride]:
+        able = self.capabilities.blockable if self.capabilities is not None else ()
+        if not able or not isinstance(device, PortOverrides):
+            return {}
+        return await device.read_overrides(able, deadline_s=self._deadline_s())
+
+    async def _look_at_overrides(self, device: Device) -> None:
+        changes = self._changes
+        found = await self._read_overrides(device)
+        if changes == self._changes and not self._changing:
+            self._overrides.note(found, by="somebody else")
+
+    async def _read_power(self, powers: PowerReadings, ends: Sequence[PortSide]) -> None:
+        self._readings.note_power(await powers.read_power(ends, deadline_s=self._deadline_s()))
+
+    @contextmanager
+    def _changing_by(self, verb: str) -> Iterator[None]:
+        """A change is under way; how it fails is told."""
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        self._changes += 1
+        self._changing += 1
+        try:
+            yield
+        except HwdError as error:
+            self._emit_failure(verb, error, loop.time() - started_s)
+            raise
+        except asyncio.CancelledError:
+            self._emit_command(verb, "lost", loop.time() - started_s, text="its caller gave it up")
+            raise
+        finally:
+            self._changes += 1
+            self._changing -= 1
+
+    def _connected(self) -> CrossConnects:
+        if self._switch is None:
+            raise LinkError(f"{self.name}: the switch is down: {self.cause}")
+        return self._switch
+
+    def _deadline_s(self) -> float:
+        return asyncio.get_running_loop().time() + self.answer_s
+
+    def _pause_s(self, cause: Exception) -> float:
+        if isinstance(cause, LoginError | ConfigError | BugError) or not isinstance(cause, HwdError | OSError):
+            return self.longest_retry_s
+        if isinstance(cause, StartingError):
+            return FIRST_RETRY_S
+        doublings = min(self._failures, 16)
+        return self._jitter.uniform(0, min(self.longest_retry_s, FIRST_RETRY_S * 2**doublings))
+
+    def _note_up(self, identity: Identity) -> None:
+        now_s = asyncio.get_running_loop().time()
+        down_s = 0.0 if self._down_since_s is None else now_s - self._down_since_s
+        if self._down_since_s is None:
+            log.info("%s: up: %s", self.name, identity)
+        else:
+            log.info("%s: up again after %.3g s: %s", self.name, down_s, identity)
+        self._down_since_s = None
+        self._failures = 0
+        self.cause = None
+        self._emit(
+            "switch.up",
+            vendor=identity.vendor,
+            model=identity.model,
+            serial=identity.serial,
+            firmware=identity.firmware,
+            down_s=down_s,
+        )
+
+    def _find_restart(
+        self, identity: Identity, capabilities: Capabilities, readings: Sequence[CrossconnectReading]
+    ) -> Restart | None:
+        """Whether it has started anew since it was last heard; that is told."""
+        now_s, heard_s, last = asyncio.get_running_loop().time(), self._heard_s, self._readings.last
+        self._heard_s = now_s
+        restart = self._restarts.find(
+            at_s=now_s,
+            heard_s=heard_s,
+            uptime_s=identity.uptime_s,
+            capabilities=capabilities,
+            before=None if last is None else tuple(one.crossconnect for one in last),
+            now=frozenset(one.crossconnect for one in readings),
+        )
+        if restart is not None:
+            log.warning("%s: %s", self.name, restart)
+            lost: Json = [*map(str, restart.lost)]
+            away_s = now_s - (heard_s or now_s)
+            self._emit("switch.restarted", sign=restart.sign, lost=lost, uptime_s=restart.uptime_s, unheard_s=away_s)
+        return restart
+
+    def _note_down(self, cause: Exception) -> None:
+        """The first failure is told, and the first after a start that came to nothing; those that follow only in the log of retries."""
+        self.cause = str(cause).removeprefix(f"{self.name}: ") or type(cause).__name__
+        starting, was_starting = isinstance(cause, StartingError), self._starting
+        self._starting = starting
+        if self._down_since_s is not None and (starting or not was_starting):
+            return
+        if self._down_since_s is None:
+            self._down_since_s = asyncio.get_running_loop().time()
+        if starting:
+            log.info("%s: %s", self.name, self.cause)
+        else:
+            log.warning("%s: down: %s", self.name, self.cause)
+        self._emit("switch.down", cause=self.cause)
+
+    def _note_readings_unless_changed_since(self, changes: int, readings: tuple[CrossconnectReading, ...]) -> None:
+        """A reading that a change overlapped shows neither what was before nor what is now."""
+        if changes == self._changes and not self._changing:
+            self._readings.note(readings)
+
+    def _tell_override(self, ends: Sequence[PortSide], to: PortOverride, by: str) -> None:
+        log.info("%s: %s %s: %s", self.name, ", ".join(map(str, ends)), to, by)
+        self._emit("switch.override", ends=[*map(str, ends)], to=to, by=by)
+
+    def _emit_failure(self, verb: str, error: HwdError, seconds: float) -> None:
+        match error:
+            case DeviceError(code=code, text=text):
+                self._emit_command(verb, "denied", seconds, code=code, text=text)
+            case DeadlineError():
+                self._emit_command(verb, "timeout", seconds, text=str(error))
+            case LinkError():
+                self._emit_command(verb, "lost", seconds, text=str(error))
+            case ProtocolError():
+                self._emit_command(verb, "garbled", seconds, text=str(error))
+
+    def _emit_command(self, verb: str, outcome: str, seconds: float, *, code: str = "", text: str = "") -> None:
+        self._emit("switch.command", verb=verb, outcome=outcome, seconds=seconds, code=code, text=text)
+
+    def _emit(self, kind: str, **data: Json) -> None:
+        self._sink(
+            Document(
+                kind=kind,
+                at_ns=self._clock.monotonic_ns(),
+                wall_ns=self._clock.wall_ns(),
+                data={"switch": self.name, **data},
+            )
+        )

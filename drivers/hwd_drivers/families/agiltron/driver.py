@@ -1,0 +1,95 @@
+"""The driver of Agiltron SelfAlign switches, which cannot be asked where they are."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
+
+from hwd_drivers.core.errors import DeadlineError
+from hwd_drivers.core.values import CrossconnectReading, Exchange, Identity
+from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.ordered import OrderedConnection, Request
+from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.families.agiltron import protocol
+from hwd_drivers.families.agiltron.protocol import Answer, Select, answer_to
+
+
+class AgiltronOptions(BaseModel):
+    """What a testbed may say of an Agiltron switch."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    open_within_s: float = Field(default=5.0, gt=0, description="limit for connecting")
+
+
+class AgiltronSwitch(ElementSwitch[Answer]):
+    """One session with one switch; open it with `AgiltronSwitch.open`.
+
+    A reading is what this session told the switch last; nothing, until it told it something: to ask is to move.
+    """
+
+    def __init__(self, context: OpenContext, connection: OrderedConnection[Answer]) -> None:
+        super().__init__(context, connection)
+        self._told: int | None = None
+
+    @classmethod
+    async def open(cls, context: OpenContext) -> "AgiltronSwitch":
+        """Connect. Nothing is sent: there is no question that would not move the light."""
+        options = context.options_as(AgiltronOptions)
+        connection: OrderedConnection[Answer] = await OrderedConnection.open(
+            context.dialer,
+            context.address,
+            name=context.name,
+            decode=protocol.AnswerDecoder().feed,
+            clock=context.clock,
+            deadline_s=asyncio.get_running_loop().time() + options.open_within_s,
+            serial=protocol.LINE,
+            refuses=lambda answer: answer.refuses,
+        )
+        return cls(context, connection)
+
+    async def identify(self, *, deadline_s: float) -> Identity:
+        """What the testbed says; the switch has no word for it. Raises what ended the session, if it is over."""
+        await self._still_there(deadline_s)
+        channels = len(self._context.capabilities.elements[0].states)
+        return Identity(vendor="Agiltron", model=f"SelfAlign 1x{channels}", serial=NOT_TOLD, firmware=NOT_TOLD)
+
+    @override
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        """What this session told the switch last; none, until it told it something."""
+        await self._still_there(deadline_s)
+        return () if self._told is None else self._elements.readings((self._told,))
+
+    @override
+    async def _read_states(self, deadline_s: float) -> Sequence[int]:
+        return () if self._told is None else (self._told,)
+
+    @override
+    async def _move(
+        self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
+    ) -> Exchange:
+        select = Select(port=targets[0] + 1)
+        what = f"select port {select.port}"
+        expected = answer_to(select).command
+        request: Request[Answer] = Request(
+            data=protocol.encode_command(select), what=what, fits=lambda answer: answer.command == expected
+        )
+        told = self._told
+
+        def sent(at_ns: int) -> None:
+            self._told = None  # until it is known again
+            if on_commanded is not None:
+                on_commanded(at_ns)
+
+        answered = await self._connection.request(request, deadline_s=deadline_s, on_sent=sent)
+        self._told = told
+        if answered.messages[0].refuses:
+            raise self._no(what, answered.messages[0].result.hex(), "")
+        self._told = targets[0]
+        return Exchange(commanded_ns=answered.sent_ns, acknowledged_ns=answered.received_ns, commands=1)
+
+    async def _still_there(self, deadline_s: float) -> None:
+        if deadline_s <= asyncio.get_running_loop().time():
+            raise DeadlineError(f"{self.name}: its deadline is over. Allow more time")
+        await self._connection.request(deadline_s=deadline_s)

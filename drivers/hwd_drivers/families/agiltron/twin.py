@@ -1,0 +1,61 @@
+"""An Agiltron switch that is not there: the bytes of its serial line over TCP."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
+
+from hwd_drivers.families.agiltron import protocol
+from hwd_drivers.families.agiltron.protocol import Command, Home, Select, answer_to
+from hwd_drivers.twins.sequential import SequentialTwin
+
+_NO = b"\x00\x00"
+
+
+class TwinOptions(BaseModel):
+    """How this unit behaves where no source tells how real ones do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    answer: Literal["timing", "at-once"] = Field(
+        default="timing", description="the answer comes when the switch has moved, or at once"
+    )
+    answers_home: bool = Field(default=True, description="01 30 00 00 is answered too")
+
+
+class AgiltronTwin(SequentialTwin[Command, TwinOptions]):
+    """A twin of one switch. A port that it does not have it refuses, with `00 00`."""
+
+    protocol = "serial"
+    options_type = TwinOptions
+
+    @override
+    def decoder(self) -> Callable[[bytes], Sequence[Command]]:
+        return protocol.CommandDecoder().feed
+
+    @override
+    def answer(self, command: Command) -> tuple[bytes, float]:
+        port = command.port if isinstance(command, Select) else 1
+        if port > len(self.capabilities.elements[0].states):
+            return protocol.encode_answer(answer_to(command, _NO)), 0.0
+        settling, denial = self.move({0: port - 1} if self.states[0] != port - 1 else {})
+        if isinstance(command, Home) and not self.options.answers_home:
+            return b"", 0.0
+        if denial is not None:
+            return protocol.encode_answer(answer_to(command, _result(denial.code))), 0.0
+        return protocol.encode_answer(answer_to(command)), settling.answer_s if self.options.answer == "timing" else 0.0
+
+    @override
+    def another(self, command: Command) -> bytes:
+        """That of the other command, which is not done."""
+        return protocol.encode_answer(answer_to(Home() if isinstance(command, Select) else Select(port=1)))
+
+
+def _result(code: str) -> bytes:
+    """The code of a denial as two bytes of hexadecimal; one that is none is `00 00`."""
+    try:
+        result = bytes.fromhex(code)
+    except ValueError:
+        return _NO
+    return result if len(result) == 2 and result != b"\xff\xff" else _NO

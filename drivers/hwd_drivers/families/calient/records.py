@@ -1,0 +1,154 @@
+"""Records: the connections that a Calient unit reports, what a change of crossconnects means for them, and waiting until they carry light.
+
+A unit refuses ports in use, so what goes is deleted before what comes is entered; a 2WAY connection is two crossconnects of ours that go together or not at all.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hwd_drivers.core.errors import DeadlineError, DeviceError, RefusedError
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.families.calient.ports import one_way
+
+ALIVE: Final = frozenset({CrossconnectState.TUNED, CrossconnectState.TUNING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One connection with our port numbers. AS, OS and OC of its halves: both have to be well for it to be so."""
+
+    name: str
+    group: str
+    source: int
+    destination: int
+    two_way: bool
+    admin: str
+    operation: str
+    capability: str
+
+    @property
+    def crossconnects(self) -> tuple[Crossconnect, ...]:
+        forth = one_way(self.source, self.destination)
+        return (forth, one_way(self.destination, self.source)) if self.two_way else (forth,)
+
+    @property
+    def active(self) -> bool:
+        return self.admin == "IS"
+
+    @property
+    def broken(self) -> bool:
+        """The unit tried and could not; of one that is not active OC says nothing."""
+        return self.active and self.capability == "FAIL"
+
+    @property
+    def state(self) -> CrossconnectState:
+        """Entered and not activated counts as failed too: it holds its ports without light until somebody does something, so it is wanted anew."""
+        if not self.active or self.broken:
+            return CrossconnectState.FAILED
+        if (self.operation, self.capability) == ("IS", "OK"):
+            return CrossconnectState.TUNED
+        return CrossconnectState.TUNING
+
+    @property
+    def words(self) -> str:
+        """`AS=IS,OS=RDY,OC=OK`"""
+        return f"AS={self.admin},OS={self.operation},OC={self.capability}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """A change in the unit's terms, in this order."""
+
+    delete: tuple[Record, ...]
+    enter: tuple[Crossconnect, ...]
+
+
+def readings(records: Sequence[Record]) -> tuple[CrossconnectReading, ...]:
+    """In the order of their ports."""
+    found = [
+        CrossconnectReading(crossconnect=pair, state=record.state)
+        for record in records
+        for pair in record.crossconnects
+    ]
+    return tuple(sorted(found, key=lambda reading: reading.crossconnect.sort_key()))
+
+
+def crossconnects(records: Sequence[Record]) -> tuple[Crossconnect, ...]:
+    return tuple(reading.crossconnect for reading in readings(records))
+
+
+def plan(records: Sequence[Record], *, remove: Sequence[Crossconnect], add: Sequence[Crossconnect], name: str) -> Steps:
+    """What is wanted and there already stays; where it is dark or failed it is made anew.
+
+    Raises RefusedError for one half of a 2WAY connection: the other half would go dark with it.
+    """
+    going, wanted = set(remove), set(add)
+    delete, kept = [], set[Crossconnect]()
+    for record in records:
+        halves = set(record.crossconnects)
+        anew = not halves.isdisjoint(wanted) and record.state not in ALIVE
+        if halves.isdisjoint(going) and not anew:
+            kept |= halves
+            continue
+        if left := sorted(halves - going - wanted, key=Crossconnect.sort_key):
+            both = ", ".join(map(str, record.crossconnects))
+            raise RefusedError(
+                f"{name}: {left[0]} would go dark: it is one half of the 2WAY connection {record.name}. Change both, {both}, at once"
+            )
+        delete.append(record)
+    return Steps(delete=tuple(delete), enter=tuple(pair for pair in add if pair not in kept))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How a driver waits for light: it looks every `poll_s`, and takes OC=FAIL for the unit's last word when it has stood for `fail_after_s`."""
+
+    poll_s: float
+    fail_after_s: float
+
+
+async def in_service(
+    read: Callable[[], Awaitable[tuple[Sequence[Record], int]]],
+    wanted: Sequence[Crossconnect],
+    *,
+    name: str,
+    command: str,
+    patience: Patience,
+    deadline_s: float,
+    activate: Callable[[Sequence[Record]], Awaitable[None]] | None = None,
+) -> int:
+    """Read until all of `wanted` carry light; returns when the reading that says so had come, in ns.
+
+    `activate` is called once with those that the first reading shows entered only. Raises DeviceError where the unit says that one failed, or drops it; DeadlineError where one is not in service in time.
+    """
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+    bad_since_s: float | None = None
+    while True:
+        records, received_ns = await read()
+        found = {pair: record for record in records for pair in record.crossconnects}
+        dark = [pair for pair in wanted if pair not in found or found[pair].state is not CrossconnectState.TUNED]
+        if not dark:
+            return received_ns
+        if activate is not None:
+            goal, todo, activate = set(wanted), activate, None
+            if entered := [each for each in records if not each.active and not goal.isdisjoint(each.crossconnects)]:
+                await todo(entered)
+                continue
+        now_s = loop.time()
+        bad = [pair for pair in dark if pair not in found or found[pair].broken]
+        bad_since_s = None if not bad else now_s if bad_since_s is None else bad_since_s
+        texts = ", ".join(f"{pair} {found[pair].words if pair in found else 'gone'}" for pair in bad or dark)
+        if bad_since_s is not None and now_s - bad_since_s >= patience.fail_after_s:
+            raise DeviceError(
+                f"{name}: {command}: the device took it and does not do it: {texts}. Look at its alarms and at the light",
+                device=name,
+                command=command,
+                code="OC=FAIL" if bad[0] in found else "gone",
+                text=texts,
+            )
+        if now_s + patience.poll_s >= deadline_s:
+            raise DeadlineError(f"{name}: {command}: not in service within {deadline_s - started_s:.3g} s: {texts}")
+        await asyncio.sleep(patience.poll_s)

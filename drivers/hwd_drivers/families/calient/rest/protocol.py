@@ -1,0 +1,266 @@
+"""Calient REST without I/O: what is asked, and what stands in the JSON of the answers.
+
+Paths and field names as published programs for real units use them (README.md names each). Answers are read with an open mind: numbers may be text, results may
+stand under `response`, fields that nobody has seen are left alone. All readers raise ProtocolError on JSON that is not what it should be.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote
+
+from hwd_drivers.codecs.http import HttpRequest, shorten_body
+from hwd_drivers.codecs.tl1_words import shorten
+from hwd_drivers.core.errors import ProtocolError
+
+DEFAULT_PORT: Final = 80
+BASE: Final = "/rest/"
+JSON_TYPE: Final = "application/json"
+RESULT_DONE: Final = "1"
+RESULT_FAILED: Final = "0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What the unit says of one item of a change."""
+
+    done: bool
+    message: str
+    description: str
+
+    @property
+    def words(self) -> str:
+        return ": ".join(filter(None, (self.message, self.description))) or "no reason given"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Half:
+    """One way of a connection, `1.1.1>1.1.2`; states are empty where the unit does not tell them here."""
+
+    conn: str
+    admin: str = ""
+    operation: str = ""
+    capability: str = ""
+    in_dbm: float | None = None
+    out_dbm: float | None = None
+    alarm: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One connection of the list; one half, or two where it is bidirectional."""
+
+    name: str
+    group: str
+    two_way: bool
+    halves: tuple[Half, ...]
+
+    @property
+    def ports(self) -> tuple[str, str]:
+        """Source and destination."""
+        source, _, destination = self.halves[0].conn.partition(">")
+        return source, destination
+
+    @property
+    def has_states(self) -> bool:
+        return all(half.admin and half.operation and half.capability for half in self.halves)
+
+    @property
+    def states(self) -> tuple[str, str, str]:
+        """AS, OS and OC of the half that is worse off."""
+        worst = next(
+            (half for half in self.halves if (half.admin, half.operation, half.capability) != WELL), self.halves[0]
+        )
+        failed = next((half for half in self.halves if half.capability == "FAIL"), worst)
+        return failed.admin, failed.operation, failed.capability
+
+
+WELL: Final = ("IS", "IS", "OK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A one-way connection to add; an empty group is left to the unit."""
+
+    source: str
+    destination: str
+    group: str = ""
+
+
+def path(what: str, **parameters: str) -> str:
+    """`/rest/crossconnects/?id=detail&conn=1.1.1%3E1.1.2`"""
+    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
+    return f"{BASE}{what}/" + (f"?{query}" if query else "")
+
+
+def write_wanted(wanted: Sequence[Wanted]) -> bytes:
+    """The body of `badd`."""
+    return dump(
+        [
+            {"in": one.source, "out": one.destination, "dir": "uni"} | ({"group": one.group} if one.group else {})
+            for one in wanted
+        ]
+    )
+
+
+def write_names(names: Sequence[tuple[str, str]]) -> bytes:
+    """The body of `bdel`, from names and groups; an empty group is left out."""
+    return dump([{"conn": name} | ({"group": group} if group else {}) for name, group in names])
+
+
+def dump(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def load(body: bytes) -> Any:
+    """Any JSON value."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"{shorten_body(body)} is no JSON: {error}") from None
+
+
+def read_results(body: bytes, count: int) -> tuple[Result, ...]:
+    """One for each item of the change. A single one for many stands for all where it is a no: the change was refused as a whole."""
+    items = _list(load(body))
+    results = tuple(map(_result, items))
+    if len(results) == 1 and not results[0].done:
+        return results * count
+    if len(results) != count:
+        raise ProtocolError(f"{len(results)} results for {count} items: {shorten_body(body)}")
+    return results
+
+
+def read_ports(body: bytes) -> tuple[str, ...]:
+    """Names of the ports of `ports/?id=summary`."""
+    return tuple(_text(row, "port") for row in map(_object, _list(load(body))))
+
+
+def read_powers(body: bytes) -> tuple[float | None, float | None]:
+    """Powers of the IN and the OUT fibre of `ports/?id=detail`; None where there is no light."""
+    rows = _list(load(body))
+    if len(rows) != 1:
+        raise ProtocolError(f"{len(rows)} rows for one port: {shorten_body(body)}")
+    row = _object(rows[0])
+    return _power(_text(row, "inpower")), _power(_text(row, "outpower"))
+
+
+def read_rows(body: bytes) -> tuple[Row, ...]:
+    """Connections of `crossconnects/?id=list`, or the one of `?id=detail`."""
+    value = load(body)
+    return tuple(_row(_object(item)) for item in (_list(value) if isinstance(value, list) else [value]))
+
+
+def read_version(body: bytes) -> str:
+    """Of `info/?id=softwareversion`."""
+    return _text(_first(load(body)), "version")
+
+
+def read_serial(body: bytes) -> tuple[str, str]:
+    """Serial number and part number of `node/?id=summary&detail=SYSCFG`."""
+    row = _first(load(body))
+    inner = row.get("nodeSysConfigInfo")
+    row = inner if isinstance(inner, dict) else row
+    return _text(row, "serialnumber"), _text(row, "partnumber")
+
+
+def query(request: HttpRequest) -> tuple[str, dict[str, str]]:
+    """What is asked about (`crossconnects`), and the parameters of the query and of a form. Raises ProtocolError on a path that is not below `/rest/`."""
+    target, _, text = request.path.partition("?")
+    if not target.startswith(BASE):
+        raise ProtocolError(f"{shorten(target)}: not below {BASE}")
+    try:
+        parameters = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=64))
+        if request.header("content-type").startswith("application/x-www-form-urlencoded"):
+            parameters |= parse_qsl(request.body.decode(), keep_blank_values=True, max_num_fields=64)
+    except ValueError as error:
+        raise ProtocolError(f"{shorten(request.path)}: {error}") from None
+    return target.removeprefix(BASE).strip("/"), parameters
+
+
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,4}(?:\.[0-9]{1,9})?")
+_CONN = re.compile(r"[^\s<>]+>[^\s<>]+")
+
+
+def _list(value: Any) -> list[Any]:
+    if isinstance(value, dict):  # a single result may come without its list
+        return [value]
+    if not isinstance(value, list):
+        raise ProtocolError(f"{shorten(repr(value))} is no list")
+    return value
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ProtocolError(f"{shorten(repr(value))} is no object")
+    return value
+
+
+def _first(value: Any) -> Mapping[str, Any]:
+    rows = _list(value)
+    if not rows:
+        raise ProtocolError("an empty list, one object is needed")
+    return _object(rows[0])
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ProtocolError(f"{shorten(repr(row))}: {name} is {shorten(repr(value))}")
+    return str(value).strip()
+
+
+def _result(item: Any) -> Result:
+    row = _object(item)
+    row = _object(row["response"]) if "response" in row else row
+    status = _text(row, "status")
+    if status not in (RESULT_DONE, RESULT_FAILED):
+        raise ProtocolError(f"result {shorten(repr(row))}: status is neither 1 nor 0")
+    return Result(
+        done=status == RESULT_DONE, message=str(row.get("msg") or ""), description=str(row.get("description") or "")
+    )
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    halves = tuple(_half(_object(row[key])) for key in ("half1", "half2") if _told(row, key))
+    if not halves:
+        raise ProtocolError(f"connection {shorten(repr(row))}: no half1 with its conn")
+    source, destination = halves[0].conn.split(">")
+    two_way = len(halves) == 2
+    default = f"{source}-{destination}" if two_way else halves[0].conn
+    return Row(
+        name=str(row.get("name") or row.get("connid") or default),
+        group=str(row.get("group") or ""),
+        two_way=two_way,
+        halves=halves,
+    )
+
+
+def _told(row: Mapping[str, Any], key: str) -> bool:
+    return bool(row.get(key)) and bool(_object(row[key]).get("conn"))
+
+
+def _half(half: Mapping[str, Any]) -> Half:
+    conn = _text(half, "conn")
+    if not _CONN.fullmatch(conn):
+        raise ProtocolError(f"conn {shorten(conn)}: not in>out")
+    told = {key: str(half.get(key) or "") for key in ("as", "os", "oc", "alarm")}
+    return Half(
+        conn=conn,
+        admin=told["as"],
+        operation=told["os"],
+        capability=told["oc"],
+        in_dbm=_power(str(half.get("inp") or "")),
+        out_dbm=_power(str(half.get("outp") or "")),
+        alarm=told["alarm"],
+    )
+
+
+def _power(text: str) -> float | None:
+    if text.upper() in ("", "NONE", "N/A"):
+        return None
+    if not _DECIMAL.fullmatch(text):
+        raise ProtocolError(f"{shorten(text)} is no power in dBm")
+    return float(text)

@@ -1,0 +1,45 @@
+"""Leoni 1xN switches, and the declaration of their driver."""
+
+from typing import Final
+
+from hwd_drivers.core.values import Capabilities
+from hwd_drivers.devices.elements import selector, selector_size
+from hwd_drivers.devices.registry import DriverSpec, Evidence
+from hwd_drivers.families.leoni.driver import LeoniOptions, LeoniSwitch
+from hwd_drivers.families.leoni.protocol import PORT
+from hwd_drivers.families.leoni.twin import LeoniTwin, TwinOptions
+
+CHANNELS_MOST: Final = 256
+
+
+def eol(size: str | None) -> Capabilities:
+    """`1x8`. Loss is what a buyer's guide of 2026 states for MEMS 1xN, at most 2.0 dB; 2 ms is what a published program waits. Neither is a figure of Leoni."""
+    _, channels = selector_size("a Leoni switch", size, channels_most=CHANNELS_MOST)
+    ends, element = selector(channels)
+    return Capabilities(
+        ends=ends,
+        two_sided=False,
+        reciprocal=True,
+        latching=False,
+        atomic_batches=True,
+        moves_in_use=True,
+        settle_s=0.002,
+        loss_db_typical=1.0,
+        loss_db_max=2.0,
+        elements=(element,),
+        reports_before=True,
+    )
+
+
+driver: Final = DriverSpec(
+    name="leoni",
+    open=LeoniSwitch.open,
+    options=LeoniOptions,
+    models={"eol": eol},
+    twin=LeoniTwin,
+    default_port=PORT,
+    twin_options=TwinOptions,
+    sizes={"eol": "1x8"},
+    evidence=Evidence.PUBLISHED,
+    denial=None,
+)

@@ -1,0 +1,146 @@
+"""Bytes of Lfiber's LF-OSW controllers: messages in angle brackets, two digits for the channel of each selector.
+
+Facts as three published programs use them, one of them after the vendor's manual: `<OSW_OUT_01_02>` sets both selectors and is answered `<OSW_OUT_OK>`;
+`<OSW_OUT_?>` is answered in the form of the set, `<OSW_OUT_03>` on one selector; channel 00 is none. A channel that there is not is `<OSW_OUT_OVERFLOW>`;
+any other word is taken for a refusal too. `<OSW_TYPE_?>` is answered with the part, `<OSW_TYPE_LF-OSW-1X16-1550-PMF...>`.
+"""
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.transports.serial_line import SerialLine
+
+LINE: Final = SerialLine(baud=9600)
+COUNT_MOST: Final = 64
+"""Selectors of one controller."""
+CHANNELS_MOST: Final = 99
+"""What two digits can name."""
+LIMIT_BYTES: Final = 256
+"""Longest message: 64 selectors take 202 bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Where are they?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeQuery:
+    """What is it?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Type:
+    """What it is: the vendor's part, such as `LF-OSW-1X16-1550-PMF`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Positions:
+    """The channel of each selector: a set from the host, an answer from the controller."""
+
+    channels: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """Another answer: `OK`, or a refusal."""
+
+    text: str
+
+    @property
+    def refuses(self) -> bool:
+        return self.text != "OK"
+
+
+Command = Query | TypeQuery | Type | Positions | Word
+Answer = Type | Positions | Word
+
+OVERFLOW: Final = "OVERFLOW"
+"""Word for a channel that the controller does not have."""
+
+_POSITIONS = re.compile(r"[0-9]{2}(_[0-9]{2})*")
+_HEAD = "OSW_OUT_"
+_TYPE = "OSW_TYPE_"
+_DIGITS = tuple(f"{channel:02d}" for channel in range(CHANNELS_MOST + 1))
+
+
+def encode(message: Command) -> bytes:
+    head = _TYPE if isinstance(message, TypeQuery | Type) else _HEAD
+    return f"<{head}{_body(message)}>".encode()
+
+
+@functools.lru_cache(maxsize=4096)
+def parse(text: str) -> Command:
+    """What stands between the brackets. Raises ProtocolError for what is no message of these controllers."""
+    if text.startswith(_TYPE):
+        part = text.removeprefix(_TYPE)
+        if not part or not part.isprintable():
+            raise ProtocolError(f"<{text}>: no part")
+        return TypeQuery() if part == "?" else Type(text=part)
+    if not text.startswith(_HEAD):
+        raise ProtocolError(f"<{text}>: no message of an OSW controller, they begin with <{_HEAD} or <{_TYPE}")
+    body = text.removeprefix(_HEAD)
+    if body == "?":
+        return Query()
+    if _POSITIONS.fullmatch(body):
+        return Positions(channels=tuple(map(int, body.split("_"))))
+    if body.isalnum():
+        return Word(text=body)
+    raise ProtocolError(f"<{text}>: neither channels nor a word")
+
+
+class Decoder:
+    """Bytes to messages; space between them is dropped. Both sides use it."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+
+    def feed(self, data: bytes) -> Sequence[Command]:
+        """Raises ProtocolError for bytes that are no message, and over `LIMIT_BYTES` without an end."""
+        *ended, rest = (self._begun + data).split(b">")
+        messages = [parse(_inside(part)) for part in ended]
+        self._begun = rest.lstrip()
+        if self._begun:
+            _inside(self._begun)
+        return messages
+
+
+class AnswerDecoder:
+    """Bytes from a controller to answers; a question from there is none."""
+
+    def __init__(self) -> None:
+        self._decoder = Decoder()
+
+    def feed(self, data: bytes) -> Sequence[Answer]:
+        answers: list[Answer] = []
+        for message in self._decoder.feed(data):
+            if isinstance(message, Query | TypeQuery):
+                raise ProtocolError("the controller asks a question: does it echo?")
+            answers.append(message)
+        return answers
+
+
+def _body(message: Command) -> str:
+    match message:
+        case Query() | TypeQuery():
+            return "?"
+        case Positions(channels=channels):
+            return "_".join([_DIGITS[channel] for channel in channels])
+        case Type(text=text) | Word(text=text):
+            return text
+
+
+def _inside(message: bytes) -> str:
+    """What stands after the bracket of a message, begun or whole."""
+    text = message.lstrip()
+    if text[:1] != b"<" or not text.isascii():
+        raise ProtocolError(f"{message[:16]!r}: no message, they are <{_HEAD}..> and <{_TYPE}..>")
+    if len(text) > LIMIT_BYTES:
+        raise ProtocolError(f"{len(text)} bytes without >, limit {LIMIT_BYTES} bytes")
+    return text[1:].decode()

@@ -1,0 +1,123 @@
+"""Alarms: limits of the light at the monitors of a Polatis unit, and what becomes of those that are crossed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.families.polatis.numbering import Numbering, UnitError, Wrong
+from hwd_drivers.families.polatis.power import PowerMonitors
+from hwd_drivers.families.polatis.settings import AlarmMode, AlarmType, Edge, Threshold
+from hwd_drivers.twins.mirror import Mirror
+from hwd_drivers.twins.watch import Crossing, Watch
+
+LIMITS_DBM: Final = (-100.0, 30.0)
+"""What a limit may be: nothing says it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortAlarm:
+    """An alarm of a port is raised or cleared; `power_dbm` is the light then, None for dark."""
+
+    port: int
+    type: AlarmType
+    raised: bool
+    at_ns: int
+    power_dbm: float | None
+
+
+class Alarms:
+    """All alarms of a unit; `told` are called with each PortAlarm."""
+
+    def __init__(self, *, mirror: Mirror, clock: Clock, numbering: Numbering, monitors: PowerMonitors) -> None:
+        self.told: list[Callable[[PortAlarm], None]] = []
+        self._mirror = mirror
+        self._clock = clock
+        self._numbering = numbering
+        self._monitors = monitors
+        self._thresholds: dict[tuple[int, AlarmType], Threshold] = {}
+        self._watches: dict[tuple[int, AlarmType], Watch] = {}
+        self._triggered: set[tuple[int, AlarmType]] = set()
+
+    def threshold(self, port: int, type: AlarmType) -> Threshold:
+        self._monitors.check((port,))
+        return self._thresholds.get((port, type), _DEFAULT)
+
+    def triggered(self, port: int, type: AlarmType) -> bool:
+        """Whether the alarm stands."""
+        self._monitors.check((port,))
+        return (port, type) in self._triggered
+
+    def configure(
+        self,
+        ports: Sequence[int],
+        type: AlarmType,
+        *,
+        mode: AlarmMode | None = None,
+        edge: Edge | None = None,
+        high_dbm: float | None = None,
+        low_dbm: float | None = None,
+        clears_after_s: float | None = None,
+    ) -> None:
+        """Set what is given, the same at all of these ports; an alarm that stands is forgotten and judged anew. Raises UnitError, and then has set nothing."""
+        self._monitors.check(ports)
+        for limit_dbm in (high_dbm, low_dbm):
+            if limit_dbm is not None and not LIMITS_DBM[0] <= limit_dbm <= LIMITS_DBM[1]:
+                raise UnitError(
+                    Wrong.VALUE, f"Limit {limit_dbm:g} dBm is not between {LIMITS_DBM[0]:g} and {LIMITS_DBM[1]:g}"
+                )
+        for port in ports:
+            before = self._thresholds.get((port, type), _DEFAULT)
+            self._thresholds[port, type] = replace(
+                before,
+                mode=before.mode if mode is None else mode,
+                edge=before.edge if edge is None else edge,
+                high_dbm=before.high_dbm if high_dbm is None else high_dbm,
+                low_dbm=before.low_dbm if low_dbm is None else low_dbm,
+                clears_after_s=before.clears_after_s if clears_after_s is None else clears_after_s,
+            )
+            self._watch(port, type)
+
+    def clear(self, ports: Sequence[int], type: AlarmType) -> None:
+        """Take an alarm back and judge the light anew, so that one that is told once can be told again."""
+        self._monitors.check(ports)
+        for port in ports:
+            self._watch(port, type)
+
+    def _watch(self, port: int, type: AlarmType) -> None:
+        key = port, type
+        threshold = self._thresholds.get(key, _DEFAULT)
+        if (old := self._watches.pop(key, None)) is not None:
+            self._mirror.unwatch(old)
+        self._triggered.discard(key)
+        if threshold.mode is AlarmMode.OFF:
+            return
+        low_dbm = threshold.low_dbm if threshold.edge is not Edge.HIGH else None
+        self._watches[key] = watch = Watch(
+            end=self._numbering.end(port),
+            told=lambda crossing: self._crossed(port, type, crossing),
+            low_dbm=low_dbm if type is AlarmType.LOS else None,
+            degraded_dbm=low_dbm if type is AlarmType.DEGRADED else None,
+            high_dbm=threshold.high_dbm if threshold.edge is not Edge.LOW else None,
+            clears_after_s=threshold.clears_after_s,
+        )
+        self._mirror.watch(watch, self._clock.monotonic_ns())
+
+    def _crossed(self, port: int, type: AlarmType, crossing: Crossing) -> None:
+        key = port, type
+        stands = key in self._triggered
+        single = self._thresholds.get(key, _DEFAULT).mode is AlarmMode.SINGLE
+        if crossing.raised == stands or (single and not crossing.raised):
+            return
+        if crossing.raised:
+            self._triggered.add(key)
+        else:
+            self._triggered.discard(key)
+        alarm = PortAlarm(
+            port=port, type=type, raised=crossing.raised, at_ns=crossing.at_ns, power_dbm=crossing.power_dbm
+        )
+        for told in self.told:
+            told(alarm)
+
+
+_DEFAULT: Final = Threshold()

@@ -1,0 +1,472 @@
+"""The data of a Polatis unit as its YANG modules have it: what can be read, and what an edit-config does."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement
+
+from hwd_drivers.core.values import AttenuationMode
+from hwd_drivers.families.polatis.attenuators import LEVELLED
+from hwd_drivers.families.polatis.groups import GROUPS_LIMIT, Group
+from hwd_drivers.families.polatis.netconf import xml
+from hwd_drivers.families.polatis.netconf.messages import BASE
+from hwd_drivers.families.polatis.netconf.old_ports import OldPorts
+from hwd_drivers.families.polatis.netconf.protocol import OPSW, PLTS, VOA_MODES, to_level
+from hwd_drivers.families.polatis.netconf.refusals import refusal_of, refuse
+from hwd_drivers.families.polatis.numbering import UnitError, Wrong
+from hwd_drivers.families.polatis.settings import AlarmMode, AlarmType, Edge, FlapState, VoaSetting
+from hwd_drivers.families.polatis.unit import BootMode, PortState, Unit
+
+OPERATIONS: Final = frozenset({"merge", "replace", "create", "delete", "remove", "none"})
+STATUSES: Final = {PortState.ENABLED: "ENABLED", PortState.DISABLED: "DISABLED", PortState.FAILED: "FAILED"}
+SHUTTERS: Final = {FlapState.IDLE: "SHUTTER_IDLE", FlapState.SET: "SHUTTER_SET", FlapState.ACTIVE: "SHUTTER_ACTIVE"}
+STARTUP_MODES: Final = {"MODE_VOLATILE": BootMode.DARK, "MODE_PRESERVE": BootMode.RESTORE}
+
+DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "port-config": {"label": "", "peer-port": ""},
+    "ports": {"port-label": "", "port-state": "PC_ENABLED", "peer-port": ""},
+    "opm-config": {"wavelength": "1550", "offset": "0", "averaging-time": "4"},
+    "opm-alarm-config": {
+        "mode": "POWER_ALARM_DISABLED",
+        "signal-low-threshold": "-60",
+        "signal-degrade-threshold": "-60",
+        "signal-high-threshold": "25",
+        "alarm-clear-holdoff": "0",
+    },
+    "voa": {"atten-mode": "VOA_MODE_NONE", "reference-port": "0"},
+}
+"""What an entry of a list of ports is when it is deleted: the defaults of the modules."""
+
+
+class Datastore:
+    """Reads and edits one unit."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self._entry = unit.options.netconf_list
+        self._peers: dict[int, str] = {}
+        self._old_ports = OldPorts(unit, self._peers)
+        self._configuration: dict[str, Callable[[], Element]] = {
+            "cross-connects": self._crossconnects,
+            "ports": lambda: self._old_ports.read(state=False),
+            "system-config": self._system_config,
+        }
+        self._state = self._configuration | {
+            "product-information": self._product,
+            "ports": lambda: self._old_ports.read(state=True),
+            "shutter-status": self._shutter_status,
+        }
+        self._setters: dict[str, Callable[[int, Element], Callable[[], None]]] = {"ports": self._old_ports.setter}
+        if not self.old:
+            self._configuration |= {
+                "port-config": lambda: self._port_config(state=False),
+                "opm-config": self._opm_config,
+                "opm-alarm-config": self._opm_alarm_config,
+                "voa": self._voa,
+                "groups": lambda: self._groups(state=False),
+            }
+            self._state |= self._configuration | {
+                "ports": self._state["ports"],
+                "port-config": lambda: self._port_config(state=True),
+                "opm-power": self._opm_power,
+                "groups": lambda: self._groups(state=True),
+            }
+            self._setters |= {
+                "port-config": self._set_label,
+                "opm-config": self._set_monitor,
+                "opm-alarm-config": self._set_alarm,
+                "voa": self._set_voa,
+            }
+
+    @property
+    def old(self) -> bool:
+        """Its modules are from before 2017-08-04: no containers and rpcs of later ones."""
+        return self._entry == "pairs"
+
+    def read(self, names: frozenset[str] | None, *, state: bool) -> list[Element]:
+        """Containers of these names, all for None; with `state` also what is no configuration. What the unit has nothing of is left out."""
+        makers = self._state if state else self._configuration
+        made = [make() for name, make in makers.items() if names is None or name in names]
+        return [each for each in made if len(each) or each.text]
+
+    def edit(self, config: Element, default: str) -> float:
+        """Do what `config` says, all of it or nothing; returns the seconds until it is to be answered. Raises RefusedRpc."""
+        try:
+            steps = [self._plan(part, _operation(part, default)) for part in config]
+            return max([step() for step in steps], default=0.0)
+        except UnitError as error:
+            raise refusal_of(error) from error
+
+    def _plan(self, part: Element, operation: str) -> Callable[[], float]:
+        """What is to be done, checked as far as that can be known before."""
+        match xml.name(part):
+            case "cross-connects":
+                return self._plan_crossconnects(part, operation)
+            case name if name in self._setters:
+                return self._plan_ports(part, operation, self._setters[name])
+            case "system-config":
+                return self._plan_system(part)
+            case "groups" if not self.old:
+                return self._plan_groups(part, operation)
+            case other:
+                raise refuse("unknown-element", f"{other} cannot be configured", bad_element=other)
+
+    # --- crossconnects
+
+    def _plan_crossconnects(self, part: Element, operation: str) -> Callable[[], float]:
+        unit = self._unit
+        present = dict(unit.pairs())
+        if operation in ("delete", "remove"):
+            if operation == "delete" and not present:
+                raise refuse("data-missing", "There are no cross-connects", path="/cross-connects")
+            return lambda: unit.disconnect(None)
+        if operation == "create" and present:
+            raise refuse("data-exists", "There are cross-connects", path="/cross-connects")
+        whole = operation == "replace"
+        gone: dict[int, int] = {}
+        made: list[tuple[int, int]] = []
+        for pair in part:
+            if xml.name(pair) != self._entry:
+                raise refuse("unknown-element", f"{xml.name(pair)} in cross-connects", bad_element=xml.name(pair))
+            doing = _operation(pair, operation)
+            ingress = _port(pair, "ingress")
+            path = f"/cross-connects/{self._entry}[ingress={ingress}]"
+            if doing in ("delete", "remove"):
+                if ingress in present:
+                    gone[ingress] = present[ingress]
+                elif doing == "delete":
+                    unit.check((ingress,))
+                    raise refuse("data-missing", f"Port {ingress} has no cross-connect", path=path)
+                continue
+            if doing == "create" and ingress in present:
+                raise refuse("data-exists", f"Port {ingress} has a cross-connect", path=path)
+            if doing == "none":
+                if ingress not in present:
+                    raise refuse("data-missing", f"Port {ingress} has no cross-connect", path=path)
+                continue
+            made.append((ingress, _port(pair, "egress")))
+        if whole:
+            return lambda: unit.connect_only(made)
+        return lambda: self._change(list(gone.items()), made)
+
+    def _change(self, gone: list[tuple[int, int]], made: list[tuple[int, int]]) -> float:
+        unit = self._unit
+        for one, other in made:
+            unit.crossconnect(one, other)
+        answer_s = unit.disconnect_pairs(gone) if gone else 0.0
+        return max(answer_s, unit.connect(made)) if made else answer_s
+
+    # --- groups
+
+    def connect_groups(self, given: Element) -> float:
+        """add-group-cross-connect: returns the seconds until it is to be answered."""
+        return self._unit.groups.connect(_word(given, "group-name-from"), _word(given, "group-name-to"))
+
+    def disconnect_group(self, given: Element) -> float:
+        """delete-group-cross-connect: returns the seconds until it is to be answered."""
+        return self._unit.groups.disconnect(_word(given, "group-name"))
+
+    def _plan_groups(self, part: Element, operation: str) -> Callable[[], float]:
+        groups = self._unit.groups
+        kept = {} if operation in ("replace", "delete", "remove") else {each.name: each for each in groups.all()}
+        if operation == "delete" and not groups.all():
+            raise refuse("data-missing", "There are no groups", path="/groups")
+        seen: set[str] = set()
+        for entry in part if operation not in ("delete", "remove") else ():
+            if xml.name(entry) != "group":
+                raise refuse("unknown-element", f"{xml.name(entry)} in groups", bad_element=xml.name(entry))
+            doing = _operation(entry, operation)
+            name = _word(entry, "group-name")
+            path = f"/groups/group[group-name={name}]"
+            if name in seen:
+                raise refuse("bad-element", f"Group {name} stands twice", bad_element="group-name", path=path)
+            seen.add(name)
+            if doing in ("delete", "none") and name not in kept:
+                raise refuse("data-missing", f"There is no group {name}", path=path)
+            if doing == "create" and name in kept:
+                raise refuse("data-exists", f"There is a group {name}", path=path)
+            if doing in ("delete", "remove"):
+                kept.pop(name, None)
+            elif doing != "none":
+                before = kept.get(name, Group(name=name)) if doing == "merge" else Group(name=name)
+                kept[name] = _group(entry, before)
+                groups.check(kept[name])
+        if len(kept) > GROUPS_LIMIT:
+            raise refuse("operation-failed", f"Over {GROUPS_LIMIT} groups", path="/groups")
+
+        def do() -> float:
+            if (denial := self._unit.faults.take_denial()) is not None:
+                raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+            for each in groups.all():
+                if each.name not in kept:
+                    groups.remove(each.name)
+            for group in kept.values():
+                groups.define(group)
+            return 0.0
+
+        return do
+
+    # --- lists of ports
+
+    def _plan_ports(
+        self, part: Element, operation: str, setter: Callable[[int, Element], Callable[[], None]]
+    ) -> Callable[[], float]:
+        steps = []
+        for entry in part:
+            if xml.name(entry) != "port":
+                raise refuse("unknown-element", f"{xml.name(entry)} in {xml.name(part)}", bad_element=xml.name(entry))
+            doing = _operation(entry, operation)
+            port = _port(entry, "port-id")
+            if doing == "none":
+                continue
+            if doing in ("delete", "remove"):
+                entry = _defaults(xml.name(part), port)
+            steps.append(setter(port, entry))
+
+        def do() -> float:
+            if (denial := self._unit.faults.take_denial()) is not None:
+                raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+            for step in steps:
+                step()
+            return 0.0
+
+        return do
+
+    def _set_label(self, port: int, entry: Element) -> Callable[[], None]:
+        if xml.child(entry, "status") is not None:
+            raise refuse("invalid-value", "status cannot be set", bad_element="status")
+        self._unit.check((port,))
+        label, peer = xml.child(entry, "label"), xml.child(entry, "peer-port")
+
+        def do() -> None:
+            if label is not None:
+                self._unit.label(port, xml.text(label))
+            if peer is not None:
+                self._peers[port] = xml.text(peer)
+
+        return do
+
+    def _set_monitor(self, port: int, entry: Element) -> Callable[[], None]:
+        wavelength = _number(entry, "wavelength")
+        offset = _number(entry, "offset")
+        code = _number(entry, "averaging-time")
+        return lambda: self._unit.monitors.configure(
+            (port,),
+            wavelength_nm=wavelength,
+            offset_db=offset,
+            averaging_code=None if code is None else int(code),
+        )
+
+    def _set_alarm(self, port: int, entry: Element) -> Callable[[], None]:
+        words = {"POWER_ALARM_DISABLED": AlarmMode.OFF, "POWER_ALARM_ENABLED": AlarmMode.CONT, "": None}
+        word = xml.text(xml.child(entry, "mode"))
+        if word not in words:
+            raise refuse("invalid-value", f"mode {word[:80]}", bad_element="mode")
+        mode, holdoff = words[word], _number(entry, "alarm-clear-holdoff")
+        low, degrade, high = (_number(entry, f"signal-{each}-threshold") for each in ("low", "degrade", "high"))
+        alarms = self._unit.alarms
+
+        def do() -> None:
+            alarms.configure(
+                (port,), AlarmType.LOS, mode=mode, edge=Edge.BOTH, low_dbm=low, high_dbm=high, clears_after_s=holdoff
+            )
+            alarms.configure((port,), AlarmType.DEGRADED, mode=mode, low_dbm=degrade, clears_after_s=holdoff)
+
+        return do
+
+    def _set_voa(self, port: int, entry: Element) -> Callable[[], None]:
+        word = xml.text(xml.child(entry, "atten-mode"))
+        before = self._unit.voas.setting(port) if port in self._unit.voas.ports else VoaSetting()
+        mode = before.mode if not word else next((mode for mode, text in VOA_MODES.items() if text == word), None)
+        if mode is None:
+            raise refuse("invalid-value", f"atten-mode {word[:80]}", bad_element="atten-mode")
+        level, reference = _number(entry, "atten-level"), _number(entry, "reference-port")
+        setting = VoaSetting(
+            mode=mode,
+            level=(before.level if level is None else to_level(mode, level)) if mode in LEVELLED else None,
+            reference=before.reference if reference is None else int(reference) or None,
+        )
+        return lambda: self._unit.voas.set((port,), setting)
+
+    # --- the unit itself
+
+    def _plan_system(self, part: Element) -> Callable[[], float]:
+        for each in part:
+            if xml.name(each) != "startup-mode":
+                raise refuse("unknown-element", f"{xml.name(each)} in system-config", bad_element=xml.name(each))
+        word = xml.text(xml.child(part, "startup-mode"))
+        if word not in STARTUP_MODES:
+            raise refuse("invalid-value", f"startup-mode {word[:80]}", bad_element="startup-mode")
+
+        def do() -> float:
+            self._unit.boot = STARTUP_MODES[word]
+            return 0.0
+
+        return do
+
+    # --- what can be read
+
+    def _crossconnects(self) -> Element:
+        container = Element(f"{{{OPSW}}}cross-connects")
+        for ingress, egress in sorted(self._unit.pairs()):
+            pair = SubElement(container, f"{{{OPSW}}}{self._entry}")
+            xml.leaf(pair, "ingress", ingress)
+            xml.leaf(pair, "egress", egress)
+        return container
+
+    def _port_config(self, *, state: bool) -> Element:
+        unit = self._unit
+        container = Element(f"{{{OPSW}}}port-config")
+        for port in range(1, unit.numbering.total + 1):
+            entry = _entry(container, port)
+            if state:
+                xml.leaf(entry, "status", STATUSES[unit.state(port)])
+            xml.leaf(entry, "label", unit.labels.get(port, ""))
+            xml.leaf(entry, "peer-port", self._peers.get(port, ""))
+        return container
+
+    def _opm_power(self) -> Element:
+        container = Element(f"{{{OPSW}}}opm-power")
+        dark_dbm = self._unit.options.dark_dbm
+        ports = sorted(self._unit.monitors.ports)
+        for port, dbm in self._unit.powers(ports) if ports else ():
+            xml.leaf(_entry(container, port), "power", f"{dark_dbm if dbm is None else dbm:.2f}")
+        return container
+
+    def _opm_config(self) -> Element:
+        container = Element(f"{{{OPSW}}}opm-config")
+        for port in sorted(self._unit.monitors.ports):
+            config = self._unit.monitors.config(port)
+            entry = _entry(container, port)
+            xml.leaf(entry, "wavelength", f"{config.wavelength_nm:.2f}")
+            xml.leaf(entry, "offset", f"{config.offset_db:.2f}")
+            xml.leaf(entry, "averaging-time", config.averaging_code)
+        return container
+
+    def _opm_alarm_config(self) -> Element:
+        container = Element(f"{{{OPSW}}}opm-alarm-config")
+        for port in sorted(self._unit.monitors.ports):
+            loss = self._unit.alarms.threshold(port, AlarmType.LOS)
+            degraded = self._unit.alarms.threshold(port, AlarmType.DEGRADED)
+            entry = _entry(container, port)
+            enabled = loss.mode is not AlarmMode.OFF
+            xml.leaf(entry, "mode", "POWER_ALARM_ENABLED" if enabled else "POWER_ALARM_DISABLED")
+            xml.leaf(entry, "signal-low-threshold", f"{loss.low_dbm:.2f}")
+            xml.leaf(entry, "signal-degrade-threshold", f"{degraded.low_dbm:.2f}")
+            xml.leaf(entry, "signal-high-threshold", f"{loss.high_dbm:.2f}")
+            xml.leaf(entry, "alarm-clear-holdoff", f"{loss.clears_after_s:.0f}")
+        return container
+
+    def _voa(self) -> Element:
+        container = Element(f"{{{OPSW}}}voa")
+        for port in sorted(self._unit.voas.ports):
+            setting = self._unit.voas.setting(port)
+            entry = _entry(container, port)
+            xml.leaf(entry, "atten-mode", VOA_MODES[setting.mode])
+            if setting.level is not None:
+                xml.leaf(entry, "atten-level", f"{to_level(setting.mode, setting.level):.2f}")
+            relative = setting.mode is AttenuationMode.RELATIVE
+            in_use = (setting.reference or self._unit.peer(port) or 0) if relative else 0
+            xml.leaf(entry, "reference-port", in_use)
+        return container
+
+    def _groups(self, *, state: bool) -> Element:
+        container = Element(f"{{{OPSW}}}groups")
+        connected = self._unit.groups.connected() if state else {}
+        for group in self._unit.groups.all():
+            entry = SubElement(container, f"{{{OPSW}}}group")
+            xml.leaf(entry, "group-name", group.name)
+            for port in group.ingress:
+                xml.leaf(entry, "ingress", port)
+            for port in group.egress:
+                xml.leaf(entry, "egress", port)
+            if state:
+                xml.leaf(entry, "connected-group", connected.get(group.name, ""))
+        return container
+
+    def _system_config(self) -> Element:
+        container = Element(f"{{{OPSW}}}system-config")
+        mode = "MODE_VOLATILE" if self._unit.boot is BootMode.DARK else "MODE_PRESERVE"
+        SubElement(container, f"{{{PLTS}}}startup-mode").text = mode
+        return container
+
+    def _product(self) -> Element:
+        product = self._unit.product
+        container = Element(f"{{{OPSW}}}product-information")
+        xml.leaf(container, "manufacturer", product.vendor)
+        xml.leaf(container, "serial-number", product.serial)
+        xml.leaf(container, "model-name", product.code)
+        xml.leaf(container, "software-version", product.firmware)
+        return container
+
+    def _shutter_status(self) -> Element:
+        container = Element(f"{{{PLTS}}}shutter-status")
+        for port in sorted(self._unit.flapping.programmes):
+            entry = SubElement(container, f"{{{PLTS}}}port")
+            xml.leaf(entry, "port-id", port)
+            xml.leaf(entry, "status", SHUTTERS[self._unit.flapping.state(port)])
+        return container
+
+
+def _word(parent: Element, name: str) -> str:
+    word = xml.text(xml.child(parent, name))
+    if not word:
+        raise refuse("missing-element", f"{xml.name(parent)} without {name}", bad_element=name)
+    return word
+
+
+def _group(entry: Element, before: Group) -> Group:
+    """What an entry says of a group, with the ports that it had before; a list keeps its order."""
+    lists = {"ingress": dict.fromkeys(before.ingress), "egress": dict.fromkeys(before.egress)}
+    for leaf in entry:
+        if xml.name(leaf) not in ("group-name", *lists):
+            raise refuse("unknown-element", f"{xml.name(leaf)} cannot be set", bad_element=xml.name(leaf))
+        if xml.name(leaf) in lists:
+            lists[xml.name(leaf)].setdefault(_port_of(leaf))
+    return Group(name=before.name, ingress=tuple(lists["ingress"]), egress=tuple(lists["egress"]))
+
+
+def _entry(container: Element, port: int) -> Element:
+    entry = SubElement(container, f"{{{OPSW}}}port")
+    xml.leaf(entry, "port-id", port)
+    return entry
+
+
+def _defaults(container: str, port: int) -> Element:
+    made = _entry(Element(f"{{{OPSW}}}{container}"), port)
+    for name, value in DEFAULTS[container].items():
+        xml.leaf(made, name, value)
+    return made
+
+
+def _operation(element: Element, inherited: str) -> str:
+    """The operation attribute, or what holds around it. A published program leaves its namespace out, and real units take it."""
+    said = element.get(f"{{{BASE}}}operation") or element.get("operation") or inherited
+    if said not in OPERATIONS:
+        raise refuse(
+            "bad-attribute", f"operation {said[:80]}", bad_attribute="operation", bad_element=xml.name(element)
+        )
+    return said
+
+
+def _port(parent: Element, name: str) -> int:
+    leaf = xml.child(parent, name)
+    if leaf is None or not xml.text(leaf):
+        raise refuse("missing-element", f"{xml.name(parent)} without {name}", bad_element=name)
+    return _port_of(leaf)
+
+
+def _port_of(leaf: Element) -> int:
+    word = xml.text(leaf)
+    if not (word.isascii() and word.isdigit() and len(word) <= 5 and 1 <= int(word) <= 65535):
+        raise refuse("invalid-value", f"{xml.name(leaf)} {word[:80]} is not 1 to 65535", bad_element=xml.name(leaf))
+    return int(word)
+
+
+def _number(parent: Element, name: str) -> float | None:
+    word = xml.text(xml.child(parent, name))
+    if not word:
+        return None
+    digits = word.removeprefix("-").replace(".", "", 1)
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 12):
+        raise refuse("invalid-value", f"{name} {word[:80]} is no number", bad_element=name)
+    return float(word)

@@ -1,0 +1,301 @@
+"""The NETCONF driver of Polatis switches: crossconnects, power, port states and attenuators over one session."""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from xml.etree.ElementTree import Element
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, ProtocolError
+from hwd_drivers.core.values import (
+    Attenuation,
+    Capabilities,
+    Crossconnect,
+    CrossconnectReading,
+    Exchange,
+    Identity,
+    PortOverride,
+    PortSide,
+    PowerReading,
+)
+from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.families.polatis.netconf import protocol
+from hwd_drivers.families.polatis.netconf.client import NetconfClient
+from hwd_drivers.families.polatis.netconf.messages import Reply
+from hwd_drivers.families.polatis.numbering import Numbering, UnitError
+from hwd_drivers.transports.ssh.keys import HostTrust
+from hwd_drivers.transports.ssh.session import SshLogin
+
+BLOCKED: Final = ("DISABLED", "PC_DISABLED")
+"""Port states in which a port is dark by command, in new modules and in old ones."""
+_SIZE = re.compile(r"-([0-9]{1,5})x([0-9]{1,5})-")
+
+
+class NetconfOptions(BaseModel):
+    """What a testbed may say of a Polatis switch that is driven by NETCONF."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    login_within_s: float = Field(default=10.0, gt=0, description="limit for connecting and logging in")
+    dark_dbm: float = Field(
+        default=-50.0, description="readings of this and less are no light; units report -50.00 or -60.00"
+    )
+    host_key: str | None = Field(
+        default=None, description="the unit's SSH host key, ssh-ed25519 AAAA..., or its fingerprint, SHA256:..."
+    )
+    known_hosts: Path | None = Field(default=None, description="a file of host keys in OpenSSH's format")
+    trust_first: bool = Field(
+        default=False, description="write the key of a host that known_hosts lacks to it, and trust it from then on"
+    )
+    key_file: Path | None = Field(default=None, description="private key to log in with, in place of the password")
+    read_before: bool = Field(
+        default=True, description="read the crossconnects in the same write as each change, to see what it takes away"
+    )
+    moves_in_use: bool = Field(
+        default=True, description="false: this unit refuses ports in use, so that what is replaced is removed first"
+    )
+
+
+class PolatisNetconfSwitch:
+    """One session with one switch; open it with `PolatisNetconfSwitch.open`."""
+
+    def __init__(self, context: OpenContext, options: NetconfOptions, client: NetconfClient) -> None:
+        self.name = context.name
+        self._context = context
+        self._options = options
+        self._client = client
+        self._numbering = Numbering.of(context.capabilities.ends)
+        self._entry = protocol.list_name(client.capabilities)
+        self._old = self._entry == "pairs"
+        self._ingress: dict[Crossconnect, int] = {}
+
+    @classmethod
+    async def open(cls, context: OpenContext) -> "PolatisNetconfSwitch":
+        """Connect, log in, exchange hellos. Raises LoginError where the switch does not take user or password, ConfigError where nobody vouches for its key."""
+        options = context.options_as(NetconfOptions)
+        if context.user is None or (context.password is None and options.key_file is None):
+            raise ConfigError(f"{context.name}: a Polatis switch needs a login. Give user and password in the testbed")
+        trust = HostTrust(host_key=options.host_key, known_hosts=options.known_hosts, trust_first=options.trust_first)
+        client = await NetconfClient.open(
+            context.dialer,
+            context.address,
+            name=context.name,
+            login=SshLogin(user=context.user, password=context.password, key_file=options.key_file, trust=trust),
+            clock=context.clock,
+            deadline_s=asyncio.get_running_loop().time() + options.login_within_s,
+        )
+        return cls(context, options, client)
+
+    async def identify(self, *, deadline_s: float) -> Identity:
+        operation = "get product-information", protocol.get(protocol.part("product-information"))
+        (reply,) = (await self._client.ask(operation, deadline_s=deadline_s)).messages
+        product = self._client.read(operation[0], reply, protocol.read_product)
+        return Identity(
+            vendor=product.manufacturer, model=product.model, serial=product.serial, firmware=product.software
+        )
+
+    async def capabilities(self, *, deadline_s: float) -> Capabilities:
+        """Those of the stated model, with the monitors and attenuators that are there. Raises ConfigError where the switch has another size."""
+        product = "get product-information", protocol.get(protocol.part("product-information"))
+        asked = ("ports",) if self._old else ("port-config", "opm-power", "voa")
+        parts = [protocol.old_ports((), "opm/power")] if self._old else [protocol.keys_of(name) for name in asked]
+        lists = "get ports", protocol.get(*parts)
+        answered = await self._client.ask(product, lists, deadline_s=deadline_s)
+        model = self._client.read(product[0], answered.messages[0], protocol.read_product).model
+        reply = answered.messages[1]
+        data = self._client.read(lists[0], reply, lambda reply: protocol.read_data(reply, *asked))
+        monitored = list(protocol.read_old_powers(reply)) if self._old else protocol.read_ports(data.get("opm-power"))
+        ports = len(protocol.read_ports(data.get("ports" if self._old else "port-config")))
+        wanted = self._numbering
+        if (size := _SIZE.search(model)) is not None:
+            found = f"{int(size[1])}x{int(size[2])}"
+        else:
+            found = str(wanted) if ports in (0, wanted.total) else f"{ports} ports"
+        if found != str(wanted) or ports not in (0, wanted.total):
+            raise ConfigError(
+                f"{self.name}: the switch has {found} ({ports} ports), the testbed says {wanted}. Correct its size in the testbed file"
+            )
+        stated = self._context.capabilities
+        return replace(
+            stated,
+            monitored=tuple(map(self._end, monitored)),
+            attenuated=tuple(map(self._end, protocol.read_ports(data.get("voa")))),
+            blockable=stated.ends,
+            moves_in_use=self._moves_in_use,
+            reports_before=self._options.read_before,
+        )
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        operation = self._get_pairs()
+        answered = await self._client.ask(operation, deadline_s=deadline_s)
+        pairs = self._client.read(operation[0], answered.messages[0], self._read_pairs)
+        return tuple(CrossconnectReading(crossconnect=pair) for pair in pairs)
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        """One edit-config: pairs of `add` are merged, which moves ports in use, and those of `remove` that nothing moves are deleted."""
+        made = [self._pair(pair) for pair in add]
+        reused = {port for pair in made for port in pair} if self._moves_in_use else set()
+        gone = [self._told(pair) for pair in remove if reused.isdisjoint(self._pair(pair))]
+        if not made and not gone:
+            raise BugError(f"{self.name}: asked to change no crossconnect")
+        words = [f"delete {', '.join(map(str, remove))}"] * bool(gone) + [f"merge {', '.join(map(str, add))}"] * bool(
+            made
+        )
+        change = (
+            f"edit-config cross-connects: {'; '.join(words)}",
+            protocol.edit(protocol.crossconnects(gone, made, entry=self._entry)),
+        )
+        before = [self._get_pairs()] if self._options.read_before else []
+        answered = await self._client.ask(*before, change, deadline_s=deadline_s, on_sent=on_commanded)
+        self._client.read(change[0], answered.messages[-1], protocol.read_ok)
+        return Exchange(
+            commanded_ns=answered.sent_ns,
+            acknowledged_ns=answered.received_ns,
+            commands=1,
+            before=self._client.read(before[0][0], answered.messages[0], self._read_pairs) if before else None,
+        )
+
+    async def read_power(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[PowerReading, ...]:
+        if not ends:
+            return ()
+        ports = [self._numbering.number(end) for end in ends]
+        wanted = protocol.old_ports(ports, "opm/power") if self._old else protocol.part("opm-power", ports)
+        operation = "get power", protocol.get(wanted)
+        answered = await self._client.ask(operation, deadline_s=deadline_s)
+        reader = protocol.read_old_powers if self._old else protocol.read_powers
+        powers = self._client.read(operation[0], answered.messages[0], reader)
+        self._expect_all(operation[0], ends, powers.keys())
+        dark_dbm = self._options.dark_dbm
+        return tuple(
+            PowerReading(end=end, power_dbm=powers[port] if powers[port] > dark_dbm else None)
+            for port, end in zip(ports, ends, strict=True)
+        )
+
+    async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
+        if not ends:
+            return {}
+        ports = [self._numbering.number(end) for end in ends]
+        wanted = protocol.old_ports(ports, "port-state") if self._old else protocol.part("port-config", ports)
+        operation = "get port states", protocol.get(wanted)
+        answered = await self._client.ask(operation, deadline_s=deadline_s)
+        reader = protocol.read_old_states if self._old else protocol.read_statuses
+        states = self._client.read(operation[0], answered.messages[0], reader)
+        self._expect_all(operation[0], ends, states.keys())
+        return {
+            end: PortOverride.FORCE_BLOCKED if states[port] in BLOCKED else PortOverride.NORMAL
+            for end, port in zip(ends, ports, strict=True)
+        }
+
+    async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
+        """By port-set-state, with old modules by the state in the configuration: a disabled port is dark."""
+        ports = [self._numbering.number(end) for end in ends]
+        block = to is PortOverride.FORCE_BLOCKED
+        if self._old:
+            operation = (
+                f"edit-config ports {_list(ends)}",
+                protocol.edit(protocol.set_old_states(ports, protocol.OLD_STATES[block])),
+            )
+        elif block:
+            operation = f"port-set-state port-disab {_list(ends)}", protocol.set_states(disable=ports)
+        else:
+            operation = f"port-set-state port-enab {_list(ends)}", protocol.set_states(enable=ports)
+        answered = await self._client.ask(operation, deadline_s=deadline_s)
+        self._client.read(operation[0], answered.messages[0], protocol.read_ok)
+
+    async def read_attenuation(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[Attenuation, ...]:
+        if not ends:
+            return ()
+        operation = "get voa", protocol.get(protocol.part("voa", map(self._numbering.number, ends)))
+        answered = await self._client.ask(operation, deadline_s=deadline_s)
+        entries = self._client.read(operation[0], answered.messages[0], protocol.read_voa)
+        self._expect_all(operation[0], ends, entries.keys())
+        found = [(end, entries[self._numbering.number(end)]) for end in ends]
+        return tuple(
+            Attenuation(
+                end=end,
+                mode=entry.mode,
+                level=entry.level,
+                reference=None if entry.reference is None else self._end(entry.reference),
+            )
+            for end, entry in found
+        )
+
+    async def attenuate(self, wanted: Sequence[Attenuation], *, deadline_s: float) -> None:
+        entries = [
+            protocol.VoaEntry(
+                port=self._numbering.number(each.end),
+                mode=each.mode,
+                level=each.level,
+                reference=None if each.reference is None else self._numbering.number(each.reference),
+            )
+            for each in wanted
+        ]
+        operation = f"edit-config voa {_list(each.end for each in wanted)}", protocol.edit(protocol.voa(entries))
+        answered = await self._client.ask(operation, deadline_s=deadline_s)
+        self._client.read(operation[0], answered.messages[0], protocol.read_ok)
+
+    @property
+    def _moves_in_use(self) -> bool:
+        return self._options.moves_in_use and self._context.capabilities.moves_in_use
+
+    async def lost(self) -> Exception:
+        return await self._client.lost()
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def _get_pairs(self) -> tuple[str, Element]:
+        return "get cross-connects", protocol.get(protocol.part("cross-connects"))
+
+    def _read_pairs(self, reply: Reply) -> tuple[Crossconnect, ...]:
+        """And note what the unit calls the ingress of each: without sides, that may be either port."""
+        try:
+            pairs = {
+                self._numbering.crossconnect(*pair): pair[0] for pair in protocol.read_pairs(reply, entry=self._entry)
+            }
+        except UnitError as error:
+            raise ProtocolError(f"the switch reports a crossconnect that it cannot have: {error}") from error
+        self._ingress = pairs
+        return tuple(sorted(pairs, key=Crossconnect.sort_key))
+
+    def _pair(self, pair: Crossconnect) -> tuple[int, int]:
+        return self._numbering.number(pair.a), self._numbering.number(pair.b)
+
+    def _told(self, pair: Crossconnect) -> tuple[int, int]:
+        """As the unit told it last, its ingress first."""
+        one, other = self._pair(pair)
+        return (other, one) if self._ingress.get(pair) == other else (one, other)
+
+    def _end(self, port: int) -> PortSide:
+        try:
+            return self._numbering.end(port)
+        except UnitError as error:
+            raise ProtocolError(f"{self.name}: the switch names a port that it cannot have: {error}") from error
+
+    def _expect_all(self, what: str, ends: Sequence[PortSide], found: Iterable[int]) -> None:
+        """A unit leaves out what it does not have."""
+        there = set(found)
+        if missing := [str(end) for end in ends if self._numbering.number(end) not in there]:
+            text = f"nothing of {', '.join(missing)} in the answer"
+            raise DeviceError(
+                f"{self.name}: {what}: {text}. Does the unit have that there?",
+                device=self.name,
+                command=what,
+                code="data-missing",
+                text=text,
+            )
+
+
+def _list(ends: Iterable[PortSide]) -> str:
+    return ",".join(map(str, ends))

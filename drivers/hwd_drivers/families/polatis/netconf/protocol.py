@@ -1,0 +1,283 @@
+"""Polatis over NETCONF without I/O: operations to send, and what stands in the replies.
+
+Paths as in the vendor's YANG modules optical-switch 2018-03-22 and polatis-switch 2017-09-11 (README.md says where they are from). Ports are the unit's own
+numbers here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement
+
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.values import AttenuationMode
+from hwd_drivers.families.polatis.netconf import xml
+from hwd_drivers.families.polatis.netconf.messages import BASE, BASE_1_0, BASE_1_1, Reply, capability_names
+
+DEFAULT_PORT: Final = 830
+OPSW: Final = "http://www.polatis.com/yang/optical-switch"
+PLTS: Final = "http://www.polatis.com/yang/polatis-switch"
+OPSW_REVISION: Final = "2018-03-22"
+PLTS_REVISION: Final = "2017-09-11"
+PAIR_SINCE: Final = "2017-08-04"
+"""Modules older than this name the list of crossconnects `pairs`, newer ones `pair`."""
+OLD_REVISION: Final = "2017-02-09"
+"""The last one before PAIR_SINCE. It has neither port-config, opm-power and voa nor port-set-state, but the container `ports`."""
+OLD_STATES: Final = ("PC_ENABLED", "PC_DISABLED")
+CLIENT_CAPABILITIES: Final = (BASE_1_0, BASE_1_1)
+
+VOA_MODES: Final[Mapping[AttenuationMode, str]] = {
+    AttenuationMode.NONE: "VOA_MODE_NONE",
+    AttenuationMode.FIXED: "VOA_MODE_FIXED",
+    AttenuationMode.MAXIMUM: "VOA_MODE_MAXIMUM",
+    AttenuationMode.ABSOLUTE: "VOA_MODE_ABSOLUTE",
+    AttenuationMode.RELATIVE: "VOA_MODE_RELATIVE",
+    AttenuationMode.CONVERGED: "VOA_MODE_CONVERGED",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """product-information"""
+
+    manufacturer: str
+    model: str
+    serial: str
+    software: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortEntry:
+    """One port of port-config; `status` is ENABLED, DISABLED, FAILED, UNSUPPORTED or empty."""
+
+    port: int
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoaEntry:
+    """One port of voa."""
+
+    port: int
+    mode: AttenuationMode
+    level: float | None
+    reference: int | None
+
+
+def list_name(capabilities: Sequence[str]) -> str:
+    """What the list of crossconnects is called in the modules that a unit has: `pair`, or `pairs` in old ones."""
+    revision = capability_names(capabilities).get(OPSW, {}).get("revision", OPSW_REVISION)
+    return "pair" if revision >= PAIR_SINCE else "pairs"
+
+
+def to_level(mode: AttenuationMode, level: float) -> float:
+    """Between our level and the unit's, both ways: relative, ours is so far under the reference port, the unit's an offset to it."""
+    return -level if mode is AttenuationMode.RELATIVE else level
+
+
+# --- operations
+
+
+def get(*parts: Element) -> Element:
+    """Everything under these parts of the unit's data."""
+    operation = Element(f"{{{BASE}}}get")
+    SubElement(operation, f"{{{BASE}}}filter", {"type": "subtree"}).extend(parts)
+    return operation
+
+
+def edit(*parts: Element) -> Element:
+    """Merge these parts into the running configuration."""
+    operation = Element(f"{{{BASE}}}edit-config")
+    SubElement(SubElement(operation, f"{{{BASE}}}target"), f"{{{BASE}}}running")
+    SubElement(operation, f"{{{BASE}}}config").extend(parts)
+    return operation
+
+
+def close_session() -> Element:
+    return Element(f"{{{BASE}}}close-session")
+
+
+def part(name: str, ports: Iterable[int] = (), *, entry: str = "port", key: str = "port-id") -> Element:
+    """A container, or some entries of its list."""
+    element = Element(f"{{{OPSW}}}{name}")
+    for port in ports:
+        xml.leaf(SubElement(element, f"{{{OPSW}}}{entry}"), key, port)
+    return element
+
+
+def keys_of(name: str) -> Element:
+    """Which entries the list of a container has."""
+    element = Element(f"{{{OPSW}}}{name}")
+    SubElement(SubElement(element, f"{{{OPSW}}}port"), f"{{{OPSW}}}port-id")
+    return element
+
+
+def crossconnects(remove: Sequence[tuple[int, int]], add: Sequence[tuple[int, int]], *, entry: str) -> Element:
+    """Changes of crossconnects, input first: those of `remove` are deleted, those of `add` merged."""
+    element = Element(f"{{{OPSW}}}cross-connects")
+    for ingress, _ in remove:
+        pair = SubElement(element, f"{{{OPSW}}}{entry}", {f"{{{BASE}}}operation": "delete"})
+        xml.leaf(pair, "ingress", ingress)
+    for ingress, egress in add:
+        pair = SubElement(element, f"{{{OPSW}}}{entry}")
+        xml.leaf(pair, "ingress", ingress)
+        xml.leaf(pair, "egress", egress)
+    return element
+
+
+def old_ports(ports: Iterable[int], *leaves: str) -> Element:
+    """Some leaves of some entries of the container of old modules; all entries where none is named. `opm/power` is one in another container."""
+    element = Element(f"{{{OPSW}}}ports")
+    for port in [str(port) for port in ports] or [""]:
+        entry = SubElement(element, f"{{{OPSW}}}port")
+        xml.leaf(entry, "port-id", port)
+        for leaf in leaves:
+            inner = entry
+            for name in leaf.split("/"):
+                inner = SubElement(inner, f"{{{OPSW}}}{name}")
+    return element
+
+
+def set_old_states(ports: Iterable[int], state: str) -> Element:
+    element = Element(f"{{{OPSW}}}ports")
+    for port in ports:
+        entry = SubElement(element, f"{{{OPSW}}}port")
+        xml.leaf(entry, "port-id", port)
+        xml.leaf(entry, "port-state", state)
+    return element
+
+
+def set_states(*, enable: Sequence[int] = (), disable: Sequence[int] = ()) -> Element:
+    operation = Element(f"{{{OPSW}}}port-set-state")
+    for port in enable:
+        xml.leaf(operation, "port-enab", port)
+    for port in disable:
+        xml.leaf(operation, "port-disab", port)
+    return operation
+
+
+def voa(entries: Sequence[VoaEntry]) -> Element:
+    element = Element(f"{{{OPSW}}}voa")
+    for entry in entries:
+        port = SubElement(element, f"{{{OPSW}}}port")
+        xml.leaf(port, "port-id", entry.port)
+        xml.leaf(port, "atten-mode", VOA_MODES[entry.mode])
+        if entry.level is not None:
+            xml.leaf(port, "atten-level", f"{to_level(entry.mode, entry.level):.2f}")
+        if entry.reference is not None:
+            xml.leaf(port, "reference-port", entry.reference)
+    return element
+
+
+# --- replies: all raise ProtocolError for what they do not find
+
+
+def read_ok(reply: Reply) -> None:
+    if [xml.name(each) for each in reply.content] != ["ok"]:
+        raise ProtocolError(f"NETCONF: {_names(reply.content)} in the place of ok")
+
+
+def read_data(reply: Reply, *asked: str) -> dict[str, Element]:
+    """The containers that were asked for, those of them that are there; one that was not asked for is an answer to something else."""
+    if [xml.name(each) for each in reply.content] != ["data"]:
+        raise ProtocolError(f"NETCONF: {_names(reply.content)} in the place of data")
+    found = {xml.name(each): each for each in reply.content[0]}
+    if not found.keys() <= set(asked):
+        raise ProtocolError(f"NETCONF: asked for {', '.join(asked)}, got {_names(reply.content[0])}")
+    return found
+
+
+def read_product(reply: Reply) -> Product:
+    product = read_data(reply, "product-information").get("product-information")
+    if product is None:
+        raise ProtocolError("NETCONF: no product-information")
+
+    def word(name: str) -> str:
+        if not (found := xml.text(xml.child(product, name))):
+            raise ProtocolError(f"NETCONF: product-information without {name}")
+        return found
+
+    return Product(
+        manufacturer=word("manufacturer"),
+        model=word("model-name"),
+        serial=word("serial-number"),
+        software=word("software-version"),
+    )
+
+
+def read_pairs(reply: Reply, *, entry: str) -> list[tuple[int, int]]:
+    """Port numbers of all crossconnects, input first."""
+    pairs = _entries(read_data(reply, "cross-connects").get("cross-connects"), entry)
+    return [(_port(pair, "ingress"), _port(pair, "egress")) for pair in pairs]
+
+
+def read_ports(container: Element | None) -> list[int]:
+    """Keys of the list of a container that may not be there."""
+    return [_port(each, "port-id") for each in _entries(container, "port")]
+
+
+def read_powers(reply: Reply) -> dict[int, float]:
+    ports = _entries(read_data(reply, "opm-power").get("opm-power"), "port")
+    return {_port(each, "port-id"): _decimal(each, "power") for each in ports}
+
+
+def read_old_powers(reply: Reply) -> dict[int, float]:
+    """Of those ports that have a monitor."""
+    ports = _entries(read_data(reply, "ports").get("ports"), "port")
+    monitors = [(each, monitor) for each in ports if (monitor := xml.child(each, "opm")) is not None]
+    return {_port(each, "port-id"): _decimal(monitor, "power") for each, monitor in monitors}
+
+
+def read_old_states(reply: Reply) -> dict[int, str]:
+    ports = _entries(read_data(reply, "ports").get("ports"), "port")
+    return {_port(each, "port-id"): xml.text(xml.child(each, "port-state")) for each in ports}
+
+
+def read_statuses(reply: Reply) -> dict[int, str]:
+    ports = _entries(read_data(reply, "port-config").get("port-config"), "port")
+    return {_port(each, "port-id"): xml.text(xml.child(each, "status")) for each in ports}
+
+
+def read_voa(reply: Reply) -> dict[int, VoaEntry]:
+    entries = {}
+    for each in _entries(read_data(reply, "voa").get("voa"), "port"):
+        word = xml.text(xml.child(each, "atten-mode"))
+        mode = next((mode for mode, text in VOA_MODES.items() if text == word), None)
+        if mode is None:
+            raise ProtocolError(f"NETCONF: atten-mode {word[:80]!r}")
+        port = _port(each, "port-id")
+        reference = xml.text(xml.child(each, "reference-port"))
+        entries[port] = VoaEntry(
+            port=port,
+            mode=mode,
+            level=to_level(mode, _decimal(each, "atten-level")) if xml.child(each, "atten-level") is not None else None,
+            reference=_port(each, "reference-port") if reference and reference != "0" else None,
+        )
+    return entries
+
+
+def _entries(container: Element | None, entry: str) -> list[Element]:
+    if container is None:
+        return []
+    if others := [each for each in container if xml.name(each) != entry]:
+        raise ProtocolError(f"NETCONF: {_names(others)} in {xml.name(container)}, not {entry}")
+    return list(container)
+
+
+def _port(parent: Element, name: str) -> int:
+    word = xml.text(xml.child(parent, name))
+    if not (word.isascii() and word.isdigit() and 1 <= len(word) <= 5 and 1 <= int(word) <= 65535):
+        raise ProtocolError(f"NETCONF: {name} {word[:80]!r} in {xml.name(parent)} is no port")
+    return int(word)
+
+
+def _decimal(parent: Element, name: str) -> float:
+    word = xml.text(xml.child(parent, name))
+    digits = word.removeprefix("-").replace(".", "", 1)
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 12):
+        raise ProtocolError(f"NETCONF: {name} {word[:80]!r} in {xml.name(parent)} is no decimal")
+    return float(word)
+
+
+def _names(elements: Iterable[Element]) -> str:
+    return ", ".join(xml.name(each)[:80] for each in elements) or "nothing"

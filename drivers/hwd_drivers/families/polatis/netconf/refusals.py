@@ -1,0 +1,52 @@
+"""What a Polatis unit answers by an rpc-error."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from hwd_drivers.families.polatis.netconf.messages import RpcError
+from hwd_drivers.families.polatis.numbering import UnitError, Wrong
+
+TAGS: Final[Mapping[Wrong, str]] = {
+    Wrong.PORT: "invalid-value",
+    Wrong.SIDE: "invalid-value",
+    Wrong.LIST: "invalid-value",
+    Wrong.IN_USE: "data-exists",
+    Wrong.HARDWARE: "operation-not-supported",
+    Wrong.VALUE: "invalid-value",
+    Wrong.NAME: "data-missing",
+    Wrong.STATE: "operation-failed",
+    Wrong.TOLD: "operation-failed",
+}
+"""RFC 6241's words for what the unit has against a wish; which ones real units use, no source tells."""
+
+
+ERROR_TAGS: Final = frozenset(
+    (
+        *("in-use", "invalid-value", "too-big", "missing-attribute", "bad-attribute", "unknown-attribute"),
+        *("missing-element", "bad-element", "unknown-element", "unknown-namespace", "access-denied", "lock-denied"),
+        *("resource-denied", "rollback-failed", "data-exists", "data-missing", "operation-not-supported"),
+        *("operation-failed", "malformed-message"),
+    )
+)
+"""All that RFC 6241 has (appendix A)."""
+
+
+class RefusedRpc(Exception):
+    """An operation that is answered by an rpc-error."""
+
+    def __init__(self, error: RpcError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def refuse(tag: str, message: str = "", *, type: str = "application", path: str = "", **info: str) -> RefusedRpc:
+    """`info` by names with `_` for `-`."""
+    words = {key.replace("_", "-"): value for key, value in info.items()}
+    return RefusedRpc(RpcError(tag=tag, message=message, type=type, path=path, info=words))
+
+
+def refusal_of(error: UnitError) -> RefusedRpc:
+    """In the unit's words. A code that is no error-tag, such as one of TL1 that a fault was given, stands in the message."""
+    if error.code in ERROR_TAGS or not error.code:
+        return refuse(error.code or TAGS[error.wrong], error.text or str(error))
+    return refuse(TAGS[error.wrong], f"{error.code} {error.text}".strip())

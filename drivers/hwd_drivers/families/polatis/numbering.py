@@ -1,0 +1,96 @@
+"""Port numbers of a Polatis unit, the same in all of its protocols, and what a unit says no to."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hwd_drivers.core.errors import ConfigError, HwdError
+from hwd_drivers.core.values import Crossconnect, PortSide, Side
+
+
+class Wrong(StrEnum):
+    """What a unit has against a wish; each protocol has its own code for it."""
+
+    PORT = "port"
+    """There is no such port."""
+    SIDE = "side"
+    """Both ports are on the same side."""
+    LIST = "list"
+    """A port stands twice in a list, or the lists differ in length."""
+    IN_USE = "in-use"
+    """A port carries another crossconnect, and this unit does not move it."""
+    HARDWARE = "hardware"
+    """The unit, or the port, lacks the monitor or attenuator that is asked for."""
+    VALUE = "value"
+    """A value is beyond what the unit takes."""
+    NAME = "name"
+    """Nothing has this name."""
+    STATE = "state"
+    """Not in the state that the unit is in."""
+    TOLD = "told"
+    """It was told to say no: `code` has the words."""
+
+
+class UnitError(HwdError):
+    """A wish that the unit turns down; `code` is one of a protocol's own, where the unit was told to use it."""
+
+    def __init__(self, wrong: Wrong, text: str = "", *, code: str = "") -> None:
+        super().__init__(text or wrong)
+        self.wrong = wrong
+        self.text = text
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbering:
+    """Port numbers of a unit: inputs 1..N (side A), outputs N+1..N+M (side B); without outputs any-to-any, 1..N."""
+
+    inputs: int
+    outputs: int
+
+    @classmethod
+    def of(cls, ends: Iterable[PortSide]) -> "Numbering":
+        """The numbering of a switch with these fibre ends."""
+        sides = [end.side for end in ends]
+        return cls(inputs=len(sides) - sides.count(Side.B), outputs=sides.count(Side.B))
+
+    def __str__(self) -> str:
+        return f"{self.inputs}x{self.outputs}"
+
+    @property
+    def total(self) -> int:
+        return self.inputs + self.outputs
+
+    def number(self, end: PortSide) -> int:
+        """Raises ConfigError for an end that this unit does not have."""
+        wanted = (Side.A, Side.B) if self.outputs else (Side.NONE,)
+        limit = self.outputs if end.side is Side.B else self.inputs
+        if end.side not in wanted or not _NUMBER.fullmatch(end.port) or not 1 <= int(end.port) <= limit:
+            raise ConfigError(f"port {end}: a unit of {self} has no such port")
+        return int(end.port) + (self.inputs if end.side is Side.B else 0)
+
+    def end(self, number: int) -> PortSide:
+        """Raises UnitError for a number that this unit does not have."""
+        if not 1 <= number <= self.total:
+            raise UnitError(Wrong.PORT, f"Invalid OXC port: {number}")
+        if not self.outputs:
+            return PortSide(port=str(number))
+        if number <= self.inputs:
+            return PortSide(port=str(number), side=Side.A)
+        return PortSide(port=str(number - self.inputs), side=Side.B)
+
+    def crossconnect(self, one: int, other: int) -> Crossconnect:
+        """Raises UnitError for ports that cannot be joined."""
+        try:
+            return Crossconnect.of(self.end(one), self.end(other))
+        except ConfigError:
+            text = (
+                f"Ports {one} and {other} are on the same side"
+                if one != other
+                else f"Port {one} cannot be joined to itself"
+            )
+            raise UnitError(Wrong.SIDE, text) from None
+
+
+_NUMBER = re.compile(r"[0-9]{1,9}")

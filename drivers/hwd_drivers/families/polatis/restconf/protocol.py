@@ -1,0 +1,220 @@
+"""Polatis over RESTCONF (RFC 8040) without I/O: what is asked, and what stands in the JSON of the answers.
+
+Paths as published programs for real units use them; names as in the vendor's YANG module optical-switch (README.md says where both are from). Ports are the unit's
+own numbers here. Numbers are taken as numbers and as text: RFC 7951 writes decimals as text, and which units do is not known. All readers raise ProtocolError.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hwd_drivers.codecs.http import shorten_body
+from hwd_drivers.codecs.tl1_words import shorten
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.values import AttenuationMode
+from hwd_drivers.families.polatis.netconf.protocol import to_level
+
+DEFAULT_PORT: Final = 8008
+DATA: Final = "/api/data/"
+OPERATIONS: Final = "/api/operations/"
+MODULE: Final = "optical-switch"
+CROSS_CONNECTS: Final = f"{DATA}{MODULE}:cross-connects"
+PRODUCT: Final = f"{DATA}{MODULE}:product-information"
+PORT_CONFIG: Final = f"{DATA}{MODULE}:port-config"
+OPM_POWER: Final = f"{DATA}{MODULE}:opm-power"
+VOA: Final = f"{DATA}{MODULE}:voa"
+SET_STATE: Final = f"{OPERATIONS}{MODULE}:port-set-state"
+JSON_TYPE: Final = "application/yang-data+json"
+XML_TYPE: Final = "application/yang-data+xml"
+
+VOA_MODES: Final[Mapping[AttenuationMode, str]] = {mode: f"VOA_MODE_{mode.name}" for mode in AttenuationMode}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One error of an answer; `tag` is one of RFC 8040, section 7."""
+
+    tag: str
+    message: str
+    path: str = ""
+
+    @property
+    def words(self) -> str:
+        return " ".join(filter(None, (self.tag, self.message and f"({self.message})", self.path and f"at {self.path}")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """product-information"""
+
+    manufacturer: str
+    model: str
+    serial: str
+    software: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoaEntry:
+    """One port of voa."""
+
+    port: int
+    mode: AttenuationMode
+    level: float | None
+    reference: int | None
+
+
+def pair_path(ingress: int) -> str:
+    return f"{CROSS_CONNECTS}/pair={ingress}"
+
+
+def write_pair(ingress: int, egress: int) -> bytes:
+    """For PUT of one."""
+    return dump({f"{MODULE}:pair": [{"ingress": ingress, "egress": egress}]})
+
+
+def write_pairs(pairs: Sequence[tuple[int, int]]) -> bytes:
+    """For PATCH of the container."""
+    return dump({f"{MODULE}:cross-connects": {"pair": [{"ingress": one, "egress": other} for one, other in pairs]}})
+
+
+def write_states(*, enable: Sequence[int] = (), disable: Sequence[int] = ()) -> bytes:
+    """For POST of port-set-state. `input` stands without its module, as published programs send it."""
+    lists = {"port-enab": list(enable), "port-disab": list(disable)}
+    return dump({"input": {name: ports for name, ports in lists.items() if ports}})
+
+
+def write_voa(entries: Sequence[VoaEntry]) -> bytes:
+    """For PATCH of the container."""
+    ports = []
+    for entry in entries:
+        port: dict[str, object] = {"port-id": entry.port, "atten-mode": VOA_MODES[entry.mode]}
+        if entry.level is not None:
+            port["atten-level"] = f"{to_level(entry.mode, entry.level):.2f}"
+        if entry.reference is not None:
+            port["reference-port"] = entry.reference
+        ports.append(port)
+    return dump({f"{MODULE}:voa": {"port": ports}})
+
+
+def dump(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def load(body: bytes) -> Any:
+    """Any JSON value."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"{shorten_body(body)} is no JSON: {error}") from None
+
+
+def read_product(body: bytes) -> Product:
+    found = _container(body, "product-information")
+    return Product(
+        manufacturer=_text(found, "manufacturer"),
+        model=_text(found, "model-name"),
+        serial=_text(found, "serial-number"),
+        software=_text(found, "software-version"),
+    )
+
+
+def read_pairs(body: bytes) -> tuple[tuple[int, int], ...]:
+    """Input and output of all crossconnects; `pairs` is what old modules call the list."""
+    found = _container(body, "cross-connects")
+    key = "pairs" if "pairs" in found else "pair"
+    return tuple((_port(pair, "ingress"), _port(pair, "egress")) for pair in _entries(found, key))
+
+
+def read_statuses(body: bytes) -> dict[int, str]:
+    """Status of each port, such as ENABLED; empty where the unit does not tell."""
+    ports = _entries(_container(body, "port-config"), "port")
+    return {_port(each, "port-id"): str(each.get("status") or "") for each in ports}
+
+
+def read_powers(body: bytes) -> dict[int, float]:
+    ports = _entries(_container(body, "opm-power"), "port")
+    return {_port(each, "port-id"): _decimal(each, "power") for each in ports}
+
+
+def read_voa(body: bytes) -> dict[int, VoaEntry]:
+    entries = {}
+    for each in _entries(_container(body, "voa"), "port"):
+        word = _text(each, "atten-mode")
+        mode = next((mode for mode, text in VOA_MODES.items() if text == word), None)
+        if mode is None:
+            raise ProtocolError(f"atten-mode {shorten(word)}: not known")
+        port = _port(each, "port-id")
+        entries[port] = VoaEntry(
+            port=port,
+            mode=mode,
+            level=to_level(mode, _decimal(each, "atten-level")) if each.get("atten-level") not in (None, "") else None,
+            reference=_port(each, "reference-port") if each.get("reference-port") not in (None, "", 0, "0") else None,
+        )
+    return entries
+
+
+def read_failures(body: bytes) -> tuple[Failure, ...]:
+    """Errors of RFC 8040, section 7.1; none where the body is something else, as it may be."""
+    try:
+        value = load(body)
+    except ProtocolError:
+        return ()
+    if not isinstance(value, dict):
+        return ()
+    errors = value.get("ietf-restconf:errors") or value.get("errors")
+    listed = errors.get("error") if isinstance(errors, dict) else None
+    if not isinstance(listed, list):
+        return ()
+    return tuple(
+        Failure(
+            tag=str(each.get("error-tag") or ""),
+            message=str(each.get("error-message") or ""),
+            path=str(each.get("error-path") or ""),
+        )
+        for each in listed
+        if isinstance(each, dict)
+    )
+
+
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,6}(?:\.[0-9]{1,9})?")
+_NUMBER = re.compile(r"[0-9]{1,5}")
+
+
+def _container(body: bytes, name: str) -> Mapping[str, Any]:
+    value = load(body)
+    found = value.get(f"{MODULE}:{name}", value.get(name)) if isinstance(value, dict) else None
+    if not isinstance(found, dict):
+        raise ProtocolError(f"no {name} in {shorten_body(body)}")
+    return found
+
+
+def _entries(container: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    entries = container.get(name, [])
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+        raise ProtocolError(f"{name} in {shorten(repr(container))} is no list of objects")
+    return entries
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise ProtocolError(f"{name} is {shorten(repr(value))}")
+    return value.strip()
+
+
+def _port(row: Mapping[str, Any], name: str) -> int:
+    value = row.get(name)
+    text = value.strip() if isinstance(value, str) else str(value) if type(value) is int else ""
+    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= 65535:
+        raise ProtocolError(f"{name} is {shorten(repr(value))}, no port")
+    return int(text)
+
+
+def _decimal(row: Mapping[str, Any], name: str) -> float:
+    value = row.get(name)
+    text = value.strip() if isinstance(value, str) else repr(value) if type(value) in (int, float) else ""
+    if not _DECIMAL.fullmatch(text):
+        raise ProtocolError(f"{name} is {shorten(repr(value))}, no decimal")
+    return float(text)

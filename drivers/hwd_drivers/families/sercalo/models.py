@@ -1,0 +1,61 @@
+"""Sercalo 1xN switches, and the declarations of their two drivers."""
+
+from typing import Final
+
+from hwd_drivers.core.values import Capabilities
+from hwd_drivers.devices.elements import selector, selector_size
+from hwd_drivers.devices.registry import DriverSpec, Evidence
+from hwd_drivers.families.sercalo.ascii.driver import SercaloAsciiSwitch
+from hwd_drivers.families.sercalo.ascii.protocol import NACK
+from hwd_drivers.families.sercalo.ascii.twin import SercaloAsciiTwin
+from hwd_drivers.families.sercalo.driver import SercaloSwitch
+from hwd_drivers.families.sercalo.options import SercaloOptions, TwinOptions
+from hwd_drivers.families.sercalo.protocol import CHANNELS_MOST, ERRORS
+from hwd_drivers.families.sercalo.twin import SercaloTwin
+from hwd_drivers.twins.server import Denial
+
+
+def one_by(size: str | None) -> Capabilities:
+    """`1x8`. Loss is what a buyer's guide of 2026 states for MEMS 1xN, at most 2.0 dB; the switching time is the 8 ms that ACOS quotes. Neither is a figure of Sercalo."""
+    _, channels = selector_size("a Sercalo switch", size, channels_most=CHANNELS_MOST)
+    ends, element = selector(channels)
+    return Capabilities(
+        ends=ends,
+        two_sided=False,
+        reciprocal=True,
+        latching=False,
+        atomic_batches=True,
+        moves_in_use=True,
+        settle_s=0.008,
+        loss_db_typical=1.0,
+        loss_db_max=2.0,
+        elements=(element,),
+        reports_before=True,
+    )
+
+
+driver: Final = DriverSpec(
+    name="sercalo",
+    open=SercaloSwitch.open,
+    options=SercaloOptions,
+    models={"rsc": one_by},
+    twin=SercaloTwin,
+    default_port=0,
+    twin_options=TwinOptions,
+    sizes={"rsc": "1x8"},
+    evidence=Evidence.THIN,
+    denial=Denial(code="3", text=ERRORS[3]),
+)
+
+ascii_driver: Final = DriverSpec(
+    name="sercalo-ascii",
+    open=SercaloAsciiSwitch.open,
+    options=SercaloOptions,
+    models={"usb": one_by},
+    twin=SercaloAsciiTwin,
+    default_port=0,
+    twin_options=TwinOptions,
+    sizes={"usb": "1x8"},
+    evidence=Evidence.THIN,
+    denial=Denial(code=NACK),
+)

@@ -1,0 +1,236 @@
+"""The command line of a SONiC optical switch's twin: what a shell makes of a line, and what its commands print."""
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide
+from hwd_drivers.families.sonic import protocol
+from hwd_drivers.families.sonic.help import help_page
+from hwd_drivers.families.sonic.protocol import Mode
+from hwd_drivers.families.sonic.unit import NoError, Unit
+
+LINE_LIMIT: Final = 128 * 1024
+"""Longest line: a list of 4096 crossconnects is half of it."""
+SOFTWARE: Final = "SONiC.202511-twin"
+NOT_FOUND: Final = 127
+MISUSED: Final = 2
+JOINED: Final = ["2", ">&", "1"]
+"""Words of a command whose error output goes where its output does."""
+"""Exit statuses of a shell and of SONiC's commands for what they do not know."""
+LOSS_AT: Final = ("228.85", "28")
+"""Frequency (THz) and temperature (C) of the table of losses, as in the design's example."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printed:
+    """What a line prints, what it exits with, and the seconds until it has."""
+
+    out: str = ""
+    err: str = ""
+    status: int = 0
+    after_s: float = 0.0
+
+
+class CommandLine:
+    """Runs lines on one unit: commands joined by `;` and `&&`, each with or without sudo and `2>&1`; `$?` is the exit status before."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self._commands: dict[tuple[str, ...], Callable[[Sequence[str]], Printed]] = {
+            ("show", "ocs", "port-mapping"): self._show_port_mapping,
+            ("show", "ocs", "cross-connect", "config"): self._show_config,
+            ("show", "ocs", "cross-connect", "status"): self._show_status,
+            ("show", "ocs", "port", "config"): self._show_port_config,
+            ("show", "ocs", "port", "status"): self._show_port_status,
+            ("show", "ocs", "factory-insertion-loss"): self._show_losses,
+            ("show", "version"): self._show_version,
+            ("config", "ocs", "cross-connect", "add"): self._add,
+            ("config", "ocs", "cross-connect", "delete"): self._delete,
+            ("config", "ocs", "port", "state"): self._set_state,
+            ("config", "ocs", "port", "label"): self._set_label,
+            ("echo",): lambda words: Printed(out=" ".join(words) + "\n"),
+            ("true",): lambda words: Printed(),
+        }
+
+    def run(self, line: str, *, status: int = 0) -> Printed:
+        """All of a line, after one that exited with `status`; the exit status is that of the last command that ran."""
+        try:
+            steps = words_of(line)
+        except ValueError as error:
+            return Printed(err=f"bash: syntax error: {error}\n", status=MISUSED)
+        out, err, after_s = "", "", 0.0
+        for joint, words in steps:
+            if joint == "&&" and status != 0:
+                continue
+            joined = words[-len(JOINED) :] == JOINED
+            words = words[: -len(JOINED)] if joined else words
+            if not words:
+                continue
+            printed = self._run_one([str(status) if word == "$?" else word for word in words])
+            out += printed.out + (printed.err if joined else "")
+            err, status = err + ("" if joined else printed.err), printed.status
+            after_s += printed.after_s
+        return Printed(out=out, err=err, status=status, after_s=after_s)
+
+    def _run_one(self, words: list[str]) -> Printed:
+        root = words[0] == "sudo"
+        if root:
+            words = words[2:] if words[1:2] == ["-n"] else words[1:]
+        if not words:
+            return Printed(err="usage: sudo command\n", status=1)
+        if (page := help_page(words)) is not None:
+            return Printed(out=page)
+        for path, command in self._commands.items():
+            if tuple(words[: len(path)]) == path:
+                if path[0] == "config" and self._unit.options.sudo_needed and not root:
+                    return Printed(out="Root privileges are required for this operation\n", status=1)
+                try:
+                    return command(words[len(path) :])
+                except NoError as error:
+                    status = self._unit.options.error_status if error.status is None else error.status
+                    return Printed(out=f"Error: {error.text}\n", status=status)
+        if words[0] in ("show", "config"):
+            return Printed(err=f'Error: No such command "{" ".join(words[1:])[:80]}".\n', status=MISUSED)
+        return Printed(err=f"bash: {words[0][:80]}: command not found\n", status=NOT_FOUND)
+
+    # --- show
+
+    def _show_config(self, words: Sequence[str]) -> Printed:
+        _expect(words, 0)
+        rows = [(str(pair), str(pair.a), str(pair.b)) for pair in self._unit.configured]
+        return Printed(out=protocol.write_table(protocol.CONFIG_COLUMNS, rows))
+
+    def _show_status(self, words: Sequence[str]) -> Printed:
+        _expect(words, 0)
+        rows = [
+            (str(row.pair), str(row.pair.a), str(row.pair.b), row.a_state, row.b_state) for row in self._unit.rows()
+        ]
+        return Printed(out=protocol.write_table(protocol.STATUS_COLUMNS, rows))
+
+    def _show_port_config(self, words: Sequence[str]) -> Printed:
+        _expect(words, 0)
+        unit = self._unit
+        names = {override: word for word, override in protocol.OVERRIDES.items()}
+        rows = [(str(end), unit.labels.get(end, ""), names[unit.override(end)]) for end in self._ends()]
+        return Printed(out=protocol.write_table(protocol.PORT_CONFIG_COLUMNS, rows))
+
+    def _show_port_status(self, words: Sequence[str]) -> Printed:
+        _expect(words, 0)
+        found = {end: row for row in self._unit.rows() for end in row.pair.ends}
+        rows = []
+        for end in self._ends():
+            row = found.get(end)
+            other = "" if row is None else str(row.pair.b if end == row.pair.a else row.pair.a)
+            state = "blocked" if row is None else row.a_state if end == row.pair.a else row.b_state
+            rows.append((str(end), self._unit.options.connector, "2" if end.side == "A" else "1", other, state))
+        return Printed(out=protocol.write_table(protocol.PORT_STATUS_COLUMNS, rows))
+
+    def _show_losses(self, words: Sequence[str]) -> Printed:
+        _expect(words, 0)
+        ends = self._unit.capabilities.ends
+        near, far = ([end for end in ends if end.side == side] for side in "AB")
+        mirror = self._unit.mirror
+        rows = []
+        for one in near:
+            for other in far:
+                pair = Crossconnect.of(one, other)
+                rows.append((str(pair), *LOSS_AT, f"{mirror.loss_db(pair):.2f}", "0.1"))
+        return Printed(out=protocol.write_table(protocol.LOSS_COLUMNS, rows))
+
+    def _show_port_mapping(self, words: Sequence[str]) -> Printed:
+        _expect(words, 0)
+        return Printed(out=protocol.write_port_mapping(len(self._unit.capabilities.ends) // 2))
+
+    def _show_version(self, words: Sequence[str]) -> Printed:
+        _expect(words, 0)
+        half = len(self._unit.capabilities.ends) // 2
+        lines = {
+            "SONiC Software Version": SOFTWARE,
+            "Platform": "x86_64-ocs_twin-r0",
+            "HwSKU": f"OCS-{half}x{half}-TWIN",
+            "ASIC": "ocs",
+            "Serial Number": self._unit.serial,
+            "Uptime": protocol.write_uptime(self._unit.uptime_s),
+        }
+        return Printed(out="\n" + "".join(f"{name}: {value}\n" for name, value in lines.items()))
+
+    # --- config
+
+    def _add(self, words: Sequence[str]) -> Printed:
+        _expect(words, 1, 2)
+        mode = words[1] if len(words) > 1 else self._unit.options.default_mode
+        if mode not in tuple(Mode):
+            raise NoError(f"Invalid mode {mode[:80]!r}. Use update, safe or overwrite", status=MISUSED)
+        after_s = self._unit.add(_pairs(words[0]), Mode(mode))
+        return Printed(out="Add cross-connect succeeded\n", after_s=after_s)
+
+    def _delete(self, words: Sequence[str]) -> Printed:
+        _expect(words, 1)
+        return Printed(out="Delete cross-connect succeeded\n", after_s=self._unit.delete(_pairs(words[0])))
+
+    def _set_state(self, words: Sequence[str]) -> Printed:
+        _expect(words, 2)
+        if words[1] not in protocol.OVERRIDES:
+            raise NoError(f"Invalid state {words[1][:80]!r}. Use normal or force_blocked", status=MISUSED)
+        override: PortOverride = protocol.OVERRIDES[words[1]]
+        self._unit.set_port(_port(words[0]), override)
+        return Printed(out="Set port state succeeded\n")
+
+    def _set_label(self, words: Sequence[str]) -> Printed:
+        _expect(words, 2)
+        end = _port(words[0])
+        self._unit.check_port(end)
+        if len(words[1]) > 64 or not words[1].isprintable():
+            raise NoError("Invalid label")
+        self._unit.labels[end] = words[1]
+        return Printed(out="Set port label succeeded\n")
+
+    def _ends(self) -> list[PortSide]:
+        """1A, 1B, 2A, ..."""
+        return sorted(self._unit.capabilities.ends, key=lambda end: (int(end.port), end.side))
+
+
+def words_of(line: str) -> list[tuple[str, list[str]]]:
+    """Words of each command, with what joins it to the one before. Raises ValueError for what is none."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>()")
+    lexer.whitespace_split = True
+    steps: list[tuple[str, list[str]]] = []
+    joint, words = ";", list[str]()
+    for word in (*lexer, ";"):
+        if not word or word[0] not in ";&|<>()" or (word == ">&" and words[-1:] == ["2"]):
+            words.append(word)
+        elif word not in (";", "&&"):
+            raise ValueError(f"near unexpected token {word[:20]!r}")
+        elif ">&" in words[: -len(JOINED)] or (">&" in words and words[-len(JOINED) :] != JOINED):
+            raise ValueError("near unexpected token '>&'")
+        else:
+            if words:
+                steps.append((joint, words))
+            elif "&&" in (word, joint):
+                raise ValueError("near unexpected token '&&'")
+            joint, words = word, []
+    return steps
+
+
+def _expect(words: Sequence[str], least: int, most: int | None = None) -> None:
+    if len(words) < least:
+        raise NoError("Missing argument.", status=MISUSED)
+    if len(words) > (least if most is None else most):
+        raise NoError(f"Got unexpected extra argument ({words[-1][:80]})", status=MISUSED)
+
+
+def _pairs(text: str) -> list[Crossconnect]:
+    try:
+        return protocol.parse_list(text)
+    except ConfigError as error:
+        raise NoError(str(error)) from error
+
+
+def _port(text: str) -> PortSide:
+    try:
+        return protocol.parse_port(text)
+    except ConfigError as error:
+        raise NoError(str(error)) from error

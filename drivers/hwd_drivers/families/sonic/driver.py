@@ -1,0 +1,319 @@
+"""The driver of SONiC optical switches: commands over one SSH session."""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hwd_drivers.core.errors import BugError, ConfigError, DeadlineError, DeviceError, FailedError, ProtocolError
+from hwd_drivers.core.values import (
+    Capabilities,
+    Crossconnect,
+    CrossconnectReading,
+    CrossconnectState,
+    Exchange,
+    Identity,
+    PortOverride,
+    PortSide,
+)
+from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.families.sonic import protocol
+from hwd_drivers.families.sonic.tables import Tables
+from hwd_drivers.transports.ssh.keys import HostTrust
+from hwd_drivers.transports.ssh.session import SshLogin, SshOutput, SshSession
+
+T = TypeVar("T")
+
+
+class SonicOptions(BaseModel):
+    """What a testbed may say of a SONiC optical switch."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    login_within_s: float = Field(default=10.0, gt=0, description="limit for connecting and logging in")
+    poll_s: float = Field(default=0.1, gt=0, description="time between looks at crossconnects that are tuning")
+    sudo: bool = Field(default=True, description="config commands are run by sudo")
+    host_key: str | None = Field(
+        default=None, description="the switch's SSH host key, ssh-ed25519 AAAA..., or its fingerprint, SHA256:..."
+    )
+    known_hosts: Path | None = Field(default=None, description="a file of host keys in OpenSSH's format")
+    trust_first: bool = Field(
+        default=False, description="write the key of a host that known_hosts lacks to it, and trust it from then on"
+    )
+    key_file: Path | None = Field(default=None, description="private key to log in with, in place of the password")
+    read_before: bool = Field(
+        default=True,
+        description="read the crossconnects in the same command line as each change, to see what it takes away",
+    )
+
+
+LOOK_WITHIN_S: Final = 1.0
+"""A look at the tables that had less time than this, and no answer, says nothing of the switch."""
+ATTEMPTS: Final = 3
+"""At a change of which a part is gone, by somebody else's doing, when its turn comes."""
+
+log = logging.getLogger(__name__)
+
+
+class SonicSwitch:
+    """One session with one switch; open it with `SonicSwitch.open`."""
+
+    def __init__(self, context: OpenContext, options: SonicOptions, ssh: SshSession) -> None:
+        self.name = context.name
+        self._context = context
+        self._options = options
+        self._ssh = ssh
+        self._remarks: tuple[str, ...] = ()
+
+    @classmethod
+    async def open(cls, context: OpenContext) -> "SonicSwitch":
+        """Connect and log in. Raises LoginError where the switch does not take user or password, ConfigError where nobody vouches for its key."""
+        options = context.options_as(SonicOptions)
+        if context.user is None or (context.password is None and options.key_file is None):
+            raise ConfigError(f"{context.name}: a SONiC switch needs a login. Give user and password in the testbed")
+        trust = HostTrust(host_key=options.host_key, known_hosts=options.known_hosts, trust_first=options.trust_first)
+        ssh = await SshSession.open(
+            context.dialer,
+            context.address,
+            name=context.name,
+            login=SshLogin(user=context.user, password=context.password, key_file=options.key_file, trust=trust),
+            clock=context.clock,
+            deadline_s=asyncio.get_running_loop().time() + options.login_within_s,
+        )
+        return cls(context, options, ssh)
+
+    async def identify(self, *, deadline_s: float) -> Identity:
+        output = await self._show(protocol.SHOW_VERSION, deadline_s)
+        version = self._read(protocol.SHOW_VERSION, output, lambda lines: protocol.read_version("\n".join(lines)))
+        return Identity(
+            vendor="SONiC",
+            model=version.hardware,
+            serial=version.serial,
+            firmware=version.software,
+            uptime_s=version.uptime_s,
+        )
+
+    async def capabilities(self, *, deadline_s: float) -> Capabilities:
+        """Those of the stated model. Raises ConfigError where the switch has other ports."""
+        output = await self._show(protocol.SHOW_PORT_CONFIG, deadline_s)
+        found = self._read(protocol.SHOW_PORT_CONFIG, output, protocol.read_overrides)
+        stated = self._context.capabilities
+        if found.keys() != set(stated.ends):
+            raise ConfigError(
+                f"{self.name}: the switch has {len(found)} ports, {_some(found)}; the testbed says {len(stated.ends)}, "
+                f"{_some(stated.ends)}. Correct its size in the testbed file"
+            )
+        return stated
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        """What is configured and in the optics, with its state; what is in one of the two only is failed, and the log says so. One at most at each end."""
+        tables = await self._tables(deadline_s)
+        remarks = tables.remarks()
+        for remark in remarks:
+            if remark not in self._remarks:
+                log.warning("%s: %s: it reads as failed, and is made anew when it is asked for", self.name, remark)
+        self._remarks = remarks
+        return tables.readings()
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        """One command line: what `add` does not replace is deleted, then `add` is made in mode update. Returns when all of it is configured and tuned.
+
+        A crossconnect that is only in the optics cannot be deleted, and would stay beside a new one: it is configured first, then deleted. Where the switch
+        says that something does not exist, and it is gone in the meantime, the rest is done. Raises FailedError where the switch does not show what it was
+        asked for within the deadline.
+        """
+        if not remove and not add:
+            raise BugError(f"{self.name}: asked to change no crossconnect")
+        tables = await self._tables(deadline_s)
+        if not (todo := tables.commands(remove, add)).lines:
+            return self._nothing(tables, on_commanded)
+        sent, attempts, on_sent = _Sent(), 0, on_commanded
+        while todo.lines:
+            attempts += 1
+            try:
+                await self._configure(todo.lines, sent, deadline_s=deadline_s, on_commanded=on_sent)
+                break
+            except DeviceError as error:
+                if attempts == ATTEMPTS or protocol.DOES_NOT_EXIST not in error.text:
+                    raise
+                now = (await self._tables(deadline_s)).commands(remove, todo.made)
+                if now == todo:  # it says no to what its tables show
+                    raise
+                todo, on_sent = now, None
+        settled_ns = await self._settle(todo.made, frozenset(remove) - frozenset(add), deadline_s)
+        return Exchange(
+            commanded_ns=sent.first_ns, acknowledged_ns=settled_ns, commands=sent.commands, before=sent.before
+        )
+
+    async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
+        if not ends:
+            return {}
+        output = await self._show(protocol.SHOW_PORT_CONFIG, deadline_s)
+        found = self._read(protocol.SHOW_PORT_CONFIG, output, protocol.read_overrides)
+        if missing := [str(end) for end in ends if end not in found]:
+            raise ProtocolError(f"{self.name}: {protocol.SHOW_PORT_CONFIG}: no {', '.join(missing)} in the table")
+        return {end: found[end] for end in ends}
+
+    async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
+        """By the state of the ports, one command each on one command line."""
+        if ends:
+            line = " && ".join(self._by_sudo(protocol.set_port(end, to)) for end in ends)
+            await self._show(line, deadline_s)
+
+    async def lost(self) -> Exception:
+        return await self._ssh.lost()
+
+    async def close(self) -> None:
+        await self._ssh.close()
+
+    # --- steps of a change
+
+    async def _configure(
+        self,
+        commands: Sequence[str],
+        sent: "_Sent",
+        *,
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None,
+    ) -> None:
+        """Run them on one line, each if the one before was done; `sent` takes when, and what the optics had before the first line, if that is asked for."""
+        line = " && ".join(map(self._by_sudo, commands))
+        if self._options.read_before:
+            line = f"{protocol.SHOW_STATUS}; {line}"
+        output = await self._ssh.run(line, deadline_s=deadline_s, on_sent=on_commanded)
+
+        def read(lines: Sequence[str]) -> tuple[tuple[Crossconnect, ...] | None, Sequence[str]]:
+            if not self._options.read_before:
+                return None, lines
+            rows, rest = protocol.read_status(lines)
+            return tuple(row.pair for row in rows), rest
+
+        before, said = self._read(line, output.out, read)
+        if sent.commands == 0:
+            sent.first_ns, sent.before = output.sent_ns, before
+        sent.commands += len(commands)
+        done = sum(protocol.SUCCEEDED in each for each in said)
+        if output.status != 0 or done < len(commands):
+            words = [each for each in said if protocol.SUCCEEDED not in each]
+            raise self._denied(commands[min(done, len(commands) - 1)], output, words)
+
+    async def _settle(self, made: Sequence[Crossconnect], gone: Iterable[Crossconnect], deadline_s: float) -> int:
+        """Look until all of `made` is configured and tuned, or held dark by a port override, and nothing of `gone` is in either table; returns when that was
+        seen."""
+        loop = asyncio.get_running_loop()
+        began_s, told = loop.time(), ""
+        while True:
+            looked_s = loop.time()
+            try:
+                tables = await self._tables(deadline_s)
+                waiting = [pair for pair in made if tables.state(pair) is not CrossconnectState.TUNED]
+                if waiting and all(tables.state(pair) is CrossconnectState.BLOCKED for pair in waiting):
+                    waiting = await self._not_overridden(waiting, deadline_s)
+            except DeadlineError as error:
+                if told and deadline_s - looked_s < LOOK_WITHIN_S:
+                    raise FailedError(told) from error
+                raise
+            rows = tables.rows
+            if failed := [pair for pair in made if pair in rows and rows[pair].state is CrossconnectState.FAILED]:
+                raise FailedError(
+                    f"{self.name}: the switch says that {_list(failed)} failed. Look at its ports and fibres"
+                )
+            left = [pair for pair in gone if pair in rows or pair in tables.configured]
+            if not waiting and not left:
+                return tables.received_ns
+            findings = [f"does not report {pair} as tuned: it is {tables.finding(pair)}" for pair in waiting]
+            findings += [f"still reports {pair}" for pair in left]
+            told = (
+                f"{self.name}: it answered, but {', '.join(findings)} {loop.time() - began_s:.3g} s after the change. "
+                "Look at its ports and its log, then ask for it again"
+            )
+            if loop.time() + self._options.poll_s >= deadline_s:
+                raise FailedError(told)
+            await asyncio.sleep(self._options.poll_s)
+
+    async def _not_overridden(self, pairs: Sequence[Crossconnect], deadline_s: float) -> list[Crossconnect]:
+        ends = [end for pair in pairs for end in pair.ends]
+        overrides = await self.read_overrides(ends, deadline_s=deadline_s)
+        return [pair for pair in pairs if all(overrides[end] is PortOverride.NORMAL for end in pair.ends)]
+
+    def _nothing(self, tables: Tables, on_commanded: Callable[[int], None] | None) -> Exchange:
+        """All that was to go is gone already: no command is sent."""
+        now_ns = self._context.clock.monotonic_ns()
+        if on_commanded is not None:
+            on_commanded(now_ns)
+        return Exchange(commanded_ns=now_ns, acknowledged_ns=now_ns, commands=0, before=tuple(tables.rows))
+
+    # --- reading
+
+    async def _tables(self, deadline_s: float) -> Tables:
+        line = f"{protocol.SHOW_CONFIG}; {protocol.SHOW_STATUS}"
+        output = await self._ssh.run(line, deadline_s=deadline_s)
+        if output.status != 0:
+            raise self._denied(line, output, [])
+
+        def read(lines: Sequence[str]) -> Tables:
+            configured, rest = protocol.read_config(lines)
+            rows, rest = protocol.read_status(rest)
+            if rest:
+                raise ProtocolError(f"{rest[0][:80]!r} behind the table of states")
+            by_pair = {row.pair: row for row in rows}
+            if len(by_pair) != len(rows):
+                raise ProtocolError("a cross-connect stands twice in the table of states")
+            return Tables(configured=frozenset(configured), rows=by_pair, received_ns=output.received_ns)
+
+        return self._read(line, output.out, read)
+
+    async def _show(self, line: str, deadline_s: float) -> bytes:
+        output = await self._ssh.run(line, deadline_s=deadline_s)
+        if output.status != 0:
+            raise self._denied(line, output, [])
+        return output.out
+
+    def _read(self, what: str, output: bytes, reader: Callable[[Sequence[str]], T]) -> T:
+        """What `reader` finds; its ProtocolError ends the session."""
+        try:
+            return reader(protocol.lines_of(output))
+        except (ProtocolError, ConfigError) as error:
+            wrong = ProtocolError(f"{self.name}: {what}: {error}")
+            self._ssh.refuse(output, wrong)
+            raise wrong from error
+
+    def _denied(self, command: str, output: SshOutput, words: Sequence[str]) -> DeviceError:
+        said = words or output.out.decode("utf-8", "replace").splitlines()
+        said = list(itertools.chain(said, output.err.decode("utf-8", "replace").splitlines()))
+        text = " ".join(" ".join(said).split())[:500]
+        message = f"{self.name}: {command}: the switch says {text or 'nothing'} (exit status {output.status})"
+        return DeviceError(message, device=self.name, command=command, code=str(output.status), text=text)
+
+    def _by_sudo(self, command: str) -> str:
+        return f"sudo {command}" if self._options.sudo else command
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What came of the command lines of one change: when the first was sent, what was there before it, and how many commands there were."""
+
+    first_ns: int = 0
+    before: tuple[Crossconnect, ...] | None = None
+    commands: int = 0
+
+
+def _list(pairs: Iterable[Crossconnect]) -> str:
+    return ", ".join(map(str, pairs))
+
+
+def _some(ends: Iterable[PortSide]) -> str:
+    named = sorted(ends, key=PortSide.sort_key)
+    return f"{named[0]} to {named[-1]}" if named else "none"

@@ -1,0 +1,228 @@
+"""The driver of bare parts on lines: turns states of elements into levels and pulses, and contacts into states."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+from pydantic import Field
+
+from hwd_drivers.core.errors import BugError, DeadlineError
+from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.core.values import (
+    Capabilities,
+    Crossconnect,
+    CrossconnectReading,
+    CrossconnectState,
+    Exchange,
+    Identity,
+)
+from hwd_drivers.devices.elements import Elements
+from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.families.ttl.chip_lines import ChipLines, Use
+from hwd_drivers.families.ttl.lines import LineBank, Order
+from hwd_drivers.families.ttl.socket_lines import SocketLines
+from hwd_drivers.families.ttl.wiring import Part, Wiring
+
+CHIP: Final = "/dev/gpiochip"
+"""How the address of a GPIO chip of this machine begins; any other is that of a line bank behind a socket."""
+LOOK_S: Final = 0.002
+"""Between the first two looks at the contacts of a part that moves."""
+
+
+class TtlOptions(Wiring):
+    """What a testbed may say of parts on lines."""
+
+    connect_within_s: float = Field(default=5.0, gt=0, description="limit for getting the lines")
+
+
+class TtlSwitch:
+    """One session with the parts of one bank; open it with `TtlSwitch.open`."""
+
+    def __init__(self, context: OpenContext, wiring: Wiring, bank: LineBank, offload: ThreadOffload | None) -> None:
+        self.name = context.name
+        self._context = context
+        self._wiring = wiring
+        self._bank = bank
+        self._offload = offload
+        self._parts = wiring.parts_of(context.name, context.capabilities)
+        self._elements = Elements(context.capabilities)
+        self._told: dict[int, int] = {}
+        """The state that each part was last told to be in, in this session."""
+
+    @classmethod
+    async def open(cls, context: OpenContext) -> "TtlSwitch":
+        """Get the lines. Nothing moves: a line that holds a part keeps its level."""
+        options = context.options_as(TtlOptions)
+        parts = options.parts_of(context.name, context.capabilities)
+        deadline_s = asyncio.get_running_loop().time() + options.connect_within_s
+        if not context.address.startswith(CHIP):
+            bank = await SocketLines.open(
+                context.dialer, context.address, name=context.name, clock=context.clock, deadline_s=deadline_s
+            )
+            return cls(context, options, bank, None)
+        offload = ThreadOffload(1)
+        try:
+            lines = await ChipLines.open(
+                context.address,
+                _use(parts, options),
+                name=context.name,
+                clock=context.clock,
+                offload=offload,
+                deadline_s=deadline_s,
+            )
+        except BaseException:
+            offload.close()
+            raise
+        return cls(context, options, lines, offload)
+
+    async def identify(self, *, deadline_s: float) -> Identity:
+        """The bank's: the parts say nothing."""
+        bank = await self._bank.identify(deadline_s=deadline_s)
+        return Identity(vendor="line bank", model=bank.label, serial=bank.serial, firmware=bank.version)
+
+    async def capabilities(self, *, deadline_s: float) -> Capabilities:
+        return self._context.capabilities
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        """Waits while contacts say that a part moves. A part whose position nobody can know has none: a latching one without contacts that was not moved yet."""
+        places = range(len(self._parts))
+        seen = await self._look(
+            places, lambda place, state: state is not None or self._parts[place].contacts is None, deadline_s
+        )
+        return tuple(reading for place in places for reading in self._readings(place, seen))
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        """Done when the contacts say so, or, without them, when the part's time has passed.
+
+        Raises RefusedError where `add` leaves a part in none of its states, DeadlineError where pulses and `settle_s` take longer than the deadline leaves; then
+        nothing moved. DeadlineError too where contacts do not say that it is there.
+        """
+        targets = self._elements.targets(self.name, remove=remove, add=add)
+        if not targets:
+            raise BugError(f"{self.name}: asked to change no crossconnect")
+        order, settle_s = self._order(targets), max(self._parts[place].settle_s for place in targets)
+        takes_s, left_s = sum(order.pulses) / 1e6 + settle_s, deadline_s - asyncio.get_running_loop().time()
+        if takes_s >= left_s:
+            raise DeadlineError(
+                f"{self.name}: nothing moved: pulses and settle_s take {takes_s:.3g} s, the deadline leaves {max(0.0, left_s):.3g} s. Allow more time"
+            )
+        for place in targets:
+            self._told.pop(place, None)  # unknown until it is done
+        sent_ns = await self._bank.carry_out(order, deadline_s=deadline_s, on_sent=on_commanded)
+        self._told |= targets
+        return Exchange(
+            commanded_ns=sent_ns,
+            acknowledged_ns=await self._arrive(targets, settle_s, deadline_s),
+            commands=bool(order.hold) + len(order.pulses),
+        )
+
+    async def lost(self) -> Exception:
+        return await self._bank.lost()
+
+    async def close(self) -> None:
+        """The lines are let go; what holds a part keeps its level as far as the chip does."""
+        await self._bank.close()
+        if self._offload is not None:
+            self._offload.close()
+
+    def _order(self, targets: Mapping[int, int]) -> Order:
+        hold: dict[int, bool] = {}
+        pulses: dict[int, dict[int, bool]] = {}
+        for place, state in targets.items():
+            part = self._parts[place]
+            if part.pulse is not None:
+                coil = part.pulse[state]
+                pulses.setdefault(round(part.pulse_s * 1e6), {})[coil] = self._wiring.level(coil, True)
+            elif part.level is not None:
+                hold[part.level] = self._wiring.level(part.level, state == 1)
+        return Order(hold=hold, pulses=pulses)
+
+    async def _arrive(self, targets: Mapping[int, int], settle_s: float, deadline_s: float) -> int:
+        """When all were there: their time has passed, and the contacts of those that have some say so."""
+        left_s = deadline_s - asyncio.get_running_loop().time()
+        await asyncio.sleep(max(0.0, min(settle_s, left_s)))
+        if settle_s > left_s:
+            raise DeadlineError(
+                f"{self.name}: moved, and {settle_s:.3g} s until light passes go beyond the deadline. Allow more time"
+            )
+        seen = await self._look(targets, lambda place, state: state == targets[place], deadline_s)
+        arrived_ns = self._context.clock.monotonic_ns()
+        elsewhere = [
+            self._context.capabilities.elements[place].name
+            for place, state in targets.items()
+            if self._parts[place].contacts is not None and self._state(place, seen) != state
+        ]
+        if elsewhere:
+            raise DeadlineError(
+                f"{self.name}: element {', '.join(elsewhere)}: moved, and its contacts do not say in time that it is there. Look at its supply, and at options.parts"
+            )
+        return arrived_ns
+
+    async def _look(
+        self, places: Collection[int], there: Callable[[int, int | None], bool], deadline_s: float
+    ) -> Mapping[int, bool]:
+        """Levels of the lines that say where these parts are, once `there` holds of all, or the time of those for which it does not is over.
+
+        The pauses double, so that looking takes no more of a slow way than moving does.
+        """
+        loop = asyncio.get_running_loop()
+        started_s, pause_s = loop.time(), LOOK_S
+        lines = tuple(line for place in places for line in _telling(self._parts[place]))
+        while True:
+            seen = await self._bank.read(lines, deadline_s=deadline_s) if lines else {}
+            waiting = [
+                self._parts[place]
+                for place in places
+                if _telling(self._parts[place]) and not there(place, self._state(place, seen))
+            ]
+            until_s = min(deadline_s, started_s + max((part.moves_within_s for part in waiting), default=0.0))
+            if not waiting or loop.time() + pause_s >= until_s:
+                return seen
+            await asyncio.sleep(pause_s)
+            pause_s *= 2
+
+    def _state(self, place: int, seen: Mapping[int, bool]) -> int | None:
+        """The state that its lines say; None where they say none."""
+        part = self._parts[place]
+        levels = [self._wiring.level(line, seen[line]) for line in _telling(part)]
+        match levels:
+            case [True, False]:
+                return 0
+            case [False, True]:
+                return 1
+            case [level]:
+                return int(level)
+            case _:
+                return None
+
+    def _readings(self, place: int, seen: Mapping[int, bool]) -> tuple[CrossconnectReading, ...]:
+        state, says = self._state(place, seen), CrossconnectState.TUNED
+        if self._parts[place].contacts is None:
+            state, says = self._told.get(place) if state is None else state, CrossconnectState.UNSTATED
+        elif state is None:
+            state, says = self._told.get(place), CrossconnectState.FAILED
+        if state is None:
+            return ()
+        pairs = self._context.capabilities.elements[place].states[state]
+        return tuple(CrossconnectReading(crossconnect=pair, state=says) for pair in pairs)
+
+
+def _telling(part: Part) -> tuple[int, ...]:
+    if part.contacts is not None:
+        return part.contacts
+    return () if part.level is None else (part.level,)
+
+
+def _use(parts: Sequence[Part], wiring: Wiring) -> Use:
+    return Use(
+        held=tuple(part.level for part in parts if part.level is not None),
+        idle={coil: wiring.level(coil, False) for part in parts for coil in part.pulse or ()},
+        inputs=tuple(line for part in parts for line in part.contacts or ()),
+    )

@@ -1,0 +1,217 @@
+"""The wire of a line bank: lines of text over a byte stream, one request and one answer each.
+
+| request | answer | does |
+|---|---|---|
+| `info` | `ok lines=64 label=gpio-sim version=1 serial=T1` | says what the bank is |
+| `read 2,3` | `ok 2=1,3=0` | levels of lines; of one that is driven, the level that it is driven at |
+| `set 0=1,4=0` | `ok` | drives lines, all at once, until they are told otherwise |
+| `pulse 0=1,5=0 20000` | `ok` | drives lines so many microseconds, then at the opposite level; answered when that is over |
+| | `error LINE no line 99` | a code and words; nothing was done |
+
+Levels are those of the wire: 1 is high. This protocol is ours: no vendor's parts speak it, so that a bank of lines elsewhere, or a twin, can stand where a GPIO chip does.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hwd_drivers.codecs.lines import LineDecoder
+from hwd_drivers.core.errors import ProtocolError
+
+LINE_BYTES_MAX: Final = 16_384
+"""Of one request or answer: enough for `LINES_MAX` lines."""
+LINES_MAX: Final = 1024
+"""Lines that one request may name; more than GPIO chips have."""
+PULSE_US_MAX: Final = 1_000_000
+"""A coil that is driven for longer burns."""
+
+_WORD = re.compile(r"[!-~]{1,64}")
+_NUMBER = re.compile(r"[0-9]{1,6}")
+_WIDTH = re.compile(r"[0-9]{1,7}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Info:
+    """What are you?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """Levels of these lines."""
+
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Set:
+    """Drive lines at these levels."""
+
+    levels: Mapping[int, bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """Drive lines at these levels for so long, then at the opposite ones."""
+
+    levels: Mapping[int, bool]
+    width_us: int
+
+
+Request = Info | Read | Set | Pulse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bank:
+    """What a bank says it is; `label`, `version` and `serial` are words without blanks."""
+
+    lines: int
+    label: str
+    version: str
+    serial: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """Answer to `Read`."""
+
+    levels: Mapping[int, bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """Answer to `Set` and `Pulse`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """No, and why."""
+
+    code: str
+    text: str
+
+
+Answer = Bank | Levels | Done | Refusal
+
+
+class RequestDecoder:
+    """Requests from bytes, at the bank's side."""
+
+    def __init__(self) -> None:
+        self._lines = LineDecoder("line bank", limit_bytes=LINE_BYTES_MAX)
+
+    def feed(self, data: bytes) -> Sequence[Request]:
+        """Raises ProtocolError, after which it must not be used again."""
+        return [parse_request(line) for line in self._lines.feed(data)]
+
+
+class AnswerDecoder:
+    """Answers from bytes, at the client's side."""
+
+    def __init__(self) -> None:
+        self._lines = LineDecoder("line bank", limit_bytes=LINE_BYTES_MAX)
+
+    def feed(self, data: bytes) -> Sequence[Answer]:
+        """Raises ProtocolError, after which it must not be used again."""
+        return [parse_answer(line) for line in self._lines.feed(data)]
+
+
+def encode_request(request: Request) -> bytes:
+    return f"{_request_text(request)}\n".encode()
+
+
+def encode_answer(answer: Answer) -> bytes:
+    return f"{_answer_text(answer)}\n".encode()
+
+
+def parse_request(line: str) -> Request:
+    """Raises ProtocolError for what is no request."""
+    match line.split(" "):
+        case ["info"]:
+            return Info()
+        case ["read", lines]:
+            return Read(lines=_numbers(lines))
+        case ["set", levels]:
+            return Set(levels=_parse_levels(levels))
+        case ["pulse", levels, width] if _WIDTH.fullmatch(width):
+            if not 0 < int(width) <= PULSE_US_MAX:
+                raise ProtocolError(f"line bank: a pulse of {width} us is not between 1 and {PULSE_US_MAX} us")
+            return Pulse(levels=_parse_levels(levels), width_us=int(width))
+    raise ProtocolError(f"line bank: {line[:40]!r} is no request")
+
+
+def parse_answer(line: str) -> Answer:
+    """Raises ProtocolError for what is no answer."""
+    word, _, rest = line.partition(" ")
+    if word == "error":
+        code, _, text = rest.partition(" ")
+        if _WORD.fullmatch(code):
+            return Refusal(code=code, text=text)
+    if line == "ok":
+        return Done()
+    if word == "ok" and rest.startswith("lines="):
+        return _parse_bank(rest)
+    if word == "ok":
+        return Levels(levels=_parse_levels(rest))
+    raise ProtocolError(f"line bank: {line[:40]!r} is no answer")
+
+
+def _request_text(request: Request) -> str:
+    match request:
+        case Info():
+            return "info"
+        case Read(lines=lines):
+            return f"read {','.join(map(str, lines))}"
+        case Set(levels=levels):
+            return f"set {_levels(levels)}"
+        case Pulse(levels=levels, width_us=width_us):
+            return f"pulse {_levels(levels)} {width_us}"
+
+
+def _answer_text(answer: Answer) -> str:
+    match answer:
+        case Bank(lines=lines, label=label, version=version, serial=serial):
+            return f"ok lines={lines} label={label} version={version} serial={serial}"
+        case Levels(levels=levels):
+            return f"ok {_levels(levels)}"
+        case Done():
+            return "ok"
+        case Refusal(code=code, text=said):
+            return f"error {code} {said}".rstrip()
+
+
+def _parse_bank(text: str) -> Bank:
+    fields = dict(part.partition("=")[::2] for part in text.split(" "))
+    if fields.keys() != {"lines", "label", "version", "serial"} or not _NUMBER.fullmatch(fields["lines"]):
+        raise ProtocolError(f"line bank: {text[:40]!r} does not say lines, label, version and serial")
+    for name in ("label", "version", "serial"):
+        if not _WORD.fullmatch(fields[name]):
+            raise ProtocolError(f"line bank: {name} {fields[name][:40]!r} is no word")
+    return Bank(lines=int(fields["lines"]), label=fields["label"], version=fields["version"], serial=fields["serial"])
+
+
+def _levels(levels: Mapping[int, bool]) -> str:
+    return ",".join(f"{line}={level:d}" for line, level in levels.items())
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if len(parts) > LINES_MAX:
+        raise ProtocolError(f"line bank: {len(parts)} lines are over the {LINES_MAX} of one request")
+    for part in parts:
+        if not _NUMBER.fullmatch(part):
+            raise ProtocolError(f"line bank: {part[:20]!r} is no number of a line")
+    return tuple(map(int, parts))
+
+
+def _parse_levels(text: str) -> dict[int, bool]:
+    parts = text.split(",")
+    if len(parts) > LINES_MAX:
+        raise ProtocolError(f"line bank: {len(parts)} lines are over the {LINES_MAX} of one request")
+    levels: dict[int, bool] = {}
+    for part in parts:
+        line, _, level = part.partition("=")
+        if not _NUMBER.fullmatch(line) or level not in ("0", "1") or int(line) in levels:
+            raise ProtocolError(f"line bank: {part[:20]!r} is no level of a line, or its line is named twice")
+        levels[int(line)] = level == "1"
+    return levels

@@ -1,0 +1,56 @@
+"""What Lumen switches there are, and the declaration of their driver."""
+
+import re
+from typing import Final
+
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import Capabilities, PortSide, Side
+from hwd_drivers.devices.registry import DriverSpec, Evidence
+from hwd_drivers.twins.faults import Denial
+
+from .driver import LumenOptions, LumenSwitch
+from .protocol import DEFAULT_PORT
+from .twin import LumenTwin, TwinOptions
+
+PORTS_MAX: Final = 64
+"""Inputs, or outputs, of the largest unit."""
+
+_SIZE = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})")
+
+
+def matrix(size: str | None) -> Capabilities:
+    """Inputs on side A, outputs on side B; any input to any output. The figures are a data sheet's: replace them by your device's."""
+    found = _SIZE.fullmatch(size or "8x8")
+    if found is None:
+        raise ConfigError(f"size {size!r}: not a size. Write inputs x outputs, such as 8x8")
+    inputs, outputs = int(found[1]), int(found[2])
+    if max(inputs, outputs) > PORTS_MAX:
+        raise ConfigError(f"size {size}: over the {PORTS_MAX} inputs or outputs of this model")
+    near = tuple(PortSide(port=str(port), side=Side.A) for port in range(1, inputs + 1))
+    far = tuple(PortSide(port=str(port), side=Side.B) for port in range(1, outputs + 1))
+    return Capabilities(
+        ends=near + far,
+        two_sided=True,
+        reciprocal=True,
+        latching=False,
+        atomic_batches=True,
+        moves_in_use=False,
+        settle_s=0.02,
+        loss_db_typical=1.0,
+        loss_db_max=2.0,
+        reports_before=True,
+    )
+
+
+driver: Final = DriverSpec(
+    name="lumen",
+    open=LumenSwitch.open,
+    options=LumenOptions,
+    models={"lumen-matrix": matrix},
+    twin=LumenTwin,
+    default_port=DEFAULT_PORT,
+    twin_options=TwinOptions,
+    sizes={"lumen-matrix": "8x8"},
+    evidence=Evidence.THIN,
+    denial=Denial(code="3", text="told to say no"),
+)

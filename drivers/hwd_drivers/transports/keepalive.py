@@ -1,0 +1,31 @@
+"""KeepAlive: says something to a device now and then, so that it does not end a session that has nothing to say."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
+
+
+class KeepAlive:
+    """Calls `ping` with a deadline every `every_s`, until it is stopped or the session is gone; who uses the session hears of that by itself."""
+
+    def __init__(self, *, name: str, every_s: float, ping: Callable[[float], Awaitable[object]]) -> None:
+        self._every_s = every_s
+        self._ping = ping
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"hwd:{name}/keep-alive")
+
+    async def stop(self) -> None:
+        """Safe to call any number of times."""
+        self._task.cancel()
+        await asyncio.wait((self._task,))
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._every_s)
+            try:
+                await self._ping(loop.time() + self._every_s)
+            except DeadlineError:
+                continue
+            except (LinkError, ProtocolError):
+                return

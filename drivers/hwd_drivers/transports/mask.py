@@ -1,0 +1,168 @@
+"""Mask: what a device says, without the secrets that we told it. A device may echo a command, its password with it, in a refusal.
+
+`registry.open_device` puts it around a session: errors, identity, documents and log lines of that device go through it, whatever its driver.
+"""
+
+import base64
+import html
+import json
+import re
+import string
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.errors import DeviceError
+
+STARS: Final = "***"
+PUBLIC: Final = frozenset({"twin", "bench"})
+"""What twins are logged in with where nobody says otherwise: it stands in the docs, and in half of what we say."""
+LEAST_CHARACTERS: Final = 4
+"""A shorter secret is not looked for: any text would be full of stars, and who counts to 10,000 knows it anyway."""
+WHOLE_WORD_CHARACTERS: Final = 8
+"""A shorter one is hidden only where it stands by itself: the password `port` is not to make `support` unreadable."""
+KEPT_MOST: Final = 64
+"""Secrets of one session; the oldest is forgotten. Cookies are some of them."""
+LOOKED_FOR_MOST: Final = 255
+"""Characters. A longer secret is found by so many, and what follows them up to a blank is hidden too: a device chooses how long its cookies are. A multiple of 3,
+so that the base64 of the whole begins with that of the beginning."""
+
+_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+"""Keeps every character in its place, which `lower` does not."""
+_DOTS: Final = re.compile(r"\.\.\.")
+
+
+class Mask:
+    """Secrets of one session with a device, and texts without them: as they are, in any case, quoted, escaped, percent-encoded, in base64, and cut off by `...`."""
+
+    def __init__(self, *, user: str | None = None, password: str | None = None) -> None:
+        self._secrets: dict[str, _Secret] = {}
+        self._longest_first: list[_Secret] = []
+        if password is not None and password not in PUBLIC:
+            self.add(password)
+            if len(password) >= LEAST_CHARACTERS:
+                self.add(_base64(f"{user or ''}:{password}"))
+
+    def add(self, secret: str) -> None:
+        """Hide this too; one that is too short is left."""
+        if len(secret) < LEAST_CHARACTERS or secret in self._secrets:
+            return
+        self._secrets[secret] = _Secret(secret)
+        if len(self._secrets) > KEPT_MOST:
+            del self._secrets[next(iter(self._secrets))]
+        self._longest_first = [self._secrets[each] for each in sorted(self._secrets, key=len, reverse=True)]
+
+    def text(self, text: str) -> str:
+        """The text with three stars for each secret."""
+        for secret in self._longest_first:
+            text = secret.hidden_in(text)
+        return text
+
+    def json(self, value: Json) -> Json:
+        """All texts in a value of JSON; keys are ours."""
+        match value:
+            case str():
+                return self.text(value)
+            case list() | tuple():
+                return [self.json(each) for each in value]
+            case dict():
+                return {key: self.json(each) for key, each in value.items()}
+            case _:
+                return value
+
+    def error(self, error: BaseException) -> None:
+        """The words of an exception and of those that caused it, in their place."""
+        seen: set[int] = set()
+        waiting: list[BaseException | None] = [error]
+        while waiting:
+            each = waiting.pop()
+            if each is None or id(each) in seen:
+                continue
+            seen.add(id(each))
+            each.args = tuple(self.text(part) if isinstance(part, str) else part for part in each.args)
+            if isinstance(each, DeviceError):
+                each.code, each.text = self.text(each.code), self.text(each.text)
+            waiting += [each.__cause__, each.__context__]
+
+    def sink(self, sink: Sink) -> Sink:
+        """Documents on their way to `sink`."""
+
+        def masked(document: Document) -> None:
+            data = {key: self.json(value) for key, value in document.data.items()}
+            sink(Document(kind=document.kind, at_ns=document.at_ns, wall_ns=document.wall_ns, data=data))
+
+        return masked
+
+
+class _Secret:
+    """One secret, in all its forms. To know it costs little, and to look for it is linear in the text."""
+
+    def __init__(self, secret: str) -> None:
+        begun = secret[:LOOKED_FOR_MOST]
+        self._rest = r"\S*" if len(begun) < len(secret) else ""
+        self._forms = _forms(begun)
+        self._lower = [form.translate(_LOWER) for form in self._forms]
+        self._begins = {form[:LEAST_CHARACTERS] for form in self._lower}
+        self._pattern: re.Pattern[str] | None = None
+
+    def hidden_in(self, text: str) -> str:
+        """The text with stars in its place."""
+        lower = text.translate(_LOWER)
+        if all(begin.isascii() and begin not in lower for begin in self._begins):
+            return text
+        if self._pattern is None:
+            patterns = [_pattern(form) for form in sorted(self._forms, key=len, reverse=True)]
+            self._pattern = re.compile(f"(?:{'|'.join(patterns)}){self._rest}", re.IGNORECASE)
+        return self._pattern.sub(STARS, self._uncut(text, lower))
+
+    def _uncut(self, text: str, lower: str) -> str:
+        """With stars also for its beginning where that is cut off by `...`."""
+        parts: list[str] = []
+        done = since = 0
+        for dots in _DOTS.finditer(lower):
+            found = [self._begun(form, lower, since, dots.start()) for form in self._lower]
+            if starts := [start for start in found if start is not None]:
+                parts += [text[done : min(starts)], STARS]
+                done = dots.start()
+            since = dots.end()
+        return "".join([*parts, text[done:]])
+
+    @staticmethod
+    def _begun(form: str, lower: str, since: int, until: int) -> int | None:
+        """Where, if at all, what stands before `until` begins as this form does."""
+        if len(form) < WHOLE_WORD_CHARACTERS:
+            return None
+        begin, start = form[:LEAST_CHARACTERS], max(since, until - len(form)) - 1
+        while (start := lower.find(begin, start + 1, until)) >= 0:
+            if form.startswith(lower[start:until]):
+                return start
+        return None
+
+
+def _forms(secret: str) -> list[str]:
+    """As devices and our own messages write it."""
+    backslashed = secret.replace("\\", "\\\\").replace('"', '\\"')
+    texts = [
+        secret,
+        backslashed,  # TL1
+        secret.replace('"', '""'),  # SCPI
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        repr(secret)[1:-1],
+        repr(secret.encode())[2:-1],
+        repr(backslashed)[1:-1],
+        html.escape(secret),
+        quote(secret, safe=""),
+        quote_plus(secret),
+        _base64(secret),
+    ]
+    return list(dict.fromkeys(texts))
+
+
+def _pattern(form: str) -> str:
+    whole = re.escape(form)
+    return whole if len(form) >= WHOLE_WORD_CHARACTERS else rf"(?<![A-Za-z0-9]){whole}(?![A-Za-z0-9])"
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,410 @@
+"""MemoryNet: connections between objects of one loop that behave as TCP does, and can be cut, delayed and chopped."""
+
+import asyncio
+import contextvars
+import errno
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar
+
+from typing_extensions import override
+
+from hwd_drivers.transports.dial import Listener
+
+ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
+
+SOCKET_BUFFER_BYTES = 64 * 1024
+"""What is in flight one way before the writer's own buffer fills; of the order of a kernel's socket buffer."""
+
+
+class Cut(StrEnum):
+    """How a connection breaks."""
+
+    RESET = "reset"
+    """Both ends see ConnectionResetError at once, what was in flight is lost; connecting is refused."""
+    SILENT = "silent"
+    """Nobody sees anything: bytes wait until it heals, and connecting waits."""
+
+
+class Deaths(Protocol):
+    """Tells of nodes that die (`virtual.Nodes`)."""
+
+    def current(self) -> str | None:
+        """Return the name of the node that the caller runs in."""
+
+    def on_kill(self, hook: Callable[[str], None]) -> None:
+        """Call `hook` with the name of each node that dies."""
+
+
+class MemoryNet:
+    """Addresses `mem:NAME` and the connections to them; everything is delivered through the loop, in order.
+
+    `latency_s` is one way. `chunk_bytes` is the most that one `data_received` gets: 1 is bytewise, None leaves every write whole.
+    With `nodes`, the ends of a node that dies are closed as its kernel would close them.
+    """
+
+    def __init__(self, *, latency_s: float = 0.0, chunk_bytes: int | None = None, nodes: Deaths | None = None) -> None:
+        if latency_s < 0 or (chunk_bytes is not None and chunk_bytes < 1):
+            raise ValueError(
+                f"memory net: latency_s={latency_s}, chunk_bytes={chunk_bytes}. Use 0 or more, and 1 or more."
+            )
+        self.latency_s = latency_s
+        self.chunk_bytes = chunk_bytes
+        self._nodes = nodes
+        self._listeners: dict[str, MemoryListener] = {}
+        self._ends: dict[MemoryTransport, str] = {}
+        self._cuts: dict[str, Cut] = {}
+        self._healed: dict[str, asyncio.Event] = {}
+        self._count = 0
+        if nodes is not None:
+            nodes.on_kill(self.node_died)
+
+    async def listen(
+        self, factory: Callable[[], asyncio.Protocol], address: str, *, node: str | None = None
+    ) -> "MemoryListener":
+        """Accept connections to `address`; `mem:` alone gets a free name."""
+        name = _check_address(address)
+        if not name:
+            self._count += 1
+            address = f"mem:listener-{self._count}"
+        if address in self._listeners:
+            raise OSError(errno.EADDRINUSE, f"{address}: somebody listens there already. Close that listener first")
+        self._listeners[address] = MemoryListener(self, address, factory, self._node(node))
+        return self._listeners[address]
+
+    async def connect(
+        self, factory: Callable[[], ProtoT], address: str, *, node: str | None = None
+    ) -> tuple[asyncio.Transport, ProtoT]:
+        """Connect to `address`. Raises ConnectionRefusedError where nobody listens; waits where the way is cut silently."""
+        _check_address(address)
+        loop = asyncio.get_running_loop()
+        while self._cuts.get(address) is Cut.SILENT:
+            await self._healed.setdefault(address, asyncio.Event()).wait()
+        if self.latency_s:
+            await asyncio.sleep(2 * self.latency_s)
+        listener = self._listeners.get(address)
+        if listener is None or self._cuts.get(address) is Cut.RESET:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: nobody listens there, or the way is cut")
+        protocol = factory()
+        self._count += 1
+        here = f"mem:dialer-{self._count}"
+        context = contextvars.copy_context()
+        near = MemoryTransport(self, loop, context, address, self._node(node), here, address)
+        far = MemoryTransport(self, loop, listener.context, address, listener.node, address, here)
+        near.join(far)
+        self._ends |= {near: address, far: address}
+        loop.call_soon(far.start_with, listener.factory, context=listener.context)
+        loop.call_soon(near.start_with, lambda: protocol, context=context)
+        started = loop.create_future()
+        loop.call_soon(_wake, started)
+        try:
+            await started
+        except asyncio.CancelledError:
+            near.abort()
+            raise
+        if not near.started:
+            raise ConnectionResetError(errno.ECONNRESET, f"{address}: reset while connecting")
+        return near, protocol
+
+    def cut(self, address: str, how: Cut = Cut.RESET) -> None:
+        """Break all connections to `address`, and those to come, until `heal`."""
+        self._let_connect(address)
+        self._cuts[address] = how
+        if how is Cut.RESET:
+            for end in self._ends_to(address):
+                end.reset()
+
+    def heal(self, address: str) -> None:
+        """Let connections to `address` work again; what a silent cut held back is delivered."""
+        self._cuts.pop(address, None)
+        self._let_connect(address)
+        for end in self._ends_to(address):
+            end.pump_soon()
+
+    def node_died(self, node: str) -> None:
+        """Close listeners and connections of `node`: its peers get what was in flight, then the end of the stream."""
+        for listener in [each for each in self._listeners.values() if each.node == node]:
+            self.forget_listener(listener)
+        for end in [each for each in self._ends if each.node == node]:
+            end.die()
+
+    def holds(self, address: str) -> bool:
+        """Tell whether bytes to and from `address` are held back by a silent cut."""
+        return self._cuts.get(address) is Cut.SILENT
+
+    def forget(self, end: "MemoryTransport") -> None:
+        self._ends.pop(end, None)
+
+    def forget_listener(self, listener: "MemoryListener") -> None:
+        if self._listeners.get(listener.address) is listener:
+            del self._listeners[listener.address]
+
+    def _let_connect(self, address: str) -> None:
+        if (healed := self._healed.pop(address, None)) is not None:
+            healed.set()
+
+    def _ends_to(self, address: str) -> Iterator["MemoryTransport"]:
+        return iter([end for end, known_by in self._ends.items() if known_by == address])
+
+    def _node(self, node: str | None) -> str | None:
+        return self._nodes.current() if node is None and self._nodes is not None else node
+
+
+class MemoryListener:
+    """Accepts the connections to one address. Closing it leaves those that are there."""
+
+    def __init__(self, net: MemoryNet, address: str, factory: Callable[[], asyncio.Protocol], node: str | None) -> None:
+        self.address = address
+        self.factory = factory
+        self.node = node
+        self.context = contextvars.copy_context()
+        self._net = net
+
+    async def close(self) -> None:
+        self._net.forget_listener(self)
+
+    def cut(self) -> None:
+        """Each connection has its protocol."""
+
+
+class MemoryTransport(asyncio.transports._FlowControlMixin):
+    """One end of a connection. All its callbacks run in the context in which it was made, so that they die with their node.
+
+    Unlike TCP, closing with unread bytes ends the peer's stream in order instead of resetting it.
+    """
+
+    def __init__(
+        self,
+        net: MemoryNet,
+        loop: asyncio.AbstractEventLoop,
+        context: contextvars.Context,
+        address: str,
+        node: str | None,
+        sockname: str,
+        peername: str,
+    ) -> None:
+        super().__init__({"sockname": sockname, "peername": peername}, loop)
+        self.node = node
+        self._net = net
+        self._at = loop
+        self._context = context
+        self._address = address
+        self._peer = self
+        self._protocol: asyncio.Protocol | None = None
+        self.started = False
+        self._waiting: deque[bytes] = deque()  # the writer's own buffer
+        self._waiting_bytes = 0
+        self._flying: deque[tuple[float, bytes]] = deque()  # to this end, with the time it is due; b"" is the end of it
+        self._flying_bytes = 0
+        self._pump_handle: asyncio.Handle | None = None
+        self._paused = False
+        self._ended = False  # no more writes
+        self._end_sent = False
+        self._closing = False
+        self._closed = False  # the socket is gone; connection_lost was called or is about to be
+
+    def join(self, peer: "MemoryTransport") -> None:
+        self._peer, peer._peer = peer, self
+
+    def start_with(self, factory: Callable[[], asyncio.Protocol]) -> None:
+        """Make the protocol and tell it; bytes that came before have waited."""
+        if self._closed:
+            return
+        try:
+            self._protocol = factory()
+            self.started = True
+            self._protocol.connection_made(self)
+        except Exception:
+            self._close_socket(None)
+            raise
+        self.pump_soon()
+
+    @override
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        assert self._protocol is not None
+        return self._protocol
+
+    @override
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        if not isinstance(protocol, asyncio.Protocol):
+            raise TypeError(f"{self}: {protocol!r} is no asyncio.Protocol")
+        self._protocol = protocol
+
+    @override
+    def is_closing(self) -> bool:
+        return self._closing
+
+    @override
+    def is_reading(self) -> bool:
+        return not self._paused and not self._closing
+
+    @override
+    def pause_reading(self) -> None:
+        self._paused = True
+
+    @override
+    def resume_reading(self) -> None:
+        if self._paused and not self._closing:
+            self._paused = False
+            self.pump_soon()
+
+    @override
+    def get_write_buffer_size(self) -> int:
+        return self._waiting_bytes
+
+    @override
+    def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"data: a bytes-like object is needed, not {type(data).__name__!r}")
+        if self._ended:
+            raise RuntimeError("Cannot call write() after write_eof()")
+        if self._closing or not data:
+            return
+        self._waiting.append(bytes(data))
+        self._waiting_bytes += len(self._waiting[-1])
+        self._launch()
+        self._maybe_pause_protocol()  # type: ignore[attr-defined]  # of the mixin, unknown to typeshed
+
+    @override
+    def can_write_eof(self) -> bool:
+        return True
+
+    @override
+    def write_eof(self) -> None:
+        if not self._closing and not self._ended:
+            self._ended = True
+            self._launch()
+
+    @override
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._launch()
+
+    @override
+    def abort(self) -> None:
+        self._close_socket(None)
+
+    def reset(self) -> None:
+        """Break as by a reset of the peer or of the way."""
+        self._flying.clear()
+        self._close_socket(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
+
+    def die(self) -> None:
+        """Close without a word to the protocol: its process is gone."""
+        self._protocol = None
+        self._close_socket(None)
+
+    def pump_soon(self) -> None:
+        """Deliver the next chunk to this end when it is due."""
+        if not self._flying or self._pump_handle is not None or self._is_deaf():
+            return
+        due_s = self._flying[0][0]
+        if due_s <= self._at.time():
+            self._pump_handle = self._at.call_soon(self._pump, context=self._context)
+        else:
+            self._pump_handle = self._at.call_at(due_s, self._pump, context=self._context)
+
+    def _is_deaf(self) -> bool:
+        return not self.started or self._paused or self._closing or self._net.holds(self._address)
+
+    def _pump(self) -> None:
+        self._pump_handle = None
+        if self._is_deaf() or not self._flying:
+            return
+        assert self._protocol is not None
+        _, data = self._flying.popleft()
+        self._flying_bytes -= len(data)
+        self._tell_room()
+        try:
+            if data:
+                self._protocol.data_received(data)
+            elif not self._protocol.eof_received():
+                self.close()
+        except Exception as error:  # noqa: BLE001 - as asyncio's own transports do: it ends the connection, with the error
+            what = "data_received" if data else "eof_received"
+            message = f"Fatal error: protocol.{what}() call failed."
+            told = {"message": message, "exception": error, "transport": self, "protocol": self._protocol}
+            self._at.call_exception_handler(told)
+            self._close_socket(error)
+        self.pump_soon()
+
+    def _tell_room(self) -> None:
+        if self._peer._waiting:
+            self._at.call_soon(self._peer._landed, context=self._peer._context)
+
+    def _landed(self) -> None:
+        """Something of ours reached the peer: there is room for more."""
+        self._launch()
+        if not self._closed:
+            self._maybe_resume_protocol()  # type: ignore[attr-defined]  # of the mixin, unknown to typeshed
+
+    def _launch(self) -> None:
+        """Hand to the way what it has room for, then the end of the stream if it was asked for."""
+        if self._closed:
+            return
+        peer = self._peer
+        due_s = self._at.time() + self._net.latency_s
+        while self._waiting and peer._flying_bytes < SOCKET_BUFFER_BYTES:
+            data = self._waiting.popleft()
+            self._waiting_bytes -= len(data)
+            if peer._closed:
+                self._at.call_at(due_s + self._net.latency_s, self.reset, context=self._context)
+                continue
+            step = self._net.chunk_bytes or len(data)
+            peer._flying.extend((due_s, data[at : at + step]) for at in range(0, len(data), step))
+            peer._flying_bytes += len(data)
+        if not self._waiting and self._closing:
+            self._close_socket(None)
+        elif not self._waiting and self._ended:
+            self._send_end()
+        peer.pump_soon()
+
+    def _send_end(self) -> None:
+        if not self._end_sent:
+            self._end_sent = True
+            self._peer._flying.append((self._at.time() + self._net.latency_s, b""))
+
+    def _close_socket(self, error: Exception | None) -> None:
+        if self._closed:
+            return
+        self._closed = self._closing = True
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self._flying.clear()
+        self._flying_bytes = 0
+        self._net.forget(self)
+        if not self._peer._closed:
+            self._send_end()
+            self._peer.pump_soon()
+            self._tell_room()
+        if self._protocol is not None:
+            self._at.call_soon(self._protocol.connection_lost, error, context=self._context)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _check_address(address: str) -> str:
+    scheme, _, name = address.partition(":")
+    if scheme != "mem":
+        raise ValueError(f"{address!r}: no address of a memory net. Write mem:NAME")
+    return name
+
+
+class MemoryDialer:
+    """Addresses `mem:name` in one MemoryNet. `node` owns the connections; left out, it is the node that dials."""
+
+    def __init__(self, net: MemoryNet, *, node: str | None = None) -> None:
+        self._net = net
+        self._node = node
+
+    async def connect(self, factory: Callable[[], ProtoT], address: str) -> tuple[asyncio.Transport, ProtoT]:
+        return await self._net.connect(factory, address, node=self._node)
+
+    async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
+        return await self._net.listen(factory, address, node=self._node)

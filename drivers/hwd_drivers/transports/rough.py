@@ -1,0 +1,133 @@
+"""RoughDialer: a way to a device that is bytewise, slow, lossy or dying, for tests of any driver."""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final, Generic, TypeVar
+
+from typing_extensions import override
+
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.transports.dial import Dialer, Listener
+
+ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
+
+SLOW_S: Final = 0.02
+"""How much later each chunk comes on a slow way."""
+LOSS: Final = 0.15
+"""Share of chunks that a lossy way swallows or cuts short."""
+SPARED: Final = (3, 9, 32)
+"""A connection is whole for so many chunks at most, drawn, before its way is lossy or it dies: some connections end while they are opened, and some live long
+enough for a protocol that needs many turns to open."""
+
+
+class Way(StrEnum):
+    """How bytes get through."""
+
+    WHOLE = "whole"
+    """As they are sent."""
+    BYTEWISE = "bytewise"
+    """One by one."""
+    SLOW = "slow"
+    """Each chunk late, in order."""
+    LOSSY = "lossy"
+    """Some answers are swallowed, some cut short; the connection stays."""
+    DYING = "dying"
+    """Each connection is reset after a few answers."""
+
+
+class RoughDialer:
+    """Wraps a dialer: what its connections receive comes by `way`; loss and death meet the dialling side only."""
+
+    def __init__(self, inner: Dialer, way: Way, *, draws: Draws) -> None:
+        self._inner = inner
+        self._way = way
+        self._rng = draws.stream(f"rough/{way}")
+
+    async def connect(self, factory: Callable[[], ProtoT], address: str) -> tuple[asyncio.Transport, ProtoT]:
+        transport, rough = await self._inner.connect(lambda: _Rough(factory(), self._way, self._rng), address)
+        return transport, rough.inner
+
+    async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
+        way = self._way if self._way in (Way.BYTEWISE, Way.SLOW) else Way.WHOLE
+        return await self._inner.listen(lambda: _Rough(factory(), way, self._rng), address)
+
+
+class _Rough(asyncio.Protocol, Generic[ProtoT]):
+    """Stands between a transport and its protocol."""
+
+    def __init__(self, inner: ProtoT, way: Way, rng: random.Random) -> None:
+        self.inner = inner
+        self._way = way
+        self._rng = rng
+        self._left = rng.randint(1, rng.choice(SPARED))
+        self._transport: asyncio.Transport | None = None
+        self._late: deque[Callable[[], None]] = deque()
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.inner.connection_made(transport)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        match self._way:
+            case Way.WHOLE:
+                self.inner.data_received(data)
+            case Way.BYTEWISE:
+                for byte in data:
+                    if not self._is_closing():
+                        self.inner.data_received(bytes([byte]))
+            case Way.SLOW:
+                self._later(lambda: None if self._is_closing() else self.inner.data_received(data))
+            case Way.LOSSY:
+                self._left -= 1
+                lost = self._left < 0 and self._rng.random() < LOSS
+                kept = self._rng.randrange(len(data)) if lost else len(data)
+                if kept > len(data) // 3:
+                    self.inner.data_received(data[:kept])
+            case Way.DYING:
+                self._left -= 1
+                if self._left >= 0:
+                    self.inner.data_received(data)
+                elif self._transport is not None:
+                    self._transport.abort()
+
+    @override
+    def eof_received(self) -> bool | None:
+        """The end of the stream is as late as what was before it: on a slow way the transport is kept open until then."""
+        if self._way is not Way.SLOW:
+            return self.inner.eof_received()
+        self._later(self._end)
+        return True
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._way is Way.SLOW:
+            self._later(lambda: self.inner.connection_lost(exc))
+        else:
+            self.inner.connection_lost(exc)
+
+    @override
+    def pause_writing(self) -> None:
+        self.inner.pause_writing()
+
+    @override
+    def resume_writing(self) -> None:
+        self.inner.resume_writing()
+
+    def _is_closing(self) -> bool:
+        """After that a transport hands nothing on."""
+        return self._transport is None or self._transport.is_closing()
+
+    def _later(self, event: Callable[[], None]) -> None:
+        """In order: a loop does not promise that of timers which are due at the same time."""
+        self._late.append(event)
+        asyncio.get_running_loop().call_later(SLOW_S, lambda: self._late.popleft()())
+
+    def _end(self) -> None:
+        if not self._is_closing() and not self.inner.eof_received() and self._transport is not None:
+            self._transport.close()

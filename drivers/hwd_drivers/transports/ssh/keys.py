@@ -1,0 +1,111 @@
+"""Host keys: whom an SSH client takes for the one that it wants, and keys of twins."""
+
+import base64
+import hashlib
+import io
+import ipaddress
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import paramiko
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.transports.ssh.known_hosts import KnownHosts, authority_words
+
+DEFAULT_PORT: Final = 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostTrust:
+    """How a host proves that it is itself.
+
+    `host_key`: its public key (`ssh-ed25519 AAAA...`) or the key's fingerprint (`SHA256:...`). `known_hosts`: a file in OpenSSH's format; with `trust_first`
+    a host that is not in it yet is written to it. With neither, only hosts of this machine are taken: to them there is no network in between.
+    """
+
+    host_key: str | None = None
+    known_hosts: Path | None = None
+    trust_first: bool = False
+
+    def check(self, name: str, address: str, key: paramiko.PKey) -> None:
+        """Raises ConfigError where nobody vouches for this key. Reads, and with `trust_first` writes, the file: blocking."""
+        shown = f"{name}: {address} shows the host key {key.get_name()} {fingerprint(key)}"
+        if self.host_key is not None:
+            if self.host_key.strip() not in (fingerprint(key), public_line(key)):
+                raise ConfigError(f"{shown}, not the one of option host_key. Is it the right device? If so, correct it")
+        elif self.known_hosts is not None:
+            self._check_file(self.known_hosts, address, key, shown)
+        elif not is_local(address):
+            raise ConfigError(
+                f"{shown}, and nobody vouches for it. If it is right, write it to option host_key, or name a file in option known_hosts"
+            )
+
+    def key_types(self, address: str) -> tuple[str, ...]:
+        """Types of keys that we can check, those of this host; none says that any will do. Reads the file: blocking."""
+        if self.host_key is not None:
+            kind = self.host_key.split(" ", 1)[0]
+            return () if kind.startswith("SHA256:") else (kind,)
+        if self.known_hosts is None or not self.known_hosts.exists():
+            return ()
+        known = KnownHosts([self.known_hosts]).keys.lookup(_known_as(address))
+        return () if known is None else tuple(known.keys())
+
+    def _check_file(self, path: Path, address: str, key: paramiko.PKey, shown: str) -> None:
+        if not path.exists() and not self.trust_first:
+            raise ConfigError(f"{path}: cannot be read as a known_hosts file: it is not there")
+        hosts = KnownHosts([path])
+        known_as = _known_as(address)
+        hosts.check_revoked(known_as, key, shown)
+        if hosts.keys.check(known_as, key):
+            return
+        if hosts.keys.lookup(known_as) is not None:
+            raise ConfigError(
+                f"{shown}, and {path} knows {known_as} by another. Is it the right device? If so, correct the file"
+            )
+        if not self.trust_first:
+            authority = "" if (where := hosts.authority(known_as)) is None else authority_words(where)
+            raise ConfigError(f"{shown}, and {path} does not know {known_as}{authority}. If it is right, add it there")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{known_as} {public_line(key)}\n")
+
+
+def twin_host_key(rng: random.Random) -> paramiko.PKey:
+    """An Ed25519 key, the same for the same draws: for twins, never secret."""
+    private = Ed25519PrivateKey.from_private_bytes(rng.randbytes(32))
+    text = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    return paramiko.Ed25519Key(file_obj=io.StringIO(text.decode("ascii")))
+
+
+def public_line(key: paramiko.PKey) -> str:
+    """As in a known_hosts file, behind the host."""
+    return f"{key.get_name()} {key.get_base64()}"
+
+
+def fingerprint(key: paramiko.PKey) -> str:
+    """As OpenSSH shows it."""
+    digest = hashlib.sha256(key.asbytes()).digest()
+    return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
+
+
+def is_local(address: str) -> bool:
+    """Whether it is on this machine: a loopback address, a Unix socket, a memory net."""
+    if address.startswith(("unix:", "mem:")):
+        return True
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _known_as(address: str) -> str:
+    """`host`, or `[host]:port` where the port is not SSH's own."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    return host if port == str(DEFAULT_PORT) else f"[{host}]:{port}"

@@ -1,0 +1,244 @@
+"""ScpiSession: one client of a twin that speaks SCPI. Commands are done one after the other; only queries are answered."""
+
+import logging
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from typing_extensions import override
+
+from hwd_drivers.codecs.scpi import (
+    DATA_TYPE_ERROR,
+    ERRORS_STATUS,
+    EVENTS_STATUS,
+    INPUT_OVERRUN,
+    OPERATION_COMPLETE_EVENT,
+    OUT_OF_RANGE,
+    POWER_ON_EVENT,
+    REQUEST_STATUS,
+    Command,
+    ErrorQueue,
+    LineDecoder,
+    ScpiError,
+    expect,
+    format_error,
+    parse_line,
+)
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.twins.scpi_tree import ScpiTree
+from hwd_drivers.twins.server import TwinServer, TwinSession
+
+WAITING_LIMIT: Final = 4_096
+"""Most lines that wait until those before them are done."""
+
+MASK_MOST: Final = 255
+"""What the eight bits of a mask can be."""
+
+log = logging.getLogger(__name__)
+
+_MASK = re.compile(r"[0-9]{1,5}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A command that was found: the numbers in its header, and its parameters."""
+
+    numbers: tuple[int, ...]
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A query has an answer; what takes time keeps the commands after it waiting so long."""
+
+    answer: str | None = None
+    busy_s: float = 0.0
+
+
+Deed = Callable[[Call], Done]
+"""Does one command. Raises ScpiError, which goes into the error queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScpiManner:
+    """How a device speaks. `end` follows each answer. `joins`: answers to queries of one line come in one, parted by `;`; else each has its own line.
+
+    `drops_line`: what follows an error in its line is not done.
+    """
+
+    end: str = "\r\n"
+    joins: bool = True
+    drops_line: bool = False
+
+
+def common(errors: ErrorQueue, *, identity: str, reset: Callable[[], float]) -> Mapping[str, Deed]:
+    """Commands that all devices have. `reset` returns how long it takes."""
+
+    status = StatusRegisters(errors)
+
+    def tell_all(call: Call) -> Done:
+        return Done(answer=",".join(map(format_error, errors.pop_all())))
+
+    def none(answer: str | None) -> Deed:
+        def deed(call: Call) -> Done:
+            expect(call.parameters, 0, 0)
+            return Done(answer=answer)
+
+        return deed
+
+    return {
+        **status.table(),
+        "*IDN?": none(identity),
+        "*RST": lambda call: Done(busy_s=reset()),
+        "*OPC?": none("1"),
+        "*WAI": none(None),
+        "*TST?": none("0"),
+        "SYSTem:ERRor[:NEXT]?": lambda call: Done(answer=format_error(errors.pop())),
+        "SYSTem:ERRor:ALL?": tell_all,
+    }
+
+
+class StatusRegisters:
+    """Status byte, event register and their masks (IEEE 488.2, 11), of one session; errors set events in the queue."""
+
+    def __init__(self, errors: ErrorQueue) -> None:
+        self._errors = errors
+        self._events = POWER_ON_EVENT
+        self._enabled = {"*ESE": 0, "*SRE": 0}
+
+    def table(self) -> Mapping[str, Deed]:
+        return {
+            "*CLS": self._clear,
+            "*ESR?": self._take_events,
+            "*ESE": lambda call: self._enable("*ESE", call),
+            "*ESE?": lambda call: self._tell("*ESE", call),
+            "*SRE": lambda call: self._enable("*SRE", call),
+            "*SRE?": lambda call: self._tell("*SRE", call),
+            "*STB?": self._status,
+            "*OPC": self._complete,
+        }
+
+    def _clear(self, call: Call) -> Done:
+        expect(call.parameters, 0, 0)
+        self._errors.clear()
+        self._events = 0
+        return Done()
+
+    def _take_events(self, call: Call) -> Done:
+        """Reading the event register clears it."""
+        expect(call.parameters, 0, 0)
+        found = self._events | self._errors.events
+        self._events = self._errors.events = 0
+        return Done(answer=str(found))
+
+    def _enable(self, mask: str, call: Call) -> Done:
+        expect(call.parameters, 1, 1)
+        if not _MASK.fullmatch(call.parameters[0]):
+            raise ScpiError(DATA_TYPE_ERROR, call.parameters[0][:16])
+        value = int(call.parameters[0])
+        if value > MASK_MOST:
+            raise ScpiError(OUT_OF_RANGE, f"{value}, limit {MASK_MOST}")
+        self._enabled[mask] = value & ~REQUEST_STATUS if mask == "*SRE" else value
+        return Done()
+
+    def _tell(self, mask: str, call: Call) -> Done:
+        expect(call.parameters, 0, 0)
+        return Done(answer=str(self._enabled[mask]))
+
+    def _status(self, call: Call) -> Done:
+        expect(call.parameters, 0, 0)
+        value = ERRORS_STATUS if len(self._errors) else 0
+        if (self._events | self._errors.events) & self._enabled["*ESE"]:
+            value |= EVENTS_STATUS
+        return Done(answer=str(value | (REQUEST_STATUS if value & self._enabled["*SRE"] else 0)))
+
+    def _complete(self, call: Call) -> Done:
+        """Commands are done one after the other: all before it are done."""
+        expect(call.parameters, 0, 0)
+        self._events |= OPERATION_COMPLETE_EVENT
+        return Done()
+
+
+class ScpiSession(TwinSession):
+    """`tree` says what is done for which header, `errors` is where the errors go, `elsewhere` an answer to something that nobody asked."""
+
+    def __init__(
+        self,
+        server: TwinServer,
+        *,
+        tree: ScpiTree[Deed],
+        errors: ErrorQueue,
+        manner: ScpiManner,
+        elsewhere: str,
+    ) -> None:
+        super().__init__(server)
+        self._tree = tree
+        self._errors = errors
+        self._manner = manner
+        self._elsewhere = elsewhere
+        self._decoder = LineDecoder()
+        self._lines: deque[str] = deque()
+        self._under_way: Iterator[float] | None = None
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._lines += self._decoder.feed(data)
+        except ProtocolError as error:
+            log.warning("twin %s: %s; ending the session", self.server.mirror.name, error)
+            self._errors.push(ScpiError(INPUT_OVERRUN))
+            self.abort()
+            return
+        if len(self._lines) > WAITING_LIMIT:
+            log.warning("twin %s: over %d lines wait; ending the session", self.server.mirror.name, WAITING_LIMIT)
+            self.abort()
+        elif self._under_way is None:
+            self._go_on(b"")
+
+    def _go_on(self, _: bytes) -> None:
+        """Do what waits, until something takes time."""
+        while self._under_way is not None or self._lines:
+            if self._under_way is None:
+                self._under_way = self._execute(self._lines.popleft())
+            for busy_s in self._under_way:
+                if busy_s > 0:
+                    self.later(busy_s, self._go_on, b"")
+                    return
+            self._under_way = None
+
+    def _execute(self, line: str) -> Iterator[float]:
+        """Do a line; yields how long to wait before going on."""
+        answers: list[str] = []
+        path = ""
+        try:
+            commands = parse_line(line)
+        except ScpiError as error:
+            self._errors.push(error)
+            return
+        for command in commands:
+            try:
+                path, done = self._do(command, path)
+            except ScpiError as error:
+                self._errors.push(error)
+                if self._manner.drops_line:
+                    break
+                continue
+            yield done.busy_s
+            if done.answer is not None:
+                answers.append(done.answer)
+        if not answers:
+            return
+        if self.server.faults.take_wrong():
+            answers[-1] = self._elsewhere
+        end = self._manner.end
+        text = f"{';'.join(answers)}{end}" if self._manner.joins else "".join(f"{answer}{end}" for answer in answers)
+        spoiled = self.server.faults.spoil(text.encode())
+        yield self.server.faults.slow_s
+        if spoiled is not None:
+            self.send(spoiled)
+
+    def _do(self, command: Command, path: str) -> tuple[str, Done]:
+        found = self._tree.find(command.header, path)
+        return found.path, found.value(Call(numbers=found.numbers, parameters=command.parameters))

@@ -1,0 +1,170 @@
+"""SequentialTwin: a twin that speaks one protocol at one address and does one command after the other, as small controllers do."""
+
+import asyncio
+import logging
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Final, Generic, TypeVar
+
+from pydantic import BaseModel
+from typing_extensions import override
+
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.values import Capabilities, CrossconnectState
+from hwd_drivers.devices.registry import twin_options
+from hwd_drivers.transports.dial import Dialer
+from hwd_drivers.twins.mirror import Mirror
+from hwd_drivers.twins.server import Denial, Faults, TwinServer, TwinSession
+from hwd_drivers.twins.timing import Settling, SwitchTiming
+
+CommandT = TypeVar("CommandT")
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+
+WAITING_MAX: Final = 1024
+"""Commands that a session keeps while one is being done; a client that sends more before it reads is cut."""
+
+APART_S: Final = 1e-6
+"""Between two slow answers: timers of one moment have no order."""
+
+log = logging.getLogger(__name__)
+
+
+class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
+    """Subclasses read commands and answer them; `protocol` is the name of what they speak, `options_type` what they can be told to be."""
+
+    protocol: ClassVar[str]
+    options_type: type[OptionsT]
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        capabilities: Capabilities,
+        timing: SwitchTiming,
+        draws: Draws,
+        clock: Clock,
+        dialer: Dialer,
+        address: str,
+        options: Mapping[str, Json],
+    ) -> None:
+        self.options = twin_options(self.options_type, name, options)
+        self.name = name
+        self.capabilities = capabilities
+        self.serial = f"T{draws.stream(f'twin/{name}/serial').randrange(10**6):06d}"
+        self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
+        self.faults = Faults(mirror=self.mirror, clock=clock, restores=capabilities.latching)
+        self.faults.on_reboot.append(self.powered_up)
+        self.clock = clock
+        self._server = TwinServer(
+            mirror=self.mirror,
+            clock=clock,
+            dialer=dialer,
+            address=address,
+            make_session=lambda server: _Session(server, self),
+            faults=self.faults,
+        )
+        self._addresses: dict[str, str] = {}
+
+    @abstractmethod
+    def decoder(self) -> Callable[[bytes], Sequence[CommandT]]:
+        """A new one for each session. A ProtocolError of it ends the session."""
+
+    @abstractmethod
+    def answer(self, command: CommandT) -> tuple[bytes, float]:
+        """Do it: the answer, which may be empty, and the time until the device is ready for the next command and says so."""
+
+    @abstractmethod
+    def another(self, command: CommandT) -> bytes:
+        """A well-formed answer to something else, for the fault that answers so; nothing moves for it."""
+
+    def powered_up(self) -> None:
+        """After a reboot; a subclass forgets here what its unit forgets without power, beside what light does."""
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        return self._addresses
+
+    async def start(self) -> str:
+        self._addresses[self.protocol] = await self._server.start()
+        return self._addresses[self.protocol]
+
+    async def close(self) -> None:
+        await self._server.close()
+        self._addresses.clear()
+
+    @property
+    def states(self) -> list[int]:
+        """The number of the state that each element is in."""
+        return list(self.mirror.states.values())
+
+    @property
+    def moving(self) -> bool:
+        readings = self.mirror.readings(self.clock.monotonic_ns())
+        return any(reading.state is CrossconnectState.TUNING for reading in readings)
+
+    def move(self, targets: Mapping[int, int]) -> tuple[Settling, Denial | None]:
+        """Bring elements, by place, to these states, or what the faults make of it."""
+        changes, denial = self.faults.take_change(list(targets.items()))
+        elements = self.capabilities.elements
+        states = {elements[place].name: state for place, state in changes}
+        return self.mirror.set_states(states, self.clock.monotonic_ns()), denial
+
+
+class _Session(TwinSession, Generic[CommandT, OptionsT]):
+    """One client. Commands that come while one is being done wait for it."""
+
+    def __init__(self, server: TwinServer, twin: SequentialTwin[CommandT, OptionsT]) -> None:
+        super().__init__(server)
+        self._twin = twin
+        self._decode = twin.decoder()
+        self._waiting: deque[CommandT] = deque()
+        self._busy = False
+        self._told_s = -math.inf
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._waiting.extend(self._decode(data))
+            if len(self._waiting) > WAITING_MAX:
+                raise ProtocolError(f"{len(self._waiting)} commands wait, limit {WAITING_MAX}")
+        except ProtocolError as error:
+            log.warning("twin %s: %s; ending the session", self._twin.name, error)
+            self.abort()
+            return
+        self._work()
+
+    def _work(self) -> None:
+        while self._waiting and not self._busy:
+            command = self._waiting.popleft()
+            answer, delay_s = self._twin.answer(command)
+            if answer and self.server.faults.take_wrong():
+                answer, delay_s = self._twin.another(command), 0.0
+            if delay_s > 0:
+                self._busy = True
+                self.later(delay_s, self._ready, answer)
+            elif answer:
+                self._tell(answer)
+
+    def _ready(self, answer: bytes) -> None:
+        self._busy = False
+        if answer:
+            self._tell(answer)
+        self._work()
+
+    def _tell(self, answer: bytes) -> None:
+        """Never before an answer that was given earlier and is slow."""
+        now_s = asyncio.get_running_loop().time()
+        spoiled = self.server.faults.spoil(answer)
+        if spoiled is None:
+            return
+        due_s = max(now_s + self.server.faults.slow_s, self._told_s + APART_S)
+        if due_s > now_s:
+            self._told_s = due_s
+            self.send(spoiled, delay_s=due_s - now_s)
+        else:
+            self.send(spoiled)

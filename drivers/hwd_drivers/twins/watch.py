@@ -1,0 +1,105 @@
+"""Watch: limits of the light at one end of a mirror, and who is told when it crosses them; twins make alarms of it."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hwd_drivers.core.values import PortSide
+
+
+class Limit(StrEnum):
+    """Which limit was crossed."""
+
+    LOW = "low"
+    """Less light than there must be; dark is less than any limit."""
+    DEGRADED = "degraded"
+    """Less than there should be."""
+    HIGH = "high"
+    """More than there may be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """An alarm is raised, or cleared. `power_dbm` is the true light then, None for dark."""
+
+    end: PortSide
+    limit: Limit
+    raised: bool
+    at_ns: int
+    power_dbm: float | None
+
+
+class Watch:
+    """Limits in dBm of what a monitor at `end` sees, None for none; `Mirror.watch` hangs it up, `Mirror.unwatch` takes it down.
+
+    `told` is called with each Crossing, after `Mirror.on_change`; it must not change the mirror. An alarm is cleared when the light has been better than its limit
+    by `hysteresis_db` for `clears_after_s`. It is the true light of the moment: no noise, no averaging. `raised` are the alarms that stand.
+    """
+
+    __slots__ = (
+        "_clears_after_ns",
+        "_hysteresis_db",
+        "_limits",
+        "_power_dbm",
+        "_well_since_ns",
+        "end",
+        "raised",
+        "told",
+    )
+
+    def __init__(
+        self,
+        *,
+        end: PortSide,
+        told: Callable[[Crossing], None],
+        low_dbm: float | None = None,
+        degraded_dbm: float | None = None,
+        high_dbm: float | None = None,
+        hysteresis_db: float = 1.0,
+        clears_after_s: float = 0.0,
+    ) -> None:
+        self.end = end
+        self.told = told
+        self.raised: frozenset[Limit] = frozenset()
+        limits = ((Limit.LOW, low_dbm), (Limit.DEGRADED, degraded_dbm), (Limit.HIGH, high_dbm))
+        self._limits = tuple((limit, dbm) for limit, dbm in limits if dbm is not None)
+        self._hysteresis_db = hysteresis_db
+        self._clears_after_ns = round(clears_after_s * 1e9)
+        self._power_dbm: float | None = None
+        self._well_since_ns: dict[Limit, int] = {}
+
+    def next_ns(self) -> int | None:
+        """When an alarm is to be cleared if the light stays as it is."""
+        return min(self._well_since_ns.values(), default=-1) + self._clears_after_ns if self._well_since_ns else None
+
+    def moved(self, now_ns: int, power_dbm: float | None) -> list[Crossing]:
+        """What the light being so from now on makes of the alarms."""
+        self._power_dbm = power_dbm
+        light_dbm = -math.inf if power_dbm is None else power_dbm
+        crossings = []
+        for limit, dbm in self._limits:
+            over = light_dbm - dbm if limit is Limit.HIGH else dbm - light_dbm
+            if over > 0:
+                self._well_since_ns.pop(limit, None)
+                if limit not in self.raised:
+                    self.raised |= {limit}
+                    crossings.append(self._crossing(limit, now_ns))
+            elif limit in self.raised and over <= -self._hysteresis_db:
+                self._well_since_ns.setdefault(limit, now_ns)
+            else:
+                self._well_since_ns.pop(limit, None)
+        return crossings + self.advance(now_ns)
+
+    def advance(self, now_ns: int) -> list[Crossing]:
+        """The alarms that are cleared by now."""
+        crossings = []
+        for limit, since_ns in list(self._well_since_ns.items()):
+            if since_ns + self._clears_after_ns <= now_ns:
+                del self._well_since_ns[limit]
+                self.raised -= {limit}
+                crossings.append(self._crossing(limit, since_ns + self._clears_after_ns))
+        return crossings
+
+    def _crossing(self, limit: Limit, at_ns: int) -> Crossing:
+        return Crossing(end=self.end, limit=limit, raised=limit in self.raised, at_ns=at_ns, power_dbm=self._power_dbm)

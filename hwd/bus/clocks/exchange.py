@@ -1,0 +1,193 @@
+"""ClockExchange: the questions that align the clock of one boot of an agent, and their answers."""
+
+import asyncio
+from collections import deque
+from dataclasses import replace
+from enum import StrEnum
+
+from hwd.timeline.alignment import Aligner, Alignment, Sample
+from hwd.timeline.clock_step import ClockStep
+from hwd_agents.wire import ClockReply
+from hwd_agents.wire.bounds import NUMBER_MOST
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import ProtocolError
+
+SAMPLES_LEAST = 5
+"""Before the first alignment: one exchange alone could have been delayed."""
+FORGET_AFTER_NS = 5_000_000_000
+QUICK = 1.1
+"""A burst whose quickest ways, there and back, are together at most so much longer than those of the best one tells as much."""
+QUICK_UDP_NS = 10_000
+"""By UDP so much more tells as much, too: the best ones take 2 us on one machine, of which a tenth is noise."""
+BURSTS_REMEMBERED = 20
+"""A minute of them."""
+
+
+class Way(StrEnum):
+    """How an agent is asked for the time."""
+
+    UDP = "udp"
+    """Datagrams to its clock port, stamped by both kernels."""
+    BROKER = "broker"
+    """Messages over the broker, stamped as they are read."""
+
+
+class ClockExchange:
+    """Numbers the requests, pairs the replies, and keeps the alignment."""
+
+    def __init__(self, boot: str) -> None:
+        self.boot = boot
+        self.answered = asyncio.Event()
+        self._aligner = Aligner(boot)
+        self._asked: dict[int, int] = {}
+        self._aside: set[int] = set()
+        self._newest: tuple[int, Sample] | None = None
+        self._next_id = 1
+        self._samples = 0
+        self._bursts = deque([_Burst()], maxlen=BURSTS_REMEMBERED)
+        self._burst_id = 1  # the first of this burst
+        self._slack_ns = 0
+        self.via: Way | None = None
+        """The way of the last burst that was answered."""
+        self.why_not_udp = ""
+
+    @property
+    def alignment(self) -> Alignment | None:
+        return self._aligner.alignment() if self._samples >= SAMPLES_LEAST else None
+
+    @property
+    def quick(self) -> bool:
+        """Whether this burst was about as quick as the best ones, once each way, so that more of it would tell little."""
+        widths_ns = [burst.width_ns for burst in self._bursts]
+        if widths_ns[-1] is None:
+            return False
+        best_ns = min(width for width in widths_ns if width is not None)
+        return widths_ns[-1] <= QUICK * best_ns + self._slack_ns
+
+    @property
+    def steps(self) -> int:
+        """How often the clock was found to have been stepped."""
+        return self._aligner.steps
+
+    @property
+    def asked(self) -> int:
+        """How many requests were sent."""
+        return self._next_id - 1
+
+    @property
+    def last_step(self) -> ClockStep | None:
+        """The newest of them."""
+        return self._aligner.last_step
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody answered in this burst."""
+        return self._bursts[-1].width_ns is not None
+
+    def to_data(self) -> dict[str, Json]:
+        """How it is asked, and what was found beside the alignment: `steps` in this boot, and the last of them."""
+        step = self.last_step
+        return {
+            "via": None if self.via is None else str(self.via),
+            "why_not_udp": self.why_not_udp,
+            "steps": self.steps,
+            "step": None if step is None else step.to_data(),
+        }
+
+    def begin_burst(self) -> None:
+        """What comes from now on is measured for `quick`."""
+        self._bursts.append(_Burst())
+        self._burst_id = self._next_id
+
+    def begin_way(self, way: Way) -> None:
+        """From now on it is asked on another way, which is quicker or slower throughout."""
+        self._slack_ns = QUICK_UDP_NS if way is Way.UDP else 0
+        self._bursts.clear()
+        self.begin_burst()
+
+    def ask(self, t1_ns: int, *, aside: bool = False) -> int:
+        """Return the id of a request that is sent now; `answered` does not wait for one `aside`."""
+        for id in [id for id, asked_ns in self._asked.items() if t1_ns - asked_ns > FORGET_AFTER_NS]:
+            self.give_up(id)
+        id, self._next_id = self._next_id, self._next_id + 1
+        self._asked[id] = t1_ns
+        if aside:
+            self._aside.add(id)
+        else:
+            self.answered.clear()
+        return id
+
+    def sent(self, id: int, t1_ns: int) -> None:
+        """The request had not left before `t1_ns`, which is later than was thought."""
+        if id in self._asked:
+            self._asked[id] = t1_ns
+
+    def give_up(self, id: int) -> None:
+        """No answer to it is waited for, or taken, any more."""
+        self._asked.pop(id, None)
+        self._aside.discard(id)
+        self._see()
+
+    def take(self, reply: ClockReply, t4_ns: int) -> bool:
+        """Take a reply; False where nobody asked, or where it came before. Raises ProtocolError for times that cannot be."""
+        return self._asked.get(reply.id) == reply.t1_ns and self.take_answer(reply.id, reply.t2_ns, reply.t3_ns, t4_ns)
+
+    def take_answer(self, id: int, t2_ns: int, t3_ns: int, t4_ns: int) -> bool:
+        """Take the times of an answer; as `take`."""
+        t1_ns = self._asked.get(id)
+        if t1_ns is None:
+            return False
+        self.give_up(id)
+        _check_times(id, t2_ns, t3_ns)
+        sample = Sample(t1_ns=t1_ns, t2_ns=t2_ns, t3_ns=t3_ns, t4_ns=t4_ns)
+        if not sample.possible:
+            raise ProtocolError(f"clock reply {id}: time runs backwards in {sample}")
+        self._aligner.add(sample)
+        self._newest = id, sample
+        self._measure(id, sample)
+        self._samples += 1
+        return True
+
+    def left(self, id: int, t3_ns: int) -> None:
+        """The newest answer, if it is that one, had not left the agent before `t3_ns`. Raises ProtocolError for a time that cannot be."""
+        if self._newest is None or self._newest[0] != id or t3_ns <= self._newest[1].t3_ns:
+            return
+        _check_times(id, t3_ns)
+        sample = replace(self._newest[1], t3_ns=t3_ns)
+        if not sample.possible:
+            raise ProtocolError(f"clock reply {id}: time runs backwards in {sample}")
+        self._newest = id, sample
+        self._aligner.add(sample)
+        self._measure(id, sample)
+
+    def _measure(self, id: int, sample: Sample) -> None:
+        if id >= self._burst_id:  # one of a burst before is off by what the clocks have drifted since
+            self._bursts[-1].take(sample)
+
+    def _see(self) -> None:
+        if not self._asked.keys() - self._aside:
+            self.answered.set()
+
+
+def _check_times(id: int, *times_ns: int) -> None:
+    """Of datagrams too, whose numbers have 64 bits."""
+    if any(abs(at_ns) > NUMBER_MOST for at_ns in times_ns):
+        raise ProtocolError(f"clock reply {id}: a time that does not fit into 63 bits")
+
+
+class _Burst:
+    """The quickest way there and the quickest way back, though of two exchanges: load slows one way now and the other then."""
+
+    def __init__(self) -> None:
+        self._there_ns: int | None = None
+        self._back_ns: int | None = None
+
+    @property
+    def width_ns(self) -> int | None:
+        """The clocks' offset is left out of their sum; None before the first answer."""
+        return None if self._there_ns is None or self._back_ns is None else self._there_ns + self._back_ns
+
+    def take(self, sample: Sample) -> None:
+        there_ns, back_ns = sample.t2_ns - sample.t1_ns, sample.t4_ns - sample.t3_ns
+        self._there_ns = there_ns if self._there_ns is None else min(self._there_ns, there_ns)
+        self._back_ns = back_ns if self._back_ns is None else min(self._back_ns, back_ns)

@@ -1,0 +1,279 @@
+"""Settings of hosts: what a run changes of NIC ports, by their agents, and the way back, whatever became of the run."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from hwd.bus.gateway import Gateway
+from hwd.bus.host_settings.setting_holds import Holds, SettingHolds
+from hwd.model.action import Action
+from hwd.model.hold import Hold
+from hwd.model.testbed import Testbed
+from hwd_agents.wire import Back, Changed, Held, Reply, Restored
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError
+
+WITHIN_S: Final = 20.0
+"""A NIC's firmware may take seconds to be set; reading and setting one port of a twin takes a millisecond."""
+HOLD_S: Final = 300.0
+"""So long an agent lets stand what a run has set when it hears nothing of us: longer than a daemon that is started anew, or a broker, is away."""
+RENEW_S: Final = 60.0
+"""Some of them may get lost."""
+AGAIN_S: Final = 5.0
+"""What could not be put back is tried again so often, and at each birth of its agent."""
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class HostSettings:
+    """`hwd.playbook.effects.HostActions`. `under_way` names the runs that are not over: what others have set is put back by itself, while `run` runs.
+
+    From the first `set` until all is put back the ports are held in `holds`, so that nobody else has them in between. What is put back is on ports that
+    nobody else has at that time; else it waits. Each setting that is put back is told as `run.host` with the action `put-back`.
+
+    What a run has set is held at its agents while it is under way, and `run` runs; an agent that hears nothing for `hold_s` puts it back by itself.
+
+    ```
+    settings = HostSettings(gateway, testbed, holds=leases, under_way=lambda: runner.ids, clock=clock, sink=sink)
+    tasks.create_task(settings.run())
+    await settings.do("k3v9", Action(port=..., setting=Setting.MTU, value=4200))
+    await settings.put_back("k3v9")
+    ```
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        testbed: Testbed,
+        *,
+        holds: Holds,
+        under_way: Callable[[], Collection[str]],
+        clock: Clock,
+        sink: Sink,
+        on_let_go: Callable[[], None] = lambda: None,
+        hold_s: float = HOLD_S,
+    ) -> None:
+        self._gateway = gateway
+        self._testbed = testbed
+        self._under_way = under_way
+        self._clock = clock
+        self._sink = sink
+        self._hold_s = hold_s
+        self._renewed_ns: dict[tuple[str, str], int] = {}
+        self._stands: set[tuple[str, str]] = (
+            set()
+        )  # (host, run) where something was set, and nobody has told that it is gone
+        self._complained: dict[tuple[str, str], str] = {}
+        self._born = asyncio.Event()
+        self._holds = SettingHolds(holds, why=self._why, on_let_go=on_let_go)
+        gateway.on_birth(self._take_birth)
+
+    @property
+    def left(self) -> tuple[Hold, ...]:
+        """The holds of runs that are over."""
+        alive = set(self._under_way())
+        return tuple(hold for hold in self._holds.all() if hold.run not in alive)
+
+    def kick(self, id: str) -> Hold | None:
+        """Let the ports go although something is still set there; None where there is no such hold. Raises RefusedError while its run is under way.
+
+        It is put back all the same where its host comes back and nobody else has the ports.
+        """
+        hold = self._holds.get(id)
+        if hold is None:
+            return None
+        if hold.run in self._under_way():
+            raise RefusedError(f"{id}: run {hold.run} is under way. End it with `hwd abort {hold.run}`")
+        log.warning("%s; kicked, so others can take %s", hold, ", ".join(sorted(hold.ports)))
+        self._holds.kick(id)
+        ports = list[Json](sorted(hold.ports))
+        self._emit("lease.released", lease=id, holder=f"settings of run {hold.run}", ports=ports, why="kicked")
+        return hold
+
+    async def run(self) -> None:
+        """Put back what belongs to no run that is under way, at each birth of an agent and now and then; until cancelled."""
+        while True:
+            self._born.clear()
+            await asyncio.gather(*(self._renew(host, run) for host, run in self._held_too_long()))
+            for host, run in self._orphans():
+                with self._gateway.containment.of(host, "its settings"), contextlib.suppress(HwdError):
+                    await self._put_back_at(host, run)  # what fails was told; tried again below
+            try:
+                async with asyncio.timeout(AGAIN_S):
+                    await self._born.wait()
+            except TimeoutError:
+                continue
+
+    async def do(self, run: str, action: Action) -> Mapping[str, Json]:
+        """Set it; returns {before, after}, the states as the host read them.
+
+        Raises RefusedError where the testbed file does not allow it, somebody else has the port, or host or NIC say no; LinkError where the agent is
+        away; FailedError where it did not come out; ProtocolError where the answer makes no sense: what may be set then is put back as all is.
+        """
+        if action.setting not in self._testbed.host_actions:
+            raise RefusedError(
+                f"{action}: {action.setting} is not among the host_actions of testbed {self._testbed.name}"
+            )
+        host = action.port.host
+        if self._is_there(host):  # else nothing is sent, and nothing is to be put back
+            self._holds.begin(host, run, str(action.port))
+        arguments: dict[str, Any] = {"run": run, **action.to_data(), "for_s": self._hold_s}
+        reply = await self._gateway.command(host, "set", arguments, within_s=WITHIN_S)
+        changed = _read(host, str(action), reply, Changed)
+        self._renewed_ns[host, run] = self._clock.monotonic_ns()
+        self._stands.add((host, run))
+        return {"before": changed.before, "after": changed.after}
+
+    async def put_back(self, run: str) -> None:
+        """All that it set is as it was before, or an HwdError says what is not, and why; that is tried again when its host is there."""
+        hosts = [host for host, other in self._holds.keys if other == run]
+        done = await asyncio.gather(*(self._put_back_at(host, run) for host in hosts), return_exceptions=True)
+        failures = [result for result in done if isinstance(result, BaseException)]
+        for failure in failures:
+            if not isinstance(failure, HwdError):
+                raise failure
+        if failures:
+            raise FailedError(
+                f"run {run}: not all settings of hosts are put back: {'; '.join(map(str, failures))}. "
+                "It is tried again while the daemon runs, and the ports are held until then"
+            )
+
+    async def _put_back_at(self, host: str, run: str) -> None:
+        try:
+            with self._holds.putting_back(host, run, set(self._under_way())):
+                began_ns = self._clock.monotonic_ns()
+                reply = await self._gateway.command(host, "put-back", {"run": run}, within_s=WITHIN_S)
+                took_s = (self._clock.monotonic_ns() - began_ns) / 1e9
+                answer = _read(host, f"put back what run {run} set", reply, Restored)
+                for back in answer.back:
+                    self._tell(run, host, back, took_s)
+                self._holds.left(host, run, [f"{host}.{one.port}" for one in answer.left])
+                self._stands.discard((host, run))
+            if answer.left:
+                words = "; ".join(f"{one.port} {one.setting}: {one.why}" for one in answer.left)
+                raise FailedError(f"{host}: {words}")
+        except HwdError as error:
+            self._complain(host, run, str(error))
+            raise
+        if self._complained.pop((host, run), None) is not None:
+            log.info("%s: what run %s set is put back", host, run)
+
+    def _held_too_long(self) -> list[tuple[str, str]]:
+        """(host, run) of runs under way that an agent has to hear of again, where it can be asked."""
+        alive, now_ns = set(self._under_way()), self._clock.monotonic_ns()
+        for key in [key for key in self._renewed_ns if key not in self._holds.keys]:
+            del self._renewed_ns[key]
+        every_ns = round(min(RENEW_S, self._hold_s / 5) * 1e9)
+        return [
+            (host, run)
+            for host, run in self._holds.keys
+            if run in alive and self._is_there(host) and now_ns - self._renewed_ns.get((host, run), 0) >= every_ns
+        ]
+
+    async def _renew(self, host: str, run: str) -> None:
+        with self._gateway.containment.of(host, "its settings"):
+            await self._hold(host, run)
+
+    async def _hold(self, host: str, run: str) -> None:
+        """Let what a run under way has set stand for longer. What its agent has put back by itself meanwhile is told, once."""
+        self._renewed_ns[host, run] = self._clock.monotonic_ns()
+        try:
+            reply = await self._gateway.command(host, "hold", {"run": run, "for_s": self._hold_s}, within_s=AGAIN_S)
+            answer = _read(host, f"hold what run {run} set", reply, Held)
+        except RefusedError as error:
+            log.debug("%s", error)  # an agent of before knows no limit: what was set stands until it is put back
+            return
+        except HwdError as error:
+            log.info("%s: what run %s set is not held for longer yet: %s", host, run, error)
+            del self._renewed_ns[host, run]
+            return
+        for back in answer.back:
+            self._tell(run, host, back, 0.0)
+        if answer.back:
+            names = ", ".join(f"{host}.{back.port} {back.setting}" for back in answer.back)
+            words = (
+                f"{host}: its agent has put back {names} of this run by itself: it had not heard of us for {self._hold_s:g} s. What was measured after that "
+                "was measured without it"
+            )
+        elif not answer.held and (host, run) in self._stands:
+            words = (
+                f"{host}: nothing of what this run set stands there any more: the host was started anew, or its agent, which had put it back. What was measured "
+                "after that was measured without it"
+            )
+        else:
+            return
+        if not answer.held:
+            self._stands.discard((host, run))
+        log.warning("run %s: %s", run, words)
+        self._emit("run.note", run=run, text=words)
+
+    def _orphans(self) -> list[tuple[str, str]]:
+        """(host, run) of runs that are over, where the host's agent can be asked."""
+        alive = set(self._under_way())
+        return [(host, run) for host, run in self._holds.keys if run not in alive and self._is_there(host)]
+
+    def _is_there(self, host: str) -> bool:
+        """Whether its agent can be asked."""
+        view = self._gateway.hosts().get(host)
+        return view is not None and view.up and view.alignment is not None
+
+    def _take_birth(self, host: str) -> None:
+        birth = self._gateway.hosts()[host].birth
+        found: dict[str, set[str]] = {}
+        for held in birth.settings if birth is not None else ():
+            found.setdefault(held.run, set()).add(f"{host}.{held.port}")
+        self._holds.born(host, found)
+        self._born.set()
+
+    def _why(self, host: str, run: str) -> str:
+        """Why what it set stands there."""
+        if run in self._under_way():
+            return f"run {run} is under way"
+        view = self._gateway.hosts()[host]
+        if not self._gateway.connected:
+            return "the broker is not connected"
+        if not view.up:
+            return f"its agent is down: {view.cause}"
+        return self._complained.get((host, run), "it is about to be asked")
+
+    def _complain(self, host: str, run: str, why: str) -> None:
+        if self._complained.get((host, run)) != why:
+            self._complained[host, run] = why
+            log.warning("%s: what run %s set is not put back yet: %s", host, run, why)
+
+    def _tell(self, run: str, host: str, back: Back, took_s: float) -> None:
+        self._emit(
+            "run.host",
+            run=run,
+            host=host,
+            port=f"{host}.{back.port}",
+            action="put-back",
+            setting=back.setting,
+            before=None,
+            after=back.state,
+            seconds=took_s,
+        )
+
+    def _emit(self, kind: str, **data: Json) -> None:
+        at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
+        self._sink(Document(kind=kind, at_ns=at_ns, wall_ns=wall_ns, data=data))
+
+
+def _read(host: str, what: str, reply: Reply, kind: type[T]) -> T:
+    """What was done, in the shape that it has to have."""
+    match reply.outcome:
+        case "done":
+            return msgspec.convert(reply.data, kind)  # the gateway has checked it
+        case "refused":
+            raise RefusedError(f"{host}: {what}: {reply.why}")
+        case "expired":
+            raise DeadlineError(f"{host}: {what}: {reply.why}")
+        case _:
+            raise FailedError(f"{host}: {what}: {reply.why}")

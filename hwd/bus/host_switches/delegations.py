@@ -1,0 +1,289 @@
+"""Delegated leases: which host may set its own switches, under which epoch; granted, taken back, and kept over restarts of both sides."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Final, Protocol
+
+from hwd.bus.gateway import Gateway
+from hwd.model.delegation import Delegation, DelegationState
+from hwd.model.hold import HeldFor, Hold
+from hwd.model.testbed import Testbed
+from hwd_agents.wire import Birth, SwitchNote
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
+
+WITHIN_S: Final = 5.0
+"""For an agent to take a grant: it writes one frame to its disk; what is under way on a switch that is taken back ends in the switch's own time."""
+AGAIN_S: Final = 5.0
+"""Between attempts while an agent does not answer."""
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[str, Mapping[str, Any], int], None]
+"""A host's name, its switches as its agent shows them, and when by its own clock."""
+
+
+class DelegationStore(Protocol):
+    """Where they last: `hwd.records`."""
+
+    async def all(self) -> tuple[Delegation, ...]: ...
+
+    async def save(self, delegation: Delegation) -> None: ...
+
+
+class Holds(Protocol):
+    """Who keeps others from ports: `hwd.reconfigure.leases`."""
+
+    def hold(self, hold: Hold) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kicked:
+    """A lease that was taken back. `why` it could not be told to the host; empty where it was."""
+
+    delegation: Delegation
+    why: str = ""
+
+
+class Delegations:
+    """One lease a switch that a host owns. It begins anew, with the next epoch, in each life of that host's agent; only an operator ends it.
+
+    It is granted when the agent is there and its clock is aligned, and what the agent says of its switches then goes to `on_told`: after each time that
+    it was away nothing is assumed. A host that claims a switch which is not its own is refused, in words that its jobs get too.
+    """
+
+    TAKES: ClassVar = ("host.up", "clock.aligned", "host.down")
+
+    def __init__(
+        self, gateway: Gateway, testbed: Testbed, *, store: DelegationStore, clock: Clock, sink: Sink, on_told: Tell
+    ) -> None:
+        self._gateway = gateway
+        self._owners = {name: one.owner for name, one in testbed.switches.items() if one.owner is not None}
+        self._testbed = testbed
+        self._store = store
+        self._clock = clock
+        self._sink = sink
+        self._on_told = on_told
+        self._leases: dict[str, Delegation] = {}
+        self._attended: dict[
+            str, str
+        ] = {}  # by host: the boot that told how its switches stand, since it was last away
+        self._refused: dict[tuple[str, str], str] = {}
+        self._changing = asyncio.Lock()
+        self._news = asyncio.Event()
+        self._due: dict[str, None] = dict.fromkeys(gateway.hosts())
+        """Hosts to attend to: those of which there is news, and those that could not be asked."""
+        gateway.on_birth(self._has_news)
+
+    async def load(self, holds: Holds) -> None:
+        """What was granted before; the ports of all switches of hosts are nobody's to lease from here on."""
+        self._leases = {one.switch: one for one in await self._store.all() if one.switch in self._owners}
+        for name, host in self._owners.items():
+            words = f"switch {name} belongs to host {host}, which alone sets it: hwd-agent select {name}:... on {host}"
+            ends = self._testbed.ends_of(name)
+            holds.hold(
+                Hold(
+                    id=name,
+                    held_for=HeldFor.DELEGATION,
+                    ports=frozenset(f"{name}.{end.port}" for end in ends),
+                    run=None,
+                    words=partial(_words, words),
+                )
+            )
+
+    def get(self, switch: str) -> Delegation | None:
+        """The last lease of a switch, in force or taken back; None where there was none, or it is no host's."""
+        return self._leases.get(switch)
+
+    def all(self) -> tuple[Delegation, ...]:
+        """Those in force, and those that were taken back, in the order of the testbed file."""
+        return tuple(self._leases[name] for name in self._owners if name in self._leases)
+
+    def has(self, lease: Delegation) -> bool:
+        """Whether the host's agent has taken it, and is there."""
+        return bool(lease.boot) and self._attended.get(lease.host) == lease.boot
+
+    def __call__(self, document: Document) -> None:
+        """A sink: agents that come and go."""
+        if document.kind == "host.down":
+            self._attended.pop(str(document.data["host"]), None)
+        self._has_news(str(document.data["host"]))
+
+    async def run(self) -> None:
+        """Grant and take back as agents can be told, until cancelled."""
+        while True:
+            self._news.clear()
+            due, self._due = self._due, {}
+            for host in due:
+                async with self._changing:
+                    attended = False
+                    with self._gateway.containment.of(host, "its switches"):
+                        try:
+                            await self._attend(host)
+                            attended = True
+                        except HwdError as error:
+                            log.debug("%s: its switches: %s", host, error)
+                    if not attended:
+                        self._due[host] = None
+            try:
+                async with asyncio.timeout(AGAIN_S if self._due else None):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def kick(self, switch: str, *, by: str) -> Kicked | None:
+        """Take a lease back: its host may not set the switch any more, and nobody does, until it is granted again. None where there is no such lease.
+
+        Raises RefusedError where it was taken back already.
+        """
+        async with self._changing:
+            lease = self._leases.get(switch)
+            if lease is None:
+                return None
+            if lease.state is DelegationState.TAKEN_BACK:
+                raise RefusedError(f"lease {switch}: it is taken back already: {lease.why}")
+            why = f"{by} has taken it back. The daemon grants it again with `hwd lease grant {switch}`"
+            lease = replace(lease, state=DelegationState.TAKEN_BACK, since_wall_ns=self._clock.wall_ns(), why=why)
+            await self._keep(lease)
+            self._tell("lease.taken-back", lease, by=by)
+            log.warning("%s: taken back from host %s by %s", switch, lease.host, by)
+            try:
+                await self._take_back(lease.host, switch, lease.epoch, why)
+            except HwdError as error:
+                self._attended.pop(lease.host, None)
+                self._has_news(lease.host)
+                return Kicked(
+                    delegation=lease, why=f"{error}. Until its agent hears of it, host {lease.host} may still set it"
+                )
+            return Kicked(delegation=lease)
+
+    async def grant(self, switch: str, *, by: str) -> Delegation:
+        """Give a lease that was taken back to its host again, with the next epoch; `has` tells whether its agent has heard. Raises RefusedError where it was not taken back."""
+        async with self._changing:
+            lease = self._leases.get(switch)
+            if lease is None or lease.state is not DelegationState.TAKEN_BACK:
+                stands = (
+                    "it is in force"
+                    if lease
+                    else "no agent has claimed it yet"
+                    if switch in self._owners
+                    else "no host owns it"
+                )
+                raise RefusedError(f"lease {switch}: it was not taken back: {stands}")
+            again = replace(lease, boot="", state=DelegationState.GRANTED, since_wall_ns=self._clock.wall_ns(), why="")
+            await self._keep(again)
+            log.info("%s: granted to host %s again by %s", switch, lease.host, by)
+            self._attended.pop(lease.host, None)
+            try:
+                await self._attend(lease.host)
+            except HwdError as error:
+                self._has_news(lease.host)
+                log.info("%s: host %s gets it when it is there: %s", switch, lease.host, error)
+            return self._leases[switch]
+
+    # --- one host
+
+    def _has_news(self, host: str) -> None:
+        self._due[host] = None
+        self._news.set()
+
+    async def _attend(self, host: str) -> None:
+        """Bring an agent to what shall be, and hear how its switches stand. Raises HwdError where it cannot be asked."""
+        view = self._gateway.hosts()[host]
+        if not view.up or view.birth is None or view.boot is None or view.alignment is None or not view.birth.switches:
+            return
+        grants: dict[str, int] = {}
+        for name, note in view.birth.switches.items():
+            if (why := self._why_refused(host, name)) is not None:
+                await self._refuse(host, name, note, why)
+            elif (epoch := await self._owed(host, view.birth, name, note)) is not None:
+                grants[name] = epoch
+        if not grants and self._attended.get(host) == view.boot:
+            return
+        reply = await self._gateway.command(host, "delegate", {"grants": grants}, within_s=WITHIN_S)
+        if reply.outcome != "done":
+            raise FailedError(f"{host}: delegate: {reply.outcome}: {reply.why}")
+        refused = reply.data.get("refused", {})
+        for name in grants:
+            if name in refused:  # it has heard of a later one, which its next birth tells
+                self._leases[name] = replace(self._leases[name], boot="")
+                raise FailedError(f"{name}: host {host} does not take epoch {grants[name]}: {refused[name]}")
+            self._tell("lease.delegated", self._leases[name])
+        self._attended[host] = view.boot
+        self._on_told(host, reply.data.get("switches", {}), reply.at_ns)
+
+    async def _owed(self, host: str, birth: Birth, name: str, note: SwitchNote) -> int | None:
+        """The epoch to grant; None where it has it, or must not have one, which it is told then."""
+        lease = self._leases.get(name)
+        if lease is not None and lease.state is DelegationState.TAKEN_BACK:
+            if note.why_not != lease.why:
+                await self._take_back(host, name, max(lease.epoch, note.last_epoch), lease.why)
+            return None
+        if lease is not None and (lease.boot, lease.host) == (birth.boot, host):
+            told = self._attended.get(host) == birth.boot
+            return None if note.epoch == lease.epoch or told else lease.epoch
+        last = max(0 if lease is None else lease.epoch, note.last_epoch)
+        fresh = Delegation(
+            switch=name,
+            host=host,
+            boot=birth.boot,
+            epoch=last + 1,
+            state=DelegationState.GRANTED,
+            since_wall_ns=self._clock.wall_ns(),
+        )
+        await self._keep(fresh)
+        return fresh.epoch
+
+    def _why_refused(self, host: str, name: str) -> str | None:
+        owner = self._owners.get(name)
+        if owner == host:
+            return None
+        if owner is not None:
+            return f"it belongs to host {owner}, by the testbed file. Take it out of the file of the agent of {host}"
+        if name in self._testbed.switches:
+            return f"the daemon drives it, by the testbed file. Write owner: {host} there, or take it out of the file of the agent of {host}"
+        return f"testbed {self._testbed.name} has no switch {name}. Add it there with owner: {host}"
+
+    async def _refuse(self, host: str, name: str, note: SwitchNote, why: str) -> None:
+        if self._refused.get((host, name)) != why:
+            self._refused[host, name] = why
+            log.warning("%s: host %s claims it, and is refused: %s", name, host, why)
+            self._emit("switch.refused", {"switch": name, "host": host, "why": why})
+        if note.why_not != why:
+            await self._take_back(host, name, note.last_epoch, why)
+
+    async def _take_back(self, host: str, switch: str, epoch: int, why: str) -> None:
+        arguments = {"switch": switch, "epoch": epoch, "why": why}
+        reply = await self._gateway.command(host, "take-back", arguments, within_s=WITHIN_S)
+        if reply.outcome != "done":
+            raise FailedError(f"{host}: take-back {switch}: {reply.outcome}: {reply.why}")
+
+    async def _keep(self, lease: Delegation) -> None:
+        """Durable before anybody hears of it: an epoch that was granted is never granted again."""
+        await self._store.save(lease)
+        self._leases[lease.switch] = lease
+
+    def _tell(self, kind: str, lease: Delegation, **more: Json) -> None:
+        data: dict[str, Json] = {
+            "lease": lease.switch,
+            "kind": "delegated",
+            "switch": lease.switch,
+            "host": lease.host,
+            "holder": f"host {lease.host}",
+            "epoch": lease.epoch,
+            "boot": lease.boot,
+            "why": lease.why,
+            **more,
+        }
+        self._emit(kind, data)
+
+    def _emit(self, kind: str, data: dict[str, Json]) -> None:
+        self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
+
+
+def _words(text: str, ports: Sequence[str]) -> str:
+    return f"{', '.join(ports)}: {text}"

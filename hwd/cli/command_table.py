@@ -1,0 +1,63 @@
+"""The commands of `hwd`, by the module that has them; only what a call needs is imported."""
+
+import sys
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+MODULES = {
+    "racks": ("demo", "check", "schema", "serve", "twin"),
+    "status": ("status", "watch"),
+    "tokens": ("token",),
+    "apply": ("plan", "apply", "confirm", "rollback", "give-up"),
+    "experiments": ("run", "abort", "pause", "resume", "queue", "runs"),
+    "results": ("show", "report", "compare", "export"),
+    "leases": ("lease",),
+    "block": ("block", "unblock"),
+    "faults": ("fault",),
+    "drivers": ("driver",),
+    "agents": ("agent",),
+    "brokers": ("broker",),
+}
+"""To import all of them takes longer than most commands do."""
+
+
+def make_program(command: str | None = None) -> typer.Typer:
+    """The whole program, or, where `command` names a command, what is needed for that one."""
+    program = typer.Typer(
+        name="hwd",
+        help="Runs a rack of hosts and optical circuit switches, real or twins, and times every reconfiguration.",
+        epilog="Example: hwd demo. Exit status: 0 done; 1 failed; 2 bad input; 3 refused; 4 unreachable; 5 not ready in time; 130 aborted.",
+        no_args_is_help=True,
+        add_completion=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    program.callback()(_program)
+    named = [module for module, commands in MODULES.items() if command in commands]
+    for module in named or MODULES:
+        import_module(f"hwd.cli.commands.{module}").add_to(program)
+    return program
+
+
+def spare_the_command_line_of_httpx() -> None:
+    """For a process of our own: httpx imports its command line where it finds what that needs, and takes a third longer. None makes it go without."""
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # as importlib's documentation has it
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"hwd {version('hwd-daemon')}")
+        raise typer.Exit
+
+
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say the version.", is_eager=True, callback=_say_version)
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,267 @@
+"""`hwd agent`: agents on hosts, over SSH."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hwd.cli.options import Json
+from hwd.cli.output import Output, Styled
+
+if TYPE_CHECKING:
+    from hwd.config.run_files.places import DaemonPlace
+    from hwd.model.testbed import Host, Testbed
+    from hwd.rollout.broker import Brokers
+    from hwd.rollout.findings import Light
+    from hwd.rollout.layout import Layout
+    from hwd.rollout.steps import HostReport, Progress
+    from hwd_drivers.core.errors import HwdError
+    from hwd_drivers.core.offload import Offload
+
+_agent = typer.Typer(
+    help="Agents on hosts, over SSH.",
+    epilog="Example: hwd agent doctor all --testbed lab.yaml",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Hosts = Annotated[
+    list[str], typer.Argument(metavar="HOST...", help="Hosts of the testbed that have `ssh:`; `all` is all of those.")
+]
+TestbedFile = Annotated[Path, typer.Option("--testbed", metavar="FILE", help="The testbed file.")]
+Broker = Annotated[
+    str | None,
+    typer.Option(
+        "--broker",
+        metavar="URL",
+        help="The broker as hosts reach it, such as mqtt://10.0.0.1:1883. Default: HWD_BROKER, else that of the daemon here.",
+    ),
+]
+Prefix = Annotated[
+    str,
+    typer.Option(
+        "--prefix", metavar="DIR", help="A folder on the hosts that stands before /opt, /etc and /var/lib of the agent."
+    ),
+]
+NoStart = Annotated[
+    bool,
+    typer.Option("--no-start", help="Install only, with --prefix without root: no systemd unit, nothing is started."),
+]
+
+
+def add_to(program: typer.Typer) -> None:
+    program.add_typer(_agent, name="agent")
+
+
+@_agent.command(epilog="Example: hwd agent deploy h0 h1 --testbed lab.yaml --broker mqtt://10.0.0.1:1883")
+def deploy(
+    hosts: Hosts,
+    testbed: TestbedFile,
+    broker: Broker = None,
+    prefix: Prefix = "",
+    no_start: NoStart = False,
+    json: Json = False,
+) -> None:
+    """Copy the agent to hosts, start it, and wait until it is heard of. One host after another; the first that does not come out ends it.
+
+    Hosts need Python 3.11, systemd and an SSH server that takes us as root or lets us sudo; no way to the internet. Done twice, nothing is changed.
+    """
+    _roll_out(hosts, testbed, broker, _layout(prefix, no_start), json, upgrade=False)
+
+
+@_agent.command(epilog="Example: hwd agent upgrade all --testbed lab.yaml")
+def upgrade(
+    hosts: Hosts,
+    testbed: TestbedFile,
+    broker: Broker = None,
+    prefix: Prefix = "",
+    no_start: NoStart = False,
+    json: Json = False,
+) -> None:
+    """Put this version beside the one that runs, and switch. Where the new one is not heard of, the old one runs again."""
+    _roll_out(hosts, testbed, broker, _layout(prefix, no_start), json, upgrade=True)
+
+
+@_agent.command(epilog="Example: hwd agent remove h0 --testbed lab.yaml")
+def remove(
+    hosts: Hosts,
+    testbed: TestbedFile,
+    broker: Broker = None,
+    prefix: Prefix = "",
+    no_start: NoStart = False,
+    keep_spool: Annotated[
+        bool, typer.Option("--keep-spool", help="Leave the events that the daemon has not taken yet.")
+    ] = False,
+    leave_settings: Annotated[
+        bool, typer.Option("--leave-settings", help="Leave what runs have set of the ports as it is.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Stop the agent, put back what runs have set, and leave nothing of it: not on the host, not at the broker."""
+    from hwd.rollout.remove import Removal
+
+    layout = _layout(prefix, no_start)
+
+    async def go(
+        loaded: "Testbed", chosen: "list[Host]", brokers: "Brokers", progress: "Progress", offload: "Offload"
+    ) -> "tuple[tuple[HostReport, ...], HwdError | None]":
+        removal = Removal(
+            testbed=loaded,
+            broker=brokers.from_here if layout.unit else None,
+            layout=layout,
+            progress=progress,
+            keep_spool=keep_spool,
+            leave_settings=leave_settings,
+        )
+        return await removal.run(chosen)
+
+    _go(go, hosts, testbed, broker, json)
+
+
+@_agent.command(epilog="Example: hwd agent doctor all --testbed lab.yaml")
+def doctor(
+    hosts: Hosts,
+    testbed: TestbedFile,
+    broker: Broker = None,
+    prefix: Prefix = "",
+    no_start: NoStart = False,
+    json: Json = False,
+) -> None:
+    """Say of each host what is green, yellow or red, why, and what to do about it. Exit status 1 where something is red."""
+    import asyncio
+
+    from hwd.rollout.doctor import Doctor
+
+    output = Output(json=json)
+    loaded, chosen, brokers, daemon = _given(testbed, hosts, broker)
+    diagnoses = asyncio.run(
+        Doctor(
+            testbed=loaded,
+            brokers=brokers,
+            layout=_layout(prefix, no_start),
+            progress=lambda host, words: output.note(f"{host}: {words}"),
+            ask_daemon=lambda: _daemon_status(daemon),
+        ).run(chosen)
+    )
+    for diagnosis in diagnoses:
+        for finding in diagnosis.findings:
+            first, *more = finding.text.splitlines()
+            output.say(f"{diagnosis.host}  ", _light(finding.light), f"  {finding.subject}: {first}")
+            for line in more:
+                output.say(f"          {line}")
+    output.data({"hosts": [diagnosis.to_data() for diagnosis in diagnoses]})
+    if any(diagnosis.ill for diagnosis in diagnoses):
+        raise typer.Exit(1)
+
+
+def _light(light: "Light") -> Styled:
+    colours = {"green": typer.colors.GREEN, "yellow": typer.colors.YELLOW, "red": typer.colors.RED}
+    return Styled(f"{light.value:6}", colours[light.value])
+
+
+def _daemon_status(daemon: "DaemonPlace | None") -> "dict[str, Any] | None":
+    """What the daemon of the testbed says; None where none answers."""
+    from hwd.client import Client
+    from hwd_drivers.core.errors import LinkError
+
+    if daemon is None:
+        return None
+    try:
+        with Client.find(daemon.http) as hwd:
+            return dict(hwd.status())
+    except LinkError:
+        return None
+
+
+def _roll_out(
+    hosts: list[str], testbed: Path, broker: str | None, layout: "Layout", json: bool, *, upgrade: bool
+) -> None:
+    from hwd.config.run_files.places import cache_dir
+    from hwd.rollout.deploy import Rollout
+
+    async def go(
+        loaded: "Testbed", chosen: "list[Host]", brokers: "Brokers", progress: "Progress", offload: "Offload"
+    ) -> "tuple[tuple[HostReport, ...], HwdError | None]":
+        rollout = Rollout(
+            testbed=loaded,
+            brokers=brokers,
+            layout=layout,
+            offload=offload,
+            cache=cache_dir(),
+            progress=progress,
+            upgrade=upgrade,
+        )
+        return await rollout.run(chosen)
+
+    _go(go, hosts, testbed, broker, json)
+
+
+def _go(
+    what: Callable[..., Awaitable[Any]],
+    names: list[str],
+    file: Path,
+    broker: str | None,
+    json: bool,
+) -> None:
+    """Do it for the hosts, with progress; say what became of each, and end with the error that stopped it."""
+    import asyncio
+
+    from hwd_drivers.core.offload import ThreadOffload
+
+    output = Output(json=json)
+    testbed, hosts, brokers, _ = _given(file, names, broker)
+
+    async def go() -> Any:
+        offload = ThreadOffload(1)
+        try:
+            return await what(testbed, hosts, brokers, lambda host, words: output.note(f"{host}: {words}"), offload)
+        finally:
+            offload.close()
+
+    reports, error = asyncio.run(go())
+    for report in reports:
+        output.block(str(report))
+    if error is not None:
+        output.note(f"hwd: {error.title}: {error}")
+    output.data({"hosts": [report.to_data() for report in reports]})
+    if error is not None:
+        raise typer.Exit(error.exit_status)
+
+
+def _given(
+    file: Path, names: list[str], broker: str | None
+) -> "tuple[Testbed, list[Host], Brokers, DaemonPlace | None]":
+    from hwd.bus.broker import Access, Logins
+    from hwd.config.run_files.places import daemon_of, data_dir
+    from hwd.daemon.installed import load
+    from hwd.rollout.broker import Brokers
+    from hwd_drivers.core.ids import RandomIds
+
+    testbed = load(file).require()
+    chosen = _chosen(testbed, names)
+    daemon = daemon_of(testbed.name)
+    data = data_dir(testbed.name) if daemon is None else Path(daemon.data_dir)
+    logins = Logins.kept(Access.of(testbed), data, RandomIds())
+    return testbed, chosen, Brokers.of(broker, None if daemon is None else daemon.mqtt, logins=logins), daemon
+
+
+def _chosen(testbed: "Testbed", names: list[str]) -> "list[Host]":
+    from hwd.config.yaml.problem import nearest
+    from hwd_drivers.core.errors import ConfigError
+
+    if names == ["all"]:
+        found = [host for host in testbed.hosts.values() if host.ssh is not None]
+        if not found:
+            raise ConfigError(f"testbed {testbed.name}: no host of it has ssh: give them ssh: root@ADDRESS")
+        return found
+    for name in names:
+        if name not in testbed.hosts:
+            raise ConfigError(f"{name}: testbed {testbed.name} has no such host; {nearest(name, testbed.hosts)}")
+    return [testbed.hosts[name] for name in dict.fromkeys(names)]
+
+
+def _layout(prefix: str, no_start: bool) -> "Layout":
+    from hwd.rollout.layout import UNIT_PATH, Layout
+
+    return Layout(prefix=prefix.rstrip("/"), unit="" if no_start else UNIT_PATH)

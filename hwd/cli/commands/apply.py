@@ -1,0 +1,260 @@
+"""`hwd plan`, `apply`, `confirm`, `rollback`, `give-up`: what the switches do."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hwd.cli import completion as completing
+from hwd.cli.commands.leases import me
+from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, Json, Lease, NoReady, ReadyWithin, Url, What
+from hwd.cli.output import Output, coloured, plural, seconds
+from hwd.model.plan import ApplyMode
+from hwd_drivers.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hwd.client import Client
+
+HASH = re.compile("[0-9a-f]{12}")
+
+Reconfiguration = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RECONFIGURATION]", help="Default: the only one under way.", autocompletion=completing.reconfigurations
+    ),
+]
+
+Mode = Annotated[
+    ApplyMode,
+    typer.Option(
+        "--mode", help="safe: refuse what collides; update: replace what collides; overwrite: replace everything."
+    ),
+]
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command(epilog="Example: hwd plan ring hosts=h0,h1 rail=0; hwd plan 'h0.eth0<->h2.eth0'")(plan)
+    program.command(epilog="Example: hwd apply pairs rail=0 --mode safe --confirm-within 60")(apply)
+    program.command(epilog="Example: hwd confirm")(confirm)
+    program.command(epilog="Example: hwd rollback")(rollback)
+    program.command("give-up", epilog="Example: hwd give-up k3v9a1xx")(give_up)
+
+
+def plan(
+    what: What,
+    mode: Mode = ApplyMode.UPDATE,
+    lease: Lease = None,
+    ready_within: ReadyWithin = READY_WITHIN_S,
+    no_ready: NoReady = False,
+    confirm_within: ConfirmWithin = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Say what an apply would move, and which links would go dark. Touches nothing.
+
+    The hash that it prints can be applied later; limits and lease that were given here are in it.
+    """
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        made = _plan(hwd, what, mode, lease, None if no_ready else ready_within, confirm_within)
+    show_plan(output, made)
+    output.say(f"Apply it with: hwd apply {made['hash']}")
+    output.data(made)
+
+
+def apply(
+    what: What,
+    mode: Mode = ApplyMode.UPDATE,
+    lease: Lease = None,
+    ready_within: ReadyWithin = READY_WITHIN_S,
+    no_ready: NoReady = False,
+    confirm_within: ConfirmWithin = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Plan, show the plan, and make it so: drive, read back, wait until all links are ready.
+
+    WHAT may be the hash of a plan. What is not ready in time, or cannot be, is rolled back (exit status 5; 6 where a switch cannot be brought back now). Ctrl-C rolls back (130).
+    """
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        if len(what) == 1 and HASH.fullmatch(what[0]):
+            hash, expected_s = what[0], None
+        else:
+            made = _plan(hwd, what, mode, lease, None if no_ready else ready_within, confirm_within)
+            show_plan(output, made)
+            hash, expected_s = str(made["hash"]), made["expected_s"]
+            if not made["empty"] and not yes and output.on_terminal and not _ask("Apply it?"):
+                output.note("nothing was touched")
+                raise typer.Exit(130)
+        result = _drive(hwd, output, hash, expected_s)
+    _say_how_it_is(output, result)
+    output.data(result)
+
+
+def confirm(reconfiguration: Reconfiguration = None, url: Url = None, json: Json = False) -> None:
+    """Keep what was applied with --confirm-within."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        result = hwd.confirm(reconfiguration)
+    _say_how_it_is(output, result)
+    output.data(result)
+
+
+def rollback(reconfiguration: Reconfiguration = None, url: Url = None, json: Json = False) -> None:
+    """Go back to the state that was read before the apply."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        result = hwd.roll_back(reconfiguration)
+    _say_how_it_is(output, result)
+    output.data(result)
+    if result["outcome"] == "failed":
+        raise typer.Exit(1)
+
+
+def give_up(
+    reconfiguration: Annotated[str, typer.Argument(help="One that `hwd status` calls open.")],
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Leave a reconfiguration that was cut off, and cannot be brought back, as it is; its ports are free then. No switch is driven."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        end = hwd.give_up(reconfiguration, by=me())
+    output.say(f"reconfiguration {end['reconfiguration']} ({end['what']}) given up; it was open: {end['why']}")
+    for line in end["left"]:
+        output.say(f"left as it is: {line}")
+    output.data(end)
+
+
+def show_plan(output: Output, plan: dict[str, Any]) -> None:
+    """What moves, what goes dark, how long it will take."""
+    output.say(f"plan {plan['hash']}: {plan['what']} ({plan['mode']})")
+    for composite in plan.get("composites", ()):
+        for line in composite_lines(composite):
+            output.say(line)
+    for move in plan["moves"]:
+        if plan.get("composites") and not (move["remove"] or move["add"]):
+            continue  # a composite's elements are many, and most stay
+        changes = [*(f"-{one}" for one in move["remove"]), *(f"+{one}" for one in move["add"])]
+        output.say(f"  {move['switch']}: {' '.join(changes) or 'nothing to do'} ({len(move['keep'])} kept)")
+    rows = [
+        (
+            f"  {link['link']}",
+            "stays" if link["kept"] else "moves",
+            _most(link, "loss_db_max", "{:.1f} dB"),
+            _least(link, "margin_db", "{:+.1f} dB"),
+        )
+        for link in plan["links"]
+    ]
+    if rows:
+        output.table(("  link", "", "loss at most", "margin"), rows)
+    if plan["dark"]:
+        output.say(f"  goes dark: {', '.join(plan['dark'])}")
+    for warning in plan["warnings"]:
+        output.say(f"  warning: {warning}")
+    if plan["empty"]:
+        output.say("  the switches are as wanted; nothing moves")
+    else:
+        output.say(f"  expected: {seconds(plan['expected_s'])} ({plan['expected_from']})")
+
+
+def composite_lines(composite: dict[str, Any]) -> list[str]:
+    """What is asked of a composite, and the elements that each crossconnect leads through."""
+    changes = [*(f"-{one}" for one in composite["remove"]), *(f"+{one}" for one in composite["add"])]
+    moves, least = composite["moves"], composite["moves_at_least"]
+    proof = "" if moves == least else f", at least {least} must"
+    dark = composite.get("darkened", 0)
+    does = f"{plural(moves, 'element move')}{proof}" if moves or not dark else ""
+    if dark:
+        does += f"{', ' if does else ''}{plural(dark, 'element')} go{'es' if dark == 1 else ''} dark"
+    head = f"  {composite['composite']}: {' '.join(changes) or 'nothing to do'} ({len(composite['keep'])} kept), {does}"
+    return [head, *(f"    {one} through {' '.join(elements)}" for one, elements in composite["through"].items())]
+
+
+def wanted_of(what: list[str]) -> dict[str, Any]:
+    """The words of WHAT as the client takes them: a file is read here, where it is."""
+    text = " ".join(what)
+    if not text.endswith((".yaml", ".yml")):
+        return {"what": text}
+    try:
+        return {"file": (text, Path(text).read_text(encoding="utf-8"))}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise ConfigError(f"{text}: cannot be read: {reason}") from error
+
+
+def _plan(
+    hwd: "Client",
+    what: list[str],
+    mode: ApplyMode,
+    lease: str | None,
+    ready_within_s: float | None,
+    confirm_within_s: float | None,
+) -> dict[str, Any]:
+    return hwd.plan(
+        **wanted_of(what),
+        mode=mode,
+        lease=lease,
+        ready_within_s=ready_within_s,
+        confirm_within_s=confirm_within_s,
+    )
+
+
+def _drive(hwd: "Client", output: Output, hash: str, expected_s: float | None) -> dict[str, Any]:
+    expected = "" if expected_s is None else f", expected {seconds(expected_s)}"
+    output.note(f"applying {hash}{expected}; Ctrl-C rolls back")
+    try:
+        return hwd.apply_hash(hash)
+    except KeyboardInterrupt:
+        output.note("rolling back")
+        for one in hwd.reconfigurations():
+            if one["hash"] == hash and one["run"] is None:
+                _say_how_it_is(output, hwd.roll_back(one["reconfiguration"]))
+        raise
+
+
+def _say_how_it_is(output: Output, result: dict[str, Any]) -> None:
+    how = result["outcome"] or result["state"]
+    why = f": {result['why']}" if result["why"] else ""
+    output.say(f"{result['reconfiguration']} ({result['what']}) ", coloured(how), why)
+    if result["confirm_in_s"] is not None and result["outcome"] is None:
+        output.say(
+            f"It goes back by itself in {seconds(result['confirm_in_s'])}, unless: hwd confirm {result['reconfiguration']}"
+        )
+    elif result["outcome"] == "failed":
+        output.say(
+            f"It stays open, and is tried again until it is done; `hwd give-up {result['reconfiguration']}` leaves it as it is"
+        )
+    elif result["outcome"] == "confirmed" and result["links"]:
+        waiting = len(result["not_ready"])
+        output.say(f"{plural(len(result['links']), 'link')}, {len(result['links']) - waiting} seen ready")
+
+
+def _ask(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+
+
+def _most(link: dict[str, Any], key: str, form: str) -> str:
+    values = [circuit[key] for circuit in link["circuits"]]
+    return form.format(max(values)) if values else ""
+
+
+def _least(link: dict[str, Any], key: str, form: str) -> str:
+    values = [circuit[key] for circuit in link["circuits"]]
+    return form.format(min(values)) if values else ""

@@ -1,0 +1,64 @@
+"""`hwd block` and `hwd unblock`: fibre ends that a switch holds dark, whatever crossconnect they are in."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from hwd.cli.commands.leases import me
+from hwd.cli.options import Json, Lease, Url
+from hwd.cli.output import Output
+from hwd_drivers.core.errors import ConfigError
+
+Ends = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ENDS...",
+        help="Fibre ends of a switch, and ranges of them: ocs1:3A,4A..6A. More switches after a blank.",
+    ),
+]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Stands beside your name in what is recorded.")]
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command(epilog="Example: hwd block ocs1:3A,4A..6A --why 'dirty, to be cleaned'")(block)
+    program.command(epilog="Example: hwd unblock ocs1:3A")(unblock)
+
+
+def block(ends: Ends, why: Why = "", lease: Lease = None, url: Url = None, json: Json = False) -> None:
+    """Hold fibre ends dark, by a shutter or a disabled port. The crossconnects stay as they are."""
+    from hwd.client import Client
+
+    output, wanted = Output(json=json), parse_words(ends)
+    with Client.find(url) as hwd:
+        done = [hwd.block(switch, items, lease=lease, why=why, by=me()) for switch, items in wanted.items()]
+    show(output, done)
+
+
+def unblock(ends: Ends, why: Why = "", lease: Lease = None, url: Url = None, json: Json = False) -> None:
+    """Let fibre ends go that are held dark."""
+    from hwd.client import Client
+
+    output, wanted = Output(json=json), parse_words(ends)
+    with Client.find(url) as hwd:
+        done = [hwd.unblock(switch, items, lease=lease, why=why, by=me()) for switch, items in wanted.items()]
+    show(output, done)
+
+
+def show(output: Output, done: Sequence[dict[str, Any]]) -> None:
+    for one in done:
+        dark = ", ".join(one["blocked"]) or "none"
+        output.say(f"{one['switch']}: {', '.join(one['ends'])} {one['to']}; held dark now: {dark}")
+    output.data(done)
+
+
+def parse_words(words: Sequence[str]) -> dict[str, list[str]]:
+    """`ocs1:3A,4A..6A ocs2:1B` by switch. Raises ConfigError where a word is not of that form; what there is, the daemon knows."""
+    found: dict[str, list[str]] = {}
+    for word in words:
+        switch, colon, ends = word.partition(":")
+        items = ends.split(",")
+        if not (switch and colon and all(items)):
+            raise ConfigError(f"{word!r}: write the switch and its ends, such as ocs1:3A or ocs1:3A,4A..6A")
+        found.setdefault(switch, []).extend(items)
+    return found

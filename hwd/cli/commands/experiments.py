@@ -1,0 +1,256 @@
+"""`hwd run`, `queue`, `runs`, `pause`, `resume`, `abort`: experiments."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hwd.cli import completion as completing
+from hwd.cli.commands.leases import me
+from hwd.cli.options import Data, Json, RunId, Url
+from hwd.cli.output import Output, coloured, plural
+from hwd.cli.recorded_runs import recorded, started_at, took
+from hwd_drivers.core.errors import ConfigError
+
+TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M")
+LISTED = 100
+"""Runs that fit a look."""
+DAY_TIMES = ("%H:%M", "%H:%M:%S")
+IN_MOST_S = 366 * 86_400.0
+"""What is to begin in more than a year was mistyped."""
+UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command("run", epilog="Example: hwd run playbooks/smoke.yaml -D within_s=30")(run_)
+    program.command(epilog="Example: hwd abort k3v9")(abort)
+    program.command(epilog="Example: hwd pause k3v9")(pause)
+    program.command(epilog="Example: hwd resume k3v9")(resume)
+    program.command(epilog="Example: hwd queue")(queue)
+    program.command(epilog="Example: hwd runs")(runs)
+
+
+def run_(
+    playbook: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLAYBOOK", help="A file, or the name of one that hwd brings.", autocompletion=completing.playbooks
+        ),
+    ],
+    define: Annotated[
+        list[str] | None, typer.Option("-D", metavar="K=V", help="Set a parameter of the playbook; any number.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="Start no earlier: 22:30, or 2027-01-10 22:30, here.")
+    ] = None,
+    in_: Annotated[
+        str | None, typer.Option("--in", metavar="TIME", help="Start in so long: 90 (seconds), 90s, 15m or 1.5h.")
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "--queue", help="Leave it to the daemon's queue and return at once.")
+    ] = False,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Run a playbook and follow it to its end.
+
+    It waits in the queue while runs before it have its ports, and for its time. Ctrl-C asks, then ends the run in its safe state (130).
+    """
+    from hwd.cli.follow import follow
+    from hwd.client import Client
+    from hwd.client.problem import exit_status_of
+
+    output = Output(json=json)
+    parameters = _parameters(define or [])
+    due_wall_ns = _due(at, in_)
+    file, text = _playbook(playbook, parameters)
+    with Client.find(url) as hwd:
+        started = hwd.start_run(text=text, file=file, parameters=parameters, due_wall_ns=due_wall_ns)
+        output.note(f"run {started['run']}: {started['playbook']}, {plural(started['steps'], 'step')}")
+        if detach:
+            output.say(f"run {started['run']} {started['state']}. See: hwd queue, hwd runs")
+            output.data(started)
+            return
+        end = follow(hwd, output, started)
+    why = f": {end.why}" if end.why else ""
+    output.say(f"run {end.run} ", coloured(end.state), why)
+    output.say(f"switches: {end.safe_state}. See: hwd show {end.run}")
+    status = exit_status_of(end.fault_class) if end.fault_class is not None else None
+    output.data(
+        {"run": end.run, "outcome": end.state, "why": end.why, "safe_state": end.safe_state, "exit_status": status}
+    )
+    raise typer.Exit({"succeeded": 0, "aborted": 130}.get(end.state, status or 1))
+
+
+def abort(run: RunId, url: Url = None, json: Json = False) -> None:
+    """End a run in its safe state, within 5 seconds; one that waits is taken out of the queue."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        end = hwd.abort(run, by=me())
+    output.say(f"run {end['run']} ", coloured(end["outcome"]), f" {end['why']}; switches: {end['safe_state']}")
+    output.data(end)
+
+
+def pause(run: RunId, url: Url = None, json: Json = False) -> None:
+    """Let a run stand still at the next border of two steps; it keeps its leases."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        status = hwd.pause(run, by=me())
+    output.say(f"{status}; it stands still before its next step, until: hwd resume {status.run}")
+    output.data(status.to_data())
+
+
+def resume(run: RunId, url: Url = None, json: Json = False) -> None:
+    """Let a run go on that was paused."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        status = hwd.resume(run, by=me())
+    output.say(f"run {status.run} goes on")
+    output.data(status.to_data())
+
+
+def queue(url: Url = None, json: Json = False) -> None:
+    """Runs that wait, in the order in which they start, and what each waits for."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        waiting = hwd.queue()
+    rows = [
+        (
+            one.run,
+            one.playbook,
+            plural(one.steps, "step"),
+            "" if one.due_wall_ns is None else started_at(one.due_wall_ns),
+            ", ".join(one.waits_for),
+        )
+        for one in waiting
+    ]
+    if rows:
+        output.table(("run", "playbook", "length", "due", "waits for"), rows)
+    else:
+        output.say("no run waits")
+    output.data([one.to_data() for one in waiting])
+
+
+def runs(
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="So many.", min=1)] = LISTED,
+    url: Url = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """The newest runs of the records, with the step of those that go on."""
+    output = Output(json=json)
+    states: dict[str, str] = {}
+    waiting = 0
+    with recorded(url, data) as source:
+        found = source.runs(limit)
+    if data is None:
+        states, waiting = _live(url)
+    rows = [
+        (
+            run["id"],
+            run["playbook"],
+            run["testbed"],
+            started_at(run["started_wall_ns"], virtual=run["virtual_time"]),
+            took(run),
+            states.get(run["id"]) or run.get("state") or run["outcome"] or "under way",
+            run["why"],
+        )
+        for run in found
+    ]
+    if rows:
+        output.table(("run", "playbook", "testbed", "started", "took", "state", "why"), rows)
+    else:
+        output.say("no runs")
+    if len(found) == limit:
+        output.say(f"these are the newest {limit}; --limit shows more")
+    if waiting:
+        output.say(f"{waiting} more in the queue: hwd queue")
+    output.data([*found])
+
+
+def _live(url: str | None) -> tuple[dict[str, str], int]:
+    """`running 7/21 (waiting)` by run, and how many wait."""
+    from hwd.client import Client
+
+    with Client.find(url) as hwd:
+        status = hwd.status()
+    states = {}
+    for run in status["runs"]:
+        step = f" {run['step']}/{run['steps']}" if run["step"] is not None else ""
+        stage = f" ({run['stage']})" if run["stage"] else ""
+        states[run["run"]] = f"{run['state']}{step}{stage}"
+    return states, len(status["queue"])
+
+
+def _due(at: str | None, in_: str | None) -> int | None:
+    """The earliest start in unix time."""
+    from hwd_drivers.core.clock import SystemClock
+
+    if at is not None and in_ is not None:
+        raise ConfigError("--at, --in: name one of them")
+    now_ns = SystemClock().wall_ns()
+    if in_ is not None:
+        return now_ns + round(in_seconds(in_) * 1e9)
+    return None if at is None else due_at(at, now_ns)
+
+
+def in_seconds(text: str) -> float:
+    """Of `90`, `90s`, `15m`, `1.5h`. Raises ConfigError for what is none, and beyond a year."""
+    number, unit_s = (text[:-1], UNITS_S[text[-1]]) if text[-1:] in UNITS_S else (text, 1.0)
+    try:
+        seconds = float(number) * unit_s
+    except ValueError:
+        raise ConfigError(f"--in {text}: write it as 90 (seconds), 90s, 15m or 1.5h") from None
+    if not 0 <= seconds <= IN_MOST_S:
+        raise ConfigError(f"--in {text}: not between 0 and {IN_MOST_S:.0f} seconds, a year and a day")
+    return seconds
+
+
+def due_at(text: str, now_ns: int) -> int:
+    """A time of this machine's time zone; a time of day is the next such. Raises ConfigError for what is none, or is over."""
+    now = datetime.fromtimestamp(now_ns / 1e9).astimezone()
+    for form in TIMES + DAY_TIMES:
+        try:
+            read = datetime.strptime(text, form)  # noqa: DTZ007 - a time of this machine's own zone; made so below
+        except ValueError:
+            continue
+        if form in DAY_TIMES:
+            due = datetime.combine(now.date(), read.time()).astimezone()
+            if due <= now:
+                due = datetime.combine(now.date() + timedelta(days=1), read.time()).astimezone()
+        else:
+            due = read.astimezone()
+        if due <= now:
+            raise ConfigError(f"--at {text}: is over; it is {now:%Y-%m-%d %H:%M:%S} now")
+        return round(due.timestamp() * 1e9)
+    raise ConfigError(f"--at {text}: write it as 22:30 or 2027-01-10 22:30")
+
+
+def _playbook(name: str, parameters: dict[str, str]) -> tuple[str, str]:
+    """File and text of a playbook, with all that it includes: a path, or one of those that come with hwd."""
+    from hwd.config.playbook.playbook import bundle_playbook
+    from hwd.config.shipped import shipped
+
+    path = Path(name)
+    if not path.is_file() and "/" not in name:
+        path = shipped("playbooks", name)
+    return str(path.absolute()), bundle_playbook(path.absolute(), parameters)
+
+
+def _parameters(defined: list[str]) -> dict[str, str]:
+    parameters = {}
+    for text in defined:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise ConfigError(f"-D {text}: write it as -D name=value")
+        parameters[key] = value
+    return parameters

@@ -1,0 +1,140 @@
+"""`hwd lease`: claims on ports."""
+
+import getpass
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from hwd.cli import completion as completing
+from hwd.cli.options import Json, Url
+from hwd.cli.output import Output, plural, seconds
+
+SHOWN = 6
+"""Ports named in a row of the list; all of them are in the JSON."""
+
+_lease = typer.Typer(
+    help="Exclusive, expiring claims on ports.",
+    epilog="Example: hwd lease take ocs1.3 h0.eth0 --for 3600",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+For = Annotated[float, typer.Option("--for", metavar="S", help="For how many seconds from now.")]
+LeaseId = Annotated[
+    str, typer.Argument(metavar="LEASE", help="Its id, as `hwd lease list` shows it.", autocompletion=completing.leases)
+]
+
+
+def add_to(program: typer.Typer) -> None:
+    program.add_typer(_lease, name="lease")
+
+
+def me() -> str:
+    """Who holds a lease that is taken here."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+@_lease.command(epilog="Example: hwd lease take ocs1.3 h0.eth0 --for 3600")
+def take(
+    ports: Annotated[list[str], typer.Argument(metavar="PORT...", help="ocs1.3, h0.eth0, or `all`.")],
+    for_s: For = 600.0,
+    holder: Annotated[str | None, typer.Option("--holder", metavar="NAME", help="Default: you@this-host.")] = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Claim ports: nobody else changes them until the lease ends."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        lease = hwd.take_lease(holder=holder or me(), ports=ports, for_s=for_s)
+    output.say(f"lease {lease['lease']} on {plural(len(lease['ports']), 'port')} for {seconds(lease['left_s'])}")
+    output.data(lease)
+
+
+@_lease.command("list", epilog="Example: hwd lease list")
+def list_(url: Url = None, json: Json = False) -> None:
+    """The leases in force."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        leases = hwd.leases()
+    show_leases(output, leases)
+    output.data(leases)
+
+
+@_lease.command(epilog="Example: hwd lease renew k3v9 --for 3600")
+def renew(lease: LeaseId, for_s: For = 600.0, url: Url = None, json: Json = False) -> None:
+    """Let a lease last so many seconds from now."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        renewed = hwd.renew_lease(lease, for_s=for_s)
+    output.say(f"lease {renewed['lease']} lasts another {seconds(renewed['left_s'])}")
+    output.data(renewed)
+
+
+@_lease.command(epilog="Example: hwd lease release k3v9")
+def release(lease: LeaseId, url: Url = None, json: Json = False) -> None:
+    """Give a lease back."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        released = hwd.release_lease(lease)
+    output.say(f"lease {released['lease']} released")
+    output.data(released)
+
+
+@_lease.command(epilog="Example: hwd lease kick k3v9")
+def kick(lease: LeaseId, url: Url = None, json: Json = False) -> None:
+    """Take a lease away from its holder, also a host's own switch, which nobody sets then until `hwd lease grant`; or a hold, as `hwd status` names it, from the settings of a run that cannot be put back."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        kicked = hwd.kick_lease(lease, by=me())
+    output.say(f"lease {kicked['lease']} taken away from {kicked['holder']}")
+    if why := kicked.get("why"):
+        output.note(str(why))
+    output.data(kicked)
+
+
+@_lease.command(epilog="Example: hwd lease grant sel0")
+def grant(
+    switch: Annotated[
+        str, typer.Argument(metavar="SWITCH", help="A host's own switch, that was taken back with `kick`.")
+    ],
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Let a host set its own switch again."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        granted = hwd.grant_lease(switch, by=me())
+    if granted["told"]:
+        output.say(f"{granted['holder']} may set {granted['lease']} again, epoch {granted['epoch']}")
+    else:
+        output.say(f"{granted['holder']} may set {granted['lease']} again as soon as its agent is there")
+    output.data(granted)
+
+
+def show_leases(output: Output, leases: Sequence[Mapping[str, object]]) -> None:
+    if not leases:
+        output.say("no leases")
+        return
+    rows = []
+    for lease in leases:
+        ports = lease["ports"]
+        assert isinstance(ports, list)
+        named = ", ".join(ports[:SHOWN]) + (f" and {len(ports) - SHOWN} more" if len(ports) > SHOWN else "")
+        left_s = lease["left_s"]
+        left = seconds(left_s) if isinstance(left_s, int | float) else f"{lease['state']}, epoch {lease['epoch']}"
+        rows.append((lease["lease"], lease["holder"], left, named))
+    output.table(("lease", "holder", "left", "ports"), rows)

@@ -1,0 +1,309 @@
+"""`hwd show`, `report`, `compare`, `export`: what runs left behind."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hwd.cli.options import Data, Json, RunId, Url
+from hwd.cli.output import Output, coloured, plural, size
+from hwd.cli.recorded_runs import recorded, run_reports, short, started_at, took
+from hwd.cli.steps import folded, steps_of, switches_left
+from hwd.cli.write_target import STANDARD, busy, counted, standard
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.output_file import output_file, write_file
+
+if TYPE_CHECKING:
+    from hwd.report.figures.drawing import Drawing
+
+Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or the beginnings of them.")]
+
+FORMATS = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "perfetto": "pftrace"}
+"""What files of each end with."""
+BINARY = frozenset({"parquet", "perfetto"})
+LATER = frozenset({"bluesky", "bundle"})
+
+
+class Column(StrEnum):
+    """How wide a drawing is on paper."""
+
+    SINGLE = "single"
+    """One of two columns."""
+    DOUBLE = "double"
+    """Both columns."""
+
+    @property
+    def inches(self) -> float:
+        from hwd.report.figures.drawing import DOUBLE_IN, SINGLE_IN
+
+        return SINGLE_IN if self is Column.SINGLE else DOUBLE_IN
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command(epilog="Example: hwd show k3v9")(show)
+    program.command(epilog="Example: hwd report k3v9 m2p0 -o report.html --pdf figures.pdf")(report)
+    program.command(epilog="Example: hwd compare k3v9 m2p0")(compare)
+    program.command(epilog="Example: hwd export k3v9 --as perfetto -o k3v9.pftrace")(export)
+
+
+def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> None:
+    """One run: how it ended, its steps, and how long each stage took."""
+    from hwd.report.cut import compared_with, split_by
+    from hwd.report.figures.drawings import pairs_rows
+    from hwd.report.recovery import recovery_rows, recovery_text
+    from hwd.report.stages import stage_table
+    from hwd.report.text import pairs_text, stage_text
+
+    output = Output(json=json)
+    with recorded(url, data) as source:
+        found = source.run(run)
+        documents = source.run_documents(found["id"])
+        [loaded] = run_reports(source, [found["id"]])
+    outcome = coloured(found["outcome"] or "under way")
+    output.say(f"run {found['id']} ", outcome, f": {found['why']}" if found["why"] else "")
+    output.say(f"playbook {found['playbook']} on testbed {found['testbed']}, hwd {found['version']}")
+    output.say(
+        f"started {started_at(found['started_wall_ns'], virtual=found['virtual_time'])}, took {took(found) or 'until now'}"
+    )
+    if found["parameters"]:
+        output.say(f"parameters {', '.join(f'{key}={value}' for key, value in found['parameters'].items())}")
+    switches = switches_left(found["safe_state"] or ("unknown" if found["outcome"] == "crashed" else None), documents)
+    if switches:
+        output.say(f"switches {switches}")
+    steps = steps_of(documents, ended=found["outcome"] is not None)
+    if steps:
+        output.say()
+        output.table(("step", "what", "state", ""), folded(steps))
+    rows = stage_table([loaded], by=split_by([loaded], None), compare_with=compared_with([loaded]))
+    if rows:
+        output.say()
+        output.block(stage_text(rows).rstrip())
+    by_pairs = pairs_rows([loaded])
+    if by_pairs and (len(by_pairs) > 1 or not rows):
+        output.say()
+        output.block(pairs_text(by_pairs).rstrip())
+    if recoveries := recovery_rows(loaded.timelines):
+        output.say()
+        output.block(recovery_text(recoveries).rstrip())
+    for timeline in loaded.timelines:
+        for breach in timeline.breaches:
+            output.say(f"order broken in {timeline.reconfiguration}: {breach}")
+    if explained := sum(len(timeline.explained) for timeline in loaded.timelines):
+        output.say(
+            f"{plural(explained, 'fall')} of links that the run made itself, by setting NIC ports; `hwd report` has each"
+        )
+    for overrun in loaded.guard.overruns:
+        output.say(overrun)
+    for step in loaded.clock_steps:
+        output.say(step)
+    if loaded.events_lost:
+        output.say(f"{plural(loaded.events_lost, 'event')} of agents were lost")
+    output.data(
+        {
+            **short(found),
+            "parameters": found["parameters"],
+            "inventory": found["inventory"],
+            "switches": switches,
+            "steps": [{"step": one.number, "what": one.what, "state": one.state} for one in steps],
+            "timelines": [timeline.to_data() for timeline in loaded.timelines],
+            "events_lost": loaded.events_lost,
+            "overruns": loaded.guard.overruns,
+            "clock_steps": [*loaded.clock_steps],
+        }
+    )
+
+
+def report(
+    run: Runs,
+    file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the page.")] = Path(
+        "report.html"
+    ),
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="DIR", help="Write each drawing there, in the size of a paper.")
+    ] = None,
+    pdf: Annotated[
+        Path | None, typer.Option("--pdf", metavar="FILE", help="Write all drawings there, a page each.")
+    ] = None,
+    column: Annotated[
+        Column, typer.Option("--column", help="How wide on paper: one column (3.33 in) or both (7 in).")
+    ] = Column.DOUBLE,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="PARTS", help="Split by topology, sweep, link, run, testbed; commas between."),
+    ] = None,
+    compare_with: Annotated[
+        str | None,
+        typer.Option("--compare-with", metavar="PAPER", help="Figures to stand beside: opus, mfabric, acos."),
+    ] = None,
+    url: Url = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Stages, waterfalls, distributions, pairs, links and comparisons of runs: one page, and drawings for a paper."""
+    from hwd.report.cut import compared_with, split_by
+    from hwd.report.figures.drawing import PAPER_WIDTHS
+    from hwd.report.figures.drawings import drawings
+    from hwd.report.page.html import all_compared, html
+
+    output = Output(json=json)
+    parts = None if by is None else [part.strip() for part in by.split(",") if part.strip()]
+    _check_paper(compare_with)
+    with recorded(url, data) as source, busy(output, "reading"):
+        loaded = run_reports(source, run)
+    split = split_by(loaded, parts)
+    compare_with = compare_with or compared_with(loaded)
+    written = [file]
+    with busy(output, "drawing"):
+        comparisons = all_compared(loaded)
+        page = html(loaded, by=split, compare_with=compare_with, comparisons=comparisons)
+        write_file(file, page)
+        if svg is not None or pdf is not None:
+            drawn = list(
+                drawings(
+                    loaded,
+                    by=split,
+                    compare_with=compare_with,
+                    comparisons=comparisons,
+                    width=PAPER_WIDTHS[column.inches],
+                )
+            )
+            if svg is not None:
+                written += _svg_files(svg, drawn, column.inches)
+            if pdf is not None:
+                written.append(_pdf_file(pdf, drawn, column.inches, title=", ".join(one.run.id for one in loaded)))
+    output.say(f"{file}: {plural(len(loaded), 'run')}, {plural(sum(len(one.timelines) for one in loaded), 'timeline')}")
+    for path in written[1:]:
+        output.say(str(path))
+    files = [str(path.absolute()) for path in written]
+    output.data({"file": files[0], "files": files, "runs": [one.run.id for one in loaded]})
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="RUN", help="What is compared with.")],
+    second: Annotated[str, typer.Argument(metavar="RUN", help="What is compared.")],
+    url: Url = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """How far two runs lie apart, stage by stage: the difference with its interval, and the size of the effect."""
+    from hwd.report.comparison import NOTE, delta, shift, verdict
+    from hwd.report.comparison import compare as compared
+    from hwd.report.quantity import duration
+
+    output = Output(json=json)
+    with recorded(url, data) as source, busy(output, "reading"):
+        loaded = run_reports(source, [first, second])
+    if len(loaded) == 1:
+        raise ConfigError(f"{first}, {second}: both are run {loaded[0].run.id}. Name two runs; `hwd runs` lists them")
+    found = compared(*loaded)
+    output.say(f"run {found.second.run.id} against run {found.first.run.id}: {NOTE}")
+    for remark in found.remarks:
+        output.say(f"note: {remark}")
+    topology = None
+    for row in found.rows:
+        if row.topology != topology:
+            topology = row.topology
+            output.say()
+            rows = [
+                (
+                    str(one.stage),
+                    "/".join(map(str, one.difference.n)),
+                    *(duration(seconds) for seconds in one.difference.median_s),
+                    shift(one.difference),
+                    delta(one.difference),
+                    verdict(one.difference),
+                    "/".join(str(origin or "") for origin in one.origins),
+                )
+                for one in found.rows
+                if one.topology == topology
+            ]
+            headings = (
+                topology or "all links",
+                "n",
+                *(one.run.id for one in loaded),
+                "shift",
+                "delta",
+                "verdict",
+                "origin",
+            )
+            output.table(headings, rows)
+    if not found.rows:
+        output.say("no stage was seen in both")
+    output.data(found.to_data())
+
+
+def export(
+    run: RunId,
+    kind: Annotated[str, typer.Option("--as", metavar="FORMAT", help="jsonl, csv, parquet or perfetto.")],
+    file: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Where to; - is standard output. Default: RUN.FORMAT."),
+    ] = None,
+    url: Url = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """A run for other programs: all its documents, a table of its stages, or a trace for ui.perfetto.dev."""
+    from hwd.report import export as exports
+    from hwd.report.load import run_of
+
+    output = Output(json=json)
+    if kind not in FORMATS:
+        later = ": it is not built yet" if kind in LATER else ""
+        raise ConfigError(f"--as {kind}{later or ': not a format'}. Use one of {', '.join(FORMATS)}")
+    if json and file == STANDARD:
+        raise ConfigError("--json, -o -: both would be on standard output. Name a file")
+    tables = {"csv": exports.csv, "parquet": exports.parquet}
+    others = {"jsonl": exports.jsonl, "perfetto": exports.perfetto}
+    rows = None
+    with recorded(url, data) as source:
+        found = run_of(source.run(run))
+        path = Path(file or f"{found.id}.{FORMATS[kind]}")
+        documents = counted(source.stream(found.id), output, f"{path}")
+        with standard(binary=kind in BINARY) if file == STANDARD else output_file(path) as to:
+            if kind in tables:
+                rows = tables[kind](found, documents, to)
+            else:
+                others[kind](found, documents, to)
+    if rows == 0:
+        output.note(
+            f"run {found.id}: there is nothing in the table but its heading, as no switch was commanded and no link timed"
+        )
+    if file != STANDARD:
+        count = path.stat().st_size if path.is_file() else None  # what went into a pipe is not counted
+        told = "" if rows is None else f", {plural(rows, 'row')}"
+        output.say(f"{path}: run {found.id}{told}{'' if count is None else f', {size(count)}'}")
+        output.data({"file": str(path.absolute()), "run": found.id, "as": kind, "bytes": count, "rows": rows})
+
+
+def _check_paper(name: str | None) -> None:
+    from hwd.report.papers import FIGURES
+
+    papers = list(dict.fromkeys(figure.paper for figure in FIGURES))
+    if name is not None and not name.startswith(tuple(papers)):
+        raise ConfigError(f"--compare-with {name}: no figures of it are known. There are those of {', '.join(papers)}")
+
+
+def _svg_files(folder: Path, drawn: "Sequence[Drawing]", width_in: float) -> list[Path]:
+    from hwd.report.figures.svg import svg
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be made: {error.strerror}") from error
+    paths = [folder / f"{one.name}.svg" for one in drawn]
+    for path, one in zip(paths, drawn, strict=True):
+        write_file(path, svg(one, width_in=width_in))
+    return paths
+
+
+def _pdf_file(path: Path, drawn: "Sequence[Drawing]", width_in: float, *, title: str) -> Path:
+    from hwd.report.figures.pdf import pdf
+
+    if not drawn:
+        raise ConfigError(f"{path}: there is nothing to draw: no link was moved")
+    with output_file(path) as to:
+        pdf(drawn, to, width_in=width_in, title=title)
+    return path

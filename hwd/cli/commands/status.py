@@ -1,0 +1,330 @@
+"""`hwd status` and `hwd watch`: what is, and what happens."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from hwd.cli.commands.leases import show_leases
+from hwd.cli.options import Json, JsonLines, Url
+from hwd.cli.output import Output, Styled, coloured, plural, seconds, words
+from hwd.cli.standing import standing
+from hwd_drivers.core.documents import Document
+
+SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
+NAMED = {"switch.overrun": ("lost",), "switch.override": ("ends",), "switch.restarted": ("lost",)}
+"""Lists without which an event says nothing."""
+SHOWN_ENDS = 6
+"""Names in one line; all of them are in the JSON."""
+CARRIER = {True: "up", False: "down", None: "unknown"}
+QUIET = ("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag", "run.state")
+"""Kinds that come by the hundred; `hwd watch --all` shows them."""
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command(epilog="Example: hwd status --json")(status)
+    program.command(epilog="Example: hwd watch --kind run. --kind timeline")(watch)
+
+
+def status(url: Url = None, json: Json = False) -> None:
+    """Switches, agents, links, leases and runs, in one screen."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        now = hwd.status()
+    bus = "connected" if now["bus"]["connected"] else "not connected"
+    output.say(f"testbed {now['testbed']}, hwd {now['version']}, broker {now['bus']['address']} ", coloured(bus))
+    output.say()
+    output.table(("switch", "state", "what", "crossconnects"), [switch_row(switch) for switch in now["switches"]])
+    for switch in now["switches"]:
+        for parts in overrun_lines(switch):
+            output.say(*parts)
+        if restart := restart_line(switch):
+            output.say(restart)
+    if composites := now.get("composites"):
+        output.say()
+        output.table(("composite", "state", "crossconnects"), [composite_row(one) for one in composites])
+    output.say()
+    connected = bool(now["bus"]["connected"])
+    rows = [host_row(host, connected=connected) for host in now["hosts"]]
+    output.table(("host", "state", "clock", "ports with carrier"), rows)
+    for host in now["hosts"]:
+        for line in (*skew_lines(host), *port_lines(host), *spool_lines(host), *trouble_lines(host)):
+            output.say(line)
+    output.say()
+    if now["links"]:
+        output.table(("link", "state"), [link_row(link) for link in now["links"]])
+    else:
+        output.say(no_links(now["switches"]))
+    output.say()
+    show_leases(output, now["leases"])
+    for one in now["reconfigurations"]:
+        left = "" if one["confirm_in_s"] is None else f", goes back in {seconds(one['confirm_in_s'])}"
+        output.say(f"reconfiguration {one['reconfiguration']} ({one['what']}) ", coloured(one["state"]), left)
+    for one in now["open"]:
+        output.say(left_open(one))
+    for one in now["held"]:
+        output.say(one["why"])
+    for run in now["runs"]:
+        output.say(run_line(run))
+    if now["queue"]:
+        output.say(f"{plural(len(now['queue']), 'run')} in the queue: hwd queue")
+    if not now["journal"]["writable"]:
+        output.say(coloured("failed"), f": {now['journal']['why']}")
+    if not now["records"]["writable"]:
+        output.say("records ", coloured("failed"), f": {now['records']['why']}")
+    output.data(now)
+
+
+def run_line(run: dict[str, Any]) -> str:
+    """`run k3v9 (smoke): 2 of 5 steps, wait until ready (waiting), about 40 s to go`."""
+    stage = f" ({run['stage']})" if run["stage"] else ""
+    what = standing(run) or f"{run['what'] or 'about to begin'}{stage}"
+    left = f", about {seconds(run['expected_s'])} to go" if run["expected_s"] else ""
+    return f"run {run['run']} ({run['playbook']}): {run['done']} of {plural(run['total'], 'step')}, {what}{left}"
+
+
+def watch(
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", metavar="KIND", help="Only this kind; `run.` is all that begin so.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Show what comes by the hundred, too.")] = False,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="ID", help="Begin after this event; 0 begins with the oldest kept.")
+    ] = None,
+    count: Annotated[int | None, typer.Option("--count", metavar="N", help="End after so many.")] = None,
+    url: Url = None,
+    json: JsonLines = False,
+) -> None:
+    """Live events and timelines, until Ctrl-C. A lost connection is taken up again where it broke."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    seen = 0
+    after = "-.0" if after == "0" else after
+    with Client.find(url) as hwd, hwd.events(after=after, kinds=kind or (), say=output.note) as events:
+        for event in events:
+            if event.document is None:
+                output.note(f"{plural(event.missed, 'event')} missed")
+                continue
+            if not (all_ or kind or json) and event.document.kind in QUIET:
+                continue
+            show(output, event.document, event.id)
+            seen += 1
+            if count is not None and seen >= count:
+                return
+
+
+def show(output: Output, document: Document, id: str) -> None:
+    """One event: a line, and under a timeline a table of its links."""
+    if output.json:
+        output.line(
+            {
+                "id": id,
+                "kind": document.kind,
+                "at_ns": document.at_ns,
+                "wall_ns": document.wall_ns,
+                "data": document.data,
+            }
+        )
+        return
+    at = datetime.fromtimestamp(document.wall_ns / 1e9, UTC).astimezone()
+    data: dict[str, Any] = dict(document.data)
+    named = [f" {key}={','.join(data[key])}" for key in NAMED.get(document.kind, ())]
+    output.say(f"{at:%H:%M:%S}.{at.microsecond // 1000:03d} {document.kind} {words(document.data)}{''.join(named)}")
+    if document.kind == "timeline":
+        show_timeline(output, dict(document.data))
+
+
+def show_timeline(output: Output, timeline: dict[str, Any]) -> None:
+    rows = []
+    for link in timeline["links"]:
+        stages = {stage["name"]: stage for stage in link["stages"]}
+        figures = [_stage(stages.get(name)) for name in SHOWN_STAGES]
+        rows.append((f"  {link['link']}{' (stayed)' if link['kept'] else ''}", *figures))
+    if rows:
+        output.table(("  link", *SHOWN_STAGES), rows)
+    for end in timeline["ends"]:
+        if "rc" in end:
+            output.say(f"  {end['end']}: {_recovery(end['rc'])}")
+    for breach in timeline["breaches"]:
+        output.say(f"  order broken: {breach}")
+
+
+def _recovery(rc: dict[str, Any]) -> str:
+    after = "" if rc["after_carrier_s"] is None else f" {seconds(rc['after_carrier_s'])} after its carrier"
+    why = f" ({rc['why']})" if rc["why"] else ""
+    return f"rc {rc['outcome']}{after}, ACK timeout {seconds(rc['ack_timeout_s'])}, {rc['retries']} retries{why}"
+
+
+def _stage(stage: dict[str, Any] | None) -> str:
+    if stage is None:
+        return ""
+    return str(stage["knowledge"]) if stage["seconds"] is None else seconds(stage["seconds"])
+
+
+def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
+    """A switch in the table of `hwd status`."""
+    if switch["up"] is None:
+        return switch["switch"], "unknown", f"{_owned(switch)}; {switch['cause']}", ""
+    if not switch["up"]:
+        return (
+            switch["switch"],
+            "down",
+            f"{_owned(switch)}; {switch['cause']}" if switch["owner"] else switch["cause"],
+            "",
+        )
+    states: dict[str, int] = {}
+    for crossconnect in switch["crossconnects"] or ():
+        states[crossconnect["state"]] = states.get(crossconnect["state"], 0) + 1
+    counted = (
+        ", ".join(f"{count}" if state == "unstated" else f"{count} {state}" for state, count in sorted(states.items()))
+        or "none"
+    )
+    if dark := switch["blocked"]:
+        counted += f"; {', '.join(dark[:SHOWN_ENDS])}{f' and {len(dark) - SHOWN_ENDS} more' if len(dark) > SHOWN_ENDS else ''} held dark"
+    what = f"{switch['vendor']} {switch['model']} {switch['serial']}"
+    if switch["owner"]:
+        what, counted = (
+            f"{_owned(switch)}; {what}",
+            ", ".join(one["id"] for one in switch["crossconnects"] or ()) or "none",
+        )
+    return switch["switch"], "up", what, counted
+
+
+def _owned(switch: dict[str, Any]) -> str:
+    """`host h0, epoch 7`: who sets it."""
+    lease = switch.get("lease")
+    if lease is None:
+        return f"host {switch['owner']}, no lease yet"
+    return f"host {switch['owner']}, epoch {lease['epoch']}{', taken back' if lease['state'] == 'taken-back' else ''}"
+
+
+def composite_row(composite: dict[str, Any]) -> tuple[object, ...]:
+    """A composite in the table of `hwd status`: what its elements join."""
+    away = composite["away"]
+    there = [one["id"] for one in composite["crossconnects"]]
+    return composite["composite"], f"{_many(away)} down" if away else "up", _many(there) or "none"
+
+
+def link_row(link: dict[str, Any]) -> tuple[object, ...]:
+    """A link in the table of `hwd status`: nobody knows of its light while a switch on its way is down."""
+    away = link.get("away", ())
+    return link["link"], f"{CARRIER[link['carrier']]}{f', {_many(away)} {_is(away)} down' if away else ''}"
+
+
+def no_links(switches: list[dict[str, Any]]) -> str:
+    """That there are none, or that none is known, as switches are down of which nothing was ever read."""
+    unread = [switch["switch"] for switch in switches if switch["up"] is False and not switch["crossconnects"]]
+    return f"no links known, {_many(unread)} {_is(unread)} down" if unread else "no links"
+
+
+def overrun_lines(switch: dict[str, Any]) -> list[tuple[str | Styled, ...]]:
+    """What our changes took from other clients since the daemon started, newest last."""
+    return [
+        (
+            f"{switch['switch']} ",
+            coloured("overrun"),
+            f" at {_time_of_day(one['wall_ns'])}: {', '.join(one['lost'])} of another client was lost to reconfiguration "
+            f"{one['reconfiguration']}; it had come in the {seconds(one['window_s'])} between our read and our write",
+        )
+        for one in switch["overruns"]
+    ]
+
+
+def restart_line(switch: dict[str, Any]) -> str:
+    """That a switch has restarted, as long as something that it took has not been made again, or replaced; else empty."""
+    restart = switch.get("restart")
+    if restart is None or not (gone := restart.get("missing")):
+        return ""
+    how = "has restarted" if restart["sign"] == "uptime" else "seems to have restarted"
+    back = "" if switch["owner"] or len(gone) > SHOWN_ENDS else f"; hwd apply {switch['switch']}:{','.join(gone)}"
+    return (
+        f"{switch['switch']} {how} at {_time_of_day(restart['wall_ns'])}, not heard for {seconds(restart['unheard_s'])} before. "
+        f"Gone with it, and not put back by itself: {_many(gone)}{back}"
+    )
+
+
+def left_open(one: dict[str, Any]) -> str:
+    """What the journal holds open: whose it is, what keeps it, and that nobody has to do anything."""
+    run = f" of run {one['run']}" if one["run"] else ""
+    ports = plural(len(one["ports"]), "port")
+    if one["goes"] == "nowhere":
+        held = f"; {ports} held" if one["ports"] else ""  # without a port it is every switch, and the reason says so
+        return f"{one['reconfiguration']} ({one['what']}){run} {coloured('held')}: {one['why']}{held}"
+    tried = "" if one.get("tried_wall_ns") is None else f" (last tried at {_time_of_day(one['tried_wall_ns'])})"
+    return f"reconfiguration {one['reconfiguration']} ({one['what']}){run} open: {one['why']}{tried}; goes {one['goes']} by itself when that is over; {ports} held"
+
+
+def host_row(host: dict[str, Any], *, connected: bool) -> tuple[object, ...]:
+    """A host in the table of `hwd status`. `connected`: whether there is a broker; without it nothing can be known of any host."""
+    if not host["up"]:
+        heard_ns = host["heard_wall_ns"]
+        why = host["cause"] if heard_ns is None else f"not heard since {_time_of_day(heard_ns)}: {host['cause']}"
+        return host["host"], "down" if connected else "unknown", why, "unknown"
+    clock = host["clock"]
+    aligned = "" if clock is None else f"{clock['offset_ns'] / 1e9:+.6f} s ± {clock['error_ns'] / 1e3:.0f} µs"
+    if clock is not None and (step := clock.get("step")) is not None:
+        aligned += f", stepped {plural(clock['steps'], 'time')}, last by {step['by_ns'] / 1e9:+.3f} s"
+    carriers = [port.get("carrier") for port in host["ports"].values()]
+    unknown = f", {carriers.count(None)} unknown" if None in carriers else ""
+    return host["host"], "up", aligned, f"{carriers.count(True)} of {len(carriers)}{unknown}"
+
+
+def skew_lines(host: dict[str, Any]) -> list[str]:
+    """What is wrong with the version of its agent."""
+    skew = host.get("skew")
+    return [f"{host['host']}: {skew}"] if skew else []
+
+
+def port_lines(host: dict[str, Any]) -> list[str]:
+    """Ports whose interface is not there: how it is called now, where the agent knows, and what to do."""
+    return [
+        f"{host['host']}.{name}: {port['sources'].get('link', {}).get('why_not') or 'there is no interface ' + port['interface']}"
+        for name, port in host["ports"].items()
+        if host["up"] and not port["present"]
+    ]
+
+
+def trouble_lines(host: dict[str, Any]) -> list[str]:
+    """What the daemon fails to do for it, by a bug of its own."""
+    why = host.get("trouble")
+    return (
+        [f"{host['host']}: what the daemon does for it failed: {why}. The log of the daemon has the trace"]
+        if why
+        else []
+    )
+
+
+def spool_lines(host: dict[str, Any]) -> list[str]:
+    """What is wrong with the spool of its agent and with the socket of its jobs, who else says that it is this host, and what was lost since the daemon started."""
+    trouble = (host.get("spool") or {}).get("trouble")
+    lines = [f"{host['host']}: spool: {trouble}"] if trouble else []
+    if rival := host.get("rival"):
+        lines.append(
+            f"{host['host']}: another agent, boot {rival}, says that it is this host; it is not listened to while this one answers. Stop one of them"
+        )
+    if why := host.get("selection"):
+        lines.append(f"{host['host']}: jobs cannot set its switches: {why}")
+    if lost := host.get("lost"):
+        lines.append(
+            f"{host['host']}: {plural(lost, 'event')} lost, or flaps not seen one by one: hwd watch --kind host.lost --after 0"
+        )
+    return lines
+
+
+def _time_of_day(wall_ns: int) -> str:
+    """In the time zone of this machine."""
+    return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC).astimezone():%H:%M:%S}"
+
+
+def _many(names: Sequence[str]) -> str:
+    """The first few of them, and how many more."""
+    more = f" and {len(names) - SHOWN_ENDS} more" if len(names) > SHOWN_ENDS else ""
+    return f"{', '.join(names[:SHOWN_ENDS])}{more}"
+
+
+def _is(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"

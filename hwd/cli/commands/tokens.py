@@ -1,0 +1,34 @@
+"""`hwd token`: what a program other than ours needs to talk to the daemon."""
+
+from typing import Annotated
+
+import typer
+
+from hwd.cli.options import Json, Url
+from hwd.cli.output import Output
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command(epilog="Example: hwd token --header | curl -H @- http://127.0.0.1:8642/api/v1/status")(token)
+
+
+def token(
+    url: Url = None,
+    header: Annotated[bool, typer.Option("--header", help="As a header field of HTTP, for `curl -H @-`.")] = False,
+    json: Json = False,
+) -> None:
+    """Print the token of the daemon, for curl and others. Give it to them by a pipe or a file: everybody on this machine can read a command line."""
+    from hwd.client.find import Whereabouts
+    from hwd_drivers.core.errors import ConfigError
+
+    output = Output(json=json)
+    daemon = Whereabouts.find(url)
+    found = daemon.token
+    if found is None:
+        raise ConfigError(
+            f"daemon {daemon.url}: its token is not known here. It is none of this user's on this machine, or has tokens of HWD_TOKENS: "
+            "set HWD_TOKEN, or HWD_TOKEN_FILE to a file that holds it"
+        )
+    output.data({"url": daemon.url, "token": found})
+    if not json:
+        typer.echo(f"Authorization: Bearer {found}" if header else found)

@@ -1,0 +1,169 @@
+"""Finished runs, from a daemon or straight from a data directory: the same questions to either."""
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from hwd.cli.output import seconds
+from hwd.config.run_files.places import records_path
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hwd.client import Client
+    from hwd.records.records import Records
+    from hwd.report.load import RunReport
+
+T = TypeVar("T")
+
+PAGE = 2000
+"""Documents read at a time: some megabytes."""
+
+
+class Recorded(Protocol):
+    """Where runs are read from. A run is its `id` or the beginning of it."""
+
+    def runs(self, limit: int) -> Sequence[dict[str, Any]]:
+        """The newest, without their texts and inventories."""
+        ...
+
+    def run(self, id: str) -> dict[str, Any]: ...
+
+    def run_documents(self, id: str) -> list[Document]: ...
+
+    def stream(self, id: str) -> Iterator[Document]:
+        """The same one by one, for those who do not need all at once."""
+        ...
+
+
+@contextlib.contextmanager
+def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, None]:
+    """The records of a data directory where one is named, else those of the daemon."""
+    if data is None:
+        from hwd.client import Client
+
+        with Client.find(url) as hwd:
+            yield _Daemon(hwd)
+        return
+    if url is not None:
+        raise ConfigError("--url, --data: name one of them, the daemon or its data directory")
+    path = records_path(Path(data))
+    if not path.is_file():
+        raise ConfigError(
+            f"{data}: holds no records ({path.name}). Name the directory that `hwd serve --data` was given"
+        )
+    yield _Directory(path)
+
+
+def run_reports(source: Recorded, ids: Sequence[str]) -> "tuple[RunReport, ...]":
+    """What a report is made from; a run that is named twice counts once."""
+    from hwd.report.load import of_documents, run_of
+
+    runs = {data["id"]: run_of(data) for data in map(source.run, ids)}
+    return tuple(of_documents(run, source.stream(id)) for id, run in runs.items())
+
+
+def short(run: dict[str, Any]) -> dict[str, Any]:
+    """Without the files as they were."""
+    return {key: value for key, value in run.items() if key not in ("playbook_text", "testbed_text", "inventory")}
+
+
+def started_at(wall_ns: int, *, virtual: bool = False) -> str:
+    """In the time zone of this machine. The date of a run in virtual time says so: nothing happened then."""
+    text = f"{datetime.fromtimestamp(wall_ns / 1e9, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{text} (virtual)" if virtual else text
+
+
+def took(run: dict[str, Any]) -> str:
+    """Empty while it goes on."""
+    if run["ended_wall_ns"] is None:
+        return ""
+    return seconds((run["ended_wall_ns"] - run["started_wall_ns"]) / 1e9)
+
+
+class _Daemon:
+    def __init__(self, hwd: "Client") -> None:
+        self._hwd = hwd
+
+    def runs(self, limit: int) -> Sequence[dict[str, Any]]:
+        from hwd.client.calls import RUNS_PAGE
+
+        found: list[dict[str, Any]] = []
+        while len(found) < limit:
+            page = min(RUNS_PAGE, limit - len(found))
+            some = self._hwd.runs(limit=page, before=found[-1]["id"] if found else None)
+            found += some
+            if len(some) < page:
+                break
+        return found
+
+    def run(self, id: str) -> dict[str, Any]:
+        return self._hwd.run(id)
+
+    def run_documents(self, id: str) -> list[Document]:
+        return self._hwd.run_documents(id)
+
+    def stream(self, id: str) -> Iterator[Document]:
+        """Its answer holds them all."""
+        return iter(self.run_documents(id))
+
+
+class _Directory:
+    """Reads beside a daemon that may be writing: SQLite's write-ahead log lets both."""
+
+    def __init__(self, path: Path) -> None:
+        self._url = f"sqlite:///{path.absolute()}"
+
+    def runs(self, limit: int) -> list[dict[str, Any]]:
+        async def read(records: "Records") -> list[dict[str, Any]]:
+            return [run.summary() for run in await records.runs(limit=limit)]
+
+        return self._read(read)
+
+    def run(self, id: str) -> dict[str, Any]:
+        async def read(records: "Records") -> dict[str, Any]:
+            return dataclasses.asdict(await records.run(id))
+
+        return self._read(read)
+
+    def run_documents(self, id: str) -> list[Document]:
+        async def read(records: "Records") -> list[Document]:
+            run = await records.run(id)
+            return [stored.document for stored in await records.documents(run=run.id)]
+
+        return self._read(read)
+
+    def stream(self, id: str) -> Iterator[Document]:
+        """A page at a time."""
+        from hwd.records.records import Records
+        from hwd_drivers.core.offload import InlineOffload
+
+        records = Records(self._url, InlineOffload())
+        after = 0
+        with asyncio.Runner() as runner:
+            runner.run(records.open())
+            try:
+                run = runner.run(records.run(id))
+                while page := runner.run(records.documents(run=run.id, after=after, limit=PAGE)):
+                    after = page[-1].id
+                    yield from (stored.document for stored in page)
+            finally:
+                records.close()
+
+    def _read(self, question: "Callable[[Records], Awaitable[T]]") -> "T":
+        from hwd.records.records import Records
+        from hwd_drivers.core.offload import InlineOffload
+
+        async def ask() -> "T":
+            records = Records(self._url, InlineOffload())
+            await records.open()
+            try:
+                return await question(records)
+            finally:
+                records.close()
+
+        return asyncio.run(ask())

@@ -1,0 +1,62 @@
+"""What a command shows while it writes, and standard output as its target. Files are `hwd_drivers.core.output_file`."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Generator, Iterable, Iterator
+from typing import BinaryIO, TypeVar
+
+import typer
+
+from hwd.cli.output import Output
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.printable import printable
+
+T = TypeVar("T")
+
+STANDARD = "-"
+_SHOWN_EVERY = 500
+
+
+@contextlib.contextmanager
+def standard(*, binary: bool) -> Generator[BinaryIO, None, None]:
+    """Standard output. Raises ConfigError where it is a terminal and what comes is not text."""
+    if binary and sys.stdout.isatty():
+        raise ConfigError(
+            "-o -: this is no text, and standard output is a terminal. Name a file, or send it into a pipe"
+        )
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except BrokenPipeError as error:
+        # Who reads has had enough, as `head` does; Python would complain once more at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from error
+
+
+def counted(items: Iterable[T], output: Output, what: str) -> Iterator[T]:
+    """The same, counted on a terminal while they go by."""
+    if not output.on_terminal:
+        yield from items
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(printable(what))) as status:
+        for count, item in enumerate(items):
+            if count % _SHOWN_EVERY == 0:
+                status.update(Text(printable(f"{what}: {count} documents")))
+            yield item
+
+
+@contextlib.contextmanager
+def busy(output: Output, what: str) -> Generator[None, None, None]:
+    """Say on a terminal what is being done."""
+    if not output.on_terminal:
+        yield
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(printable(what))):
+        yield

@@ -1,0 +1,187 @@
+"""Playbooks: experiments in YAML, with their parameters filled in and every name checked. No code runs out of a playbook.
+
+loaded = load_playbook("playbooks/smoke.yaml", {"repeats": "3"}, testbed=testbed)
+playbook = loaded.require()
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from hwd.config.playbook.effort import Effort, TooMuchError
+from hwd.config.playbook.expression import Value
+from hwd.config.playbook.leaves import Part
+from hwd.config.playbook.parameters import settle
+from hwd.config.playbook.playbook_files import PlaybookFiles, bundled
+from hwd.config.playbook.playbook_schema import RUN_MAX_S, ReportEntry
+from hwd.config.playbook.step_claims import claimed
+from hwd.config.playbook.steps import (
+    ApplyStep,
+    AssertStep,
+    Branch,
+    DwellStep,
+    FaultStep,
+    HostStep,
+    LeafStep,
+    LeaseStep,
+    NoteStep,
+    ParallelStep,
+    RepeatStep,
+    Step,
+    SweepRound,
+    SweepStep,
+    WaitStep,
+    total_dwell_s,
+    total_steps,
+)
+from hwd.config.playbook.steps_reader import StepsReader, read_top
+from hwd.config.yaml.problem import Problem, refuse
+from hwd.config.yaml.tree import Reading, parse_tree, read_tree
+from hwd.model.testbed import Testbed
+
+__all__ = [
+    "ApplyStep",
+    "AssertStep",
+    "Branch",
+    "DwellStep",
+    "FaultStep",
+    "HostStep",
+    "LeafStep",
+    "LeaseStep",
+    "LoadedPlaybook",
+    "NoteStep",
+    "ParallelStep",
+    "Playbook",
+    "RepeatStep",
+    "Report",
+    "Step",
+    "SweepRound",
+    "SweepStep",
+    "WaitStep",
+    "bundle_playbook",
+    "load_playbook",
+    "load_playbook_text",
+]
+
+STEPS_MAX = 100_000
+"""Steps of one run with all repeats written out: a month of the fastest ones, and what the records of one run bear."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How the report of a run shall be cut. `compare_with` names the testbed whose published figures stand beside ours."""
+
+    by: tuple[str, ...] = ("topology", "stage")
+    compare_with: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Playbook:
+    """One experiment, ready to run.
+
+    `parameters` are those in force, defaults and overrides. `ports` are those that it claims, none where it was read without a testbed. A run of it fails
+    when it takes longer than `within_s`.
+    """
+
+    name: str
+    shows: str
+    parameters: Mapping[str, Value]
+    steps: tuple[Step, ...]
+    report: Report
+    within_s: float = RUN_MAX_S
+    ports: frozenset[str] = frozenset()
+
+    @property
+    def total_steps(self) -> int:
+        """Steps with all repeats and sweeps written out; these themselves are none."""
+        return total_steps(self.steps)
+
+
+class LoadedPlaybook(NamedTuple):
+    """`playbook` is None where a problem is more than a warning. `files`: the texts of those that it names, None where one cannot be read."""
+
+    playbook: Playbook | None
+    problems: tuple[Problem, ...]
+    files: Mapping[str, str] | None
+
+    def require(self) -> Playbook:
+        """Raises ConfigError with all problems, a line each."""
+        refuse(self.problems)
+        assert self.playbook is not None
+        return self.playbook
+
+
+def load_playbook(
+    path: str | Path, overrides: Mapping[str, Value] | None = None, *, testbed: Testbed | None = None
+) -> LoadedPlaybook:
+    """Read a playbook. `overrides` (`-D k=v`) are typed by the defaults they replace; names are checked where a testbed is given."""
+    return _load(read_tree(path), overrides or {}, testbed, folder=Path(path).parent)
+
+
+def load_playbook_text(
+    text: str, *, file: str, overrides: Mapping[str, Value] | None = None, testbed: Testbed | None = None
+) -> Playbook:
+    """The same from its text; `file` stands in messages. Files that it names must be in it, as `bundle_playbook` does. Raises ConfigError."""
+    reading = parse_tree(text.encode("utf-8", "surrogatepass"), file=file)
+    return _load(reading, overrides or {}, testbed, folder=None).require()
+
+
+def bundle_playbook(path: str | Path, overrides: Mapping[str, Value] | None = None) -> str:
+    """The text of a playbook with those of all files that it names, ready to be sent and recorded.
+
+    Raises ConfigError where one of them cannot be read; all other problems are left to who reads it against a testbed.
+    """
+    loaded = load_playbook(path, overrides)
+    if loaded.files is None:
+        loaded.require()
+    assert loaded.files is not None
+    text = Path(path).read_text(encoding="utf-8-sig")
+    root = parse_tree(text.encode(), file=str(path)).root
+    already = root.child("files") if root else None
+    return text if already is not None else bundled(text, loaded.files, file=str(path))
+
+
+def _load(
+    reading: Reading, overrides: Mapping[str, Value], testbed: Testbed | None, *, folder: Path | None
+) -> LoadedPlaybook:
+    if reading.root is None:
+        return LoadedPlaybook(None, reading.in_order(), None)
+    root = reading.root
+    parameters = settle(reading, root, overrides)
+    effort = Effort()
+    try:
+        top = read_top(root, parameters, reading, effort)
+    except TooMuchError as error:
+        reading.add((), str(error))
+        return LoadedPlaybook(None, reading.in_order(), None)
+    files = PlaybookFiles(shown=reading.file, sent=top.files if top else {}, folder=folder)
+    reader = StepsReader(files, testbed, effort)
+    name = Path(reading.file).name
+    part = Part(reading=reading, name=name, scope=parameters, within=(name,))
+    steps = reader.read(root.child("steps"), part)
+    entry = top.report if top else ReportEntry()
+    if (total := total_steps(steps)) > STEPS_MAX:
+        reading.add(
+            ("steps",),
+            f"{total} steps with all repeats are over the {STEPS_MAX} of one run; repeat less, or make more runs of it",
+        )
+    within_s = top.within_s if top else RUN_MAX_S
+    if (dwell_s := total_dwell_s(steps)) > within_s:
+        reading.add(
+            ("steps",),
+            f"waits for {dwell_s:g} s in all, over the {within_s:g} s that the run may take; wait less, or raise within_s (at most {RUN_MAX_S:g})",
+        )
+    problems = (*reading.in_order(), *(problem for other in reader.readings for problem in other.in_order()))
+    if top is None or not all(problem.warning for problem in problems):
+        return LoadedPlaybook(None, problems, files.used if files.complete else None)
+    playbook = Playbook(
+        name=top.playbook,
+        shows=top.shows,
+        parameters=parameters,
+        steps=steps,
+        report=Report(by=tuple(entry.by), compare_with=entry.compare_with),
+        within_s=within_s,
+        ports=claimed(steps, reader.ports),
+    )
+    return LoadedPlaybook(playbook, problems, files.used)

@@ -1,0 +1,223 @@
+"""Shapes of the parts of a playbook. Each step is validated for itself, so that one bad part hides no other."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from hwd.config.testbed.schema import NAME, Entry, OneOrMore, Text
+from hwd.model.action import METRIC_MOST, MTU_LEAST, MTU_MOST, Fec
+from hwd.model.plan import ApplyMode
+
+REPEATS_MAX = 100_000
+LEASE_MAX_S = 7 * 24 * 3600.0
+RUN_MAX_S = 7 * 24 * 3600.0
+"""As long as a lease can last."""
+WAIT_MAX_S = 24 * 3600.0
+"""The slowest switch, a robotic patch panel, needs minutes."""
+BRANCHES_MAX = 16
+SWEPT_MAX = 1000
+"""Values of one sweep variable."""
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
+"""A parameter, or a variable of a sweep."""
+
+Seconds = Annotated[float, Field(strict=True, gt=0, le=WAIT_MAX_S, allow_inf_nan=False)]
+Number = Annotated[float, Field(strict=True, ge=-1e12, le=1e12, allow_inf_nan=False)]
+WholeOrNumber = Annotated[int, Field(strict=True, ge=-(10**12), le=10**12)] | Number
+Plain = str | bool | int | float
+Words = Annotated[
+    str,
+    BeforeValidator(
+        lambda value: ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value),
+        json_schema_input_type=str | int | list[str | int],
+    ),
+    Field(min_length=1, max_length=10_000),
+]
+"""A list, or its text with commas."""
+
+
+class Cut(StrEnum):
+    """What the figures of a report can be grouped by."""
+
+    TOPOLOGY = "topology"
+    """What was applied."""
+    STAGE = "stage"
+    """The time between two instants."""
+    LINK = "link"
+    """The two NIC ports."""
+    SWEEP = "sweep"
+    """The values in force of what the run sweeps."""
+    RUN = "run"
+    """The run."""
+    TESTBED = "testbed"
+    """The testbed that it ran on."""
+
+
+class LeaseEntry(Entry):
+    ports: OneOrMore
+    for_s: Annotated[float, Field(strict=True, gt=0, le=LEASE_MAX_S, allow_inf_nan=False)]
+
+
+class ApplyEntry(Entry):
+    """Keys besides these are arguments of the topology: hosts, rail, groups."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, Words]
+
+    topology: Text | None = None
+    links: Words | None = None
+    pairs: Words | None = None
+    mode: ApplyMode = ApplyMode.UPDATE
+    ready_within_s: Seconds | None = None
+
+
+class ReadyEntry(Entry):
+    """Wait for what was applied last."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    what: Literal["ready"] = Field(alias="for")
+    within_s: Seconds
+
+
+class DwellEntry(Entry):
+    """Wait for a time, whatever happens."""
+
+    for_s: Annotated[float, Field(strict=True, ge=0, le=WAIT_MAX_S, allow_inf_nan=False)]
+
+
+class RepeatEntry(Entry):
+    times: Annotated[int, Field(strict=True, ge=1, le=REPEATS_MAX)]
+
+
+class RangeEntry(Entry):
+    """From the one to the other, both included where `step` meets it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    first: WholeOrNumber = Field(alias="from")
+    last: WholeOrNumber = Field(alias="to")
+    step: WholeOrNumber = 1
+
+
+class IncludeEntry(Entry):
+    """The steps of another playbook file; `with` are its parameters."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    file: Text
+    given: dict[str, Plain | list[Plain]] = Field(alias="with", default_factory=dict)
+
+
+class NeighbourEntry(Entry):
+    ip: Text
+    mac: Text
+
+
+class RouteEntry(Entry):
+    to: Text
+    via: Text | None = None
+    metric: Annotated[int, Field(ge=0, le=METRIC_MOST)] | None = None
+
+
+class SettingsEntry(Entry):
+    """For editors; `hwd.model.action` reads them."""
+
+    mtu: Annotated[int, Field(ge=MTU_LEAST, le=MTU_MOST)] | None = None
+    autoneg: bool | Literal["on", "off"] | None = None
+    fec: Fec | None = None
+    address: Text | list[Text] | None = None
+    neighbour: NeighbourEntry | list[NeighbourEntry] | None = None
+    route: RouteEntry | list[RouteEntry] | None = None
+
+
+class HostEntry(Entry):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    ports: OneOrMore
+    settings: SettingsEntry = Field(alias="set")
+
+
+class ReportEntry(Entry):
+    by: tuple[Cut, ...] = (Cut.TOPOLOGY, Cut.SWEEP, Cut.STAGE)
+    compare_with: Text | None = None
+
+
+class PlaybookFile(Entry):
+    """The top of the file; steps are read one by one. `files`: those that it includes, by their names, where it was sent to a daemon."""
+
+    playbook: Annotated[str, Field(pattern=NAME)]
+    shows: str = ""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    within_s: Annotated[float, Field(strict=True, gt=0, le=RUN_MAX_S, allow_inf_nan=False)] = RUN_MAX_S
+    steps: list[Any] = Field(min_length=1)
+    report: ReportEntry = ReportEntry()
+    files: dict[str, str] = Field(default_factory=dict)
+
+
+# One model a step, for editors: the reader takes the kinds of steps and the shapes of what stands behind them from here.
+
+
+class LeaseItem(Entry):
+    lease: LeaseEntry
+
+
+class ApplyItem(Entry):
+    apply: ApplyEntry
+
+
+class WaitItem(Entry):
+    wait: ReadyEntry | DwellEntry
+
+
+class RepeatItem(Entry):
+    repeat: RepeatEntry
+    steps: "list[StepItem]" = Field(min_length=1)
+
+
+class SweepItem(Entry):
+    sweep: dict[Annotated[str, Field(pattern=VARIABLE)], list[Plain] | RangeEntry] = Field(min_length=1)
+    steps: "list[StepItem]" = Field(min_length=1)
+
+
+class ParallelItem(Entry):
+    parallel: "dict[Annotated[str, Field(pattern=NAME)], Annotated[list[StepItem], Field(min_length=1)]]" = Field(
+        min_length=2, max_length=BRANCHES_MAX
+    )
+
+
+class NoteItem(Entry):
+    note: Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+class HostItem(Entry):
+    host: HostEntry
+
+
+class FaultItem(Entry):
+    fault: dict[str, Any]
+
+
+class AssertItem(Entry):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    that: Text = Field(alias="assert")
+
+
+class IncludeItem(Entry):
+    include: IncludeEntry
+
+
+StepItem = (
+    LeaseItem
+    | ApplyItem
+    | WaitItem
+    | RepeatItem
+    | SweepItem
+    | ParallelItem
+    | NoteItem
+    | HostItem
+    | FaultItem
+    | AssertItem
+    | IncludeItem
+)

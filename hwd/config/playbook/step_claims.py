@@ -1,0 +1,58 @@
+"""Which ports steps claim: what a queue asks of a run, and what branches that run at once must not have in common."""
+
+from collections.abc import Iterable
+
+from hwd.config.playbook.steps import ApplyStep, FaultStep, HostStep, LeaseStep, Step, below
+from hwd.config.testbed.wanted import Wanted
+from hwd.fabric.claims import all_ports, ports_of
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.state import crossconnect_ports
+from hwd.model.fault import Fault
+from hwd.model.plan import ApplyMode
+from hwd_drivers.core.values import Crossconnect
+
+
+def claimed(steps: Iterable[Step], everything: frozenset[str]) -> frozenset[str]:
+    """Ports that the steps lease, drive, set or harm; `everything` are those of the testbed. What stands in the way of an apply may need more."""
+    ports: set[str] = set()
+    for step in steps:
+        match step:
+            case LeaseStep(ports=named):
+                ports |= everything if named == "all" else frozenset(named)
+            case ApplyStep(mode=ApplyMode.OVERWRITE):
+                ports |= everything
+            case ApplyStep(ports=needed):
+                ports |= needed
+            case HostStep(actions=actions):
+                ports |= {str(action.port) for action in actions}
+            case FaultStep(fault=fault):
+                ports |= harmed(fault, everything)
+            case _:
+                for found in below(step):
+                    ports |= claimed(found, everything)
+    return frozenset(ports)
+
+
+def harmed(fault: Fault, everything: frozenset[str]) -> frozenset[str]:
+    """Ports of the subject of a fault; of all, where it names none."""
+    if not fault.subject:
+        return everything
+    return frozenset(port for port in everything if port == fault.subject or port.startswith(f"{fault.subject}."))
+
+
+def needed(wanted: Wanted, fabric: Fabric) -> frozenset[str]:
+    """Ports that a topology or crossconnects need by themselves: those of the switches, and the NIC ports whose light they carry.
+
+    Raises ConfigError where a link has no way.
+    """
+    if wanted.emptied:
+        return all_ports(fabric.testbed)
+    if wanted.links:
+        return ports_of(fabric.routes(wanted.links))
+    crossconnects = fabric.of_elements(wanted.crossconnects)
+    state: dict[str, set[Crossconnect]] = {name: set() for name in fabric.testbed.switches}
+    for one in crossconnects:
+        state[one.switch].add(one.crossconnect)
+    lit = fabric.ports_reached(crossconnects, {name: frozenset(found) for name, found in state.items()})
+    freed = {fabric.testbed.port_of(one.switch, one.end) for one in wanted.freed}
+    return crossconnect_ports(crossconnects) | freed | {str(port) for port in lit}

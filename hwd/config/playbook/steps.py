@@ -1,0 +1,214 @@
+"""The steps of a playbook as values, checked and with all expressions filled in; sweeps and includes are written out, repeats are not."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hwd.config.playbook.expression import Expression, Scalar, Value, as_text
+from hwd.config.testbed.wanted import Wanted
+from hwd.model.action import Action
+from hwd.model.fault import Fault
+from hwd.model.instant import InstantName
+from hwd.model.plan import ApplyMode
+
+Everything = Literal["all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseStep:
+    """Claim ports for the run, or for the branch that it stands in; `ports` is `all` or names."""
+
+    ports: Everything | tuple[str, ...]
+    for_s: float
+
+    def __str__(self) -> str:
+        ports = self.ports if isinstance(self.ports, str) else ", ".join(self.ports)
+        return f"lease {ports} for {self.for_s:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyStep:
+    """Bring about what `what` says.
+
+    `wanted` is what it means on the testbed, None where the playbook was read without one. `ports` are those that it surely needs; what stands in its
+    way may need more.
+    """
+
+    what: str
+    mode: ApplyMode
+    wanted: Wanted | None = None
+    ports: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return f"apply {self.what}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitStep:
+    """Wait for what was applied last."""
+
+    until: InstantName
+    within_s: float
+
+    def __str__(self) -> str:
+        return f"wait until {self.until}, {self.within_s:g} s at most"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DwellStep:
+    """Let time pass; what was applied last goes on meanwhile."""
+
+    for_s: float
+
+    def __str__(self) -> str:
+        return f"wait for {self.for_s:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteStep:
+    """Write a text into the record. Its `{{ ... }}` are filled when it is its turn, from `scope` and from what was measured."""
+
+    text: str
+    scope: Mapping[str, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"note {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStep:
+    """Set NIC ports, until the run ends. `actions` are empty where the playbook was read without a testbed."""
+
+    text: str
+    actions: tuple[Action, ...] = ()
+
+    def __str__(self) -> str:
+        return f"host {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultStep:
+    """Tell a twin to misbehave, until it is cleared or the run ends."""
+
+    fault: Fault
+
+    def __str__(self) -> str:
+        return f"fault {self.fault}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssertStep:
+    """What was measured must hold this, else the run fails."""
+
+    expression: Expression
+    scope: Mapping[str, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"assert {self.expression}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatStep:
+    """Do the steps `times` times."""
+
+    times: int
+    steps: "tuple[Step, ...]"
+
+    def __str__(self) -> str:
+        return f"repeat {self.times} times"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRound:
+    """One combination of the swept values, and the steps with them filled in."""
+
+    values: Mapping[str, Scalar]
+    steps: "tuple[Step, ...]"
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={as_text(value)}" for name, value in self.values.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepStep:
+    """Do the steps once for every combination of values; the first variable changes slowest."""
+
+    rounds: tuple[SweepRound, ...]
+
+    def __str__(self) -> str:
+        return f"sweep {', '.join(self.rounds[0].values)} over {len(self.rounds)} rounds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """Steps that run while those of other branches do."""
+
+    name: str
+    steps: "tuple[Step, ...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelStep:
+    """Do all branches at once. They claim no port in common."""
+
+    branches: tuple[Branch, ...]
+
+    def __str__(self) -> str:
+        return f"parallel {', '.join(branch.name for branch in self.branches)}"
+
+
+LeafStep = LeaseStep | ApplyStep | WaitStep | DwellStep | NoteStep | HostStep | FaultStep | AssertStep
+"""What a run counts as one step."""
+Step = LeafStep | RepeatStep | SweepStep | ParallelStep
+
+
+def below(step: Step) -> tuple["tuple[Step, ...]", ...]:
+    """The lists of steps that a step holds; none for a leaf."""
+    match step:
+        case RepeatStep(steps=steps):
+            return (steps,)
+        case SweepStep(rounds=rounds):
+            return tuple(round.steps for round in rounds)
+        case ParallelStep(branches=branches):
+            return tuple(branch.steps for branch in branches)
+        case _:
+            return ()
+
+
+def total_steps(steps: Iterable[Step]) -> int:
+    """Leaves, with all repeats and sweeps written out."""
+    return _sum(steps, lambda step: 1)
+
+
+def total_applies(steps: Iterable[Step]) -> int:
+    """Those among them that drive switches."""
+    return _sum(steps, lambda step: isinstance(step, ApplyStep))
+
+
+def _sum(steps: Iterable[Step], worth: Callable[[LeafStep], int]) -> int:
+    total = 0
+    for step in steps:
+        match step:
+            case RepeatStep() | SweepStep() | ParallelStep():
+                times = step.times if isinstance(step, RepeatStep) else 1
+                total += times * sum(_sum(found, worth) for found in below(step))
+            case _:
+                total += worth(step)
+    return total
+
+
+def total_dwell_s(steps: Iterable[Step]) -> float:
+    """Seconds that the steps surely take: those of their dwells, branches of a `parallel` side by side."""
+    total = 0.0
+    for step in steps:
+        inner = [total_dwell_s(found) for found in below(step)]
+        match step:
+            case DwellStep(for_s=for_s):
+                total += for_s
+            case RepeatStep(times=times):
+                total += times * sum(inner)
+            case ParallelStep():
+                total += max(inner, default=0.0)
+            case _:
+                total += sum(inner)
+    return total

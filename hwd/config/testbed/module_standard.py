@@ -1,0 +1,54 @@
+"""What a testbed file says of the memory of a module: its standard, its part number, and how late it shows what is."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from hwd.config.testbed.module_types import MODULE_TYPES
+from hwd.config.testbed.schema import ModuleEntry
+from hwd.config.yaml.problem import Where
+from hwd.config.yaml.sections import Sections
+from hwd.model.testbed import ModuleStandard
+
+LANES_MOST: Final = {ModuleStandard.SFF_8472: 1, ModuleStandard.SFF_8636: 4, ModuleStandard.CMIS: 32}
+"""That the layout has room for."""
+
+
+@dataclass(slots=True)
+class ModuleMemories:
+    """Checks each, and that one part is not said to be late in two ways."""
+
+    sections: Sections
+    timings: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+
+    def read(self, entry: ModuleEntry, lanes: int, where: Where) -> ModuleStandard | None:
+        """The standard; None where something of it is wrong, which is told."""
+        standard = _standard(entry, lanes)
+        problems = []
+        if lanes > LANES_MOST[standard]:
+            problems.append(
+                ("memory", f"{standard} has room for {LANES_MOST[standard]} lanes, and this module has {lanes}")
+            )
+        timing = (entry.los_s, entry.monitor_s)
+        if timing != (None, None):
+            if entry.part is None:
+                name = "los_s" if entry.los_s is not None else "monitor_s"
+                problems.append(
+                    (
+                        name,
+                        "holds for a part: add part, the number that the module's memory has (an agent's birth shows it)",
+                    )
+                )
+            elif self.timings.setdefault(entry.part, timing) != timing:
+                problems.append(("part", f"{entry.part} has another los_s or monitor_s elsewhere in this file"))
+        for name, text in problems:
+            self.sections.reading.add((*where, name), text)
+        return None if problems else standard
+
+
+def _standard(entry: ModuleEntry, lanes: int) -> ModuleStandard:
+    """As stated, else that of the type; a module of one's own is taken for a QSFP where it fits into one."""
+    if entry.memory is not None:
+        return entry.memory
+    if entry.type in MODULE_TYPES:
+        return MODULE_TYPES[entry.type].standard
+    return ModuleStandard.SFF_8636 if lanes <= LANES_MOST[ModuleStandard.SFF_8636] else ModuleStandard.CMIS

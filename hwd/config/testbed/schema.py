@@ -1,0 +1,217 @@
+"""Shapes of the parts of a testbed file. Each part is validated for itself, so that one bad part hides no other."""
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from hwd.model.testbed import ModuleStandard, PassiveKind, PortState, Setting
+
+NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
+GROUP = r"^[a-z_][a-z0-9_-]{0,31}$"
+"""As groupadd(8) takes them."""
+"""Fits an MQTT topic, a host name, a file name and our own texts (no dot, colon, slash, blank)."""
+PORT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$"
+"""At most 15 characters, as the kernel has it for an interface."""
+
+Whole = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
+Count = Annotated[int, Field(strict=True, ge=1, le=4096)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Dbm = Annotated[float, Field(strict=True, ge=-60, le=40, allow_inf_nan=False)]
+Db = Annotated[float, Field(strict=True, ge=0, le=60, allow_inf_nan=False)]
+Metres = Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=False)]
+Late = Annotated[float, Field(strict=True, ge=0, le=60, allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1, max_length=500)]
+Label = Annotated[
+    str,
+    BeforeValidator(
+        lambda value: str(value) if isinstance(value, int | float) else value, json_schema_input_type=str | int | float
+    ),
+    Field(min_length=1, max_length=100),
+]
+OneOrMore = Annotated[
+    tuple[Label, ...],
+    BeforeValidator(
+        lambda value: value if isinstance(value, list | tuple) else [value],
+        json_schema_input_type=str | int | list[str | int | float],
+    ),
+]
+
+
+class Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SecretEntry(Entry):
+    """Where a secret is: exactly one of the two."""
+
+    env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    file: Text | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("name one place of the secret: {env: NAME} or {file: PATH}")
+        return self
+
+
+class LoginEntry(Entry):
+    user: Text
+    password: SecretEntry | None = None
+
+
+class SwitchTwinEntry(Entry):
+    """`options` are checked against those that twins of the driver have."""
+
+    timing: Text = "ideal"
+    seed: Whole = 0
+    options: dict[str, Any] = {}
+
+
+class SwitchEntry(Entry):
+    driver: Text
+    model: Text
+    address: Text | None = None
+    twin: SwitchTwinEntry | None = None
+    size: Label | None = None
+    login: LoginEntry | None = None
+    options: dict[str, Any] = {}
+    owner: Text | None = None
+
+
+class ClockEntry(Entry):
+    offset_s: Annotated[float, Field(strict=True, ge=-1e6, le=1e6)] = 0.0
+    drift_ppm: Annotated[float, Field(strict=True, ge=-1000, le=1000)] = 0.0
+
+
+class HostTwinEntry(Entry):
+    """`machine`: the IP address at which a virtual machine, which is this host, reaches the machine of the rack."""
+
+    kernel: bool = False
+    machine: Text | None = None
+    timing: Text = "ideal"
+    seed: Whole = 0
+    clock: ClockEntry = ClockEntry()
+
+
+class GpuEntry(Entry):
+    numa: Whole | None = None
+
+
+class ModuleEntry(Entry):
+    """A type of the table, or a name of one's own with all values. `part` is as its memory has it; `los_s` and `monitor_s` tell how late that is."""
+
+    type: Text
+    lanes: Annotated[int, Field(strict=True, ge=1, le=16)] | None = None
+    parallel: bool | None = None
+    tx_min_dbm: Dbm | None = None
+    tx_max_dbm: Dbm | None = None
+    rx_min_dbm: Dbm | None = None
+    rx_max_dbm: Dbm | None = None
+    los_assert_dbm: Dbm | None = None
+    los_deassert_dbm: Dbm | None = None
+    memory: ModuleStandard | None = None
+    part: Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,14}[!-~])?$")] | None = None
+    los_s: Late | None = None
+    monitor_s: Late | None = None
+
+
+class NicEntry(Entry):
+    match: dict[str, Any] = {}
+    interface: Annotated[str, Field(pattern=r"^[^\s/]{1,15}$")] | None = None
+    rdma: Text | None = None
+    rail: Whole | None = None
+    numa: Whole | None = None
+    gpus: tuple[Whole, ...] = ()
+    ip: Text | None = None
+    module: Annotated[
+        ModuleEntry,
+        BeforeValidator(
+            lambda value: {"type": value} if isinstance(value, str) else value,
+            json_schema_input_type=str | ModuleEntry,
+        ),
+    ]
+
+
+class SshEntry(Entry):
+    """How a host is reached; a plain text is its `address`. `jump`: through which other host, with the same key."""
+
+    address: Text
+    key: Text | None = None
+    known_hosts: Text | None = None
+    jump: Text | None = None
+
+
+class HostEntry(Entry):
+    """`nics` are validated one by one. `jobs`: the host's group of users that may set the switches it owns."""
+
+    jobs: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,31}$")] | None = None
+    ssh: (
+        Annotated[
+            SshEntry,
+            BeforeValidator(
+                lambda value: {"address": value} if isinstance(value, str) else value,
+                json_schema_input_type=str | SshEntry,
+            ),
+        ]
+        | None
+    ) = None
+    twin: HostTwinEntry | None = None
+    gpus: dict[Annotated[int, Field(ge=0, le=1023)], GpuEntry] = {}
+    nics: dict[str, Any] = {}
+    groups: OneOrMore = ()
+    region: Label | None = None
+
+
+class PacketSwitchEntry(Entry):
+    ports: Count
+
+
+class CompositeEntry(Entry):
+    """`ports`: names of its ends, and the ends of elements that they are."""
+
+    ports: Annotated[dict[str, Text], Field(min_length=1)]
+
+
+class PassiveEntry(Entry):
+    kind: PassiveKind
+    ports: Count | None = None
+    loss_db: Db
+
+
+class FibreEntry(Entry):
+    """The long form of a fibre; ends are checked by hwd.config.testbed.fibres."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    source: Text = Field(alias="from")
+    target: Text = Field(alias="to")
+    via: OneOrMore = ()
+    length_m: Metres | None = None
+    loss_db: Db = 0.0
+    label: Label | None = None
+
+
+class PortNoteEntry(Entry):
+    state: PortState
+    why: str = ""
+    until: Label | None = None
+
+
+class TestbedFile(Entry):
+    """The top of the file; what is below it is validated entry by entry."""
+
+    __test__ = False
+
+    testbed: Annotated[str, Field(pattern=NAME)]
+    switches: dict[str, Any] = {}
+    packet_switches: dict[str, Any] = {}
+    passives: dict[str, Any] = {}
+    composites: dict[str, Any] = {}
+    hosts: dict[str, Any] = {}
+    fibres: list[Any] = []
+    ports: dict[str, Any] = {}
+    host_actions: tuple[Setting, ...] = ()
+    access_group: Annotated[
+        str | None,
+        Field(pattern=GROUP, description="a group of the daemon's machine whose users may read the daemon's token"),
+    ] = None

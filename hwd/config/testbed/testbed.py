@@ -1,0 +1,216 @@
+"""Loads a testbed file: every problem at once, and the testbed where there is none.
+
+loaded = load_testbed("examples/opus-testbed.yaml", specs)
+for problem in loaded.problems: print(problem)
+testbed = loaded.require()
+"""
+
+import grp
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from hwd.config.testbed.composites import CompositesReader, check_insides
+from hwd.config.testbed.equipment import DriverSpecLike, SwitchesReader, read_packet_switches, read_passives
+from hwd.config.testbed.fibres import Sockets
+from hwd.config.testbed.hosts import HostsReader
+from hwd.config.testbed.patching import FibresReader, find_open_lanes
+from hwd.config.testbed.schema import PortNoteEntry, TestbedFile
+from hwd.config.testbed.secrets import resolve
+from hwd.config.yaml.problem import Problem, Where, meant, nearest, refuse
+from hwd.config.yaml.sections import Sections
+from hwd.config.yaml.tree import Node, Reading, read_tree
+from hwd.config.yaml.validate import is_secret, validate
+from hwd.fabric.budget import over_budget
+from hwd.fabric.graph import Graph
+from hwd.model.testbed import Composite, PortNote, SecretRef, Switch, Testbed
+from hwd_drivers.core.errors import ConfigError
+
+NAMES_SHOWN = 4
+
+
+class Loaded(NamedTuple):
+    """`testbed` is None where a problem is more than a warning."""
+
+    testbed: Testbed | None
+    problems: tuple[Problem, ...]
+
+    def require(self) -> Testbed:
+        """The testbed; raises ConfigError with all problems, a line each."""
+        refuse(self.problems)
+        assert self.testbed is not None
+        return self.testbed
+
+
+def load_testbed(
+    path: str | Path,
+    specs: Mapping[str, DriverSpecLike],
+    *,
+    switch_timings: Collection[str] | None = None,
+    host_timings: Collection[str] | None = None,
+    broken: Mapping[str, str] = MappingProxyType({}),
+) -> Loaded:
+    """Read a testbed file against the known drivers; names of twin timings are checked where they are given. `broken`: why an installed driver cannot be used."""
+    return load_read(read_tree(path), specs, switch_timings=switch_timings, host_timings=host_timings, broken=broken)
+
+
+def load_read(
+    reading: Reading,
+    specs: Mapping[str, DriverSpecLike],
+    *,
+    switch_timings: Collection[str] | None = None,
+    host_timings: Collection[str] | None = None,
+    broken: Mapping[str, str] = MappingProxyType({}),
+    environment: Mapping[str, str] | None = None,
+) -> Loaded:
+    """The same of a file that was read already. With an `environment`, secrets that are not there are warned of."""
+    if reading.root is None:
+        return Loaded(None, reading.in_order())
+    testbed = _Loader(reading, reading.root, specs, broken, switch_timings, host_timings).load()
+    if testbed is not None and environment is not None:
+        _warn_of_secrets(reading, testbed, environment)
+        _warn_of_group(reading, testbed)
+    return Loaded(testbed if reading.sound else None, reading.in_order())
+
+
+def _warn_of_secrets(reading: Reading, testbed: Testbed, environment: Mapping[str, str]) -> None:
+    """Each secret once, with the switches that need it: the daemon may run where it is there."""
+    needed: dict[SecretRef, list[str]] = {}
+    for switch in testbed.switches.values():
+        if switch.login_password is not None and switch.twin is None:
+            needed.setdefault(switch.login_password, []).append(switch.name)
+    for reference, names in needed.items():
+        try:
+            resolve(reference, environment=environment)
+        except ConfigError as error:
+            more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+            reading.add(
+                ("switches", names[0], "login", "password"),
+                f"{error}. Set it where the daemon runs; without it no session with {', '.join(names[:NAMES_SHOWN])}{more} is opened",
+                warning=True,
+            )
+
+
+def _warn_of_group(reading: Reading, testbed: Testbed) -> None:
+    """The daemon may run where it is there."""
+    if testbed.access_group is None:
+        return
+    try:
+        grp.getgrnam(testbed.access_group)
+    except KeyError:
+        reading.add(
+            ("access_group",),
+            f"there is no group {testbed.access_group} on this machine; without it no daemon starts here",
+            warning=True,
+        )
+
+
+@dataclass(slots=True)
+class _Loader:
+    """Goes through the sections in the order in which they need each other."""
+
+    reading: Reading
+    root: Node
+    specs: Mapping[str, DriverSpecLike]
+    broken: Mapping[str, str]
+    switch_timings: Collection[str] | None
+    host_timings: Collection[str] | None
+
+    def load(self) -> Testbed | None:
+        top = validate(TestbedFile, self._without_empty_sections(), (), self.reading)
+        self._read_misspelt_sections()
+        self._find_clear_secrets()
+        sections = Sections(self.reading, self.root)
+        hosts = HostsReader(sections, self.host_timings).read()
+        switches = SwitchesReader(sections, self.specs, self.broken, self.switch_timings).read(hosts)
+        composites = CompositesReader(sections, switches).read()
+        packet_switches = read_packet_switches(sections)
+        passives = read_passives(sections)
+        sockets = Sockets(
+            switches=switches,
+            modules={host.name: {port.id.port: port.module for port in host.ports} for host in hosts.values()},
+            passives=passives,
+            packet_switches=packet_switches,
+            unsure=frozenset(sections.unsure),
+            composites=composites,
+        )
+        strands, all_known = FibresReader(sections, sockets).read()
+        if all_known:
+            find_open_lanes(sections, hosts, strands)
+        notes = self._port_notes(switches, composites, sections.unsure)
+        testbed = Testbed(
+            name=top.testbed if top else "",
+            switches=switches,
+            hosts=hosts,
+            strands=strands,
+            passives=passives,
+            packet_switches=packet_switches,
+            port_notes=notes,
+            host_actions=tuple(dict.fromkeys(top.host_actions)) if top else (),
+            composites=composites,
+            access_group=top.access_group if top else None,
+        )
+        if not all_known:
+            return None
+        graph = Graph(testbed)
+        check_insides(self.reading, graph)
+        if top is None or not self.reading.sound:
+            return None
+        self._warn_of_budgets(graph)
+        return testbed
+
+    def _without_empty_sections(self) -> Node:
+        kept = {key: node for key, node in self.root.mapping().items() if node.value is not None}
+        return Node(value=kept, line=self.root.line, key_lines=self.root.key_lines)
+
+    def _read_misspelt_sections(self) -> None:
+        """From here on as what they were meant to be: that a name is wrong is said once, not again by all that hangs on the section."""
+        there = self.root.mapping()
+        absent = [name for name in TestbedFile.model_fields if name not in there]
+        renamed = {
+            name: found for name in there if name not in TestbedFile.model_fields and (found := meant(name, absent))
+        }
+        if not renamed:
+            return
+        value = {renamed.get(name, name): node for name, node in there.items()}
+        lines = {renamed.get(name, name): line for name, line in self.root.key_lines.items()}
+        self.root = self.reading.root = Node(value=value, line=self.root.line, key_lines=lines)
+
+    def _find_clear_secrets(self) -> None:
+        """Those of simulated devices are none."""
+        for where, node in self.root.walk():
+            if where[2:4] == ("twin", "options"):
+                continue
+            if where and is_secret(where[-1:]) and isinstance(node.value, str | int | float):
+                self.reading.add(where, "a secret in clear; write {env: NAME} or {file: PATH}")
+
+    def _port_notes(
+        self, switches: Mapping[str, Switch], composites: Mapping[str, Composite], unsure: Collection[str]
+    ) -> tuple[PortNote, ...]:
+        parts = {name: (f"switch {name} ({one.model})", one.capabilities.ends) for name, one in switches.items()}
+        parts |= {name: (f"composite {name}", tuple(one.ports)) for name, one in composites.items()}
+        section = self.root.child("ports")
+        notes = []
+        for text, node in (section.mapping() if section else {}).items():
+            where: Where = ("ports", text)
+            entry = validate(PortNoteEntry, node, where, self.reading)
+            switch, _, port = text.partition(".")
+            if switch in unsure:
+                continue
+            if switch not in parts:
+                self.reading.add(where, f"{switch} is no switch (write ocs1.31); {nearest(switch, parts)}")
+            elif port not in {end.port for end in parts[switch][1]}:
+                self.reading.add(
+                    where,
+                    f"{parts[switch][0]} has no port {port!r}; name both sides at once, such as {switch}.31",
+                )
+            elif entry:
+                notes.append(PortNote(switch=switch, port=port, state=entry.state, why=entry.why, until=entry.until))
+        return tuple(notes)
+
+    def _warn_of_budgets(self, graph: Graph) -> None:
+        for found in over_budget(graph):
+            where = ("hosts", found.source.host, "nics", found.source.port)
+            self.reading.add(where, str(found), warning=True)

@@ -1,0 +1,87 @@
+"""Topology files: `topology: NAME` and `links: [h0.eth0 <-> h1.eth0, ...]`."""
+
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from hwd.config.testbed.schema import Entry
+from hwd.config.yaml.problem import Problem, nearest, refuse
+from hwd.config.yaml.tree import Reading, parse_tree, read_tree
+from hwd.config.yaml.validate import validate
+from hwd.model.link import Link, Topology
+from hwd.model.testbed import NicPortId, Testbed
+from hwd_drivers.core.errors import ConfigError
+
+PROBLEMS_MAX = 100
+"""Problems that are told of one file: who sends a million wrong links learns enough of the first, and each may take 10 ms to word."""
+
+
+class TopologyFile(Entry):
+    """The top of the file; links are read one by one."""
+
+    topology: Annotated[str, Field(min_length=1, max_length=200)]
+    links: list[Any]
+
+
+class LoadedTopology(NamedTuple):
+    """`topology` is None where a problem is more than a warning."""
+
+    topology: Topology | None
+    problems: tuple[Problem, ...]
+
+    def require(self) -> Topology:
+        """Raises ConfigError with all problems, a line each."""
+        refuse(self.problems)
+        assert self.topology is not None
+        return self.topology
+
+
+def load_topology(path: str | Path, testbed: Testbed | None = None) -> LoadedTopology:
+    """Read a topology file; names are checked where a testbed is given."""
+    return _load(read_tree(path), testbed)
+
+
+def load_topology_text(text: str, *, file: str, testbed: Testbed | None = None) -> Topology:
+    """The same from its text; `file` stands in messages. Raises ConfigError with all problems."""
+    return read_topology(text, file=file, testbed=testbed).require()
+
+
+def read_topology(text: str, *, file: str, testbed: Testbed | None = None) -> LoadedTopology:
+    """The same, with its problems."""
+    return _load(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), testbed)
+
+
+def _load(reading: Reading, testbed: Testbed | None) -> LoadedTopology:
+    if reading.root is None:
+        return LoadedTopology(None, reading.in_order())
+    top = validate(TopologyFile, reading.root, (), reading)
+    known = {str(port.id) for port in testbed.ports()} if testbed else None
+    used: dict[NicPortId, Link] = {}
+    links = []
+    for index, item in enumerate(top.links if top else ()):
+        where = ("links", index)
+        if len(reading.problems) >= PROBLEMS_MAX:
+            reading.add(where, f"over {PROBLEMS_MAX} problems; what follows was not looked at. Mend these first")
+            break
+        try:
+            if not isinstance(item, str):
+                raise ConfigError("a link is text, such as h0.eth0 <-> h1.eth0")
+            link = Link.parse(item)
+        except ConfigError as error:
+            reading.add(where, str(error))
+            continue
+        for end in link.ends:
+            if known is not None and str(end) not in known:
+                reading.add(
+                    where,
+                    f"{end}: no such NIC port in testbed {testbed.name if testbed else ''}; {nearest(str(end), known)}",
+                )
+            elif end in used:
+                reading.add(where, f"{end} is in {used[end]} already; a NIC port is in one link at a time")
+            used.setdefault(end, link)
+        links.append(link)
+    if top is not None and not links and reading.sound:
+        reading.add(("links",), "names no link")
+    topology = Topology(name=top.topology, links=tuple(links)) if top and reading.sound else None
+    return LoadedTopology(topology, reading.in_order())

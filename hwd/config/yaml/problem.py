@@ -1,0 +1,70 @@
+"""What is wrong in a file of an operator, with the place of it: `testbed.yaml:14: switches.ocs1.size: 400 is over ...`."""
+
+import difflib
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hwd_drivers.core.errors import ConfigError
+
+Where = tuple[str | int, ...]
+"""Path inside a file: keys of mappings and indices of lists."""
+
+NEAR_LENGTH_MAX = 64
+"""Characters of a name that is compared with others; comparing takes the product of both lengths, and no name of ours is as long."""
+NEAR_NAMES_MAX = 1000
+"""Names that an unknown one is compared with: some 10 ms."""
+KNOWN_NAMES_SHOWN = 8
+"""More names than this in a message are not read any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One finding. A warning does not keep the file from being used."""
+
+    file: str
+    line: int
+    path: str
+    text: str
+    warning: bool = False
+
+    def __str__(self) -> str:
+        words = [
+            f"{self.file}:{self.line}",
+            *([self.path] if self.path else []),
+            *(["warning"] if self.warning else []),
+        ]
+        return ": ".join([*words, self.text])
+
+
+def render_path(where: Where) -> str:
+    """`switches.ocs1.size`, `fibres[3].via[0]`."""
+    text = ""
+    for part in where:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to say after an unknown name: the nearest known one, else which there are."""
+    names = sorted(set(known))
+    if close := meant(name, names):
+        return f"did you mean {close}?"
+    if not names:
+        return "there is none"
+    more = f" and {len(names) - KNOWN_NAMES_SHOWN} more" if len(names) > KNOWN_NAMES_SHOWN else ""
+    return f"known: {', '.join(names[:KNOWN_NAMES_SHOWN])}{more}"
+
+
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is nearest to a misspelt one; None where none is near, and for one that is too long to be a slip."""
+    if len(name) > NEAR_LENGTH_MAX:
+        return None
+    return next(iter(difflib.get_close_matches(name, [*itertools.islice(known, NEAR_NAMES_MAX)], n=1)), None)
+
+
+def refuse(problems: Sequence[Problem]) -> None:
+    """Raises ConfigError with every problem that is no warning, a line each; returns where there is none."""
+    errors = [str(problem) for problem in problems if not problem.warning]
+    if errors:
+        raise ConfigError("\n".join(errors))

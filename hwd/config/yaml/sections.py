@@ -1,0 +1,42 @@
+"""Named entries of a file's sections: what each part of the loader shares."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from hwd.config.testbed.schema import NAME
+from hwd.config.yaml.problem import Where, nearest
+from hwd.config.yaml.tree import Node, Reading
+from hwd.config.yaml.validate import matches
+
+
+@dataclass(slots=True)
+class Sections:
+    """`owners`: names in use, by where; `unsure`: owners, and `owner.port`, whose entries cannot be used, so that nothing can be said of what hangs on them."""
+
+    reading: Reading
+    root: Node
+    owners: dict[str, Where] = field(default_factory=dict)
+    unsure: set[str] = field(default_factory=set)
+
+    def entries(self, section: str) -> list[tuple[str, Node, Where]]:
+        """Named entries of a section. A name may be used once over all sections whose parts have fibres."""
+        node = self.root.child(section)
+        found = []
+        for name, entry in (node.mapping() if node else {}).items():
+            where: Where = (section, name)
+            if not matches(NAME, name):
+                self.reading.add(
+                    where, f"name {name!r} must begin with a letter and go on with letters, digits, - and _"
+                )
+            elif name in self.owners:
+                self.reading.add(
+                    where, f"name {name} is taken by {self.owners[name][0]}.{name}; each part needs its own"
+                )
+            self.owners.setdefault(name, where)
+            found.append((name, entry, where))
+        return found
+
+    def check_timing(self, timing: str, known: Collection[str] | None, where: Where) -> None:
+        """Of a twin; not checked where nobody said which are known."""
+        if known is not None and timing not in known:
+            self.reading.add(where, f"timing {timing!r} is not known; {nearest(timing, known)}")

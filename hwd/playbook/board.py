@@ -1,0 +1,111 @@
+"""The board: the state of every run that waits or goes on, and of the last that ended, kept from documents."""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from hwd.model.run import RunState, RunStatus
+from hwd_drivers.core.documents import Document
+
+ENDED_KEPT = 32
+"""Runs that ended whose state is at hand, and on the bus."""
+STAGES = frozenset({"journaled", "driving", "read-back", "waiting", "awaiting-confirm", "rolling-back"})
+"""States of a reconfiguration that somebody waits through."""
+
+
+class Board:
+    """A `Sink`. `tell(status)` is called at every change; `run_of` names the run of a reconfiguration under way, `paused_by` who asked a run to pause."""
+
+    TAKES: ClassVar = ("run.step", "reconfiguration.state", "reconfiguration.ended")
+
+    def __init__(
+        self,
+        *,
+        run_of: Callable[[str], str | None],
+        paused_by: Callable[[str], str | None],
+        tell: Callable[[RunStatus], None],
+    ) -> None:
+        self._run_of = run_of
+        self._paused_by = paused_by
+        self._tell = tell
+        self._live: dict[str, RunStatus] = {}
+        self._steps_open: dict[str, int] = {}
+        self._ended: dict[str, RunStatus] = {}
+
+    @property
+    def live(self) -> tuple[RunStatus, ...]:
+        """Those that have not ended, in the order in which they came."""
+        return tuple(self._live.values())
+
+    @property
+    def kept(self) -> tuple[RunStatus, ...]:
+        """Those that have not ended, and the last that did, oldest first."""
+        return *self._ended.values(), *self._live.values()
+
+    def get(self, run: str) -> RunStatus | None:
+        return self._live.get(run) or self._ended.get(run)
+
+    def load(self, ended: Iterable[RunStatus]) -> None:
+        """What earlier lives of the daemon left, oldest first; nothing is told of it."""
+        for status in ended:
+            self._keep(status)
+
+    def put(self, status: RunStatus, *, tell: Callable[[RunStatus], None] | None = None) -> None:
+        """A run that is new here, or that ends; `tell` in place of the usual one."""
+        if status.state.ended:
+            self._live.pop(status.run, None)
+            self._steps_open.pop(status.run, None)
+            self._keep(status)
+        else:
+            self._live[status.run] = status
+        (tell or self._tell)(status)
+
+    def change(self, run: str, **fields: Any) -> RunStatus:
+        """Tells it where something differs. The run must be live."""
+        before = self._live[run]
+        after = dataclasses.replace(before, **fields)
+        self._live[run] = after
+        if after != before:
+            self._tell(after)
+        return after
+
+    def look(self, run: str) -> None:
+        """Somebody asked for a pause, or for going on: paused is a run of which no step is under way, and none begins."""
+        by = self._paused_by(run)
+        if by is not None and not self._steps_open.get(run):
+            self.change(run, state=RunState.PAUSED, by=by, stage=None)
+        elif by is None and self._live[run].state is RunState.PAUSED:
+            self.change(run, state=RunState.RUNNING, by=None)
+
+    def __call__(self, document: Document) -> None:
+        data = document.data
+        match document.kind:
+            case "run.step" if data["run"] in self._live:
+                self._step(document)
+            case "reconfiguration.state":
+                run = self._run_of(str(data["reconfiguration"]))
+                if run in self._live and data["state"] in STAGES:
+                    self.change(str(run), stage=data["state"])
+            case "reconfiguration.ended" if data["run"] in self._live:
+                self.change(str(data["run"]), stage=None)
+
+    def _step(self, document: Document) -> None:
+        run, data = str(document.data["run"]), document.data
+        left_s: Any = data["expected_s"]
+        if data["state"] == "started":
+            self._steps_open[run] = self._steps_open.get(run, 0) + 1
+            now = {"step": data["step"], "steps": data["total"], "what": data["what"], "stage": None}
+            self.change(run, state=RunState.RUNNING, by=None, expected_s=left_s, **now)
+            return
+        self._steps_open[run] = self._steps_open.get(run, 1) - 1
+        self._live[run] = dataclasses.replace(
+            self._live[run], expected_s=left_s
+        )  # the next start, or the end, tells of it
+        if data["done"] != data["total"]:
+            self.look(run)
+
+    def _keep(self, status: RunStatus) -> None:
+        self._ended.pop(status.run, None)
+        self._ended[status.run] = status
+        while len(self._ended) > ENDED_KEPT:
+            del self._ended[next(iter(self._ended))]

@@ -1,0 +1,88 @@
+"""The queue of runs: who starts next, and what each of the others waits for. Pure; whoever starts runs owns it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from hwd.model.hold import Hold
+from hwd_drivers.core.errors import RefusedError
+
+QUEUED_MAX = 100
+"""Runs that wait, each with up to a megabyte of playbook; every one of them is looked at when one starts or ends."""
+ITS_TIME = "its due time"
+NAMED = 5
+"""Runs that a waiting one names, those that start first; of the others it says how many they are."""
+
+
+class Waits(Protocol):
+    """One run in the queue."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def ports(self) -> frozenset[str]:
+        """All that it may claim."""
+        ...
+
+    @property
+    def from_wall_ns(self) -> int:
+        """The earliest start: its due time, or when it came."""
+        ...
+
+
+W = TypeVar("W", bound=Waits)
+
+
+class Queue(Generic[W]):
+    """Runs that wait, in the order in which they start: by their earliest start, then by arrival.
+
+    A run starts when its time has come and no run before it, going on or due and waiting, has one of its ports, nor `held()`, what runs that are over
+    still have. So runs on other ports pass by, and no run is passed by for ever.
+    """
+
+    def __init__(self, held: Callable[[], Iterable[Hold]] = tuple) -> None:
+        self._held = held
+        self._waiting: list[W] = []
+
+    @property
+    def waiting(self) -> tuple[W, ...]:
+        return tuple(self._waiting)
+
+    def add(self, waiting: W) -> None:
+        self._waiting.append(waiting)
+        self._waiting.sort(key=lambda one: one.from_wall_ns)  # stable: arrival decides between equals
+
+    def check_length(self) -> None:
+        """Raises RefusedError where more wait than may."""
+        if len(self._waiting) > QUEUED_MAX:
+            raise RefusedError(
+                f"queue: {QUEUED_MAX} runs wait already. Start it later, or take some out: hwd queue, hwd abort RUN"
+            )
+
+    def get(self, id: str) -> W | None:
+        return next((one for one in self._waiting if one.id == id), None)
+
+    def remove(self, id: str) -> None:
+        self._waiting = [one for one in self._waiting if one.id != id]
+
+    def look(self, now_wall_ns: int, busy: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
+        """What each waits for, in order; nothing where it can start. `busy`: the ports of each run that goes on."""
+        claimed = dict(busy)
+        holds = tuple(self._held())
+        waits_for: dict[str, tuple[str, ...]] = {}
+        for one in self._waiting:
+            if one.from_wall_ns > now_wall_ns:
+                waits_for[one.id] = (ITS_TIME,)
+                continue
+            runs = [f"run {run}" for run, ports in claimed.items() if ports & one.ports]
+            waits_for[one.id] = (
+                *runs[:NAMED],
+                *([f"{len(runs) - NAMED} more"] if len(runs) > NAMED else []),
+                *(hold.words(taken) for hold in holds if (taken := sorted(hold.ports & one.ports))),
+            )
+            claimed[one.id] = one.ports
+        return waits_for
+
+    def next_wall_ns(self, now_wall_ns: int) -> int | None:
+        """When the next one falls due; None where none is yet to."""
+        return min((one.from_wall_ns for one in self._waiting if one.from_wall_ns > now_wall_ns), default=None)

@@ -1,0 +1,462 @@
+"""Runs: takes playbooks, starts each when its ports are free and its time has come, and sees it to its end.
+
+status = await runs.start(text=..., file=..., parameters={})     # running, or queued
+await runs.pause(status.run, by="ada")
+await runs.abort(status.run, by="ada")
+"""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
+
+from hwd.config.playbook.playbook import Playbook
+from hwd.model.hold import Hold
+from hwd.model.run import RunState, RunStatus
+from hwd.playbook.about import About
+from hwd.playbook.board import ENDED_KEPT, Board
+from hwd.playbook.going import keep_end, to_end
+from hwd.playbook.queue import Queue
+from hwd.playbook.reading import PlaybookReader
+from hwd.playbook.runner import RunEnd, Runner
+from hwd.playbook.safe import SafeState
+from hwd.playbook.status import ended_data, ended_status, status_of
+from hwd.playbook.twin_faults import TwinFaults
+from hwd.playbook.waiting import Waiting
+from hwd.reconfigure.reconfiguration import Outcome
+from hwd.records.finish import to_its_end
+from hwd.records.recorder import RecordingSink
+from hwd.records.records import Records
+from hwd.records.run import QueuedRun, Run, RunOutcome
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError, UnknownError
+from hwd_drivers.core.ids import Ids
+from hwd_drivers.core.offload import Offload
+
+AGAIN_S = 5.0
+"""Between attempts to start a run while the records cannot be written."""
+LOOK_S = 30.0
+"""The longest sleep before a due time: the clock on the wall may be set meanwhile."""
+SETTLED_WITHIN_S = 30.0
+"""What earlier lives of the daemon left in the queue waits so long for the switches and hosts; then it starts, and says itself what is missing."""
+SETTLED_LOOK_S = 0.25
+THE_LAB = "the switches and hosts to be there"
+DAEMON_END = "the end of the daemon"
+ENDING = "the daemon is ending; nothing new begins"
+
+log = logging.getLogger(__name__)
+
+
+class Runs:
+    """Owner of every run from when it is asked for to its end. `is_settled()`: switches and hosts are there, and nothing waits to be brought back.
+
+    `is_left_open(run)`: something of it waits to be brought back. `held()`: ports that runs which are over still have; `look_again` when some of them are free.
+    """
+
+    TAKES: ClassVar = ("daemon.recovered", "reconfiguration.ended")
+
+    def __init__(
+        self,
+        *,
+        about: About,
+        make_runner: Callable[[str, Playbook], Runner],
+        run_of: Callable[[str], str | None],
+        is_settled: Callable[[], bool],
+        is_left_open: Callable[[str], bool],
+        held: Callable[[], Iterable[Hold]],
+        faults: TwinFaults,
+        records: Records,
+        recorder: RecordingSink,
+        clock: Clock,
+        ids: Ids,
+        sink: Sink,
+        announce: Sink,
+        offload: Offload,
+    ) -> None:
+        self._about = about
+        self._reader = PlaybookReader(about.testbed, offload)
+        self._make_runner = make_runner
+        self._is_settled = is_settled
+        self._is_left_open = is_left_open
+        self._faults = faults
+        self._records = records
+        self._recorder = recorder
+        self._clock = clock
+        self._ids = ids
+        self._sink = sink
+        self._announce = announce
+        self.board = Board(
+            run_of=run_of, paused_by=self._paused_by, tell=lambda status: self._tell("run.state", **status.to_data())
+        )
+        self._queue: Queue[Waiting] = Queue(held)
+        self._left_over: set[str] = set()
+        self._aborted_by: dict[str, str] = {}
+        self._active: dict[str, Runner] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ended: dict[str, asyncio.Event] = {}
+        self._starting = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._closing = False
+        self._recovered: dict[str, set[SafeState]] = {}
+        """Runs whose switches were brought back, or on, after their end, and how; or whose crash left nothing open."""
+
+    async def open(self) -> None:
+        """Close what a crash left open, and take up the queue of earlier lives of the daemon."""
+        crashed = await self._recorder.close_crashed(self._clock.wall_ns())
+        known = {run.id for run in crashed}
+        ended = [run for run in await self._records.runs(limit=ENDED_KEPT) if run.id not in known]
+        self.board.load([await self._status_of(run) for run in reversed(ended)])
+        for status in self.board.kept:  # whoever followed it when the daemon died may not know of its end
+            self._announce(self._document("run.state", **status.to_data()))
+        for run in crashed:
+            status = dataclasses.replace(await self._status_of(run), safe_state=SafeState.UNKNOWN)
+            self._tell("run.ended", run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=status.safe_state)
+            self.board.put(status)
+            log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
+            if not self._is_left_open(run.id) and await self._is_all_confirmed(run.id):
+                self._recovered[run.id] = {SafeState.AS_APPLIED}
+        for queued in await self._records.queue.all():
+            await self._take_up(queued)
+
+    async def run(self) -> None:
+        """Start what is due, until cancelled."""
+        loop = asyncio.get_running_loop()
+        await self._faults.clear_left()
+        settled_by_s = loop.time() + SETTLED_WITHIN_S
+        while True:
+            self._changed.clear()
+            if self._left_over and (self._is_settled() or loop.time() >= settled_by_s):
+                self._left_over.clear()
+            settles_s = await self._settle_recovered()
+            starts_s = await self._start_due()
+            again_s = min((wait_s for wait_s in (settles_s, starts_s) if wait_s is not None), default=None)
+            try:
+                async with asyncio.timeout(again_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def __call__(self, document: Document) -> None:
+        """Sink: what an end left open is brought back, or on, or its confirm is written at last: where the switches of its run are is known now."""
+        run, outcome = document.data["run"], document.data["outcome"]
+        is_late = document.kind == "daemon.recovered" or (run not in self._active and outcome != Outcome.FAILED)
+        if isinstance(run, str) and is_late:
+            states = self._recovered.setdefault(run, set())
+            states.add(SafeState.BEFORE_APPLY if outcome == Outcome.ROLLED_BACK else SafeState.AS_APPLIED)
+            self._changed.set()
+
+    def look_again(self) -> None:
+        """One of those that wait may be able to start."""
+        self._changed.set()
+
+    async def close(self) -> None:
+        """Abort what goes on, into its safe state. What waits stays in the queue; nothing new begins from here on."""
+        self._closing = True
+        for runner in self._active.values():
+            runner.abort(DAEMON_END)
+        await asyncio.gather(*self._tasks.values())
+        async with self._starting:
+            pass  # one that was about to begin has ended its record
+
+    # --- what is asked of it
+
+    @property
+    def active(self) -> tuple[Runner, ...]:
+        """Those that go on, paused ones too."""
+        return tuple(self._active.values())
+
+    @property
+    def queue(self) -> tuple[RunStatus, ...]:
+        """Those that wait, in the order in which they start."""
+        return tuple(status for one in self._queue.waiting if (status := self.board.get(one.id)) is not None)
+
+    async def state(self, id: str) -> RunStatus:
+        """Of a run by its id or the beginning of it. Raises UnknownError where there is none, ConfigError where several fit."""
+        if (known := self.board.get(id)) is not None:
+            return known
+        live = [status for status in self.board.live if status.run.startswith(id)] if id else []
+        match live:
+            case [status]:
+                return status
+            case [_, *_]:
+                named = ", ".join(status.run for status in live)
+                raise ConfigError(f"run {id}: several under way start so ({named}). Write more of it")
+        run = await self._records.run(id)
+        return self.board.get(run.id) or await self._status_of(run)
+
+    async def start(
+        self, *, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None = None
+    ) -> RunStatus:
+        """Check the playbook, and start it, or put it into the queue. Raises ConfigError with every problem, before anything moves."""
+        # whoever asked may go away meanwhile
+        return await to_its_end(self._start(text, file, parameters, due_wall_ns), name="hwd:runs/start")
+
+    async def wait(self, id: str) -> None:
+        """Until it has ended."""
+        if id in self._ended:
+            await self._ended[id].wait()
+
+    async def abort(self, id: str, *, by: str) -> RunStatus:
+        """End a run in its safe state, within 5 s; one that waits is taken out of the queue. Returns its end."""
+        if id not in self._tasks:
+            id = self._named(id)
+        if id not in self._active:
+            async with self._starting:
+                if (waiting := self._queue.get(id)) is not None:
+                    return await to_its_end(self._take_out(waiting, by), name="hwd:runs/take-out")
+        if (runner := self._active.get(id)) is not None:
+            self._aborted_by.setdefault(id, by)
+            runner.abort(by)
+        if (task := self._tasks.get(id)) is not None:
+            await asyncio.shield(task)
+        return self._of(id)
+
+    def pause(self, id: str, *, by: str) -> RunStatus:
+        """It stops at the next border of two steps, with its leases kept; its state says when it stands there."""
+        runner = self._get_active(self._named(id))
+        runner.pause(by)
+        self.board.look(runner.id)
+        log.info("run %s: is to pause, by %s", runner.id, by)
+        return self._of(runner.id)
+
+    def resume(self, id: str, *, by: str) -> RunStatus:
+        """It goes on; raises RefusedError where nobody paused it."""
+        runner = self._get_active(self._named(id))
+        if runner.paused_by is None:
+            raise RefusedError(f"run {runner.id}: is not paused")
+        log.info("run %s: resumed by %s", runner.id, by)
+        runner.resume()
+        self.board.look(runner.id)
+        return self._of(runner.id)
+
+    # --- the queue
+
+    async def _start(self, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None) -> RunStatus:
+        playbook = await self._reader.read(text, file=file, parameters=parameters)
+        async with self._starting:  # `close` waits for it
+            self._check_open()
+            queued = QueuedRun(
+                id=self._ids.token(length=8),
+                playbook=playbook.name,
+                playbook_text=text,
+                file=file,
+                parameters=dict(parameters),
+                queued_wall_ns=self._clock.wall_ns(),
+                due_wall_ns=due_wall_ns,
+            )
+            waiting = Waiting(queued=queued, runner=self._make_runner(queued.id, playbook))
+            self._queue.add(waiting)
+            waits_for = self._looked()[queued.id]
+            try:
+                if not waits_for:
+                    return await self._begin(waiting)
+                self._queue.check_length()
+                await self._records.queue.add(queued)
+            except BaseException:
+                self._queue.remove(queued.id)
+                raise
+            self._ended[queued.id] = asyncio.Event()
+            self.board.put(waiting.status(RunState.QUEUED, waits_for=waits_for))
+            self._changed.set()
+            return self._of(queued.id)
+
+    async def _start_due(self) -> float | None:
+        """Start all that can; how long until it is to be looked again, None where only a change makes a difference."""
+        async with self._starting:
+            while not self._closing:
+                waits = self._looked()
+                for run, waits_for in waits.items():
+                    self.board.change(run, waits_for=waits_for)
+                if (id := next((run for run, waits_for in waits.items() if not waits_for), None)) is None:
+                    break
+                waiting = self._queue.get(id)
+                assert waiting is not None
+                try:
+                    await self._begin(waiting)
+                except RefusedError as error:
+                    log.info("%s", error)
+                    break
+                except HwdError as error:
+                    log.warning("run %s: cannot start, and stays in the queue: %s", id, error)
+                    self.board.change(id, waits_for=(str(error),))
+                    return AGAIN_S
+        now_ns = self._clock.wall_ns()
+        next_ns = self._queue.next_wall_ns(now_ns)
+        waits_s = [] if next_ns is None else [min(LOOK_S, (next_ns - now_ns) / 1e9)]
+        return min([*waits_s, *([SETTLED_LOOK_S] if self._left_over else [])], default=None)
+
+    def _looked(self) -> dict[str, tuple[str, ...]]:
+        waits = self._queue.look(self._clock.wall_ns(), {run: runner.ports for run, runner in self._active.items()})
+        return {run: waits_for or ((THE_LAB,) if run in self._left_over else ()) for run, waits_for in waits.items()}
+
+    async def _is_all_confirmed(self, run: str) -> bool:
+        """Whether all that it drove has ended, and stands: nothing is to be brought back."""
+        kinds = ("reconfiguration.state", "reconfiguration.ended")
+        outcomes: dict[str, str | None] = {}
+        for stored in await self._records.documents(run=run, kinds=kinds):
+            data = stored.document.data
+            outcomes[str(data["reconfiguration"])] = str(data.get("outcome"))
+        return bool(outcomes) and all(outcome == Outcome.CONFIRMED for outcome in outcomes.values())
+
+    async def _settle_recovered(self) -> float | None:
+        """Say of runs whose switches were not known at their end where they are; how long until it is to be tried again, None where that is done."""
+        again_s: float | None = None
+        for id, states in list(self._recovered.items()):
+            if id in self._active or self._is_left_open(id):
+                continue  # its end comes, or another recovery
+            safe = next(iter(states)) if len(states) == 1 else SafeState.MIXED
+            try:
+                status = await self.state(id)
+                is_unknown = status.safe_state in (None, SafeState.UNKNOWN)
+                if is_unknown and not await self._records.settle_run(id, safe):
+                    again_s = AGAIN_S
+                    continue
+            except UnknownError:
+                log.warning(
+                    "run %s: the journal knows it and the records do not; that it is %s is told to nobody", id, safe
+                )
+                del self._recovered[id]
+                continue
+            except HwdError as error:
+                log.debug("run %s: that it is %s is not recorded yet: %s", id, safe, error)
+                again_s = AGAIN_S
+                continue
+            del self._recovered[id]
+            if is_unknown:
+                rolled_back = safe is SafeState.BEFORE_APPLY
+                self.board.put(dataclasses.replace(status, safe_state=safe, rolled_back=rolled_back))
+                log.info("run %s: its switches are %s now", id, safe)
+        return again_s
+
+    async def _take_up(self, queued: QueuedRun) -> None:
+        """A run of an earlier life of the daemon; one that means nothing any more has failed."""
+        try:
+            playbook = await self._reader.read(queued.playbook_text, file=queued.file, parameters=queued.parameters)
+        except HwdError as error:
+            why = f"{error.title}: {error}"
+            record = self._about.never_begun(queued, RunOutcome.FAILED, why)
+            try:
+                await self._records.start_run(record)
+            except HwdError as cause:
+                log.error("run %s: stays in the queue of the records until the next start: %s", queued.id, cause)
+            self._tell("run.ended", run=queued.id, outcome=RunOutcome.FAILED, why=why, safe_state=record.safe_state)
+            self.board.put(dataclasses.replace(status_of(record, None), fault_class=error.title))
+            log.error("run %s: was in the queue, and cannot be run: %s", queued.id, why)
+            return
+        waiting = Waiting(queued=queued, runner=self._make_runner(queued.id, playbook))
+        self._queue.add(waiting)
+        self._left_over.add(queued.id)
+        self._ended[queued.id] = asyncio.Event()
+        self.board.put(waiting.status(RunState.QUEUED))
+
+    async def _take_out(self, waiting: Waiting, by: str) -> RunStatus:
+        why = f"by {by}, before it began"
+        record = self._about.never_begun(waiting.queued, RunOutcome.ABORTED, why)
+        await self._records.start_run(record)
+        self._queue.remove(waiting.id)
+        safe = SafeState.UNTOUCHED
+        self._tell("run.ended", run=waiting.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe)
+        self._end(waiting.status(RunState.ABORTED, why=why, by=by, safe_state=safe, ended_wall_ns=record.ended_wall_ns))
+        return self._of(waiting.id)
+
+    # --- a run
+
+    async def _begin(self, waiting: Waiting) -> RunStatus:
+        self._check_open()
+        runner = waiting.runner
+        record = self._about.begun(waiting.queued, runner.playbook.parameters)
+        await self._records.start_run(record)
+        self._queue.remove(runner.id)
+        if self._closing:
+            why = "the daemon ended before its first step"
+            safe, ended_ns = SafeState.UNTOUCHED, self._clock.wall_ns()
+            await self._records.end_run(
+                runner.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe, ended_wall_ns=ended_ns
+            )
+            self._tell("run.ended", run=runner.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe)
+            self._end(waiting.status(RunState.ABORTED, why=why, by=DAEMON_END, safe_state=safe, ended_wall_ns=ended_ns))
+            raise RefusedError(f"run {runner.id}: {why}; nothing was moved")
+        self._tell(
+            "run.started",
+            run=runner.id,
+            playbook=runner.playbook.name,
+            parameters=dict(runner.playbook.parameters),
+            steps=runner.total_steps,
+            virtual_time=self._about.virtual_time,
+        )
+        self._ended.setdefault(runner.id, asyncio.Event())
+        self.board.put(waiting.status(RunState.RUNNING, started_wall_ns=record.started_wall_ns))
+        self._active[runner.id] = runner
+        self._tasks[runner.id] = asyncio.create_task(self._go(waiting), name=f"hwd:run/{runner.id}/main")
+        return self._of(runner.id)
+
+    async def _go(self, waiting: Waiting) -> None:
+        runner = waiting.runner
+        end = await to_end(runner, self._recorder)
+        del self._active[runner.id]  # its ports are free
+        ended_ns = self._clock.wall_ns()
+        status, aborted_by = self._of(runner.id), self._aborted_by.pop(runner.id, DAEMON_END)
+
+        def last(end: RunEnd) -> tuple[Document, ...]:
+            by = aborted_by if end.outcome is RunOutcome.ABORTED else None
+            now = ended_status(status, end, by=by, ended_wall_ns=ended_ns)
+            return self._document("run.ended", **ended_data(runner.id, end)), self._document(
+                "run.state", **now.to_data()
+            )
+
+        ended, state = await keep_end(runner.id, end, last, ended_wall_ns=ended_ns, recorder=self._recorder)
+        self._announce(ended)
+        self.board.put(RunStatus.from_data(state.data), tell=lambda _: self._announce(state))
+        self._changed.set()
+        del self._tasks[runner.id]
+        self._set_ended(runner.id)
+
+    def _end(self, status: RunStatus) -> None:
+        """Of a run that never began."""
+        self.board.put(status)
+        self._changed.set()
+        self._set_ended(status.run)
+
+    def _set_ended(self, run: str) -> None:
+        if (ended := self._ended.pop(run, None)) is not None:
+            ended.set()
+
+    # --- the rest
+
+    def _named(self, id: str) -> str:
+        live = [status.run for status in self.board.live]
+        match [id] if id in live else [run for run in live if run.startswith(id)]:
+            case [run]:
+                return run
+            case []:
+                raise RefusedError(f"run {id}: not under way. Under way: {', '.join(live) or 'none'}")
+            case several:
+                raise RefusedError(f"run {id}: several under way start so ({', '.join(several)}). Write more of it")
+
+    def _get_active(self, id: str) -> Runner:
+        if id not in self._active:
+            raise RefusedError(f"run {id}: is {self._of(id).state}, and does not go on")
+        return self._active[id]
+
+    def _paused_by(self, id: str) -> str | None:
+        return self._active[id].paused_by if id in self._active else None
+
+    async def _status_of(self, run: Run) -> RunStatus:
+        return status_of(run, await self._records.last_document(run.id, "run.state"))
+
+    def _of(self, id: str) -> RunStatus:
+        if (status := self.board.get(id)) is None:
+            raise FailedError(f"run {id}: has no state")
+        return status
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise RefusedError(ENDING)
+
+    def _tell(self, kind: str, **data: Json) -> None:
+        self._sink(self._document(kind, **data))
+
+    def _document(self, kind: str, **data: Json) -> Document:
+        return Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data)

@@ -1,0 +1,190 @@
+"""Faults of twins that runs ask for: cleared when their run ends, whatever becomes of run, rack and daemon."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from typing import Final
+
+import msgspec
+
+from hwd.model.fault import Clear, Fault, HostFault, PortFault, SwitchFault, check_fault, decode_fault
+from hwd.model.testbed import Testbed
+from hwd.records.records import Records
+from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
+
+AGAIN_S: Final = 5.0
+"""What could not be cleared is tried again so often."""
+
+SetFault = Callable[[Fault], Coroutine[None, None, None]]
+"""Tells the rack, and returns when it has done it. Raises ConfigError where it refuses, NoRackError where none is up, LinkError where one does not answer."""
+
+log = logging.getLogger(__name__)
+
+
+class NoRackError(LinkError):
+    """No twin rack is up. The next one begins with twins that behave: nothing has to be cleared."""
+
+
+class TwinFaults:
+    """All faults of the rack's twins that come in through the daemon. `under_way` names the runs that are not over: what others set is cleared while `run` runs.
+
+    What a run touches is in the records before it is set, and stays there until the rack said that it is clear.
+    """
+
+    def __init__(
+        self,
+        *,
+        testbed: Testbed,
+        records: Records,
+        set_fault: SetFault,
+        under_way: Callable[[], Collection[str]],
+    ) -> None:
+        self._testbed = testbed
+        self._records = records
+        self._set_fault = set_fault
+        self._under_way = under_way
+        self._touched: dict[str, dict[str, None]] = {}  # subjects by run, as the records have them
+        self._complained: dict[str, str] = {}
+        self._turn = asyncio.Lock()
+        self._work: set[asyncio.Task[None]] = set()
+
+    def of(self, run: str) -> "RunFaults":
+        return RunFaults(run, self)
+
+    async def set(self, fault: Fault) -> None:
+        """Raises RefusedError where the subject is no twin, ConfigError where it is not there, LinkError where the rack is away."""
+        check_fault(fault, self._testbed)
+        await self._set_fault(fault)
+
+    async def set_for(self, run: str, fault: Fault) -> None:
+        """As `set`, and `clear_of` ends it. Raises HwdError too where the subject still has a fault of a run that is over."""
+        check_fault(fault, self._testbed)
+        await self._in_turn(self._set_for(run, fault))
+
+    async def clear_of(self, run: str) -> None:
+        """Every subject that the run touched behaves again, and no other is touched.
+
+        Raises FailedError that names what does not, and why; that is tried again when the run is over.
+        """
+        await self._in_turn(self._clear_of(run))
+
+    async def clear_left(self) -> None:
+        """Try once to clear what runs of a daemon that died had set; `run` goes on with what stays."""
+        try:
+            left = await self._records.twin_faults.all()
+        except HwdError as error:
+            log.error("faults that runs of an earlier daemon set stay: %s", error)
+            return
+        for run, subjects in left.items():
+            self._touched[run] = dict.fromkeys(sorted(subjects))
+        await self._clear_orphans()
+
+    async def run(self) -> None:
+        """Clear what belongs to no run that is under way, now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(AGAIN_S)
+            await self._clear_orphans()
+
+    async def _clear_orphans(self) -> None:
+        for run in [run for run in self._touched if run not in self._under_way()]:
+            try:
+                await self.clear_of(run)
+            except HwdError as error:
+                if self._complained.get(run) != str(error):
+                    self._complained[run] = str(error)
+                    log.warning("%s", error)
+            else:
+                self._complained.pop(run, None)
+                log.info("run %s: the faults of twins that it left are cleared", run)
+
+    async def _in_turn(self, work: Coroutine[None, None, None]) -> None:
+        """The rack is told one thing after the other, each to its end, also where who asked is gone: what is asked later is done later."""
+
+        async def do() -> None:
+            async with self._turn:
+                await work
+
+        task = asyncio.create_task(do(), name="hwd:runs/faults")
+        self._work.add(task)
+        task.add_done_callback(self._is_done)
+        await asyncio.shield(task)
+
+    def _is_done(self, task: asyncio.Task[None]) -> None:
+        self._work.discard(task)
+        if not task.cancelled():
+            task.exception()  # who asked has it; where nobody waits any more, `run` tries again and says so
+
+    # --- in turn
+
+    async def _set_for(self, run: str, fault: Fault) -> None:
+        subject = msgspec.json.encode(clearing(fault)).decode()
+        for other in [other for other, touched in self._touched.items() if subject in touched]:
+            if other != run and other not in self._under_way():
+                await self._clear(other, [subject])
+        if subject not in self._touched.get(run, ()):
+            await self._records.twin_faults.add(run, subject)
+            self._touched.setdefault(run, {})[subject] = None
+        await self._set_fault(fault)
+
+    async def _clear_of(self, run: str) -> None:
+        await self._clear(run, list(self._touched.get(run, ())))
+
+    async def _clear(self, run: str, subjects: Sequence[str]) -> None:
+        """All that can be; what is clear is forgotten."""
+        cleared: list[str] = []
+        failures: list[str] = []
+        for subject in subjects:
+            try:
+                await self._behave(run, decode_fault(subject.encode()))
+            except HwdError as error:
+                failures.append(str(error))
+            else:
+                cleared.append(subject)
+        for subject in cleared:
+            await self._records.twin_faults.remove(run, subject)
+            del self._touched[run][subject]
+        if not self._touched.get(run, True):
+            del self._touched[run]
+        if failures:
+            raise FailedError(
+                f"run {run}: not all faults of twins are cleared: {'; '.join(failures)}. It is tried again while the daemon runs"
+            )
+
+    async def _behave(self, run: str, clear: Fault) -> None:
+        """Returns when nothing is set there, or nobody is there."""
+        try:
+            check_fault(clear, self._testbed)
+        except (ConfigError, RefusedError) as error:  # the testbed file was changed between two lives of the daemon
+            log.info("run %s: nothing to clear: %s", run, error)
+            return
+        try:
+            await self._set_fault(clear)
+        except NoRackError as error:
+            log.info("run %s: nothing to clear: %s", run, error)
+
+
+class RunFaults:
+    """`hwd.playbook.effects.Faults` of one run."""
+
+    def __init__(self, run: str, faults: TwinFaults) -> None:
+        self._run = run
+        self._faults = faults
+
+    async def set(self, fault: Fault) -> None:
+        await self._faults.set_for(self._run, fault)
+
+    async def clear(self) -> None:
+        await self._faults.clear_of(self._run)
+
+
+def clearing(fault: Fault) -> Clear:
+    """The fault that ends it."""
+    match fault:
+        case SwitchFault(switch=name):
+            return Clear(switch=name)
+        case PortFault(port=name):
+            return Clear(port=name)
+        case HostFault(host=name):
+            return Clear(host=name)
+        case Clear():
+            return fault

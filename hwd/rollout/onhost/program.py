@@ -1,0 +1,330 @@
+"""What is done on a host itself. This file is sent to the host's own Python with those that it imports, and they need nothing but that (`hwd.rollout.sent`).
+
+Each line that it says is a JSON object: `{"step": ...}` for what is under way, at last `{"done": ...}` or `{"failed": words}`. `layout` is `Layout.to_data`.
+
+| verb | does |
+|---|---|
+| look | reads what is there |
+| reach | tries to connect to the broker |
+| hold | keeps other roll-outs out as long as somebody listens to it |
+| stage, unstage | makes a folder to copy to; takes it away |
+| install | makes an environment beside those that are there |
+| switch | puts agent file, unit and environment in place and starts the agent; what was before is kept |
+| back | puts back what was before |
+| settle | forgets what was before but for one environment |
+| remove | leaves nothing |
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from hwd.rollout.onhost.facts import (
+    BEFORE,
+    COMPLETE,
+    UNIT,
+    journal,
+    look,
+    manifest,
+    mode,
+    pyverbs,
+    reach,
+    runs,
+    service,
+)
+from hwd.rollout.onhost.lock import hold
+from hwd.rollout.onhost.programs import Failure, last, run, say
+from hwd.rollout.onhost.staging import clear_staging, stage, unstage
+
+NEEDED_BYTES: Final = 100_000_000
+"""An environment takes 25 MB (`du -s`), its wheels 8, while the one before it stays."""
+
+
+def main() -> None:
+    """Do the verb of the command line."""
+    verb, arguments = sys.argv[1], json.loads(sys.argv[2])
+    verbs: dict[str, Callable[..., Any]] = {
+        "look": look,
+        "reach": reach,
+        "hold": hold,
+        "stage": stage,
+        "unstage": unstage,
+        "install": install,
+        "switch": switch,
+        "back": back,
+        "settle": settle,
+        "remove": remove,
+    }
+    try:
+        say(done=verbs[verb](**arguments))
+    except Failure as error:
+        say(failed=str(error))
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            say(failed=f"{error.filename or 'a file'}: the disk is full. Free {NEEDED_BYTES // 1_000_000} MB on it")
+        else:
+            say(failed=f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+# --- install
+
+
+def install(layout: dict[str, str], staging: str, id: str, spec: list[str], version: str) -> dict[str, Any]:
+    """Make the environment `id` of the wheels in `staging`; `spec` is what pip is asked for. Returns {made: whether it was not there, or did not run}."""
+    root = Path(layout["root"])
+    with held(root):
+        environment = root / id
+        if manifest(environment) is not None:
+            if runs(environment):
+                return {"made": False}
+            say(step=f"taking away {id}, which does not run any more")
+            shutil.rmtree(environment)
+        for path in root.iterdir():  # of an install that was cut off
+            if path.is_dir() and not path.is_symlink() and manifest(path) is None:
+                say(step=f"taking away {path.name}, which was not finished")
+                shutil.rmtree(path)
+        disk = os.statvfs(root)
+        if (free := disk.f_bavail * disk.f_frsize) < NEEDED_BYTES:
+            mb = 1_000_000
+            raise Failure(f"{root}: {free // mb} MB are free, and {NEEDED_BYTES // mb} MB are needed. Free some")
+        say(step="making the environment")
+        try:
+            fill(environment, Path(staging), spec)
+        except BaseException:
+            shutil.rmtree(environment, ignore_errors=True)
+            raise
+        wheels = sorted(path.name for path in Path(staging).glob("*.whl"))
+        os.sync()  # all of it is on the disk before it says so
+        write(
+            environment / COMPLETE,
+            json.dumps({"id": id, "version": version, "python": platform.python_version(), "wheels": wheels}).encode(),
+            0o644,
+        )
+        return {"made": True}
+
+
+def fill(environment: Path, staging: Path, spec: list[str]) -> None:
+    made = run([sys.executable, "-B", "-m", "venv", "--without-pip", str(environment)], fails=True)
+    if made.returncode:
+        raise Failure(
+            f"{sys.executable} cannot make a virtual environment: {last(made)}. Install its module venv (Debian: apt install libpython3-stdlib)"
+        )
+    python = str(environment / "bin/python")
+    (pip,) = staging.glob("pip-*.whl")
+    say(step="installing the wheels")
+    options = ["--no-index", "--find-links", str(staging), "--no-cache-dir", "--disable-pip-version-check", "--quiet"]
+    options += ["--no-compile"]  # most of it is never imported: what is, the check below compiles
+    done = run([python, f"{pip}/pip", "install", *options, *spec], fails=True)
+    if done.returncode:
+        raise Failure(f"pip could not install what was copied: {last(done)}")
+    if (found := pyverbs()) is not None:
+        library = run([python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"]).stdout.strip()
+        os.symlink(found, Path(library) / "pyverbs")
+    done = run([python, "-I", "-c", "import hwd_agents.process.main"], fails=True)
+    if done.returncode:
+        raise Failure(f"the agent does not run with this host's Python {platform.python_version()}: {last(done)}")
+
+
+@contextlib.contextmanager
+def held(root: Path) -> Iterator[None]:
+    """One verb at a time: one that works on when its connection is gone keeps out those of the next roll-out. The folder is made where it is not there."""
+    root.mkdir(parents=True, exist_ok=True)
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure(
+                f"{root}: another roll-out is at work on this host, or one that was cut off goes on to the end of its step. Try again in a minute"
+            ) from None
+        yield
+    finally:
+        os.close(fd)
+
+
+# --- switch, back, settle
+
+
+def switch(layout: dict[str, str], staging: str, id: str, made: bool = False) -> dict[str, Any]:
+    """Put what is in `staging` (agent.yaml, and the unit) and the environment in place, each at once, and start the agent anew if anything differs.
+
+    `made`: the environment was made just now, so that an agent that runs in one of that name is not it.
+    """
+    root, config = Path(layout["root"]), Path(layout["config"])
+    with held(root):
+        changed = []
+        Path(layout["state"]).mkdir(parents=True, exist_ok=True, mode=0o750)
+        if replace(config, (Path(staging) / "agent.yaml").read_bytes(), 0o600):
+            changed.append("agent file")
+        if layout["unit"] and replace(Path(layout["unit"]), (Path(staging) / UNIT).read_bytes(), 0o644):
+            changed.append("unit")
+        if point(root / "current", id, keep=root / f"current{BEFORE}") or made:
+            changed.append("environment")
+        active = bool(layout["unit"]) and start(anew=bool(changed))
+        return {"changed": changed, "started": active}
+
+
+def start(*, anew: bool) -> bool:
+    """Start the unit, and at each boot of the host. Returns whether it was; raises Failure with its last words where it does not come up."""
+    if not anew and service().get("ActiveState") == "active":
+        return False
+    say(step="starting hwd-agent")
+    run(["systemctl", "daemon-reload"])
+    run(["systemctl", "reset-failed", UNIT], fails=True)
+    run(["systemctl", "enable", "--quiet", UNIT])
+    if run(["systemctl", "restart", UNIT], fails=True).returncode:
+        words = "\n".join(journal()[0][-6:])
+        raise Failure(f"hwd-agent does not start ({service().get('Result', 'unknown')}). Its last words:\n{words}")
+    return True
+
+
+def back(layout: dict[str, str]) -> dict[str, Any]:
+    """As it was before the last switch. Returns {current: the environment that runs now}."""
+    root = Path(layout["root"])
+    with held(root):
+        for name in (layout["config"], layout["unit"]):
+            if name and Path(name + BEFORE).exists():
+                os.replace(name + BEFORE, name)
+        kept = root / f"current{BEFORE}"
+        if kept.is_symlink():
+            os.replace(kept, root / "current")
+        if layout["unit"]:
+            start(anew=True)
+        return {"current": os.readlink(root / "current")}
+
+
+def settle(layout: dict[str, str], staging: str) -> dict[str, Any]:
+    """It is good. The environment before this one stays, older ones go, and what was copied by roll-outs that were cut off."""
+    root = Path(layout["root"])
+    with held(root):
+        if (kept := root / f"current{BEFORE}").is_symlink():
+            os.replace(kept, root / "previous")
+        stays = {os.readlink(path) for path in (root / "current", root / "previous") if path.is_symlink()}
+        gone = []
+        for path in root.iterdir():
+            if path.is_dir() and not path.is_symlink() and path.name not in stays:
+                shutil.rmtree(path)
+                gone.append(path.name)
+        for name in (layout["config"], layout["unit"]):
+            if name:
+                Path(name + BEFORE).unlink(missing_ok=True)
+        return {"gone": gone + clear_staging(layout, but=staging)}
+
+
+def replace(path: Path, content: bytes, permissions: int) -> bool:
+    """Whether it differs from what was there, which is kept beside it until all is settled."""
+    if path.exists() and path.read_bytes() == content and mode(path) == f"{permissions:o}":
+        return False
+    before = Path(str(path) + BEFORE)
+    if path.exists() and not before.exists():  # else it is of a switch that was cut off: that was the good one
+        write(before, path.read_bytes(), permissions)
+    write(path, content, permissions)
+    return True
+
+
+def point(link: Path, target: str, *, keep: Path) -> bool:
+    """Let the link lead to `target`, at once; `keep` then leads where it led before, or stays as a switch that was cut off has made it."""
+    now = os.readlink(link) if link.is_symlink() else None
+    if now == target:
+        return False
+    if keep.is_symlink():
+        now = None
+    for path, to in ((keep, now), (link, target)):
+        if to is not None:
+            new = path.with_name(f"{path.name}.new")
+            new.unlink(missing_ok=True)
+            new.symlink_to(to)
+            os.replace(new, path)
+    sync_folder(link.parent)
+    return True
+
+
+def write(path: Path, content: bytes, permissions: int) -> None:
+    """All of it or what was there before, after a power cut too. Nobody reads it who may not, not even while it is written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(fd, "wb") as file:
+        file.write(content)
+        os.fchmod(fd, permissions)
+        file.flush()
+        os.fsync(fd)
+    os.replace(new, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+# --- remove
+
+
+def remove(layout: dict[str, str], keep_spool: bool, leave_settings: bool) -> dict[str, Any]:
+    """Stop the agent, put back what runs have set, and take all of it away. Returns {back: [...], removed: [...]}."""
+    root, config, unit = Path(layout["root"]), Path(layout["config"]), Path(layout["unit"] or "/nowhere")
+    told: dict[str, Any] = {"back": [], "removed": []}
+    with held(root) if root.exists() else contextlib.nullcontext():
+        if layout["unit"] and service().get("LoadState") == "loaded":
+            say(step="stopping hwd-agent")
+            run(["systemctl", "disable", "--now", "--quiet", UNIT])
+        journal = Path(layout["state"]) / "settings"
+        if not leave_settings and config.exists() and journal.exists() and journal.stat().st_size:
+            told["back"] = put_back(root / "current", config)
+        if layout["unit"]:
+            gone(unit, told["removed"])
+            gone(Path(str(unit) + BEFORE), told["removed"])
+            run(["systemctl", "daemon-reload"])
+            run(["systemctl", "reset-failed", UNIT], fails=True)
+        gone(config, told["removed"])
+        gone(Path(str(config) + BEFORE), told["removed"])
+        if not keep_spool:
+            gone(Path(layout["state"]), told["removed"])
+        gone(root, told["removed"])
+    told["removed"] += clear_staging(layout)
+    made = [config.parent]
+    if layout["prefix"]:
+        made += [above for path in (config, root, Path(layout["state"])) for above in path.parents]
+    for folder in dict.fromkeys(made):
+        if layout["prefix"] == "" or str(folder).startswith(layout["prefix"]):
+            with contextlib.suppress(OSError):  # not empty: it is not ours alone
+                folder.rmdir()
+    return told
+
+
+def put_back(environment: Path, config: Path) -> list[str]:
+    """What runs have set of the ports is put back by the agent's own program."""
+    try:
+        done = run([str(environment / "bin/hwd-agent"), "put-back", "--config", str(config)], fails=True)
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}"
+    else:
+        if done.returncode == 0:
+            return done.stdout.splitlines()
+        why = last(done)
+    raise Failure(
+        f"what runs have set of the ports is not put back: {why}. Put it back by hand, then use --leave-settings"
+    )
+
+
+def gone(path: Path, removed: list[str]) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif path.is_symlink() or path.exists():
+        path.unlink()
+    else:
+        return
+    removed.append(str(path))

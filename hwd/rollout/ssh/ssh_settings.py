@@ -1,0 +1,93 @@
+"""SshSettings: how to reach a host, of the testbed file and `~/.ssh/config` together."""
+
+import getpass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import paramiko
+
+from hwd.model.ssh import SshPlace
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.reason import reason_of
+
+KEY_NAMES: Final = ("id_ed25519", "id_ecdsa", "id_rsa")
+"""As OpenSSH looks for them (ssh(1), -i)."""
+MOST_JUMPS: Final = 8
+"""One behind the other; `ProxyJump via-%h` would name another one each time."""
+SYSTEM_KNOWN_HOSTS: Final = Path("/etc/ssh/ssh_known_hosts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshSettings:
+    """What a place and `~/.ssh/config` say together; the place comes first."""
+
+    address: str
+    port: int
+    user: str
+    keys: tuple[str, ...]
+    known_hosts: tuple[Path, ...]
+    jump: SshPlace | None
+
+    @property
+    def known_as(self) -> str:
+        return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
+
+    @classmethod
+    def of(cls, place: SshPlace, folder: Path, way: tuple[SshPlace, ...] = ()) -> Self:
+        """`folder` is `~/.ssh`; `way`: from the host that is wanted to the one that this place is the jump host of. Raises ConfigError."""
+        found: Mapping[str, str | list[str]] = {}
+        config = folder / "config"
+        if config.exists():
+            try:
+                found = paramiko.SSHConfig.from_path(str(config)).lookup(place.address)
+            except (OSError, paramiko.SSHException, paramiko.ConfigParseError, UnicodeDecodeError) as error:
+                raise ConfigError(f"{config}: cannot be read: {reason_of(error)}") from error
+        jump: SshPlace | None = place.jump
+        named = str(found.get("proxyjump", "none"))
+        if jump is None and named != "none":
+            if "," in named:
+                raise ConfigError(f"{config}: ProxyJump {named}: one jump host is followed, not several")
+            jump = SshPlace.parse(named)
+            _check_way((*way, place, jump), config)
+        elif jump is None and str(found.get("proxycommand", "none")) != "none":
+            raise ConfigError(
+                f"{config}: ProxyCommand of {place.address} is not used here. Name a jump host: ssh: {{address: {place}, jump: user@host}}"
+            )
+        named_files = str(found.get("userknownhostsfile", folder / "known_hosts")).split()
+        files = named_files if place.known_hosts is None else [place.known_hosts]
+        return cls(
+            address=str(found.get("hostname", place.address)),
+            port=place.port or int(str(found.get("port", 22))),
+            user=place.user or str(found.get("user", "")) or getpass.getuser(),
+            keys=_keys(place, found.get("identityfile", []), folder),
+            known_hosts=(*(Path(one).expanduser() for one in files), SYSTEM_KNOWN_HOSTS),
+            jump=jump,
+        )
+
+
+def _check_way(way: tuple[SshPlace, ...], config: Path) -> None:
+    """A jump host that is reached through itself, as `Host *` has it, would be asked for without end."""
+    *before, last = way
+    shown = " -> ".join(str(place) for place in way)
+    if any((one.address, one.port, one.user) == (last.address, last.port, last.user) for one in before):
+        raise ConfigError(
+            f"{config}: ProxyJump leads in a circle: {shown}. Leave the jump host out where it is named: Host * !{last.address}"
+        )
+    if len(before) > MOST_JUMPS:
+        raise ConfigError(
+            f"{config}: ProxyJump: {shown}: more than {MOST_JUMPS} jump hosts one behind the other. Name fewer"
+        )
+
+
+def _keys(place: SshPlace, named: str | list[str], folder: Path) -> tuple[str, ...]:
+    """Files with private keys that are there; the one that the testbed file names must be."""
+    if place.key is None:
+        candidates = [named] if isinstance(named, str) else named or [str(folder / name) for name in KEY_NAMES]
+        return tuple(key for key in candidates if Path(key).exists())
+    key = os.path.expanduser(place.key)
+    if not Path(key).exists():
+        raise ConfigError(f"{place}: there is no key file {key}. Correct `key` in the testbed file")
+    return (key,)

@@ -1,0 +1,92 @@
+"""The agent's configuration: what is wrong with it is said by file and place."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd_agents.process.config import broker_url, load_config, make_config
+from hwd_drivers.core.errors import ConfigError, LinkError
+
+GOOD = """
+testbed: opus
+host: h0
+broker: mqtt://127.0.0.1:1883
+spool: {directory: /tmp/spool, limit_bytes: 1000000}
+ports:
+  eth0: {interface: eth0, ip: 10.1.0.1, rdma: mlx5_0}
+sources:
+  kernel: {keeper: /run/keeper.sock, namespace: h0}
+  twin: {address: "unix:/run/h0.sock"}
+clock: {offset_s: 5, drift_ppm: 50}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "agent.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_good_file_is_read(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, GOOD))
+    assert config.host == "h0"
+    assert config.ports["eth0"].ip == "10.1.0.1"
+    assert config.clock is not None
+    assert config.clock.drift_ppm == 50
+    assert config.probe.packets_per_s == 1000
+    assert config.origin == "kernel"
+
+
+def test_an_address_may_have_a_prefix_as_in_the_testbed_file(tmp_path: Path) -> None:
+    port = load_config(written(tmp_path, GOOD.replace("10.1.0.1", "10.1.0.1/32"))).ports["eth0"]
+    assert port.ip_address == "10.1.0.1"
+
+
+@pytest.mark.parametrize(
+    ("sources", "origin"),
+    [({"kernel": {}}, "measured"), ({"twin": {"address": "mem:h0"}}, "twin")],
+)
+def test_the_origin_follows_from_the_sources(sources: dict[str, Any], origin: str) -> None:
+    data = {"testbed": "t", "host": "h", "broker": "mqtt://b", "ports": {"e": {"interface": "e"}}}
+    assert make_config({**data, "sources": sources}, where="x").origin == origin
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("host: h0", "hots: h0", "unknown field `hots`"),
+        ("host: h0", "host: h0/+", "not empty and has no"),
+        ("limit_bytes: 1000000", "limit_bytes: 1", "1 is under the least, 16384 bytes"),
+        ("ip: 10.1.0.1", "ip: 10", r": ports\[\.\.\.\]\.ip: expected str"),
+        ("ip: 10.1.0.1", "ip: h0", "'h0' is no IP address; write 10.1.0.1 or 10.1.0.1/32"),
+        ("rdma: mlx5_0}", "rdma: mlx5_0}\n  eth1: {interface: eth0}", "eth0 and eth1 share the interface eth0"),
+        (", namespace: h0", "", "keeper and namespace go together"),
+        ("clock:", "probe: {first_s: 0}\nclock:", "first_s: 0.0 is not above 0"),
+        ("ports:", "modules: {SFP-1: {los_s: -0.1}}\nports:", "modules.SFP-1.los_s: -0.1 s is not 0 or more"),
+        ("ports:", "rc: {ack_timeout: 0}\nports:", "rc.ack_timeout: 0 is not 1 to 31"),
+        ("ports:", "rc: {retries: 8}\nports:", "rc.retries: 8 is not 0 to 7"),
+        ("rdma: mlx5_0}", "rdma: mlx5_0, lanes: 33}", "lanes: 33 is not 1 to 32"),
+        ("ports:", "ports: [", "not YAML"),
+        ('  twin: {address: "unix:/run/h0.sock"}', "", "only the clock of a twin host can be moved"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, old: str, new: str, words: str) -> None:
+    path = written(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(ConfigError, match=words) as caught:
+        load_config(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_a_broker_that_stands_in_a_file_is_read_each_time(tmp_path: Path) -> None:
+    place = tmp_path / "daemon.json"
+    config = load_config(written(tmp_path, GOOD.replace("mqtt://127.0.0.1:1883", f"{{from: {place}}}")))
+    with pytest.raises(LinkError, match="Is the daemon up"):
+        broker_url(config)
+    place.write_text("{}")
+    with pytest.raises(LinkError, match="no text under the key mqtt"):
+        broker_url(config)
+    place.write_text('{"mqtt": "mqtt://127.0.0.1:4000", "http": "x"}')
+    assert broker_url(config) == "mqtt://127.0.0.1:4000"
+    place.write_text('{"mqtt": "mqtt://lab:a@b", "agents": {"h0": "mqtt://lab.h0:b@b", "h1": "mqtt://lab.h1:c@b"}}')
+    assert broker_url(config) == "mqtt://lab.h0:b@b", "its own login, not the daemon's"

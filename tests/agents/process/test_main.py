@@ -1,0 +1,141 @@
+"""`hwd-agent` as a process: exit statuses, one agent a spool, and an end in order."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GOOD = """
+testbed: tb
+host: h0
+broker: {{from: {folder}/daemon.json}}
+spool: {{directory: {folder}/spool}}
+ports: {{eth0: {{interface: eth0, ip: 10.1.0.1}}}}
+sources: {{twin: {{address: "unix:{folder}/h0.sock"}}}}
+"""
+COMMAND = ("-c", "from hwd_agents.process.main import main; main()", "--config")
+
+
+async def start(path: Path) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(sys.executable, *COMMAND, str(path), stderr=asyncio.subprocess.PIPE)
+
+
+async def read_until(process: asyncio.subprocess.Process, words: str) -> str:
+    assert process.stderr is not None
+    text = ""
+    while words not in text:
+        line = await process.stderr.readline()
+        assert line, text
+        text += line.decode()
+    return text
+
+
+async def test_a_bad_file_ends_with_2(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("testbed: tb\n")
+    process = await start(path)
+    _, err = await process.communicate()
+    assert process.returncode == 2
+    assert f"hwd-agent: bad input: {path}: " in err.decode()
+
+
+async def test_a_spool_is_its_users_alone_whatever_the_umask(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(GOOD.format(folder=tmp_path))
+    before = os.umask(0)
+    try:
+        for _ in range(2):
+            agent = await start(path)
+            await read_until(agent, "boot")
+            made = {one.name: one.stat().st_mode & 0o777 for one in (tmp_path / "spool").iterdir()}
+            agent.send_signal(signal.SIGTERM)
+            await agent.communicate()
+            assert made == dict.fromkeys(("events", "lock", "notices", "settings", "told"), 0o600)
+            assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700
+            for one in (tmp_path / "spool").iterdir():
+                one.chmod(0o640)  # as version 0.1 left them
+            (tmp_path / "spool").chmod(0o750)
+    finally:
+        os.umask(before)
+
+
+async def test_one_agent_a_spool_and_sigterm_ends_it_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(GOOD.format(folder=tmp_path))
+    first = await start(path)
+    await read_until(first, "boot")
+    second = await start(path)
+    _, err = await second.communicate()
+    assert second.returncode == 3
+    assert f"the agent with pid {first.pid} holds this spool" in err.decode()
+    first.send_signal(signal.SIGTERM)
+    _, err = await first.communicate()
+    assert first.returncode == 0
+    assert "Traceback" not in err.decode()
+
+
+def test_options_that_are_parsed_end_alike(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("testbed: tb\n")
+    ended = [
+        subprocess.run([sys.executable, *COMMAND[:2], *options], capture_output=True, text=True, check=False)
+        for options in (["--config", str(path)], ["--log", "warning", f"--config={path}"])
+    ]
+    assert ended[0].returncode == ended[1].returncode == 2
+    assert ended[0].stderr == ended[1].stderr
+    unknown = subprocess.run([sys.executable, *COMMAND, "--help"], capture_output=True, text=True, check=False)
+    assert unknown.returncode == 2
+    assert "Traceback" not in unknown.stderr
+
+
+def test_what_an_agent_that_serves_needs_not_is_not_imported(tmp_path: Path) -> None:
+    """Each of them takes one to three megabytes of every host."""
+    path = tmp_path / "agent.yaml"
+    path.write_text("testbed: tb\n")
+    look = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from hwd_agents.process.main import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", look, "--config", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    loaded = set(ended.stdout.split())
+    assert "hwd_agents.process.agent" in loaded
+    assert not loaded & {
+        "typer",
+        "importlib.metadata",
+        "pyverbs",
+        "argparse",
+        "unittest",
+        "hwd_drivers.devices.registry",
+    }
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("ro,size=64k", "Read-only file system. Mount its file system writable again"),
+        ("size=64k,nr_inodes=2", "No space left on device. Free space on its file system"),
+    ],
+)
+def test_a_spool_that_cannot_be_opened_ends_with_2_and_the_remedy(tmp_path: Path, how: str, words: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: a tmpfs is mounted")
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    path = tmp_path / "agent.yaml"
+    path.write_text(GOOD.format(folder=tmp_path))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", how, "hwd-test", folder], check=True)
+    try:
+        ended = subprocess.run([sys.executable, *COMMAND, str(path)], stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        subprocess.run(["umount", folder], check=True)
+    assert ended.returncode == 2
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr

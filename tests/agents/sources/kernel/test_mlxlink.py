@@ -1,0 +1,152 @@
+"""The PHY by the vendor's tool: its JSON as it writes it, a tool that fails, hangs or writes nonsense, and NICs of another make."""
+
+import asyncio
+import contextlib
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd_agents.process.config import PortConfig, SamplingConfig
+from hwd_agents.sources.kernel.interface_drivers import KernelDrivers, NicDriver
+from hwd_agents.sources.kernel.mlxlink import DOWN, UP, ToolPhys, parse_state
+from hwd_agents.sources.kernel.sockets import HostSockets
+from hwd_agents.watchers.firmware_watcher import FirmwareWatcher
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.offload import InlineOffload
+
+from ...conftest import Ear, stop
+
+FAST = SamplingConfig(firmware_fast_s=0.01, firmware_slow_s=0.01)
+
+
+class Mlx5:
+    """A DriverSource of a host with one ConnectX."""
+
+    async def read_driver(self, interface: str) -> NicDriver:
+        return NicDriver(name="mlx5_core", version="6.1", firmware="22.39.2048", bus="0000:3b:00.0")
+
+
+def written(state: object) -> bytes:
+    """What `mlxlink --json` writes of an Ethernet port, cut to what matters."""
+    info = {"Auto Negotiation": "ON", "FEC": "RS-FEC", "Physical state": "LinkUp", "Speed": "100G", "State": state}
+    result = {"output": {"Operational Info": info, "Troubleshooting Info": {"Status Opcode": "0"}}}
+    return json.dumps({"result": result, "status": {"code": 0, "message": "success"}}).encode()
+
+
+def tool(folder: Path, script: str) -> str:
+    """An executable in place of the vendor's, which answers as `script` does."""
+    path = folder / "mstlink"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_states_are_up_down_or_not_known() -> None:
+    assert all(parse_state("eth0", written(state)) for state in UP)
+    assert not any(parse_state("eth0", written(state)) for state in DOWN)
+    with pytest.raises(ProtocolError, match="eth0: the state of its PHY is 'Dreaming', which is none of those known"):
+        parse_state("eth0", written("Dreaming"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"-E- No such device", "wrote no JSON"),
+        (b'{"result": {}}', "JSON without 'output'"),
+        (b'{"result": {"output": []}}', "JSON without 'output'"),
+        (written(None), "is None, which is no text"),
+    ],
+)
+def test_what_the_tool_writes_without_sense_is_refused(answer: bytes, words: str) -> None:
+    with pytest.raises(ProtocolError, match=words):
+        parse_state("eth0", answer)
+
+
+@given(
+    st.binary(max_size=200)
+    | st.recursive(
+        st.none() | st.text(max_size=9),
+        lambda below: st.dictionaries(st.sampled_from(["result", "output", "Operational Info", "State"]), below),
+    ).map(lambda data: json.dumps(data).encode())
+)
+def test_any_answer_is_a_state_or_a_protocol_error(answer: bytes) -> None:
+    with contextlib.suppress(ProtocolError):
+        assert parse_state("eth0", answer) in (True, False)
+
+
+async def test_a_phy_is_polled_and_its_change_lies_between_two_looks(tmp_path: Path) -> None:
+    state, new = tmp_path / "state", tmp_path / "new"
+    state.write_bytes(written("Polling"))
+    new.write_bytes(written("Active"))
+    clock = SystemClock()
+    phys = ToolPhys(["eth0"], Mlx5(), clock, FAST, tool=tool(tmp_path, f'[ "$2" = 0000:3b:00.0 ] && cat {state}'))
+    ear, told, seen = Ear(), asyncio.Event(), asyncio.Event()
+
+    def emit(kind: str, port: str | None, **more: Any) -> None:
+        ear(kind, port, **more)
+        told.set()
+
+    watcher = FirmwareWatcher({"port": PortConfig(interface="eth0")}, phys, clock, emit, on_change=seen.set)
+    task = asyncio.create_task(watcher.run())
+    async with asyncio.timeout(20):
+        await seen.wait()
+        assert watcher.up("port") is False
+        watcher.begin("port")
+        changed_ns = clock.monotonic_ns()
+        new.rename(state)
+        await told.wait()
+    (event,) = ear.told
+    assert (event.kind, event.port, event.data, event.origin) == ("firmware", "port", {"up": True}, "measured")
+    assert event.earliest_ns <= changed_ns <= event.at_ns
+    kept = watcher.observation("port")
+    assert (kept.at_begin, kept.now, kept.latched) == (False, True, False)
+    assert kept.longest_gap_ns > 0
+    await stop(task)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo '-E- Failed to open device' >&2; exit 1", "failed with status 1: -E- Failed to open device"),
+        ("echo no", "wrote no JSON"),
+    ],
+)
+async def test_a_tool_that_fails_leaves_the_firmware_unknown_with_the_reason(
+    tmp_path: Path, script: str, words: str
+) -> None:
+    phys = ToolPhys(["eth0"], Mlx5(), SystemClock(), FAST, tool=tool(tmp_path, script))
+    await _until(phys, "eth0", words)
+
+
+async def test_a_nic_of_another_make_is_unknown_and_said_so(tmp_path: Path) -> None:
+    drivers = KernelDrivers(HostSockets(), InlineOffload())
+    phys = ToolPhys(["lo"], drivers, SystemClock(), FAST, tool=tool(tmp_path, "exit 0"))
+    await _until(phys, "lo", "lo:")
+
+
+async def test_without_a_tool_the_firmware_is_unknown_with_the_reason() -> None:
+    phys = ToolPhys(["eth0"], Mlx5(), SystemClock(), FAST, tool=None)
+    ports = {"port": PortConfig(interface="eth0")}
+    watcher = FirmwareWatcher(ports, phys, SystemClock(), Ear(), on_change=lambda: None)
+    task = asyncio.create_task(watcher.run())
+    watcher.begin("port")
+    kept = watcher.observation("port")
+    assert not kept.seen
+    assert kept.why_not.startswith("neither mlxlink nor mstlink is installed")
+    assert watcher.up("port") is None
+    await stop(task)
+
+
+async def _until(phys: ToolPhys, interface: str, words: str) -> None:
+    noted = asyncio.Event()
+    task = asyncio.create_task(phys.open_phy(lambda *_: None, noted.set))
+    async with asyncio.timeout(20):
+        await noted.wait()
+    assert words in phys.why_not(interface)
+    await stop(task)

@@ -1,0 +1,159 @@
+"""An agent that is killed between a notice and its event has put the notice down: its next life tells the change, as it was stamped, and once."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hwd.twin.kernel import Bracket, Crossbar, Keeper
+from hwd_agents.spool.notice_pad import NoticePad
+from hwd_agents.wire import EVENTS_MAX, Event
+from hwd_drivers.core.clock import SystemClock
+
+from .notice_life import Life
+
+pytestmark = pytest.mark.kernel
+
+SCRIPT = Path(__file__).with_name("notice_life.py")
+WITHIN_S = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Killed:
+    """What a dead agent left: its spool, and when its interface got the carrier that it was killed at."""
+
+    keeper: Keeper
+    folder: Path
+    up: Bracket
+
+    async def next_life(self, boot: str, *, clock_name: str = "c", life: str = "1") -> list[Event]:
+        """What another agent tells at its start."""
+        return (await look(self.keeper, self.folder, boot, clock_name=clock_name, life=life)).told()
+
+
+async def look(keeper: Keeper, folder: Path, boot: str, *, clock_name: str = "c", life: str = "1") -> Life:
+    """An agent that has looked once, and ended in order."""
+    with contextlib.closing(NoticePad(folder / "notices", clock_name=clock_name)) as pad:
+        other = Life(keeper.sockets("h0"), folder, boot, pad, life=life)
+        watching = asyncio.create_task(other.watchers.link.run())
+        async with asyncio.timeout(WITHIN_S):
+            await other.looked.wait()
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        other.close()
+        return other
+
+
+@pytest.fixture
+async def killed(keeper: Keeper, crossbar: Crossbar, tmp_path: Path) -> Killed:
+    crossbar.plug("a", host="h0", interface="eth0")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(SCRIPT), str(keeper.path), str(tmp_path), "b1", "1"), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(WITHIN_S):
+            assert await process.stdout.readline() == b"watching\n"
+            up = crossbar.carrier("a", True)
+            assert await process.wait() == -signal.SIGKILL
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    return Killed(keeper=keeper, folder=tmp_path, up=up)
+
+
+async def test_a_change_whose_agent_was_killed_at_its_notice_is_told_once_and_as_it_was_stamped(
+    killed: Killed, crossbar: Crossbar
+) -> None:
+    later = [crossbar.carrier("a", up) for up in (False, True)]
+    told, flapped = await killed.next_life("b2")
+    assert told.data == {"carrier": True, "carrier_changes": told.data["carrier_changes"], "unseen": 0}
+    assert told.earliest_ns <= killed.up.after_ns
+    assert killed.up.before_ns <= told.at_ns < later[0].before_ns
+    assert flapped.data == {"carrier": True, "carrier_changes": told.data["carrier_changes"] + 2, "unseen": 2}
+    assert flapped.at_ns > later[1].before_ns
+    assert await killed.next_life("b3") == []
+
+
+async def test_by_another_clock_it_is_counted_as_not_seen(killed: Killed) -> None:
+    begun_ns = killed.up.after_ns
+    (told,) = await killed.next_life("b2", clock_name="after the machine slept")
+    assert told.data["carrier"]
+    assert told.at_ns > begun_ns
+
+
+async def test_of_counters_that_began_anew_only_the_notice_is_told(killed: Killed, crossbar: Crossbar) -> None:
+    for up in (False, True, False):
+        crossbar.carrier("a", up)
+    (told,) = await killed.next_life("b2", life="2")
+    assert (told.data["carrier"], told.data["unseen"]) == (True, 0)
+    assert killed.up.before_ns <= told.at_ns
+    assert await killed.next_life("b3", life="2") == []
+
+
+async def test_it_is_told_where_its_interface_is_gone_and_another_has_its_name(
+    killed: Killed, crossbar: Crossbar
+) -> None:
+    crossbar.unplug("a")
+    crossbar.plug("b", host="h0", interface="eth0")
+    gone_ns = SystemClock().monotonic_ns()
+    told, fell = await killed.next_life("b2")
+    assert (told.data["carrier"], told.data["unseen"]) == (True, 0)
+    assert killed.up.before_ns <= told.at_ns < gone_ns < fell.at_ns
+    assert not fell.data["carrier"]
+    assert await killed.next_life("b3") == []
+
+
+@pytest.mark.slow
+async def test_of_lives_that_are_killed_anywhere_each_change_is_told_or_counted_once(
+    keeper: Keeper, crossbar: Crossbar, tmp_path: Path
+) -> None:
+    crossbar.plug("a", host="h0", interface="eth0")
+    first = (await look(keeper, tmp_path, "first")).watchers.link.reading("eth0")
+    assert first is not None
+    draw, made = random.Random(5), list[Bracket]()
+
+    async def flap() -> None:
+        while True:
+            made.append(crossbar.carrier("a", len(made) % 2 == 0))
+            await asyncio.sleep(draw.choice((0, 0.001, 0.01, 0.03)))
+
+    flapping = asyncio.create_task(flap())
+    for number in range(40):
+        arguments = (str(keeper.path), str(tmp_path), f"b{number}", str(draw.randrange(1, 30)))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(SCRIPT), *arguments), stdout=asyncio.subprocess.DEVNULL
+        )
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), draw.uniform(0.2, 0.8))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)  # `process.kill` may take from the loop the status of one that is dead
+        assert await process.wait() == -signal.SIGKILL
+    flapping.cancel()
+    await asyncio.gather(flapping, return_exceptions=True)
+    spool = (await look(keeper, tmp_path, "last")).spool
+    told = [
+        event
+        for boot in spool.boots
+        for after in range(0, len(made), EVENTS_MAX)
+        for event in spool.batch(boot, after=after)
+    ]
+    count, carrier, early = first.carrier_changes, first.carrier, 0
+    for event in told:
+        changes = int(event.data["carrier_changes"])
+        assert changes - count == (carrier != event.data["carrier"]) + int(event.data["unseen"]) > 0
+        count, carrier = changes, bool(event.data["carrier"])
+        bracket = made[changes - first.carrier_changes - 1]
+        assert event.at_ns >= bracket.before_ns
+        early += event.earliest_ns > bracket.after_ns
+    assert count == first.carrier_changes + len(made)
+    assert early <= len(told) // 50, "the kernel's worker may be late"
+    assert [event.at_ns for event in told] == sorted(event.at_ns for event in told)
+    assert sum(event.data["unseen"] == 0 for event in told) > 100, "one by one"

@@ -1,0 +1,212 @@
+"""From a watcher's word to the broker: on the disk first, in order, sent again until it is acknowledged."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from hwd_agents.spool.outbox import DISK_AGAIN_S, PATIENCE_FIRST_S, WINDOW_EVENTS, Outbox
+from hwd_agents.spool.spool import Spool
+from hwd_agents.wire import EVENTS_MAX, Ack, Event
+from hwd_drivers.core.disk import MemoryDisk
+from hwd_drivers.core.errors import LinkError
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+
+
+class Desk:
+    """An outbox of boot `b1`, and a bus that takes what it publishes while `up`, or else fails."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.disk = MemoryDisk()
+        self.clock = VirtualClock(loop, wall_start_ns=0)
+        self.spool = Spool(self.disk, boot="b1", clock=self.clock, limit_bytes=1 << 20)
+        self.up = True
+        self.failing = False
+        self.taken: list[tuple[str, list[int]]] = []
+        self.on_disk: list[bool] = []
+        self.latency_s = 0.001
+        self.taken_s = -1.0
+        self.outbox = Outbox(self.spool, is_up=lambda: self.up, publish=self._publish)
+
+    def emit(self, count: int = 1) -> None:
+        for number in range(count):
+            self.outbox.emit(
+                "carrier", "eth0", earliest_ns=0, at_ns=number, source="link", origin="twin", data={"carrier": True}
+            )
+
+    def ack(self, upto: int, boot: str = "b1") -> bool:
+        return self.outbox.ack(Ack(boot=boot, seq=1, upto=upto))
+
+    def sequences(self, boot: str = "b1") -> list[int]:
+        return [seq for name, found in self.taken if name == boot for seq in found]
+
+    async def _publish(self, boot: str, events: list[Event]) -> None:
+        self.on_disk.append(self.disk.size() > 0)
+        failing = self.failing
+        if not failing:
+            self.taken.append(
+                (boot, [event.seq for event in events])
+            )  # in the order of their calls, as a connection has it
+            self.taken_s = asyncio.get_running_loop().time()
+        await asyncio.sleep(self.latency_s)
+        if failing:
+            raise LinkError("the broker went")
+
+
+@asynccontextmanager
+async def desk() -> AsyncIterator[Desk]:
+    one = Desk()
+    task = asyncio.create_task(one.outbox.run())
+    await asyncio.sleep(0.01)
+    yield one
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def test_an_event_is_on_the_disk_before_it_is_sent_and_both_at_once() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            began_s = asyncio.get_running_loop().time()
+            one.emit()
+            await asyncio.sleep(1)
+            assert one.on_disk == [True]
+            assert one.taken_s == began_s
+
+    run_virtual(main())
+
+
+def test_the_earliest_is_never_after_the_event() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            one.outbox.emit("dark", "eth0", earliest_ns=9, at_ns=5, source="module", origin="twin", data={})
+            await asyncio.sleep(0.1)
+            (event,) = one.spool.batch("b1", after=0)
+            assert (event.earliest_ns, event.at_ns) == (5, 5)
+
+    run_virtual(main())
+
+
+def test_many_at_once_go_in_few_messages_and_each_once() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            one.emit(1000)
+            await asyncio.sleep(1)
+            assert one.sequences() == list(range(1, 1001))
+            assert [len(events) for _, events in one.taken] == [EVENTS_MAX] * 3 + [1000 - 3 * EVENTS_MAX]
+
+    run_virtual(main())
+
+
+def test_nothing_is_sent_while_the_bus_is_down_and_all_when_it_is_back() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            one.up = False
+            one.emit(10)
+            await asyncio.sleep(60)
+            assert one.taken == []
+            assert one.disk.size() > 0
+            one.up = True
+            one.outbox.go()
+            await asyncio.sleep(0.1)
+            assert one.sequences() == list(range(1, 11))
+
+    run_virtual(main())
+
+
+def test_after_a_new_connection_only_what_is_not_acknowledged_is_sent_again() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            one.emit(10)
+            await asyncio.sleep(0.1)
+            assert one.ack(7)
+            one.taken.clear()
+            one.outbox.go()
+            await asyncio.sleep(0.1)
+            assert one.sequences() == [8, 9, 10]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("failing", [True, False], ids=["refused", "unacknowledged"])
+def test_what_got_no_answer_is_sent_again_ever_more_patiently(failing: bool) -> None:
+    async def main() -> None:
+        async with desk() as one:
+            one.failing = failing
+            one.emit(3)
+            await asyncio.sleep(0.5)
+            one.failing = False
+            await asyncio.sleep(2 * PATIENCE_FIRST_S)
+            assert one.sequences().count(1) == (1 if failing else 2)
+            await asyncio.sleep(300)
+            sent = one.sequences().count(1)
+            assert 10 <= sent <= 15
+            assert one.ack(3)
+            await asyncio.sleep(300)
+            assert one.sequences().count(1) == sent
+
+    run_virtual(main())
+
+
+def test_what_the_disk_refused_is_put_down_when_there_is_room_also_where_nothing_happens_any_more() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            one.up = False
+            one.disk.capacity_bytes = 0
+            for _ in range(40):
+                one.emit()
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(60)
+            assert "cannot write" in one.spool.trouble
+            one.disk.capacity_bytes = None
+            await asyncio.sleep(1.1 * DISK_AGAIN_S)
+            assert one.spool.trouble == ""
+            next_life = Spool(one.disk, boot="b2", clock=one.clock, limit_bytes=1 << 20)
+            assert len(next_life.batch("b1", after=0)) == 40
+
+    run_virtual(main())
+
+
+def test_an_acknowledgement_of_what_was_never_made_is_refused_and_frees_nothing() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            one.emit(3)
+            await asyncio.sleep(0.1)
+            assert not one.ack(4)
+            assert one.spool.oldest_seq == 1
+            assert one.ack(99, boot="b0")  # of a boot that is not here any more: no harm
+            assert one.ack(3)
+            assert one.spool.oldest_seq == 4
+
+    run_virtual(main())
+
+
+def test_a_daemon_that_does_not_acknowledge_is_not_flooded() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            one.emit(WINDOW_EVENTS + 1000)
+            await asyncio.sleep(1)
+            assert len(one.sequences()) == WINDOW_EVENTS
+            assert one.ack(WINDOW_EVENTS)
+            await asyncio.sleep(1)
+            assert one.sequences() == list(range(1, WINDOW_EVENTS + 1001))
+
+    run_virtual(main())
+
+
+def test_what_is_asked_for_again_is_sent_as_far_as_it_is_here() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            one.emit(600)
+            await asyncio.sleep(0.1)
+            assert one.ack(10)
+            one.taken.clear()
+            assert one.outbox.resend("b1", 5, 500) == 490
+            assert one.outbox.resend("b9", 1, 5) == 0
+            assert one.outbox.resend("b1", 601, 700) == one.outbox.resend("b1", 1 << 70, 1 << 80) == 0
+            await asyncio.sleep(0.1)
+            assert one.sequences() == list(range(11, 501))
+
+    run_virtual(main())

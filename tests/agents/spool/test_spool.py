@@ -1,0 +1,472 @@
+"""What the spool took is there after any crash, in order and without gaps, or its loss is told."""
+
+import contextlib
+import errno
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd_agents.spool.ranges import Ranges
+from hwd_agents.spool.spool import LIMIT_LEAST_BYTES, REFUSED_MOST, Spool
+from hwd_agents.spool.told_marks import ToldMarks
+from hwd_agents.wire import EVENTS_MAX, Event
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.disk import MemoryDisk
+from hwd_drivers.core.errors import ConfigError
+
+LIMIT_BYTES = 64 * 1024
+
+
+def spool(disk: MemoryDisk, boot: str = "b1", limit_bytes: int = LIMIT_BYTES) -> Spool:
+    return Spool(disk, boot=boot, clock=SystemClock(), limit_bytes=limit_bytes)
+
+
+def event(number: int = 0, *, kind: str = "carrier") -> Event:
+    return Event(
+        seq=0,
+        at_ns=number,
+        earliest_ns=number,
+        kind=kind,
+        port="eth0",
+        source="link",
+        origin="kernel",
+        data={"n": number},
+    )
+
+
+def fill(into: Spool, count: int) -> None:
+    for number in range(count):
+        into.add(event(number))
+    into.flush()
+
+
+def numbers(from_: Spool, boot: str) -> list[int]:
+    found: list[int] = []
+    while batch := from_.batch(boot, after=found[-1] if found else 0):
+        assert len(batch) <= EVENTS_MAX
+        found += [one.seq for one in batch]
+    return found
+
+
+def test_numbers_run_from_one_without_gaps() -> None:
+    one = spool(MemoryDisk())
+    assert [one.add(event()) for _ in range(3)] == [1, 2, 3]
+    one.flush()
+    assert numbers(one, "b1") == [1, 2, 3]
+    assert one.next_seq == 4
+
+
+def test_events_of_one_flush_are_one_append() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    sizes = {disk.size()}
+    for _ in range(5):
+        one.add(event())
+        sizes.add(disk.size())
+    assert sizes == {0}
+    one.flush()
+    assert disk.size() > 0
+
+
+def test_events_of_earlier_boots_come_first_after_a_restart() -> None:
+    disk = MemoryDisk()
+    fill(spool(disk, "b1"), 2)
+    fill(spool(disk, "b2"), 3)
+    third = spool(disk, "b3")
+    fill(third, 1)
+    assert third.boots == ("b1", "b2", "b3")
+    assert [numbers(third, boot) for boot in third.boots] == [[1, 2], [1, 2, 3], [1]]
+
+
+def test_acknowledged_events_are_gone_also_after_a_restart() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    fill(one, 5)
+    assert one.ack("b1", 3) == 3
+    assert numbers(one, "b1") == [4, 5]
+    assert one.oldest_seq == 4
+    assert numbers(spool(disk, "b2"), "b1") == [4, 5]
+
+
+def test_an_earlier_boot_that_is_all_acknowledged_is_forgotten() -> None:
+    disk = MemoryDisk()
+    fill(spool(disk, "b1"), 2)
+    second = spool(disk, "b2")
+    second.ack("b1", 2)
+    assert second.boots == ("b2",)
+    assert spool(disk, "b3").boots == ("b3",)
+
+
+def test_marks_outlive_the_process_with_their_events() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    one.add(event(), marks={"link:eth0": {"changes": 7}})
+    one.flush()
+    one.ack("b1", 1)
+    assert spool(disk, "b2").marks == {"link:eth0": {"changes": 7}}
+
+
+def test_the_file_stays_within_the_limit_and_is_rewritten_without_what_is_acknowledged() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    for _ in range(200):
+        fill(one, 10)
+        one.ack("b1", one.next_seq - 1)
+        assert disk.size() <= LIMIT_BYTES
+    assert one.lost == 0
+    assert numbers(spool(disk, "b2"), "b1") == []
+
+
+def test_beyond_the_limit_the_oldest_are_dropped_counted_and_told() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    for _ in range(300):
+        fill(one, 10)
+        assert disk.size() <= LIMIT_BYTES
+    held = numbers(one, "b1")
+    assert held == list(range(held[0], one.next_seq))
+    losses = [each for each in all_events(one) if each.kind == "lost"]
+    assert losses
+    # Every number was an event, and each is here, or told by a loss that is here.
+    assert sum(each.data["count"] for each in losses) == held[0] - 1
+    named = Ranges()
+    for loss in losses:
+        assert sum(named.add(*each) for each in loss.data["ranges"]) == loss.data["count"]
+    assert list(named) == [("b1", 1, held[0] - 1)]
+    assert "limit is 65536 bytes" in losses[0].data["why"]
+
+
+def all_events(one: Spool) -> list[Event]:
+    found: list[Event] = []
+    while batch := one.batch("b1", after=found[-1].seq if found else 0):
+        found += batch
+    return found
+
+
+def test_a_full_disk_is_counted_and_its_events_are_put_down_when_there_is_room() -> None:
+    disk = MemoryDisk(capacity_bytes=2000)
+    one = spool(disk)
+    for _ in range(20):
+        fill(one, 5)
+    assert one.disk_failures > 0
+    assert "cannot write" in one.disk_why
+    assert numbers(one, "b1") == list(range(1, 101))
+    disk.capacity_bytes = None
+    for _ in range(100):
+        fill(one, 1)
+    assert one.disk_why == ""
+    assert numbers(spool(disk, "b2"), "b1") == list(range(1, 201))
+
+
+def test_a_spool_that_is_closed_is_whole_on_the_disk() -> None:
+    disk = MemoryDisk(capacity_bytes=1000)
+    one = spool(disk)
+    for _ in range(10):
+        fill(one, 5)
+    disk.capacity_bytes = None
+    one.close()
+    disk.crash()
+    assert numbers(spool(disk, "b2"), "b1") == list(range(1, 51))
+
+
+def test_a_batch_ends_where_it_was_asked_to_end() -> None:
+    one = spool(MemoryDisk())
+    fill(one, 300)
+    assert [each.seq for each in one.batch("b1", after=2, upto=5)] == [3, 4, 5]
+    assert len(one.batch("b1", after=0)) == EVENTS_MAX
+    assert one.batch("b1", after=300) == []
+    assert one.batch("nobody", after=0) == []
+
+
+def test_an_event_that_no_message_may_carry_counts_as_lost_and_holds_up_nothing_behind_it() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    for number in range(3):
+        one.add(msgspec.structs.replace(event(number), sampling_ns=-1 if number == 1 else 0))
+    one.flush()
+    for each in (one, spool(disk, "b2")):
+        found = each.batch("b1", after=0)
+        assert [(other.seq, other.kind) for other in found] == [(1, "carrier"), (2, "lost"), (3, "carrier")]
+        assert found[1].data["count"] == 1
+
+
+def test_a_limit_too_small_for_a_batch_is_refused() -> None:
+    with pytest.raises(ConfigError, match="16384 bytes or more"):
+        spool(MemoryDisk(), limit_bytes=LIMIT_LEAST_BYTES - 1)
+
+
+@given(data=st.data())
+def test_a_crash_at_any_byte_leaves_a_prefix_and_the_next_life_goes_on(data: st.DataObject) -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    ends: list[tuple[int, int, int]] = [(0, 1, 0)]  # file size, oldest held, newest held
+    for step in data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=12)):
+        if step:
+            fill(one, step)
+        elif one.next_seq > 1:
+            one.ack("b1", (one.oldest_seq + one.next_seq) // 2)
+        ends.append((disk.size(), one.oldest_seq, one.next_seq - 1))
+    cut = data.draw(st.integers(0, disk.size()))
+    disk.truncate(cut)
+    second = spool(disk, "b2")
+    expected = max((end for end in ends if end[0] <= cut), key=lambda end: (end[0], end[1]))
+    assert numbers(second, "b1") == list(range(expected[1], expected[2] + 1))
+    fill(second, 3)
+    third = spool(disk, "b3")
+    assert numbers(third, "b1") == numbers(second, "b1")
+    assert numbers(third, "b2") == [1, 2, 3]
+
+
+def test_what_stands_behind_damage_is_found_and_what_it_took_is_told_in_its_place() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    for _ in range(6):
+        fill(one, 2)  # a frame each
+    data = bytearray(disk.read())
+    third = [at for at in range(len(data)) if data.startswith(b'{"type":"events"', at)][2]
+    data[third + 40] ^= 0xFF
+    disk.replace(bytes(data))
+    second = spool(disk, "b2")
+    assert numbers(second, "b1") == list(range(1, 13))
+    events = second.batch("b1", after=0)
+    assert [each.seq for each in events if each.kind == "lost"] == [5, 6]
+    assert {each.data["count"] for each in events if each.kind == "lost"} == {1}
+    assert "could not be read" in second.trouble
+    assert "Look at its disk" in second.trouble
+    fill(second, 1)
+    again = spool(disk, "b3")
+    assert again.trouble == ""  # the file was written anew
+    assert [each.kind for each in again.batch("b1", after=0)].count("lost") == 2
+
+
+def test_what_damage_took_counts_once_also_where_its_place_is_dropped_in_a_later_life() -> None:
+    disk = MemoryDisk()
+    first = spool(disk, limit_bytes=LIMIT_LEAST_BYTES)
+    starts = []
+    for _ in range(10):
+        starts.append(disk.size())
+        fill(first, 1)
+    data = bytearray(disk.read())
+    data[starts[4] + 20] ^= 0xFF
+    disk.replace(bytes(data))
+    fill(spool(disk, "b2", LIMIT_LEAST_BYTES), 1)
+    third = spool(disk, "b3", LIMIT_LEAST_BYTES)
+    assert [each.seq for each in third.batch("b1", after=0) if each.kind == "lost"] == [5]
+    while not third.lost:
+        fill(third, 1)
+    (told,) = [each.data for each in third.batch("b3", after=0) if each.kind == "lost"]
+    assert ["b1", 1, 10] in told["ranges"]
+    assert told["count"] == sum(last - begin + 1 for _, begin, last in told["ranges"])
+
+
+def test_an_append_that_was_never_finished_is_no_damage() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    fill(one, 2)
+    fill(one, 2)
+    disk.truncate(disk.size() - 5)
+    second = spool(disk, "b2")
+    assert (numbers(second, "b1"), second.trouble, second.damaged_bytes) == ([1, 2], "", 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, "Free space on its file system"),
+        (errno.EROFS, "Mount its file system writable again"),
+        (errno.EIO, "Look at its disk"),
+    ],
+)
+def test_a_disk_that_refuses_says_what_to_do_and_says_when_it_is_well(number: int, words: str) -> None:
+    class Refusing(MemoryDisk):
+        refuses = True
+
+        def append(self, data: bytes) -> None:
+            if self.refuses:
+                raise OSError(number, os.strerror(number), "events")
+            super().append(data)
+
+        def replace(self, data: bytes, *, reserve: int = 0) -> None:
+            self.append(data)
+
+    disk, told = Refusing(), list[str]()
+    one = Spool(
+        disk,
+        boot="b1",
+        clock=SystemClock(),
+        limit_bytes=LIMIT_BYTES,
+        on_trouble=lambda: told.append(one.trouble),
+    )
+    fill(one, 1)
+    fill(one, 1)
+    assert len(told) == 1
+    assert os.strerror(number) in told[0]
+    assert words in told[0]
+    assert "64 KiB" in told[0]
+    disk.refuses = False
+    for _ in range(8):
+        fill(one, 1)
+    assert told[1:] == [""]
+
+
+def test_a_boot_keeps_the_name_of_its_clock_as_long_as_events_of_it_are_here() -> None:
+    disk = MemoryDisk()
+
+    def life(boot: str, clock_name: str) -> Spool:
+        return Spool(disk, boot=boot, clock=SystemClock(), limit_bytes=LIMIT_BYTES, clock_name=clock_name)
+
+    fill(life("b1", "machine-1"), 3)
+    second = life("b2", "machine-2")
+    fill(second, 1)
+    assert (second.clock_of("b1"), second.clock_of("b2")) == ("machine-1", "machine-2")
+    while second.size_bytes < LIMIT_BYTES // 2:  # more than once written anew
+        fill(second, 20)
+        second.ack("b2", second.next_seq - 1)
+    fill(second, 1)
+    third = life("b3", "machine-2")
+    assert [third.clock_of(boot) for boot in third.boots] == ["machine-1", "machine-2", "machine-2"]
+
+
+@given(st.binary(max_size=400))
+def test_any_rubbish_for_a_file_is_no_reason_to_stop(rubbish: bytes) -> None:
+    disk = MemoryDisk()
+    disk.append(rubbish)
+    one = spool(disk)
+    fill(one, 2)
+    assert numbers(spool(disk, "b2"), "b1") == [1, 2]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["fill", "ack", "full", "room"]), st.integers(1, 8)), max_size=40))
+def test_whatever_happens_numbers_have_no_gap_and_losses_are_counted(steps: list[tuple[str, int]]) -> None:
+    disk = MemoryDisk()
+    one = spool(disk, limit_bytes=LIMIT_LEAST_BYTES)
+    for what, much in steps:
+        match what:
+            case "fill":
+                fill(one, 8 * much)
+            case "ack":
+                one.ack("b1", one.oldest_seq + much)
+            case "full":
+                disk.capacity_bytes = disk.size()
+            case _:
+                disk.capacity_bytes = None
+        held = numbers(one, "b1")
+        assert held == list(range(one.oldest_seq, one.next_seq))
+        assert all(a + 1 == b for a, b in itertools.pairwise(held))
+        if disk.capacity_bytes is None and not one.disk_why:
+            assert disk.size() <= LIMIT_LEAST_BYTES
+
+
+def link_mark(changes: int, *, life: str = "1") -> dict[str, object]:
+    return {"life": life, "ifindex": 2, "changes": changes, "carrier": False, "at_ns": 10 * changes}
+
+
+@contextlib.contextmanager
+def with_told(disk: MemoryDisk, folder: Path, boot: str, clock_name: str = "c") -> Iterator[Spool]:
+    with contextlib.closing(ToldMarks(folder / "told", clock_name=clock_name)) as told:
+        yield Spool(disk, boot=boot, clock=SystemClock(), limit_bytes=LIMIT_BYTES, clock_name=clock_name, told=told)
+
+
+def flap(into: Spool, changes: int) -> int:
+    seq = into.add(event(changes), marks={"link:eth0": link_mark(changes), "switch:a": {"epoch": changes}})
+    into.flush()
+    return seq
+
+
+def test_what_the_daemon_holds_is_known_to_the_next_life_though_the_disk_was_full(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    with with_told(disk, tmp_path, "b1") as one:
+        flap(one, 1)
+        disk.capacity_bytes = disk.size()
+        told = [flap(one, changes) for changes in range(2, 30)]
+        one.ack("b1", told[-3])
+    with with_told(disk, tmp_path, "b2") as two:  # killed
+        assert two.marks["link:eth0"] == link_mark(27)  # neither what the daemon did not hold, nor less than it did
+        assert two.marks["switch:a"] == {"epoch": 1}  # of another clock's counters it says nothing
+        seq = flap(two, 40)
+        two.ack("b2", seq)
+    with with_told(disk, tmp_path, "b3") as three:
+        assert three.marks["link:eth0"] == link_mark(40)
+        disk.capacity_bytes = None
+        flap(three, 50)
+    with with_told(disk, tmp_path, "b4") as four:
+        assert four.marks["link:eth0"] == link_mark(50)  # of the spool, which is later
+    with with_told(disk, tmp_path, "b5", "another clock") as five:
+        assert five.marks["link:eth0"] == link_mark(50)
+
+
+def test_marks_without_an_answer_of_the_daemon_are_not_told_however_many(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    with with_told(disk, tmp_path, "b1") as one:
+        flap(one, 1)
+        disk.capacity_bytes = disk.size()
+        told = [flap(one, changes) for changes in range(2, REFUSED_MOST + 100)]
+        one.ack("b1", told[-1] - 50)
+    with with_told(disk, tmp_path, "b2") as two:
+        assert 1 < two.marks["link:eth0"]["changes"] <= told[-1] - 50
+
+
+def test_marks_of_an_earlier_life_of_the_counters_are_given_up_once_the_disk_takes_later_ones(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    with with_told(disk, tmp_path, "b1") as one:
+        flap(one, 1)
+        disk.capacity_bytes = disk.size()
+        one.ack("b1", flap(one, 2))
+        disk.capacity_bytes = None
+        flap(one, 3)
+        one.add(event(4), marks={"link:eth0": link_mark(4, life="2")})
+        one.flush()
+    with with_told(disk, tmp_path, "b2") as two:
+        assert two.marks["link:eth0"] == link_mark(4, life="2")
+
+
+def test_marks_that_the_daemon_holds_go_into_the_spool_as_soon_as_it_takes_anything(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    with with_told(disk, tmp_path, "b1") as one:
+        flap(one, 1)
+        disk.capacity_bytes = disk.size()
+        one.ack("b1", flap(one, 2))
+    disk.capacity_bytes = None
+    with with_told(disk, tmp_path, "b2") as two:  # killed
+        two.add(event(), marks={"link:eth1": link_mark(9)})
+        two.flush()
+    three = spool(disk, "b3")
+    assert (three.marks["link:eth0"], three.marks["link:eth1"]) == (link_mark(2), link_mark(9))
+    with contextlib.closing(ToldMarks(tmp_path / "told", clock_name="c")) as told:
+        assert told.marks == {}
+
+
+def test_an_unfinished_end_is_cut_off_though_the_disk_was_full_at_first() -> None:
+    whole, disk = MemoryDisk(), MemoryDisk()
+    fill(spool(whole), 3)
+    disk.append(whole.read()[:-3])
+    disk.capacity_bytes = 0
+    two = spool(disk, "b2")
+    fill(two, 1)
+    disk.capacity_bytes = None
+    fill(two, 1)
+    three = spool(disk, "b3")
+    assert (numbers(three, "b2"), three.trouble) == ([1, 2], "")
+
+
+def test_damaged_file_is_set_aside_as_it_was_before_it_is_written_anew() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
+    for number in range(3):
+        one.add(event(number))
+        one.flush()
+    one.close()
+    damaged = bytearray(disk.read())
+    damaged[len(damaged) // 2] ^= 1
+    disk.replace(bytes(damaged))
+    again = spool(disk, boot="b2")
+    again.add(event(9))
+    again.flush()
+    assert disk.asides == [bytes(damaged)]
+    assert disk.read() != bytes(damaged)

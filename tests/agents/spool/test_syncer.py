@@ -1,0 +1,158 @@
+"""What a power cut takes of a spool: all that was not synced, where nothing is; a second of it; or what two syncs last."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+import pytest
+
+from hwd_agents.spool.spool import Spool
+from hwd_agents.spool.syncer import SpoolSync, Syncer
+from hwd_agents.wire import Event
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.disk import MemoryDisk
+from hwd_drivers.core.offload import InlineOffload, Offload
+from hwd_drivers.twins.virtual_time import run_virtual
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+SYNC_S = 0.05
+
+
+class SlowDisk(MemoryDisk):
+    """Its sync takes 50 ms in another thread, and what is put down meanwhile is not part of it."""
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        """As an Offload, for its own sync alone."""
+        upto = self.size()
+        await asyncio.sleep(SYNC_S)
+        rest = self.read()[upto:]
+        self.truncate(upto)
+        found = fn(*args)
+        self.append(rest)
+        return found
+
+
+def event(number: int) -> Event:
+    return Event(
+        seq=number,
+        at_ns=number,
+        earliest_ns=number,
+        kind="carrier",
+        port="eth0",
+        source="link",
+        origin="kernel",
+        data={},
+    )
+
+
+def left(disk: MemoryDisk) -> list[int]:
+    """The numbers of the events that are there after a power cut."""
+    disk.crash()
+    spool = Spool(disk, boot="b2", clock=SystemClock(), limit_bytes=1 << 20)
+    assert spool.trouble == ""
+    found = [each.seq for each in spool.batch("b1", after=0)]
+    marks = dict(spool.marks)
+    assert marks == ({"last": {"seq": found[-1]}} if found else {})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mode", "at_s", "kept"),
+    [
+        (SpoolSync.NEVER, 60.0, 0),
+        (SpoolSync.SECOND, 0.9, 0),
+        (SpoolSync.SECOND, 1.1, 100),
+        (SpoolSync.SECOND, 60.0, 100),
+        (SpoolSync.BATCH, 0.0, 0),
+        (SpoolSync.BATCH, 0.045, 1),
+        (SpoolSync.BATCH, 0.1, 100),
+        (SpoolSync.BATCH, 60.0, 100),
+    ],
+)
+def test_a_power_cut_takes_no_more_than_the_mode_says(mode: SpoolSync, at_s: float, kept: int) -> None:
+    disk = SlowDisk()
+
+    async def main() -> None:
+        spool = Spool(disk, boot="b1", clock=SystemClock(), limit_bytes=1 << 20)
+        syncing = asyncio.create_task(Syncer(mode, spool, disk).run())
+        await asyncio.sleep(0.1)
+        for number in range(1, 101):
+            spool.add(event(number), marks={"last": {"seq": number}})
+            spool.flush()
+            if number == 1:
+                await asyncio.sleep(0.01)
+        if at_s:
+            await asyncio.sleep(at_s)
+        syncing.cancel()
+        await asyncio.gather(syncing, return_exceptions=True)
+
+    run_virtual(main())
+    found = left(disk)
+    assert found == list(range(1, kept + 1))
+
+
+def test_what_was_not_synced_is_all_that_a_power_cut_takes_even_of_half_a_frame() -> None:
+    disk = MemoryDisk()
+    spool = Spool(disk, boot="b1", clock=SystemClock(), limit_bytes=1 << 20)
+    for number in (1, 2, 3):
+        spool.add(event(number))
+        spool.flush()
+        if number == 2:
+            spool.sync()
+    disk.crash(keep_unsynced=9)
+    again = Spool(disk, boot="b2", clock=SystemClock(), limit_bytes=1 << 20)
+    assert ([each.seq for each in again.batch("b1", after=0)], again.trouble) == ([1, 2], "")
+
+
+def test_a_sync_that_fails_is_told_and_all_is_put_down_anew() -> None:
+    class Failing(MemoryDisk):
+        """As a real one: after a failed sync nothing is believed until it is replaced."""
+
+        failed = False
+        fails = 0
+
+        def sync(self) -> None:
+            if self.fails:
+                self.fails -= 1
+                self.failed = True
+                raise OSError(errno.EIO, os.strerror(errno.EIO), "events")
+            super().sync()
+
+        def append(self, data: bytes) -> None:
+            if self.failed:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), "events")
+            super().append(data)
+
+        def replace(self, data: bytes, *, reserve: int = 0) -> None:
+            self.failed = False
+            super().replace(data, reserve=reserve)
+
+    disk, told = Failing(), list[str]()
+
+    async def main() -> None:
+        offload: Offload = InlineOffload()
+        spool = Spool(
+            disk,
+            boot="b1",
+            clock=SystemClock(),
+            limit_bytes=1 << 20,
+            on_trouble=lambda: told.append(spool.trouble),
+        )
+        syncing = asyncio.create_task(Syncer(SpoolSync.BATCH, spool, offload).run())
+        await asyncio.sleep(0.1)
+        disk.fails = 1
+        spool.add(event(1), marks={"last": {"seq": 1}})
+        spool.flush()
+        await asyncio.sleep(1.0)
+        syncing.cancel()
+        await asyncio.gather(syncing, return_exceptions=True)
+
+    run_virtual(main())
+    assert len(told) == 2
+    assert "Look at its disk" in told[0]
+    assert told[1] == ""
+    assert left(disk) == [1]

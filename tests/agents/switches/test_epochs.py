@@ -1,0 +1,87 @@
+"""Epochs: which lease is in force, over the lives of an agent."""
+
+from typing import Any
+
+import pytest
+
+from hwd_agents.switches.epochs import Epochs
+from hwd_drivers.core.errors import RefusedError
+
+NAMES = ("sel0", "sel1")
+
+
+def made(marks: dict[str, dict[str, Any]]) -> Epochs:
+    return Epochs(NAMES, dict(marks), marks.__setitem__)
+
+
+def test_nothing_is_granted_at_first() -> None:
+    epochs = made({})
+    assert (epochs.granted("sel0"), epochs.last("sel0")) == (None, 0)
+    with pytest.raises(RefusedError, match="sel0: this host may not set it now: it was never granted"):
+        epochs.check("sel0", None)
+
+
+def test_a_grant_is_durable_before_it_counts_and_ends_with_the_life_of_the_agent() -> None:
+    marks: dict[str, dict[str, Any]] = {}
+    epochs = made(marks)
+    epochs.grant("sel0", 7)
+    assert marks == {"epoch:sel0": {"epoch": 7, "taken_back": None}}
+    assert (epochs.check("sel0", 7), epochs.check("sel0", None), epochs.why_not("sel0")) == (7, 7, "")
+    with pytest.raises(RefusedError, match="epoch 6 is not in force, epoch 7 is"):
+        epochs.check("sel0", 6)
+    after = made(marks)
+    assert (after.granted("sel0"), after.last("sel0")) == (None, 7)
+    with pytest.raises(RefusedError, match="epoch 7 ended with the agent before this one"):
+        after.check("sel0", 7)
+    with pytest.raises(RefusedError, match="epoch 7 is over, 7 was heard of"):
+        after.grant("sel0", 7)
+    after.grant("sel0", 8)
+    assert after.check("sel0", 8) == 8
+
+
+def test_a_disk_that_fails_grants_nothing() -> None:
+    def fail(name: str, value: dict[str, Any]) -> None:
+        raise OSError(28, "No space left on device")
+
+    epochs = Epochs(NAMES, {}, fail)
+    with pytest.raises(OSError, match="No space left"):
+        epochs.grant("sel0", 1)
+    assert epochs.granted("sel0") is None
+
+
+def test_what_is_taken_back_stays_so_over_a_new_life_and_is_one_switch_only() -> None:
+    marks: dict[str, dict[str, Any]] = {}
+    epochs = made(marks)
+    epochs.grant("sel0", 1)
+    epochs.grant("sel1", 4)
+    epochs.take_back("sel0", 1, "ada has taken it back")
+    for one in (epochs, made(marks)):
+        with pytest.raises(RefusedError, match="may not set it now: ada has taken it back"):
+            one.check("sel0", None)
+    assert epochs.check("sel1", 4) == 4
+
+
+def test_a_take_back_that_comes_late_does_not_end_a_later_grant() -> None:
+    epochs = made({})
+    epochs.grant("sel0", 3)
+    with pytest.raises(RefusedError, match="epoch 2 is over, 3 was granted meanwhile"):
+        epochs.take_back("sel0", 2, "too late")
+    assert epochs.check("sel0", 3) == 3
+    with pytest.raises(RefusedError, match="sel7: no switch of this agent's file; there are sel0, sel1"):
+        epochs.grant("sel7", 1)
+
+
+def test_what_is_taken_back_is_over_though_the_disk_fails() -> None:
+    full = False
+
+    def keep(name: str, mark: dict[str, Any]) -> None:
+        if full:
+            raise OSError("no room")
+
+    epochs = Epochs(NAMES, {}, keep)
+    epochs.grant("sel0", 4)
+    full = True
+    with pytest.raises(OSError, match="no room"):
+        epochs.take_back("sel0", 4, "ada has taken it back")
+    with pytest.raises(RefusedError, match="ada has taken it back"):
+        epochs.check("sel0", None)

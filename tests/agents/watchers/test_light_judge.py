@@ -1,0 +1,208 @@
+"""From samples to dark and light: the truth lies within each bound, and nothing that the flags latched is missed."""
+
+import dataclasses
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd_agents.sources.modules.module_memory import Los
+from hwd_agents.watchers.light_judge import LATE_NS, LightChange, LightJudge, LightSample
+
+LIT = (-2.0,) * 4
+DARK = (None,) * 4
+
+
+def sample(at_ns: int, *, lost: bool = False, dark: bool = False) -> LightSample:
+    return LightSample(before_ns=at_ns, after_ns=at_ns + 1, lost=lost, dark=dark, lanes=DARK if dark else LIT)
+
+
+def feed(*samples: LightSample) -> list[tuple[str, int | None, int]]:
+    judge = LightJudge()
+    return [(each.kind, each.earliest_ns, each.at_ns) for one in samples for each in judge.feed(one)]
+
+
+def test_a_port_that_stays_lit_or_dark_tells_nothing() -> None:
+    assert feed(sample(0), sample(10), sample(20)) == []
+    assert feed(sample(0, lost=True, dark=True), sample(10, lost=True, dark=True)) == []
+
+
+def test_a_flag_from_before_the_first_sample_is_no_event() -> None:
+    assert feed(sample(0, lost=True), sample(10), sample(20)) == []
+
+
+def test_light_came_before_the_last_set_flag_was_read() -> None:
+    found = feed(
+        sample(0),
+        sample(10, lost=True, dark=True),
+        sample(20, lost=True, dark=True),
+        sample(30, lost=True),
+        sample(40),
+    )
+    assert found == [("dark", 0, 11), ("light", 20, 31)]
+
+
+def test_power_that_is_back_is_not_light_while_the_flag_is_set_again() -> None:
+    found = feed(sample(0), sample(10, lost=True, dark=True), sample(20, lost=True), sample(30, lost=True), sample(40))
+    assert found == [("dark", 0, 11), ("light", 20, 31)]
+
+
+def test_an_outage_between_two_samples_is_told_by_its_flag() -> None:
+    assert feed(sample(0), sample(10, lost=True), sample(20)) == [("dark", 0, 11), ("light", 0, 11)]
+
+
+def test_power_judges_where_flags_do_not_work() -> None:
+    found = feed(sample(0), sample(10, dark=True), sample(20, dark=True), sample(30))
+    assert found == [("dark", 0, 11), ("light", 20, 31)]
+    judge = LightJudge()
+    judge.feed(sample(0, dark=True))
+    assert not judge.latched
+
+
+@given(
+    st.lists(st.integers(1, 60), max_size=12),
+    st.lists(st.integers(2, 25), min_size=3, max_size=60),
+    st.booleans(),
+)
+def test_whatever_the_light_does_each_outage_seen_holds_the_truth(
+    lengths: list[int], distances: list[int], lit_first: bool
+) -> None:
+    edges = [sum(lengths[: index + 1]) * 10 + 5 for index in range(len(lengths))]  # never at a sample's own time
+
+    def lit_at(at: int) -> bool:
+        return lit_first != (sum(edge <= at for edge in edges) % 2 == 1)
+
+    def dark_within(since: int, until: int) -> bool:
+        return not lit_at(since) or not lit_at(until) or any(since <= edge <= until for edge in edges)
+
+    judge = LightJudge()
+    found: list[LightChange] = []
+    since = at = 0
+    for distance in distances:
+        at += distance * 10
+        found += judge.feed(sample(at, lost=dark_within(since, at), dark=not lit_at(at)))
+        since = at
+    kinds = [change.kind for change in found]
+    assert all(one != other for one, other in itertools.pairwise(kinds))
+    falls = [edge for edge in edges if not lit_at(edge)]
+    rises = [edge for edge in edges if lit_at(edge)]
+    for change in found:
+        assert change.earliest_ns is not None
+        edges_of = falls if change.kind == "dark" else rises
+        assert any(change.earliest_ns <= edge <= change.at_ns for edge in edges_of)
+
+
+@given(
+    st.lists(st.integers(1, 60), max_size=12),
+    st.lists(st.integers(2, 25), min_size=3, max_size=60),
+    st.integers(1, 300),
+    st.sampled_from(["none", "prompt", "late"]),
+)
+def test_a_flag_that_takes_its_time_to_be_set_again_is_not_taken_for_light(
+    lengths: list[int], distances: list[int], late: int, powers: str
+) -> None:
+    """The module looks at its light every `late`, sets the flag when it is dark and measures the power: a read in between clears the one and finds the other old."""
+    edges = [sum(lengths[: index + 1]) * 10 + 5 for index in range(len(lengths))]
+
+    def lit_at(at: int) -> bool:
+        return sum(edge <= at for edge in edges) % 2 == 0
+
+    judge = LightJudge()
+    found: list[LightChange] = []
+    since = at = 0
+    for distance in distances:
+        at += distance * 10
+        looks = range(-(-(since + 1) // late) * late, at + 1, late)
+        lost = any(not lit_at(look) for look in looks)
+        dark = {"none": False, "prompt": not lit_at(at), "late": not lit_at(at // late * late)}[powers]
+        one = sample(at, lost=lost, dark=dark)
+        found += judge.feed(dataclasses.replace(one, late_by_flag_ns=late, late_by_power_ns=late))
+        since = at
+    kinds = [change.kind for change in found]
+    assert all(one != other for one, other in itertools.pairwise(kinds))
+    for change in found:
+        assert change.earliest_ns is not None
+        edges_of = [edge for edge in edges if lit_at(edge) == (change.kind == "light")]
+        assert any(change.earliest_ns <= edge <= change.at_ns for edge in edges_of)
+
+
+def test_where_nobody_declared_how_late_a_flag_is_the_standards_say() -> None:
+    judge = LightJudge()
+    samples = [sample(at, lost=at == 10) for at in (0, 10, 20, LATE_NS, LATE_NS + 20)]
+    found = [judge.feed(dataclasses.replace(one, late_by_flag_ns=None, late_by_power_ns=None)) for one in samples]
+    assert [[(change.kind, change.at_ns) for change in changes] for changes in found] == [
+        [],
+        [("dark", 11)],
+        [],
+        [],
+        [("light", LATE_NS + 11)],
+    ]
+
+
+def state(at_ns: int, *, lost: bool = False, dark: bool = False, late_ns: int | None = 0) -> LightSample:
+    return LightSample(
+        before_ns=at_ns,
+        after_ns=at_ns + 1,
+        lost=lost,
+        dark=dark,
+        lanes=DARK if dark else LIT,
+        los=Los.STATE,
+        late_by_flag_ns=late_ns,
+        late_by_power_ns=0,
+    )
+
+
+def test_a_state_is_taken_for_no_latch() -> None:
+    """A set state says that it is dark at the read, hence light comes after the last read that found it set; a flag would have it before."""
+    found = feed(state(0), state(10, lost=True), state(20, lost=True), state(30), state(40))
+    assert found == [("dark", 0, 11), ("light", 20, 31)]
+    judge = LightJudge()
+    for one in (state(0), state(10, lost=True), state(20)):
+        judge.feed(one)
+    assert not judge.latched
+
+
+def test_a_state_that_is_set_at_the_first_sample_is_darkness_and_a_flag_may_be_old() -> None:
+    by_state, by_flag = LightJudge(), LightJudge()
+    by_state.feed(state(0, lost=True))
+    by_flag.feed(sample(0, lost=True))
+    assert (by_state.lit, by_flag.lit) == (False, None)
+
+
+def test_what_a_module_shows_late_may_have_come_so_much_earlier_and_unknown_leaves_no_earliest() -> None:
+    judge = LightJudge()
+    judge.feed(state(0, late_ns=500))
+    (change,) = judge.feed(state(10, lost=True, late_ns=500))
+    assert (change.earliest_ns, change.at_ns) == (-500, 11)
+    unknown = LightJudge()
+    unknown.feed(state(0, late_ns=None))
+    (change,) = unknown.feed(state(10, lost=True, late_ns=None))
+    assert (change.earliest_ns, change.at_ns) == (None, 11)
+
+
+@given(
+    st.lists(st.integers(1, 60), max_size=12),
+    st.lists(st.integers(2, 25), min_size=3, max_size=60),
+    st.integers(0, 300),
+    st.integers(0, 300),
+    st.booleans(),
+)
+def test_whatever_a_late_state_shows_each_change_holds_the_truth(
+    lengths: list[int], distances: list[int], late: int, declared_more: int, lit_first: bool
+) -> None:
+    edges = [sum(lengths[: index + 1]) * 10 + 5 for index in range(len(lengths))]
+
+    def lit_at(at: int) -> bool:
+        return lit_first != (sum(edge <= at for edge in edges) % 2 == 1)
+
+    judge = LightJudge()
+    found: list[LightChange] = []
+    at = 0
+    for distance in distances:
+        at += distance * 10
+        away = not lit_at(at - late)  # it shows what was
+        found += judge.feed(state(at, lost=away, dark=not lit_at(at), late_ns=late + declared_more))
+    for change in found:
+        assert change.earliest_ns is not None
+        falls = [edge for edge in edges if lit_at(edge) == (change.kind == "light")]
+        assert any(change.earliest_ns <= edge <= change.at_ns for edge in falls), change

@@ -1,0 +1,406 @@
+"""Carrier and interfaces as the kernel tells of them: every flap is counted, those of before and those that nobody saw too."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from hwd_agents.process.config import PortConfig, SamplingConfig
+from hwd_agents.sources.link_source import LinkReading
+from hwd_agents.watchers.link_watcher import Earlier, LinkWatcher
+from hwd_drivers.twins.virtual_time import run_virtual
+
+from ..conftest import LATENCY_NS, Ear, Stage, stage, stop
+
+
+class Watched:
+    """A link watcher on `h0`; a second life of it is given the ear, and with it the marks, of the first."""
+
+    def __init__(self, one: Stage, ear: Ear | None = None, *, earlier: Sequence[Earlier] = ()) -> None:
+        self.ear = ear or Ear()
+        self.readings: list[tuple[str, LinkReading]] = []
+        self.calls: list[tuple[str, bool]] = []
+        self.presences: list[bool] = []
+        self.link = LinkWatcher(
+            {"eth0": PortConfig(interface="eth0")},
+            one.sources["h0"],
+            one.clock,
+            self.ear,
+            marks=self.ear.marks,
+            set_mark=self.ear.mark,
+            sampling=SamplingConfig(links_fast_s=0.25, links_slow_s=10),
+            origin="twin",
+            earlier=earlier,
+        )
+        self.link.on_carrier.append(self._called)
+        self.link.on_presence.append(lambda port, reading: self.presences.append(reading.present))
+        self.task = one.run(self.link)
+
+    def _called(self, port: str, reading: LinkReading) -> None:
+        self.calls.append((port, reading.carrier))
+        self.readings.append((port, reading))
+
+    def unseen(self) -> int:
+        return sum(int(told.data.get("unseen", 0)) for told in self.ear.told)
+
+
+def test_where_it_stands_at_first_is_no_event_but_those_who_follow_are_called() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].carrier("eth0", up=True)
+            await asyncio.sleep(0.1)
+            seen = Watched(one)
+            await asyncio.sleep(0.1)
+            assert (seen.ear.told, seen.calls, seen.link.carrier("eth0")) == ([], [("eth0", True)], True)
+
+    run_virtual(main())
+
+
+def test_a_change_is_told_between_its_stamp_and_our_receipt() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Watched(one)
+            await asyncio.sleep(1)
+            up_ns = one.now_ns()
+            one.hosts["h0"].carrier("eth0", up=True)
+            await asyncio.sleep(0.1)
+            (told,) = seen.ear.told
+            assert (told.kind, told.source, told.origin) == ("carrier", "link", "twin")
+            assert (told.earliest_ns, told.at_ns) == (up_ns, up_ns + LATENCY_NS)
+            assert told.data == {"carrier": True, "carrier_changes": 1, "unseen": 0}
+
+    run_virtual(main())
+
+
+def test_flaps_that_the_kernel_only_counted_are_found_by_the_next_look() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].carrier("eth0", up=True)
+            await asyncio.sleep(0.1)
+            seen = Watched(one)
+            await asyncio.sleep(0.1)
+            seen.link.begin("eth0")
+            await asyncio.sleep(1)
+            one.hosts["h0"].carrier("eth0", up=True, flaps=4, told=False)
+            flapped_ns = one.now_ns()
+            await asyncio.sleep(0.3)
+            (told,) = seen.ear.told
+            assert told.data == {"carrier": True, "carrier_changes": 5, "unseen": 4}
+            assert told.earliest_ns <= flapped_ns <= told.at_ns <= flapped_ns + 251_000_000
+            kept = seen.link.observation("eth0")
+            assert (kept.at_begin, kept.now, kept.lost, kept.latched) == (True, True, 2, True)
+            assert seen.calls[-1] == ("eth0", True)  # who probes begins anew
+
+    run_virtual(main())
+
+
+def test_a_change_with_flaps_before_it_counts_them() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].carrier("eth0", up=True)
+            await asyncio.sleep(0.1)
+            seen = Watched(one)
+            await asyncio.sleep(0.1)
+            seen.link.begin("eth0")
+            one.hosts["h0"].carrier("eth0", up=False, flaps=6)
+            await asyncio.sleep(0.1)
+            assert seen.ear.told[0].data == {"carrier": False, "carrier_changes": 8, "unseen": 6}
+            assert seen.link.observation("eth0").lost == 4
+
+    run_virtual(main())
+
+
+def test_flaps_while_no_agent_ran_are_counted_by_its_next_life() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            first = Watched(one)
+            await asyncio.sleep(0.1)
+            one.hosts["h0"].carrier("eth0", up=True)
+            await asyncio.sleep(1)
+            known_ns = first.ear.told[-1].at_ns
+            await stop(first.task)
+            one.hosts["h0"].carrier("eth0", up=True, flaps=10)
+            flapped_ns = one.now_ns()
+            await asyncio.sleep(60)
+            second = Watched(one, first.ear)
+            await asyncio.sleep(0.1)
+            told = second.ear.told[-1]
+            assert told.data == {"carrier": True, "carrier_changes": 11, "unseen": 10}
+            assert known_ns <= told.earliest_ns <= flapped_ns <= told.at_ns
+            await stop(second.task)
+            third = Watched(one, first.ear)
+            await asyncio.sleep(20)
+            assert third.unseen() == 10  # and counted once
+
+    run_virtual(main())
+
+
+def test_counters_of_another_life_of_the_host_say_nothing_of_flaps() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].carrier("eth0", up=True, flaps=8)
+            await asyncio.sleep(0.1)
+            first = Watched(one)
+            await asyncio.sleep(0.1)
+            await stop(first.task)
+            one.hosts["h0"].life = "2"
+            await one.rack_down("h0")
+            await asyncio.sleep(0.1)
+            await one.rack_up("h0")
+            one.hosts["h0"].carrier("eth0", up=True, flaps=100)
+            await asyncio.sleep(2)
+            second = Watched(one, first.ear)
+            await asyncio.sleep(0.1)
+            assert second.ear.told == []
+            one.hosts["h0"].carrier("eth0", up=True, flaps=2)
+            await asyncio.sleep(0.1)
+            assert second.unseen() == 2
+
+    run_virtual(main())
+
+
+def test_a_life_that_ends_under_the_watcher_is_no_storm_of_flaps() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Watched(one)
+            await asyncio.sleep(0.1)
+            await one.rack_down("h0")
+            one.hosts["h0"].life = "2"
+            one.hosts["h0"].carrier("eth0", up=True, flaps=100)
+            await asyncio.sleep(0.1)
+            await one.rack_up("h0")
+            await asyncio.sleep(2)
+            carrier = seen.ear.of("carrier")
+            assert [(told.data["carrier"], told.data["unseen"]) for told in carrier] == [(True, 0)]
+
+    run_virtual(main())
+
+
+def test_an_interface_that_goes_and_comes_back_is_told_with_its_carrier() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].carrier("eth0", up=True, flaps=4)
+            await asyncio.sleep(0.1)
+            seen = Watched(one)
+            await asyncio.sleep(0.1)
+            seen.link.begin("eth0")
+            gone_ns = one.now_ns()
+            one.hosts["h0"].unplug("eth0")
+            await asyncio.sleep(1)
+            assert [told.kind for told in seen.ear.told] == ["interface", "carrier"]
+            gone, dark = seen.ear.told
+            assert (gone.data, gone.earliest_ns) == ({"present": False}, gone_ns)
+            assert (dark.data["carrier"], dark.data["unseen"]) == (False, 0)
+            away = seen.link.observation("eth0")
+            assert (away.seen, away.now, away.lost) == (False, None, 1)
+            assert away.why_not == "there is no interface eth0"
+            assert seen.link.carrier("eth0") is None
+            one.hosts["h0"].plug("eth0", ifindex=200)
+            one.hosts["h0"].carrier("eth0", up=True)
+            await asyncio.sleep(1)
+            assert [told.data for told in seen.ear.told[2:]] == [
+                {"present": True},
+                {"carrier": True, "carrier_changes": 1, "unseen": 0},
+            ]
+            assert seen.presences == [False, True]
+            assert seen.calls == [("eth0", True), ("eth0", False), ("eth0", True)]
+            back = seen.link.observation("eth0")
+            assert (back.now, back.lost) == (True, 1)
+
+    run_virtual(main())
+
+
+def test_an_interface_that_was_made_anew_between_two_looks_is_told_as_present_again() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].carrier("eth0", up=True, flaps=4)
+            await asyncio.sleep(0.1)
+            seen = Watched(one)
+            await asyncio.sleep(0.1)
+            seen.link.begin("eth0")
+            await one.rack_down("h0")
+            one.hosts["h0"].unplug("eth0")
+            one.hosts["h0"].plug("eth0", ifindex=200)
+            one.hosts["h0"].carrier("eth0", up=True)
+            await asyncio.sleep(0.1)
+            await one.rack_up("h0")
+            await asyncio.sleep(2)
+            assert seen.presences == [True]
+            assert seen.ear.of("carrier")[-1].data == {"carrier": True, "carrier_changes": 1, "unseen": 1}
+            assert seen.link.observation("eth0").lost == 1
+
+    run_virtual(main())
+
+
+def test_whoever_is_killed_between_two_words_has_its_changes_counted_by_the_next_life() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].carrier("eth0", up=True, flaps=4)
+            await asyncio.sleep(0.1)
+            first = Watched(one)
+            await asyncio.sleep(0.1)
+            await one.rack_down("h0")
+            one.hosts["h0"].unplug("eth0")
+            one.hosts["h0"].plug("eth0", ifindex=200)
+            one.hosts["h0"].carrier("eth0", up=True, flaps=6)
+            await asyncio.sleep(0.1)
+            await one.rack_up("h0")
+            await asyncio.sleep(2)
+            await stop(first.task)
+            whole = _changes(first.ear)
+            assert [told.kind for told in first.ear.told] == ["interface", "carrier"]
+            assert whole == 7
+            for number in range(len(first.ear.told) + 1):
+                ear = Ear()
+                ear.told = first.ear.told[:number]
+                ear.marks = first.ear.marks_after[number]
+                second = Watched(one, ear)
+                await asyncio.sleep(0.1)
+                await stop(second.task)
+                assert _changes(ear) == whole, f"killed after {number} words: {ear.told}"
+
+    run_virtual(main())
+
+
+def _changes(ear: Ear) -> int:
+    """Of a carrier that was there at first, as all that was told has them."""
+    was, changes = True, 0
+    for told in ear.of("carrier"):
+        changes += int(told.data["unseen"]) + (told.data["carrier"] != was)
+        was = told.data["carrier"]
+    return changes
+
+
+def test_an_interface_that_comes_after_the_start_is_told() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=0) as one:
+            seen = Watched(one)
+            await asyncio.sleep(1)
+            seen.link.begin("eth0")
+            assert seen.link.observation("eth0").why_not == "there is no interface eth0"
+            one.hosts["h0"].plug("eth0", ifindex=7)
+            await asyncio.sleep(0.1)
+            assert [told.data for told in seen.ear.told] == [{"present": True}]
+            assert seen.link.carrier("eth0") is False
+
+    run_virtual(main())
+
+
+def test_a_link_that_stayed_is_told_by_no_event_and_no_loss() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            one.hosts["h0"].carrier("eth0", up=True, flaps=4)
+            await asyncio.sleep(0.1)
+            seen = Watched(one)
+            await asyncio.sleep(0.1)
+            seen.link.begin("eth0")
+            await asyncio.sleep(5)
+            seen.link.end("eth0")
+            ended = seen.link.observation("eth0")
+            assert (ended.at_begin, ended.now, ended.lost) == (True, True, 0)
+            one.hosts["h0"].carrier("eth0", up=False)
+            await asyncio.sleep(5)
+            assert seen.link.observation("eth0") == ended
+
+    run_virtual(main())
+
+
+def test_an_interface_that_went_and_came_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            Watched(one)
+            await asyncio.sleep(1)
+            one.hosts["h0"].unplug("eth0")
+            await asyncio.sleep(1)
+            one.hosts["h0"].plug("eth0", ifindex=101)
+            await asyncio.sleep(1)
+
+    caplog.set_level(logging.INFO, "hwd_agents.watchers.link_watcher")
+    run_virtual(main())
+    assert [record.getMessage() for record in caplog.records] == [
+        "eth0: there is no interface eth0",
+        "eth0: its interface eth0 is there",
+    ]
+
+
+def test_an_interface_that_was_renamed_is_said_with_its_new_name() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            seen = Watched(one)
+            await asyncio.sleep(1)
+            assert seen.link.why_not("eth0") == ""
+            one.hosts["h0"].unplug("eth0")
+            await asyncio.sleep(1)
+            assert seen.link.why_not("eth0") == "there is no interface eth0"
+            one.hosts["h0"].plug("ens1", ifindex=100)
+            await asyncio.sleep(1)
+            assert seen.link.why_not("eth0") == (
+                "there is no interface eth0: it is called ens1 now. Name it so in the agent's file, or name it back"
+            )
+            one.hosts["h0"].unplug("ens1")
+            one.hosts["h0"].plug("eth0", ifindex=100)
+            await asyncio.sleep(1)
+            assert seen.link.why_not("eth0") == ""
+
+    run_virtual(main())
+
+
+def test_readings_of_an_agent_that_died_are_told_where_its_mark_does_not_know_of_them() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            first = Watched(one)
+            await asyncio.sleep(0.1)
+            for up in (True, False, True):
+                one.hosts["h0"].carrier("eth0", up=up)
+                await asyncio.sleep(1)
+            await stop(first.task)
+            told, fell, rose = first.ear.of("carrier")
+            ear = Ear()
+            ear.marks = dict(first.ear.marks_after[1])  # put down with the first
+            held_ns = ear.marks["link:eth0"]["held_ns"]
+            assert told.earliest_ns == held_ns <= told.at_ns < fell.at_ns
+            life = ear.marks["link:eth0"]["life"]
+            earlier = [
+                Earlier(life=life, reading=msgspec.structs.replace(reading, earliest_ns=None))
+                for _, reading in first.readings
+            ]
+            second = Watched(one, ear, earlier=earlier)
+            await asyncio.sleep(0.1)
+            assert [(each.at_ns, each.data) for each in ear.told] == [(each.at_ns, each.data) for each in (fell, rose)]
+            assert [each.earliest_ns for each in ear.told] == [held_ns, held_ns]
+            await stop(second.task)
+            third = Watched(one, ear, earlier=earlier)
+            await asyncio.sleep(0.1)
+            assert (len(ear.told), third.unseen()) == (2, 0)
+
+    run_virtual(main())
+
+
+def test_readings_of_another_interface_or_life_are_not_told() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            first = Watched(one)
+            await asyncio.sleep(0.1)
+            one.hosts["h0"].carrier("eth0", up=True)
+            await asyncio.sleep(1)
+            await stop(first.task)
+            (_, reading) = first.readings[-1]
+            ear = Ear()
+            ear.marks = dict(first.ear.marks_after[0])
+            life = ear.marks["link:eth0"]["life"]
+            others = [
+                Earlier(
+                    life=life,
+                    reading=msgspec.structs.replace(reading, at_ns=reading.at_ns - 7, ifindex=reading.ifindex + 1),
+                ),
+                Earlier(life=life, reading=msgspec.structs.replace(reading, at_ns=reading.at_ns - 7, interface="eth9")),
+                Earlier(life=f"not {life}", reading=msgspec.structs.replace(reading, at_ns=reading.at_ns - 7)),
+            ]
+            Watched(one, ear, earlier=others)
+            await asyncio.sleep(0.1)
+            (told,) = ear.told
+            assert (told.at_ns, told.data) == (reading.at_ns, first.ear.told[0].data)  # as a look shows it
+
+    run_virtual(main())

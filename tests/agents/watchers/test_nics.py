@@ -1,0 +1,85 @@
+"""What is read of NICs, from played hosts: seldom, not while a port is observed, and nothing that is not known."""
+
+import asyncio
+
+from hwd_agents.process.config import PortConfig
+from hwd_agents.watchers.nics import EVERY_S, Nics
+from hwd_drivers.core.documents import Json
+from hwd_drivers.twins.virtual_time import run_virtual
+
+from ..conftest import Stage, stage
+
+FEC: Json = {"auto": False, "modes": ["rs"]}
+UNKNOWN = {"driver": None, "autoneg": None, "speed_mbps": None, "fec": None}
+
+
+class Watched:
+    """The NICs of `h0`: eth0 is told of, eth1 has no settings, eth9 is not there."""
+
+    def __init__(self, one: Stage) -> None:
+        self.host = one.hosts["h0"]
+        self.set(autoneg=True)
+        self.busy = False
+        self.changes = 0
+        ports = {name: PortConfig(interface=name) for name in ("eth0", "eth1", "eth9")}
+        self.nics = Nics(ports, one.sources["h0"], busy=lambda: self.busy, on_change=self.change)
+        one.run(self.nics)
+
+    def set(self, *, autoneg: bool) -> None:
+        """By hand, past the agent."""
+        self.host.states["eth0", "autoneg", ""] = {
+            "autoneg": autoneg,
+            "speed": 100_000,
+            "duplex": 1,
+            "ours": "0",
+            "bits": 0,
+        }
+        self.host.states["eth0", "fec", ""] = FEC
+
+    def change(self) -> None:
+        self.changes += 1
+
+
+def test_what_is_known_is_told_and_what_is_not_stays_unknown() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            seen = Watched(one)
+            await asyncio.sleep(1)
+            eth0 = {"driver": None, "autoneg": True, "speed_mbps": 100_000, "fec": FEC}
+            assert seen.nics.to_data() == {"eth0": eth0, "eth1": UNKNOWN, "eth9": UNKNOWN}
+            assert seen.changes == 1
+
+    run_virtual(main())
+
+
+def test_what_somebody_changes_by_hand_is_found_in_a_while_and_when_told_to_look_at_once() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            seen = Watched(one)
+            await asyncio.sleep(1)
+            seen.set(autoneg=False)
+            await asyncio.sleep(EVERY_S)
+            assert (seen.nics.to_data()["eth0"]["autoneg"], seen.changes) == (False, 2)
+            seen.set(autoneg=True)
+            seen.nics.hurry()
+            await asyncio.sleep(1)
+            assert (seen.nics.to_data()["eth0"]["autoneg"], seen.changes) == (True, 3)
+
+    run_virtual(main())
+
+
+def test_nothing_is_read_while_a_port_is_observed() -> None:
+    async def main() -> None:
+        async with stage("h0", ports=2) as one:
+            seen = Watched(one)
+            await asyncio.sleep(1)
+            seen.busy = True
+            seen.set(autoneg=False)
+            seen.nics.hurry()
+            await asyncio.sleep(3 * EVERY_S)
+            assert (seen.nics.to_data()["eth0"]["autoneg"], seen.changes) == (True, 1)
+            seen.busy = False
+            await asyncio.sleep(EVERY_S)
+            assert seen.nics.to_data()["eth0"]["autoneg"] is False
+
+    run_virtual(main())

@@ -1,0 +1,66 @@
+"""What hosts tell of their switches, in the order in which it comes: not always that in which it was."""
+
+from pathlib import Path
+from typing import Any
+
+from hwd.bus.host_switches.switch_documents import HostSwitches
+from hwd.daemon.installed import load
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document
+
+TESTBED = """
+testbed: one
+switches:
+  tx0: {driver: osw, model: osw, size: 1x4, owner: h0, address: /dev/ttyUSB0}
+hosts:
+  h0: {nics: {eth0: {ip: 10.1.0.1/32, module: 100g-lr4}}}
+fibres:
+  - h0.eth0.tx -> tx0.in
+  - tx0.1 -> h0.eth0.rx
+"""
+
+
+class Told:
+    """The switches of h0, as the daemon is told of them."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        path = tmp_path / "testbed.yaml"
+        path.write_text(TESTBED)
+        self.clock = SystemClock()
+        self.documents: list[Document] = []
+        self.switches = HostSwitches(load(path).require(), clock=self.clock, sink=self.documents.append)
+
+    def say(self, kind: str, **data: Any) -> None:
+        self.switches(Document(kind=kind, at_ns=0, wall_ns=0, data={"host": "h0", **data}))
+
+    def read(self, agent_ns: int, crossconnect: str) -> None:
+        read = {"what": "read", "switch": "tx0", "crossconnects": [{"id": crossconnect, "state": "unstated"}]}
+        data = {**read, "added": [], "removed": [], "ours": True}
+        self.say("host.event", type="switch", boot="b1", agent_ns=agent_ns, data=data)
+
+    def answer(self, at_ns: int, crossconnect: str) -> None:
+        note = {"up": True, "vendor": "v", "model": "m", "serial": "s", "firmware": "f"}
+        self.switches.told("h0", {"tx0": {**note, "crossconnects": [{"id": crossconnect, "state": "unstated"}]}}, at_ns)
+
+    @property
+    def carried(self) -> list[str]:
+        return [str(one.crossconnect) for one in self.switches.given()["tx0"]]
+
+
+def test_what_lay_in_the_spool_does_not_undo_what_the_agent_has_answered_since(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    told.say("host.birth", boot="b1")
+    told.answer(1_000, "in-3")
+    told.read(500, "in-2")  # set while the daemon was away
+    assert told.carried == ["in-3"]
+    told.read(2_000, "in-4")
+    assert told.carried == ["in-4"]
+
+
+def test_a_command_that_lay_in_the_spool_is_told_all_the_same(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    told.say("host.birth", boot="b1")
+    told.answer(1_000, "in-3")
+    command = {"verb": "change", "outcome": "done", "seconds": 0.01, "code": "", "text": ""}
+    told.say("host.event", type="switch", boot="b1", agent_ns=500, data={"what": "command", "switch": "tx0", **command})
+    assert [one.kind for one in told.documents][-1] == "switch.command"

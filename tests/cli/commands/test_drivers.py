@@ -1,0 +1,111 @@
+"""`hwd driver`: what is said of drivers, what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from hwd_drivers.conformance.quality_table import BEGIN, END, rows_of
+
+
+def test_a_driver_is_checked_and_its_quality_said(hwd) -> None:  # type: ignore[no-untyped-def]
+    said = hwd("driver", "check", "polatis-tl1", "--up-to", "silver")
+    assert said.status == 0
+    assert said.out.startswith("polatis-tl1: silver (")
+
+
+def test_verbose_says_how_each_check_ended_and_why_one_does_not_apply(hwd) -> None:  # type: ignore[no-untyped-def]
+    said = hwd("driver", "check", "polatis-tl1", "--up-to", "silver", "-v")
+    assert "polatis-tl1 polatis-6000 dying trouble_is_an_error_never_a_wrong_answer: passed" in said.err
+    assert "no_state_is_refused: not applicable: every choice of crossconnects is a state" in said.err
+
+
+def test_json_tells_of_each_check_and_way(hwd) -> None:  # type: ignore[no-untyped-def]
+    (checked,) = hwd("driver", "check", "polatis-tl1", "--up-to", "bronze", "--json").json
+    assert (checked["driver"], checked["quality"]) == ("polatis-tl1", "bronze")
+    first = checked["results"][0]
+    assert {key: first[key] for key in ("model", "check", "way", "needed_for", "outcome", "text")} == {
+        "model": "polatis-6000",
+        "check": "identity",
+        "way": "whole",
+        "needed_for": "bronze",
+        "outcome": "passed",
+        "text": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "Name some, or write --all"),
+        (("polatis-tl1", "--all"), "Name some, or write --all"),
+        (("polatis-tl",), "Did you mean polatis-tl1?"),
+        (("polatis-tl1", "--up-to", "iron"), "bronze, silver, gold, platinum"),
+        (("polatis-tl1", "--write", "--up-to", "gold"), "Leave --up-to gold away"),
+        (("polatis-tl1", "--rack", "no-such-file.yaml"), "no-such-file.yaml"),
+    ],
+)
+def test_bad_input_is_refused(hwd, arguments: tuple[str, ...], words: str) -> None:  # type: ignore[no-untyped-def]
+    said = hwd("driver", "check", *arguments)
+    assert said.status == 2
+    assert words in said.err
+
+
+def test_the_table_is_written_where_the_source_tree_is(hwd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.chdir(tmp_path)
+    assert "go to its top folder" in hwd("driver", "check", "polatis-tl1", "--write").err
+    page = tmp_path / "drivers/README.md"
+    page.parent.mkdir()
+    page.write_text(f"# drivers\n{BEGIN}\n{END}\n")
+    assert hwd("driver", "check", "polatis-tl1", "--write").status == 0
+    assert list(rows_of(page.read_text())) == ["polatis-tl1"]
+
+
+RACK = """\
+testbed: racked
+switches:
+  ocs1:
+    driver: polatis-tl1
+    model: polatis-6000
+    size: 12x4
+    login: {user: me, password: {env: RACKED_PASSWORD}}
+    twin: {timing: ideal, seed: 3, options: {user: me, password: PASSWORD, in_use: deny}}
+"""
+
+
+def test_a_twin_of_a_rack_is_checked_as_the_rack_has_it(  # type: ignore[no-untyped-def]
+    hwd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rack = tmp_path / "rack.yaml"
+    rack.write_text(RACK.replace("PASSWORD, in", "right, in"))
+    monkeypatch.setenv("RACKED_PASSWORD", "right")
+    (checked,) = hwd("driver", "check", "polatis-tl1", "--rack", str(rack), "--up-to", "bronze", "--json").json
+    assert checked["quality"] == "bronze"
+    assert {each["model"] for each in checked["results"]} == {"polatis-6000"}
+    monkeypatch.setenv("RACKED_PASSWORD", "wrong")
+    said = hwd("driver", "check", "polatis-tl1", "--rack", str(rack), "--up-to", "bronze")
+    assert said.status == 1
+    assert "LoginError" in said.err
+
+
+def test_a_rack_without_a_switch_of_the_driver_is_bad_input(hwd) -> None:  # type: ignore[no-untyped-def]
+    rack = Path(__file__).parents[3] / "examples/opus-testbed.yaml"
+    said = hwd("driver", "check", "thorlabs-osw", "--rack", str(rack))
+    assert said.status == 2
+    assert "it has no switch with driver thorlabs-osw" in said.err
+
+
+def test_a_new_driver_is_started(hwd, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    said = hwd("driver", "new", "acme", str(tmp_path / "acme"), "--json")
+    assert said.status == 0
+    assert str(tmp_path / "acme/hwd_acme/driver.py") in said.json["files"]
+    again = hwd("driver", "new", "acme", str(tmp_path / "acme"))
+    assert again.status == 2
+    assert "is there already" in again.err
+
+
+def test_a_switch_that_a_daemon_drives_is_left_alone(hwd, daemon: int, testbed: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    rack = tmp_path / "rack.yaml"
+    rack.write_text(testbed.read_text() + "ports: {ocs1.7: {state: spare}, ocs1.8: {state: spare}}\n")
+    said = hwd("driver", "check", "polatis-tl1", "--rack", str(rack))
+    assert said.status == 3
+    assert "testbed desk: its daemon is up and drives the switches. Stop it first" in said.err

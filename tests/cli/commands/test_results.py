@@ -1,0 +1,297 @@
+"""`hwd report`, `compare` and `export` on the records of a data directory, without a daemon."""
+
+import asyncio
+import csv
+import dataclasses
+import io
+import json
+import os
+import pty
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.cli.output import size
+from hwd.config.run_files.places import records_path
+from hwd.records import Records, RunOutcome
+from hwd.report.export import read_jsonl
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.offload import InlineOffload
+
+RECORDED = Path(__file__).parents[2] / "report" / "export" / "run.jsonl"
+FIRST, SECOND, EMPTY, REAL = "kl27i377", "other111", "empty222", "real3333"
+ROWS = 2 + 32
+"""Of the table: two commands of a switch; eight stages of two links, twice."""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A data directory with one run twice, under two ids, and one that did nothing."""
+    folder = tmp_path_factory.mktemp("data")
+
+    async def fill() -> None:
+        records = Records(f"sqlite:///{records_path(folder)}", InlineOffload())
+        await records.open()
+        with RECORDED.open("rb") as lines:
+            run, found = read_jsonl(lines)
+            documents = list(found)
+        for id in (FIRST, SECOND):
+            own = [
+                dataclasses.replace(one, data={**one.data, "run": id}) if "run" in one.data else one
+                for one in documents
+            ]
+            await records.start_run(dataclasses.replace(run, id=id))
+            await records.add_documents(own, run=id)
+        await records.start_run(dataclasses.replace(run, id=EMPTY))
+        await records.start_run(dataclasses.replace(run, id=REAL, virtual_time=False))
+        records.close()
+
+    asyncio.run(fill())
+    return str(folder)
+
+
+def test_report_is_one_page_and_drawings_for_a_paper(hwd: Any, data: str, tmp_path: Path) -> None:
+    page, folder, paper = tmp_path / "r.html", tmp_path / "svg", tmp_path / "r.pdf"
+    said = hwd(
+        "report",
+        FIRST[:3],
+        SECOND,
+        "--data",
+        data,
+        "-o",
+        str(page),
+        "--svg",
+        str(folder),
+        "--pdf",
+        str(paper),
+        "--json",
+    )
+    assert said.status == 0, said.err
+    assert page.read_text().startswith("<!doctype html>")
+    assert paper.read_bytes().startswith(b"%PDF")
+    names = {path.name for path in folder.iterdir()}
+    assert {f"waterfall-{FIRST}.svg", f"waterfall-{SECOND}.svg", "distributions.svg", "comparison.svg"} <= names
+    assert said.json["files"] == [
+        str(page),
+        *(str(folder / Path(one).name) for one in said.json["files"][1:-1]),
+        str(paper),
+    ]
+    assert {Path(one).name for one in said.json["files"][1:-1]} == names
+    assert 'width="7in"' in (folder / "distributions.svg").read_text()
+
+
+def test_drawings_are_as_wide_as_one_column_where_that_is_asked_for(hwd: Any, data: str, tmp_path: Path) -> None:
+    said = hwd(
+        "report", FIRST, "--data", data, "-o", str(tmp_path / "r.html"), "--svg", str(tmp_path), "--column", "single"
+    )
+    assert said.status == 0, said.err
+    assert 'width="3.33in"' in (tmp_path / "waterfall.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (
+            ("--by", "topology,moon"),
+            "by moon: figures cannot be split by it. Use topology, stage, link, sweep, run, testbed",
+        ),
+        (("--compare-with", "nature"), "--compare-with nature: no figures of it are known"),
+        (("-o", "/nowhere/r.html"), "/nowhere/r.html: cannot be written"),
+        (("--column", "triple"), "triple"),
+    ],
+)
+def test_bad_report_is_refused(hwd: Any, data: str, tmp_path: Path, arguments: tuple[str, str], why: str) -> None:
+    said = hwd("report", FIRST, "--data", data, "-o", str(tmp_path / "r.html"), *arguments)
+    assert said.status == 2
+    assert why in said.err
+
+
+def test_run_without_links_has_a_page_but_nothing_to_draw(hwd: Any, data: str, tmp_path: Path) -> None:
+    page, paper = tmp_path / "r.html", tmp_path / "r.pdf"
+    assert hwd("report", EMPTY, "--data", data, "-o", str(page)).status == 0
+    said = hwd("report", EMPTY, "--data", data, "-o", str(page), "--pdf", str(paper))
+    assert said.status == 2
+    assert "nothing to draw" in said.err
+    assert not paper.exists()
+
+
+def test_the_date_of_a_run_in_virtual_time_says_so(hwd: Any, data: str) -> None:
+    listed = hwd("runs", "--data", data).out.splitlines()
+    for id, virtual in ((FIRST, True), (REAL, False)):
+        assert ("(virtual), took" in hwd("show", id, "--data", data).out) is virtual
+        assert ("(virtual)" in next(line for line in listed if id in line)) is virtual
+    assert hwd("show", FIRST, "--data", data, "--json").json["virtual_time"] is True
+
+
+def test_runs_are_compared(hwd: Any, data: str) -> None:
+    said = hwd("compare", FIRST, SECOND, "--data", data)
+    assert said.status == 0
+    assert "note: no interval where a run has fewer than 6 reconfigurations of a topology" in said.out
+    assert "turnaround" in said.out
+    found = hwd("compare", FIRST, SECOND, "--data", data, "--json").json
+    assert found["runs"] == [FIRST, SECOND]
+    assert {row["shift_s"] for row in found["rows"]} == {0.0}
+    assert {row["shift_within_s"] for row in found["rows"]} == {None}
+
+
+def test_run_is_not_compared_with_itself(hwd: Any, data: str) -> None:
+    said = hwd("compare", FIRST, FIRST[:4], "--data", data)
+    assert said.status == 2
+    assert f"both are run {FIRST}" in said.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending"), [("jsonl", "jsonl"), ("csv", "csv"), ("parquet", "parquet"), ("perfetto", "pftrace")]
+)
+def test_run_is_exported_to_a_file_of_its_name(
+    hwd: Any, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, ending: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = hwd("export", FIRST[:4], "--as", kind, "--data", data, "--json")
+    assert said.status == 0, said.err
+    file = tmp_path / f"{FIRST}.{ending}"
+    rows = ROWS if kind in ("csv", "parquet") else None
+    assert said.json == {"file": str(file), "run": FIRST, "as": kind, "bytes": file.stat().st_size, "rows": rows}
+    assert [*tmp_path.iterdir()] == [file], "no half of it is left beside"
+
+
+def test_lines_read_from_records_page_by_page_are_the_run(
+    hwd: Any, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hwd.cli.recorded_runs.PAGE", 7)
+    assert hwd("export", FIRST, "--as", "jsonl", "--data", data, "-o", str(tmp_path / "x")).status == 0
+    lines = [json.loads(line) for line in (tmp_path / "x").read_bytes().splitlines()]
+    wanted = [json.loads(line) for line in RECORDED.read_bytes().splitlines()]
+    assert [one["kind"] for one in lines] == [one["kind"] for one in wanted]
+    assert lines == wanted
+
+
+def test_export_goes_into_a_pipe(data: str, places: Path) -> None:
+    command = [sys.executable, "-m", "hwd.cli", "export", FIRST, "--as", "csv", "--data", data, "-o", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stderr == ""
+    assert len([*csv.DictReader(io.StringIO(done.stdout))]) == ROWS
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "perfetto"])
+def test_export_goes_into_a_named_pipe_and_leaves_it_a_pipe(hwd: Any, data: str, tmp_path: Path, kind: str) -> None:
+    pipe, piped, file = tmp_path / "pipe", tmp_path / "piped", tmp_path / "file"
+    os.mkfifo(pipe)
+    with piped.open("wb") as to, subprocess.Popen(["cat", pipe], stdout=to) as reader:
+        said = hwd("export", FIRST, "--as", kind, "--data", data, "-o", str(pipe))
+        assert said.status == 0, said.err
+        assert reader.wait(timeout=10) == 0
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert hwd("export", FIRST, "--as", kind, "--data", data, "-o", str(file)).status == 0
+    assert piped.read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("option", ["-o", "--pdf"])
+def test_report_goes_into_a_device_and_leaves_it_a_device(hwd: Any, data: str, tmp_path: Path, option: str) -> None:
+    (tmp_path / "null").symlink_to(os.devnull)
+    said = hwd("report", FIRST, "--data", data, "-o", str(tmp_path / "page"), option, str(tmp_path / "null"))
+    assert said.status == 0, said.err
+    assert (tmp_path / "null").is_symlink()
+    assert Path(os.devnull).is_char_device()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_table_with_nothing_in_it_is_said_to_be_so(hwd: Any, data: str, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "x"
+    said = hwd("export", EMPTY, "--as", kind, "--data", data, "-o", str(file))
+    assert said.status == 0
+    assert said.out == f"{file}: run {EMPTY}, 0 rows, {size(file.stat().st_size)}\n"
+    assert f"run {EMPTY}: there is nothing in the table" in said.err
+
+
+def test_table_says_how_many_rows_it_has_and_how_large_it_is_in_a_unit_that_fits(
+    hwd: Any, data: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.csv"
+    said = hwd("export", FIRST, "--as", "csv", "--data", data, "-o", str(file))
+    assert said.out == f"{file}: run {FIRST}, {ROWS} rows, {file.stat().st_size / 1e3:.3g} kB\n"
+    assert said.err == ""
+
+
+def test_reader_that_has_had_enough_ends_an_export_in_good_order(data: str, places: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "hwd.cli", "export", FIRST, "--as", "jsonl", "--data", data, "-o", "-"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_trace_is_not_written_to_a_terminal(data: str, places: Path) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "hwd.cli", "export", FIRST, "--as", "perfetto", "--data", data, "-o", "-"]
+        done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 2
+    assert "standard output is a terminal" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--as", "bluesky"), "it is not built yet. Use one of jsonl, csv, parquet, perfetto"),
+        (("--as", "excel"), "not a format. Use one of"),
+        (("--as", "csv", "-o", "-", "--json"), "both would be on standard output"),
+        (("--as", "csv", "-o", "/nowhere/x"), "/nowhere/x: cannot be written"),
+    ],
+)
+def test_bad_export_is_refused(hwd: Any, data: str, arguments: tuple[str, ...], why: str) -> None:
+    said = hwd("export", FIRST, "--data", data, *arguments)
+    assert said.status == 2
+    assert why in said.err
+
+
+def test_missing_library_says_how_to_install_it(
+    hwd: Any, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    said = hwd("export", FIRST, "--as", "parquet", "--data", data, "-o", str(tmp_path / "x"))
+    assert said.status == 2
+    assert "pip install '.[export]'" in said.err
+    assert not (tmp_path / "x").exists()
+
+
+def test_libraries_of_exports_are_not_loaded_by_other_commands() -> None:
+    script = "import sys; import hwd.cli.program; print(*sorted({'pyarrow', 'reportlab', 'perfetto', 'numpy'} & {*sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_crashed_run_says_which_step_did_not_end_and_that_its_switches_were_brought_back(
+    hwd: Any, tmp_path: Path
+) -> None:
+    async def fill() -> None:
+        records = Records(f"sqlite:///{records_path(tmp_path)}", InlineOffload())
+        await records.open()
+        with RECORDED.open("rb") as lines:
+            run, _ = read_jsonl(lines)
+        crashed = dataclasses.replace(run, id=FIRST, outcome=RunOutcome.CRASHED, safe_state=None)
+        await records.start_run(crashed)
+        step: dict[str, Json] = {"run": FIRST, "step": 1, "what": "apply ring", "state": "started"}
+        back: dict[str, Json] = {"run": FIRST, "reconfiguration": "r1", "outcome": "rolled-back", "why": ""}
+        documents = [
+            Document(kind=kind, at_ns=1, wall_ns=1_700_000_000_000_000_000, data=told)
+            for kind, told in (("run.step", step), ("daemon.recovered", back))
+        ]
+        await records.add_documents(documents, run=FIRST)
+        records.close()
+
+    asyncio.run(fill())
+    said = hwd("show", FIRST, "--data", str(tmp_path))
+    assert said.status == 0, said.err
+    assert "switches unknown at its end; brought back at " in said.out
+    assert any(line.split() == ["1", "apply", "ring", "not", "ended"] for line in said.out.splitlines())
+    found = hwd("show", FIRST, "--data", str(tmp_path), "--json").json
+    assert found["steps"] == [{"step": 1, "what": "apply ring", "state": "not ended"}]

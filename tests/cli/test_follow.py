@@ -1,0 +1,116 @@
+"""What `hwd run` says on the way, against a daemon that goes away and comes back."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from hwd.cli.follow import follow
+from hwd.cli.output import Output
+from hwd.client import Client, events
+from hwd.model.run import RunState, RunStatus
+from hwd_drivers.core.errors import LinkError
+
+END = RunStatus(
+    run="k3v9", playbook="smoke", state=RunState.SUCCEEDED, steps=2, queued_wall_ns=1, safe_state="as-applied"
+)
+STARTED: dict[str, Any] = {"run": "k3v9", "after": "b.0", "steps": 2}
+
+
+class Daemon(ThreadingHTTPServer):
+    """Its event stream: one of `streams` for each connection, then the connection ends; after the last they are empty."""
+
+    daemon_threads = False
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.streams: list[list[tuple[str, dict[str, Any]]]] = []
+        self.told = 0
+
+    def stream(self) -> bytes:
+        text = ""
+        for kind, data in self.streams.pop(0) if self.streams else []:
+            self.told += 1
+            document = {"kind": kind, "at_ns": 1, "wall_ns": 2, "data": data}
+            text += f"event: document\nid: b.{self.told}\ndata: {json.dumps(document)}\n\n"
+        return text.encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Daemon
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(self.server.stream())
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    monkeypatch.setattr(events, "PAUSES_S", (0.001,) * 4)
+    made = Daemon()
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    made.shutdown()
+    made.server_close()
+    thread.join()
+
+
+def followed(daemon: Daemon) -> RunStatus:
+    with Client(f"http://127.0.0.1:{daemon.server_address[1]}") as hwd:
+        return follow(hwd, Output(json=False), STARTED)
+
+
+def step(number: int, what: str, state: str) -> tuple[str, dict[str, Any]]:
+    return "run.step", {
+        "run": "k3v9",
+        "step": number,
+        "total": 2,
+        "what": what,
+        "state": state,
+        "expected_s": None,
+    }
+
+
+def said_by(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Without what a log handler of an earlier test writes about its closed stream."""
+    lines = capsys.readouterr().err.splitlines()
+    return [line for line in lines if line.startswith(("step ", "the daemon ", "16 pairs"))]
+
+
+def test_a_daemon_that_goes_away_is_told_of_while_it_is_waited_for(
+    daemon: Daemon, capsys: pytest.CaptureFixture[str]
+) -> None:
+    daemon.streams = [[step(1, "apply ring", "started")], [], [("run.state", END.to_data())]]
+    assert followed(daemon) == END
+    said = said_by(capsys)
+    assert said[0] == "step 1 of 2: apply ring"
+    assert said[1].endswith("does not answer; waiting for it, up to 0 s (Ctrl-C leaves)")
+    assert said[2:] == ["the daemon answers again"]
+
+
+def test_a_daemon_that_stays_away_is_not_waited_for_for_ever(
+    daemon: Daemon, capsys: pytest.CaptureFixture[str]
+) -> None:
+    daemon.streams = [[step(1, "apply ring", "started")]]
+    with pytest.raises(LinkError, match="did not come back"):
+        followed(daemon)
+    assert capsys.readouterr().err.count("does not answer") == 1
+
+
+def test_a_note_is_said_once_with_its_figures(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "16 pairs took 12 ms"
+    note = ("run.note", {"run": "k3v9", "text": text})
+    daemon.streams = [
+        [step(1, f"note {text}", "started"), note, step(1, f"note {text}", "done"), ("run.state", END.to_data())]
+    ]
+    followed(daemon)
+    assert said_by(capsys) == [text]

@@ -1,0 +1,127 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd.config.playbook.expression import Expression, UnknownError, Value, evaluate, fill_text, names_in, substitute
+from hwd_drivers.core.errors import ConfigError
+
+PARAMETERS: dict[str, Value] = {"n": 10, "s": 1.5, "host": "h0", "live": True, "sizes": (1, 4, 16)}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{{ n }}", 10),
+        ("{{n*2+1}}", 21),
+        ("{{ (n - 1) // 2 }}", 4),
+        ("{{ -s }}", -1.5),
+        ("{{ host }}", "h0"),
+        ("{{ s / 2 }}", 0.75),
+        ("{{ n % 3 }}", 1),
+        ("{{ 1 < s <= 1.5 }}", True),
+        ("{{ n > 3 and not live }}", False),
+        ("{{ live or 1 // 0 }}", True),
+        ("{{ 'fast' if s < 2 else 'slow' }}", "fast"),
+        ("{{ host in ['h0', 'h1'] }}", True),
+        ("{{ 4 not in sizes }}", False),
+        ("{{ max(sizes) + len(sizes) + min(3, 2) + sum([1, 2]) }}", 24),
+        ("{{ abs(-2) + round(s) + round(0.126, 2) }}", 4.13),
+        ("{{ sizes }}", (1, 4, 16)),
+        ("of {{ sizes }}", "of 1,4,16"),
+        ("{{ live }}", True),
+        ("{{ host }},h{{ n }}", "h0,h10"),
+        ("is {{ live }}", "is true"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_hole_takes_the_value(text: str, value: Value) -> None:
+    assert substitute(text, PARAMETERS) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{{ m }}", "no parameter 'm'"),
+        ("{{ n", "without its"),
+        ("{{ }}", "is no expression"),
+        ("{{ n // 0 }}", "divides by zero"),
+        ("{{ host + 1 }}", "'h0' is no number"),
+        ("{{ live * 2 }}", "true is no number"),
+        ("{{ n.real }}", "nothing of that name 'n.real'"),
+        ("{{ n().real }}", "only names, numbers"),
+        ("{{ __import__('os') }}", r"__import__\(\) is no function"),
+        ("{{ host.upper() }}", "only names, numbers"),
+        ("{{ max(n, key=n) }}", "max takes values only"),
+        ("{{ max(*n) }}", "only names, numbers"),
+        ("{{ (lambda: n)() }}", "only names, numbers"),
+        ("{{ f'{n}' }}", "only names, numbers"),
+        ("{{ n if host else 1 }}", "'h0' is neither true nor false"),
+        ("{{ host == n }}", "not of one kind"),
+        ("{{ host < 'h1' }}", "'h0' is no number"),
+        ("{{ 1 in 'abc' }}", "is in a list"),
+        ("{{ [[1]] }}", "a list in a list"),
+        ("{{ min([]) }}", "min of an empty list"),
+        ("{{ round(s, 99) }}", "round takes"),
+        ("{{ " + "-" * 60 + "1 }}", "nested over 40"),
+        ("{{ [n for n in n] }}", "only names, numbers"),
+        ("{{ n ** 9 }}", "only names, numbers"),
+        ("{{ 'a' * 9 }}", "'a' is no number"),
+        ("{{ 999999999 * 999999999 }}", "beyond 1e\\+12"),
+        ("{{ 1e999 }}", "beyond 1e\\+12"),
+        ("{{ " + "(" * 500 + " }}", "over the 400"),
+        ("{{ " + "(" * 150 + "1" + ")" * 40 + " }}", "is no expression"),
+    ],
+)
+def test_what_is_no_expression_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        substitute(text, PARAMETERS)
+
+
+def test_a_figure_that_nobody_measured_is_told_by_name() -> None:
+    expression = Expression.parse("n > 3 or last.turnaround.max_s < 2")
+    assert expression.names == ("n", "last.turnaround.max_s")
+    scope: dict[str, Value | None] = {"n": 10, "last.turnaround.max_s": None}
+    assert expression.value(scope) is True
+    with pytest.raises(UnknownError, match=r"last\.turnaround\.max_s is unknown"):
+        expression.value(scope | {"n": 1})
+
+
+def test_trying_out_looks_at_every_part() -> None:
+    assert Expression.parse("n / (n - 10) > 2").try_out(PARAMETERS) is False
+    for text in ("live or host", "n if live else missing", "1 < 0 < host"):
+        with pytest.raises(ConfigError):
+            Expression.parse(text).try_out(PARAMETERS)
+
+
+def test_names_of_a_text_are_those_of_its_holes() -> None:
+    assert names_in("ocs1:{{ first }}A..{{ first + n }}A {{ 1 + }}") == {"first", "n"}
+
+
+@given(st.text(alphabet="ns01+-*/%<=!() .,'[]\x00\n_lambdaorndtifes:", max_size=60))
+def test_any_text_gives_a_value_or_a_config_error(text: str) -> None:
+    try:
+        value = evaluate(text, PARAMETERS)
+    except ConfigError:
+        return
+    assert isinstance(value, str | int | float | bool | tuple)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{" * 40_000, "{{" * 400_000, "{{ n " * 100_000, "}" * 400_000, "{{ n }}" * 100_000, "{{ " + " " * 400_000 + "}}"],
+)
+def test_holes_of_a_hostile_text_are_refused_at_once(text: str) -> None:
+    """Some braces more took seconds; the length is looked at before anything else."""
+    started_s = time.process_time()
+    with pytest.raises(ConfigError, match="is over the 10000 that one"):
+        substitute(text, PARAMETERS)
+    with pytest.raises(ConfigError, match="is over the 10000 that one"):
+        fill_text(text, lambda expression: expression.value(PARAMETERS))
+    assert names_in(text) == frozenset()
+    assert time.process_time() - started_s < 0.5
+
+
+def test_text_within_a_hole_may_have_braces() -> None:
+    assert substitute("{{ '}}' }}", PARAMETERS) == "}}"

@@ -1,0 +1,457 @@
+"""Sweeps, branches, includes, host actions, faults, notes and asserts: what is read, and what is refused before anything moves."""
+
+import os
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hwd.config.playbook.playbook import (
+    ApplyStep,
+    AssertStep,
+    DwellStep,
+    FaultStep,
+    HostStep,
+    LoadedPlaybook,
+    NoteStep,
+    ParallelStep,
+    RepeatStep,
+    SweepStep,
+    bundle_playbook,
+    load_playbook,
+    load_playbook_text,
+)
+from hwd.config.playbook.playbook_files import bundled
+from hwd.config.yaml.tree import FILE_BYTES_MAX
+from hwd.model.testbed import Testbed
+from hwd_drivers.core.errors import ConfigError
+
+HEAD = "playbook: p\nparameters: {n: 3, names: [a, b], limit_s: 2.5}\nsteps:\n"
+
+Read = Callable[..., LoadedPlaybook]
+
+
+@pytest.fixture
+def read(tmp_path: Path, opus: Testbed) -> Read:
+    def read(text: str, **overrides: str) -> LoadedPlaybook:
+        path = tmp_path / "p.yaml"
+        path.write_text(text)
+        return load_playbook(path, overrides, testbed=opus)
+
+    return read
+
+
+def said(loaded: LoadedPlaybook) -> list[str]:
+    return [str(problem).rpartition("/")[2] for problem in loaded.problems]
+
+
+def one(read: Read, step: str, **overrides: str) -> object:
+    return read(HEAD + step + "\n", **overrides).require().steps[0]
+
+
+# --- sweeps
+
+
+def test_sweep_writes_out_every_combination_the_first_slowest(read: Read) -> None:
+    sweep = one(
+        read,
+        '  - sweep: {n1: [1, 4], kind: "{{ names }}"}\n    steps:\n      - apply: {pairs: "ocs1:{{ 16 + n1 }}A-{{ 20 + n1 }}B"}\n      - note: "{{ kind }}"',
+    )
+    assert isinstance(sweep, SweepStep)
+    assert [dict(round.values) for round in sweep.rounds] == [
+        {"n1": 1, "kind": "a"},
+        {"n1": 1, "kind": "b"},
+        {"n1": 4, "kind": "a"},
+        {"n1": 4, "kind": "b"},
+    ]
+    assert [str(step) for step in sweep.rounds[2].steps] == ["apply ocs1:20A-24B", "note a"]
+    assert str(sweep) == "sweep n1, kind over 4 rounds"
+    assert read(HEAD + "  - sweep: {x: [1, 2, 3]}\n    steps: [repeat: {times: 2}, note: a]\n").playbook is None
+
+
+@pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        ("{from: 1, to: 3}", (1, 2, 3)),
+        ("{from: 0, to: 1, step: 0.25}", (0, 0.25, 0.5, 0.75, 1.0)),
+        ("{from: 0.1, to: 0.3, step: 0.1}", (0.1, 0.2, 0.3)),
+        ("{from: 4, to: 1, step: -1.5}", (4, 2.5, 1.0)),
+        ('{from: 1, to: "{{ n }}"}', (1, 2, 3)),
+        ("[on, 1.5, true, x]", ("on", 1.5, True, "x")),
+    ],
+)
+def test_range_has_both_ends(read: Read, written: str, values: tuple[object, ...]) -> None:
+    sweep = one(read, f"  - sweep: {{v: {written}}}\n    steps: [note: x]")
+    assert isinstance(sweep, SweepStep)
+    assert tuple(round.values["v"] for round in sweep.rounds) == values
+
+
+def test_list_parameter_is_replaced_by_a_list(read: Read) -> None:
+    text = '  - sweep: {v: "{{ names }}"}\n    steps: [note: "{{ v }}"]'
+    sweep = one(read, text, names="x, y,z")
+    assert isinstance(sweep, SweepStep)
+    assert [str(round.steps[0]) for round in sweep.rounds] == ["note x", "note y", "note z"]
+
+
+def test_steps_of_sweeps_and_repeats_are_counted(read: Read) -> None:
+    playbook = read(
+        HEAD
+        + "  - repeat: {times: 10}\n    steps:\n      - sweep: {a: [1, 2, 3], b: [1, 2]}\n        steps: [wait: {for_s: 1}, note: x]\n"
+    ).require()
+    assert playbook.total_steps == 10 * 6 * 2
+
+
+# --- branches
+
+
+def test_branches_claim_ports_of_their_own(read: Read) -> None:
+    loaded = read(
+        HEAD
+        + """\
+  - parallel:
+      left:
+        - lease: {ports: [ocs1.1, ocs1.5], for_s: 60}
+        - apply: {pairs: "ocs1:1A-5B,5A-1B", ready_within_s: 9}
+      right:
+        - apply: {topology: pairs, hosts: [h2, h3], rail: 0}
+        - host: {ports: h2.eth0, set: {mtu: 4200}}
+"""
+    )
+    playbook = loaded.require()
+    (parallel,) = playbook.steps
+    assert isinstance(parallel, ParallelStep)
+    assert [branch.name for branch in parallel.branches] == ["left", "right"]
+    assert {"ocs1.1", "ocs1.5", "h0.eth0", "h1.eth0", "h2.eth0", "h3.eth0", "ocs1.9", "ocs1.13"} <= playbook.ports
+    assert "ocs1.2" not in playbook.ports
+
+
+BRANCHES = """\
+  - parallel:
+      left:
+        - {left}
+      right:
+        - {right}
+"""
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "ports"),
+    [
+        ('apply: {pairs: "ocs1:1A-5B"}', 'apply: {pairs: "ocs1:9A-1B"}', "h0.eth0, ocs1.1"),
+        ("lease: {ports: all, for_s: 60}", "lease: {ports: ocs1.3, for_s: 60}", "ocs1.3"),
+        ('apply: {pairs: "ocs1:17A-18B"}', "fault: {switch: ocs1, fault: reset}", "ocs1.17, ocs1.18"),
+        ("host: {ports: h0.eth0, set: {mtu: 4200}}", "fault: {host: h0, fault: agent-killed}", "h0.eth0"),
+        ('apply: {pairs: "ocs1:17A-18B"}', "fault: {fault: clear}", "ocs1.17, ocs1.18"),
+        ('apply: {pairs: "ocs1:17A-18B"}', 'apply: {pairs: "ocs1:19A-20B", mode: overwrite}', "ocs1.17, ocs1.18"),
+        ('apply: {pairs: "ocs1:17A-18B"}', "apply: {pairs: 'ocs1:none'}", "ocs1.17, ocs1.18"),
+        ("{repeat: {times: 2}, steps: [lease: {ports: ocs1.3, for_s: 1}]}", "{sweep: {p: [2, 3]}, steps: [lease: {ports: 'ocs1.{{ p }}', for_s: 1}]}", "ocs1.3"),
+    ],
+)  # fmt: skip
+def test_branches_with_a_port_in_common_are_refused(read: Read, left: str, right: str, ports: str) -> None:
+    loaded = read(HEAD + BRANCHES.replace("{left}", left).replace("{right}", right))
+    assert said(loaded) == [
+        f"p.yaml:7: steps[0].parallel.right: claims {ports}, as branch left does; branches run at once, each on ports of its own"
+    ]
+
+
+def test_branch_cannot_lease_what_the_run_leases(read: Read) -> None:
+    branches = BRANCHES.replace("{left}", "lease: {ports: ocs1.3, for_s: 60}").replace("{right}", "note: x")
+    loaded = read(HEAD + "  - lease: {ports: [ocs1.3, ocs1.4], for_s: 60}\n" + branches)
+    assert said(loaded) == [
+        "p.yaml:7: steps[1].parallel.left[0].lease.ports: ocs1.3: the run leases that already; leave the lease of the branch out, or that of the run"
+    ]
+
+
+# --- includes
+
+
+def test_included_steps_have_their_own_parameters(read: Read, tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "warm.yaml").write_text(
+        "playbook: warm\nparameters: {n: 7, word: hi}\nsteps:\n  - repeat: {times: '{{ n }}'}\n    steps: [note: '{{ word }}']\n  - include: {file: inner.yaml}\n  - apply: {topology: rings.yaml}\n"
+    )
+    (tmp_path / "parts" / "inner.yaml").write_text("playbook: inner\nsteps: [wait: {for_s: 1}]\n")
+    (tmp_path / "parts" / "rings.yaml").write_text("topology: mine\nlinks: [h0.eth0 <-> h3.eth0]\n")
+    text = HEAD + '  - include: {file: parts/warm.yaml, with: {n: "{{ n }}", word: x}}\n'
+    repeat, dwell, apply = read(text).require().steps
+    assert isinstance(repeat, RepeatStep)
+    assert isinstance(apply, ApplyStep)
+    assert (repeat.times, str(repeat.steps[0]), dwell) == (3, "note x", DwellStep(for_s=1))
+    assert apply.wanted is not None
+    assert list(map(str, apply.wanted.links)) == ["h0.eth0<->h3.eth0"]
+
+
+def test_bundled_playbook_stands_by_itself(read: Read, tmp_path: Path, opus: Testbed) -> None:
+    (tmp_path / "inner.yaml").write_text(
+        "playbook: i\nshows: 'a \u2028 b \x85 \" \\ \t'\nsteps: [apply: {topology: rings.yaml}]\n"
+    )
+    (tmp_path / "rings.yaml").write_text("topology: mine\nlinks: [h0.eth0 <-> h3.eth0]\n")
+    path = tmp_path / "p.yaml"
+    path.write_text(HEAD + "  - include: {file: inner.yaml}\n  - include: {file: inner.yaml}")
+    text = bundle_playbook(path)
+    assert text.startswith(path.read_text())
+    elsewhere = load_playbook_text(text, file="/nowhere/p.yaml", testbed=opus)
+    assert elsewhere.steps == load_playbook(path, testbed=opus).require().steps
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "p.yaml").write_text(text)
+    assert bundle_playbook(kept / "p.yaml") == text
+    assert load_playbook(kept / "p.yaml", testbed=opus).require().steps == elsewhere.steps
+    with pytest.raises(ConfigError, match=r"^/nowhere/p\.yaml:4: .*inner\.yaml: was not sent along"):
+        load_playbook_text(path.read_text(), file="/nowhere/p.yaml", testbed=opus)
+
+
+def test_bundle_leaves_problems_to_the_reader_but_needs_every_file(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    (tmp_path / "i.yaml").write_text("playbook: i\nsteps: [aply: {}]\n")
+    path.write_text(HEAD + "  - include: {file: i.yaml}\n  - nte: x\n")
+    with pytest.raises(ConfigError, match=r"p\.yaml:5: .*no such step[^\0]*i\.yaml:2: .*no such step"):
+        load_playbook_text(bundle_playbook(path), file="p.yaml")
+    path.write_text(HEAD + "  - include: {file: j.yaml}\n  - nte: x\n")
+    with pytest.raises(ConfigError, match=r"p\.yaml:4: .*j\.yaml: cannot be read[^\0]*p\.yaml:5: "):
+        bundle_playbook(path)
+    with pytest.raises(ConfigError, match=r"p2\.yaml:1: cannot be read: No such file"):
+        bundle_playbook(tmp_path / "p2.yaml")
+
+
+def test_playbook_in_braces_cannot_carry_files(tmp_path: Path) -> None:
+    (tmp_path / "i.yaml").write_text("playbook: i\nsteps: [note: x]\n")
+    path = tmp_path / "p.yaml"
+    path.write_text("{playbook: p, steps: [{include: {file: i.yaml}}]}\n")
+    with pytest.raises(ConfigError, match="one key a line"):
+        bundle_playbook(path)
+
+
+def test_problems_of_an_included_file_have_its_lines(read: Read, tmp_path: Path) -> None:
+    (tmp_path / "i.yaml").write_text(
+        "playbook: i\nparameters: {k: 1}\nsteps:\n  - aply: {}\n  - wait: {for: ready, within_s: '{{ k }}'}\n"
+    )
+    loaded = read(
+        HEAD + "  - include: {file: i.yaml, with: {k: soon, j: 2}}\n  - include: {file: i.yaml, with: {k: -1}}\n"
+    )
+    assert [text.replace(str(tmp_path) + "/", "") for text in map(str, loaded.problems)] == [
+        "p.yaml:4: steps[0].include.with.j: i.yaml: j: no such parameter; known: k",
+        "p.yaml:4: steps[0].include.with.k: i.yaml: k: must be a whole number, as its default 1 is",
+        "i.yaml:4: steps[0].aply: no such step; did you mean apply? (included in p.yaml:4)",
+        "i.yaml:4: steps[0].aply: no such step; did you mean apply? (included in p.yaml:5)",
+        "i.yaml:5: steps[1].wait.within_s: must be greater than 0, not -1 (included in p.yaml:5)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({}, "p.yaml:4: steps[0].include.file: a.yaml: cannot be read: No such file or directory"),
+        ({"a.yaml": "playbook: a\nsteps: [include: {file: b.yaml}]\n", "b.yaml": "playbook: b\nsteps: [include: {file: ./a.yaml}]\n"}, "b.yaml:2: steps[0].include.file: includes itself without end: p.yaml -> a.yaml -> b.yaml -> a.yaml"),
+        ({"a.yaml": "playbook: a\nsteps: [include: {file: p.yaml}]\n"}, "a.yaml:2: steps[0].include.file: includes itself without end: p.yaml -> a.yaml -> p.yaml"),
+        ({"a.yaml": "playbook: a\nsteps: [include: {file: /etc/passwd}]\n"}, "a.yaml:2: steps[0].include.file: /etc/passwd: write the path relative to the file that names it"),
+        ({"a.yaml": "playbook: a\nsteps: [\n"}, "a.yaml:3: not YAML: "),
+        ({"a.yaml": "testbed: a\n"}, "a.yaml:1: playbook: is missing"),
+        ({"a.yaml": "playbook: a\nsteps: [include: {file: a1.yaml}]\n"} | {f"a{n}.yaml": f"playbook: a\nsteps: [include: {{file: a{n + 1}.yaml}}]\n" for n in range(1, 12)}, "a7.yaml:2: steps[0].include.file: a8.yaml: over 8 files within files"),
+    ],
+)  # fmt: skip
+def test_includes_that_cannot_be(read: Read, tmp_path: Path, files: dict[str, str], problem: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    loaded = read(HEAD + "  - include: {file: a.yaml}\n")
+    assert loaded.playbook is None
+    assert any(problem in str(found) for found in loaded.problems), list(map(str, loaded.problems))
+
+
+def test_included_files_are_those_of_the_playbooks_folder(read: Read, tmp_path: Path) -> None:
+    (tmp_path / "secret.yaml").write_text("playbook: a\nsteps: [note: x]\n")
+    below = tmp_path / "lab" / "parts"
+    below.mkdir(parents=True)
+    (below / "a.yaml").write_text("playbook: a\nsteps: [include: {file: ../b.yaml}]\n")
+    (below.parent / "b.yaml").write_text("playbook: b\nsteps: [note: x]\n")
+    (below / "inner.yaml").symlink_to("../b.yaml")
+    (below / "outer.yaml").symlink_to(tmp_path / "secret.yaml")
+    os.mkfifo(below / "fifo.yaml")
+    (below / "zeros.yaml").symlink_to("/dev/zero")
+    (below / "long.yaml").write_bytes(b"x" * (FILE_BYTES_MAX + 1))
+
+    def why(file: str) -> str:
+        path = below.parent / "p.yaml"
+        path.write_text(HEAD + f"  - include: {{file: {file}}}\n")
+        loaded = load_playbook(path)
+        assert (loaded.playbook is None) == bool(loaded.problems)
+        return " ".join(problem.text for problem in loaded.problems)
+
+    out = "leads out of the folder of the playbook; put the file there, or below"
+    assert [why("parts/a.yaml"), why("parts/inner.yaml")] == ["", ""]
+    for file in ("../secret.yaml", "parts/../../secret.yaml", "../../../../../../etc/passwd", ".."):
+        assert why(file) == f"{file}: {out}"
+    for file in ("parts/outer.yaml", "parts/zeros.yaml"):
+        assert why(file) == f"{file}: is a link; {out}"
+    assert why("parts/fifo.yaml") == "parts/fifo.yaml: is no regular file"
+    assert why("parts") == "parts: cannot be read: Is a directory"
+    assert why("parts/long.yaml") == "parts/long.yaml: is over the 4000000 bytes that such a file may have"
+
+
+def test_file_that_is_read_without_end_is_refused(tmp_path: Path) -> None:
+    [problem] = load_playbook("/dev/zero").problems
+    assert problem.text == "is over the 4000000 bytes that such a file may have"
+
+
+# --- host, fault, note, assert
+
+
+def test_host_fault_note_and_assert_become_values(read: Read) -> None:
+    host, fault, note, check = (
+        read(
+            HEAD
+            + """\
+  - host: {ports: [h0.eth0, h1.eth0], set: {mtu: "{{ 4000 + n }}", autoneg: off}}
+  - fault: {switch: ocs1, fault: slow, seconds: "{{ limit_s }}"}
+  - note: "{{ n }} of {{ names }}: {{ run.turnaround.max_s + n }} s"
+  - assert: last.ready == last.links and last.turnaround.max_s < limit_s
+"""
+        )
+        .require()
+        .steps
+    )
+    assert isinstance(host, HostStep)
+    assert list(map(str, host.actions)) == [
+        "h0.eth0 mtu 4003",
+        "h0.eth0 autoneg off",
+        "h1.eth0 mtu 4003",
+        "h1.eth0 autoneg off",
+    ]
+    assert str(host) == "host h0.eth0, h1.eth0: mtu 4003, autoneg off"
+    assert isinstance(fault, FaultStep)
+    assert str(fault) == "fault ocs1 slow seconds=2.5"
+    assert note == NoteStep(text="3 of a,b: {{ run.turnaround.max_s + n }} s", scope={"n": 3})
+    assert isinstance(check, AssertStep)
+    assert check.scope == {"limit_s": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        ("sweep: {}\n    steps: [note: x]", "4: steps[0].sweep: names no variable"),
+        ("sweep: {v: 5}\n    steps: [note: x]", "4: steps[0].sweep.v: needs a list of values, or {from: 1, to: 16, step: 1}"),
+        ("sweep: {v: []}\n    steps: [note: x]", "4: steps[0].sweep.v: a list here has 1 to 1000 values"),
+        ("sweep: {v: [[1]]}\n    steps: [note: x]", "4: steps[0].sweep.v: a list here holds text, numbers, true and false only"),
+        ("sweep: {v: {from: 1, to: 5, step: 0}}\n    steps: [note: x]", "4: steps[0].sweep.v: never gets from 1 to 5 by steps of 0"),
+        ("sweep: {v: {from: 1, to: 5, step: -1}}\n    steps: [note: x]", "4: steps[0].sweep.v: never gets from 1 to 5 by steps of -1"),
+        ("sweep: {v: {from: 0, to: 1, step: 1e-6}}\n    steps: [note: x]", "4: steps[0].sweep.v: 1000001 values are over the 1000 of one variable"),
+        ("sweep: {a: {from: 1, to: 900}, b: {from: 1, to: 900}}\n    steps: [note: x]", "4: steps[0].sweep: 810000 combinations are over the 10000 of one sweep"),
+        ("sweep: {n: [1]}\n    steps: [note: x]", "4: steps[0].sweep.n: is the name of a parameter or of a sweep around it"),
+        ("sweep: {run: [1]}\n    steps: [note: x]", "4: steps[0].sweep.run: is no name for a variable"),
+        ("sweep: {v: [1]}", "4: steps[0].steps: a sweep needs `steps:` beside it"),
+        ("sweep: {v: [5, 12, 40, 50]}\n    steps: [apply: {pairs: 'ocs1:{{ v }}A-1B'}]", "5: steps[0].steps[0].apply: ocs1:40A-1B: ocs1 has no 40A; its ends go from 1A to 32B (with v=40)"),
+        ("sweep: {v: [5, 12]}\n    steps: [aply: {}]", "5: steps[0].steps[0].aply: no such step; did you mean apply?"),
+        ("parallel: {a: [note: x]}", "4: steps[0].parallel: needs 2 to 16 branches"),
+        ("parallel: {a: [note: x], 2b: [note: x]}", "4: steps[0].parallel.2b: name '2b' must begin with a letter"),
+        ("parallel: {a: [note: x], b: []}", "4: steps[0].parallel.b: a branch is a list of steps"),
+        ("host: {ports: all, set: {fec: rs}}", "4: steps[0].host: fec is not among the host_actions that testbed opus-testbed allows: autoneg, mtu. Write"),
+        ("host: {ports: h9.eth0, set: {mtu: 4200}}", "4: steps[0].host: h9.eth0: no such NIC port"),
+        ("host: {ports: all, set: {speed: 9}}", "4: steps[0].host: set: 'speed' is no setting"),
+        ("host: {ports: all, run: rm}", "4: steps[0].host: write host: {ports: all, set: {mtu: 4200}}"),
+        ("fault: {switch: ocs9, fault: reset}", "4: steps[0].fault: no switch ocs9 in testbed opus-testbed"),
+        ("fault: {switch: ocs1, fault: explode}", "4: steps[0].fault: 'explode' is no fault"),
+        ("fault: reset", "4: steps[0].fault: write fault: {switch: ocs1, fault: slow, seconds: 0.5}"),
+        ("note: ''", "4: steps[0].note: must be text of 1 to 2000 characters"),
+        ("note: [x]", "4: steps[0].note: must be text of 1 to 2000 characters"),
+        ("note: '{{ nn }}'", "4: steps[0].note: 'nn': no parameter 'nn'; did you mean n?"),
+        ("assert: true", "4: steps[0].assert: must be an expression by itself"),
+        ("assert: '{{ n }} > 2'", "4: steps[0].assert: must be an expression by itself"),
+        ("assert: last.turnaround.max_s", "4: steps[0].assert: 'last.turnaround.max_s': is no question"),
+        ("assert: last.turnaround.max < 3", "4: steps[0].assert: 'last.turnaround.max < 3': nothing of that name 'last.turnaround.max'; did you mean last.turnaround.max_s?"),
+        ("assert: n > 2 or last.what > 3", "4: steps[0].assert: 'n > 2 or last.what > 3': 'ring' is no number"),
+        ("assert: open('x') == 3", "4: steps[0].assert: \"open('x') == 3\": open() is no function"),
+        ("wait: {for_s: 90000}", "4: steps[0].wait.for_s: must be less than or equal to 86400"),
+        ("wait: {for_s: 1, for: ready}", "4: steps[0].wait.for: unknown key"),
+        ("include: {path: x}", "4: steps[0].include.path: unknown key"),
+    ],
+)  # fmt: skip
+def test_problem_is_told_with_its_place(read: Read, step: str, problem: str) -> None:
+    loaded = read(HEAD + "  - " + step + "\n")
+    assert loaded.playbook is None
+    assert [text for text in said(loaded) if text.startswith(f"p.yaml:{problem}")], said(loaded)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("last", "1", "2: parameters.last: a name that expressions use already; choose another"),
+        ("x", "{a: 1}", "2: parameters.x: needs a default: text, a number, true or false, or a list of such"),
+        ("x", "[]", "2: parameters.x: a list here has 1 to 1000 values"),
+    ],
+)
+def test_parameters_that_cannot_be(read: Read, name: str, value: str, problem: str) -> None:
+    loaded = read(f"playbook: p\nparameters: {{{name}: {value}}}\nsteps: [note: x]\n")
+    assert said(loaded) == [f"p.yaml:{problem}"]
+
+
+@pytest.mark.parametrize("step", ["note: x", "5", "aply: {}", "sweep: {v0: [1]}", "wait: {for_s: '{{ v0 }}', x: 1}"])
+def test_sweeps_within_sweeps_end_at_the_limit_whatever_stands_in_them(read: Read, step: str) -> None:
+    text = HEAD + "".join(
+        f"{'    ' * n}  - sweep: {{v{n}: {{from: 1, to: 900}}}}\n{'    ' * n}    steps:\n" for n in range(3)
+    )
+    loaded = read(text + " " * 14 + f"- {step}\n")
+    assert [text for text in said(loaded) if "over 10000 steps with all sweeps" in text]
+
+
+def test_run_that_waits_longer_than_it_may_is_refused(read: Read) -> None:
+    waits = "  - repeat: {times: 100}\n    steps: [wait: {for_s: 3600}]\n"
+    assert read(HEAD + waits).playbook is not None
+    assert said(read(HEAD + waits + "within_s: 7200\n")) == [
+        "p.yaml:3: steps: waits for 360000 s in all, over the 7200 s that the run may take; wait less, or raise within_s (at most 604800)"
+    ]
+    assert "waits for 3.6e+06 s in all" in said(read(HEAD + waits.replace("100", "1000")))[0]
+
+
+def test_playbook_without_a_testbed_is_read_for_its_shape() -> None:
+    steps = "  - host: {ports: all, set: {mtu: 4200}}\n  - parallel: {a: [lease: {ports: all, for_s: 1}], b: [fault: {fault: clear}]}\n"
+    playbook = load_playbook_text(HEAD + steps, file="sent.yaml")
+    assert (playbook.total_steps, playbook.ports) == (3, frozenset())
+
+
+LONG = "x" * 9_999
+WITH_HOLES = [f"k{n}: 'y{{{{a}}}}'" for n in range(9_000)]
+LITTLE_BYTES = 40_000_000
+"""More than the tree of a megabyte, and less than what any of the texts below would come to."""
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"parameters: {{a: {LONG}}}\nsteps:\n  - apply: {{pairs: '{'{{a}}' * 1900}'}}\n", "{{a}}: puts over 10000 characters into one text"),
+        (f"parameters: {{a: {LONG}xx}}\nsteps: [note: x]\n", "text of 10001 characters is over the 10000 that a value may have"),
+        (f"steps:\n  - apply: {{pairs: '{'{{ 1 }}' * 2000}'}}\n", "text of 14000 characters is over the 10000 that one with {{ }} may have"),
+        (f"parameters: {{a: {LONG}}}\nsteps:\n  - fault: {{{', '.join(WITH_HOLES)}}}\n", "over 10000000 characters with all sweeps"),
+    ],
+)  # fmt: skip
+def test_text_writes_out_no_more_than_fits_the_memory(text: str, problem: str, opus: Testbed) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ConfigError) as refused:
+            load_playbook_text(f"playbook: p\n{text}", file="p.yaml", testbed=opus)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert problem in str(refused.value)
+    assert peak_bytes < LITTLE_BYTES
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        f"apply: {{pairs: '{'{{i}}' * 1900}'}}",
+        f"note: '{'{{i}}' * 390}'",
+        f"fault: {{a: '{{{{i}}}}', x: [{'1,' * 20_000}1]}}",
+    ],
+)
+def test_rounds_of_a_sweep_are_counted_by_what_stands_in_them(read: Read, step: str) -> None:
+    rounds = "  - sweep: {i: {from: 1, to: 1000}, j: [1, 2, 3]}\n    steps:\n"
+    said = [problem.text for problem in read(f"{HEAD}{rounds}      - {step}\n").problems]
+    assert [text for text in said if text.startswith("over 10000000 characters with all sweeps")]
+
+
+def test_included_file_counts_each_time(opus: Testbed) -> None:
+    inner = f"playbook: a\nsteps: [note: x]\nreport: {{by: [{'link, ' * 20_000}link]}}\n"
+    text = bundled("playbook: p\nsteps:\n" + "  - include: {file: a.yaml}\n" * 100, {"a.yaml": inner}, file="p.yaml")
+    with pytest.raises(ConfigError, match="over 10000000 characters with all sweeps"):
+        load_playbook_text(text, file="p.yaml", testbed=opus)

@@ -1,0 +1,63 @@
+"""The page of the playbook language against the code that it tells of."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hwd.config.playbook import effort, expression, leaves, parameters, playbook, playbook_schema, steps_reader
+from hwd.config.playbook.measured import MEASURED
+from hwd.config.playbook.playbook import load_playbook_text
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "playbooks.md").read_text()
+
+
+def row(of: str) -> str:
+    return next(line for line in PAGE.splitlines() if line.startswith(f"| {of}"))
+
+
+@pytest.mark.parametrize("kind", steps_reader.STEP_KINDS)
+def test_every_kind_of_step_is_told(kind: str) -> None:
+    assert f"| `{kind}: " in PAGE
+
+
+def test_every_name_of_a_figure_is_told() -> None:
+    for name in MEASURED:
+        scope, what, *figure = name.split(".")
+        if figure:
+            assert f"`{scope}.<stage>.<figure>`" in PAGE
+            assert f"`{what}`" in row("`last.<stage>.<figure>`")
+            assert f"`{figure[0]}`" in row("`last.<stage>.<figure>`")
+        else:
+            assert f"`{name}`" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("of", "limits"),
+    [
+        ("steps of a run", [playbook.STEPS_MAX]),
+        ("steps that sweeps", [effort.WRITTEN_MAX]),
+        ("characters that sweeps", [effort.CHARACTERS_MAX, effort.VALUE_CHARACTERS, effort.HOLE_CHARACTERS]),
+        ("characters of a text", [expression.TEXT_LENGTH_MAX]),
+        ("`times` of a repeat", [playbook_schema.REPEATS_MAX]),
+        ("values of a variable", [playbook_schema.SWEPT_MAX]),
+        ("branches of", [playbook_schema.BRANCHES_MAX]),
+        ("files within files", [steps_reader.INCLUDE_DEPTH_MAX]),
+        ("time of a run", [playbook_schema.RUN_MAX_S / 86_400]),
+        ("`wait`", [playbook_schema.WAIT_MAX_S / 3600]),
+    ],
+)
+def test_limits_are_those_of_the_code(of: str, limits: list[float]) -> None:
+    assert [int(text) for text in re.findall(r"\d+", row(of).split(" | ")[1])] == limits
+
+
+def test_limits_of_expressions_are_those_of_the_code() -> None:
+    assert f"At most {expression.LENGTH_MAX} characters, {expression.DEPTH_MAX} levels deep" in PAGE
+    assert expression.MAGNITUDE_MAX == 1e12
+    assert parameters.LIST_MAX == playbook_schema.SWEPT_MAX
+    assert leaves.NOTE_LENGTH_MAX == 2000
+
+
+def test_the_example_is_a_playbook() -> None:
+    [example] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert load_playbook_text(example, file="page.yaml").total_steps == 1 + 3 * (3 * 5 + 2)

@@ -1,0 +1,152 @@
+"""A secret is drawn once, is read by nobody else, and is not taken from a file that another may know."""
+
+import errno
+import grp
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from hwd.config.run_files.secret_file import LENGTH, draw_once
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import RandomIds
+
+IDS = RandomIds()
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "token"
+
+
+def other_group() -> str:
+    """One of ours beside the first, or, for root, any."""
+    gids = set(os.getgroups()) - {os.getegid()} or (
+        {one.gr_gid for one in grp.getgrall()} if os.geteuid() == 0 else set()
+    )
+    for gid in sorted(gids - {0}):
+        return grp.getgrgid(gid).gr_name
+    pytest.skip("needs a second group")
+
+
+def test_it_is_drawn_once_for_its_user_alone(path: Path) -> None:
+    old = os.umask(0)
+    try:
+        secret = draw_once(path, IDS, what="token")
+    finally:
+        os.umask(old)
+    assert len(secret) == LENGTH
+    assert mode_of(path) == 0o600
+    assert draw_once(path, IDS, what="token") == secret
+    assert draw_once(path.with_name("other"), IDS, what="token") != secret
+
+
+def test_one_that_an_operator_wrote_is_taken(path: Path) -> None:
+    path.touch(mode=0o600)
+    path.write_text("correct-horse-battery-staple\n")
+    assert draw_once(path, IDS, what="token") == "correct-horse-battery-staple"
+
+
+def test_an_empty_file_is_one_that_a_crash_left(path: Path) -> None:
+    path.touch(mode=0o600)
+    secret = draw_once(path, IDS, what="token")
+    assert path.read_text() == f"{secret}\n"
+
+
+def test_a_group_may_read_it_where_one_is_named(path: Path) -> None:
+    group = other_group()
+    secret = draw_once(path, IDS, what="token", group=group)
+    assert mode_of(path) == 0o640
+    assert path.group() == group
+    assert draw_once(path, IDS, what="token", group=group) == secret
+    with pytest.raises(ConfigError, match=r"others may read it .* \(mode 640, group \d+\)"):
+        draw_once(path, IDS, what="token")
+
+
+def test_one_that_was_this_users_alone_is_given_to_the_group(path: Path) -> None:
+    group = other_group()
+    secret = draw_once(path, IDS, what="token")
+    assert draw_once(path, IDS, what="token", group=group) == secret
+    assert (mode_of(path), path.group()) == (0o640, group)
+
+
+def test_a_group_that_there_is_not_is_named(path: Path) -> None:
+    with pytest.raises(ConfigError, match="token: there is no group 'no-such-group' on this machine"):
+        draw_once(path, IDS, what="token", group="no-such-group")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o602, 0o700, 0o4600])
+def test_one_that_others_may_read_or_write_is_refused(path: Path, mode: int) -> None:
+    path.write_text("correct-horse-battery-staple\n")
+    path.chmod(mode)
+    with pytest.raises(ConfigError, match=rf"others may read it or write to it \(mode {mode:o}.*Remove it"):
+        draw_once(path, IDS, what="token")
+    assert path.read_text() == "correct-horse-battery-staple\n"
+
+
+@pytest.mark.root
+def test_one_of_another_user_is_refused(path: Path) -> None:
+    path.touch(mode=0o600)
+    os.chown(path, 65534, 65534)
+    with pytest.raises(ConfigError, match="belongs to user 65534, who knows it, and should be that of user 0"):
+        draw_once(path, IDS, what="token")
+
+
+@pytest.mark.root
+def test_root_draws_and_reads_that_of_the_user_whom_it_works_for(path: Path) -> None:
+    drawn = draw_once(path, IDS, what="secret", owner=65534)
+    assert path.stat().st_uid == 65534
+    assert draw_once(path, IDS, what="secret", owner=65534) == drawn
+    os.chown(path, 0, 0)
+    with pytest.raises(ConfigError, match="should be that of user 65534"):
+        draw_once(path, IDS, what="secret", owner=65534)
+
+
+def test_a_link_is_not_followed(path: Path) -> None:
+    target = path.with_name("target")
+    path.symlink_to(target)
+    with pytest.raises(ConfigError, match="a symbolic link is not followed"):
+        draw_once(path, IDS, what="token")
+    assert not target.exists()
+    target.touch(mode=0o600)
+    target.write_text("correct-horse-battery-staple")
+    with pytest.raises(ConfigError, match="a symbolic link is not followed"):
+        draw_once(path, IDS, what="token")
+
+
+def test_what_is_no_file_is_refused_at_once(path: Path) -> None:
+    os.mkfifo(path, 0o600)
+    with pytest.raises(ConfigError, match="is no regular file"):
+        draw_once(path, IDS, what="token")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ConfigError, match="Is a directory"):
+        draw_once(path, IDS, what="token")
+
+
+@pytest.mark.parametrize("content", [b"two words\n", b"\n", b"\xff\xfe\xfd\xfc\n", b"x" * 5000])
+def test_what_is_no_secret_is_not_shown(path: Path, content: bytes) -> None:
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="one word of ASCII text is wanted") as caught:
+        draw_once(path, IDS, what="token")
+    assert "two" not in str(caught.value)
+    assert "xx" not in str(caught.value)
+
+
+def test_a_full_disk_leaves_no_half_secret(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(fd: int, data: bytes, at: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        with pytest.raises(ConfigError, match=r"token .*: No space left on device"):
+            draw_once(path, IDS, what="token")
+    assert path.read_bytes() == b""
+    assert draw_once(path, IDS, what="token")

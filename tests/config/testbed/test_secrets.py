@@ -1,0 +1,52 @@
+import logging
+from pathlib import Path
+
+import pytest
+
+from hwd.config.testbed.secrets import resolve
+from hwd.model.testbed import SecretRef
+from hwd_drivers.core.errors import ConfigError
+
+
+def test_secret_comes_from_the_environment() -> None:
+    assert resolve(SecretRef(kind="env", name="PW"), environment={"PW": "hunter2"}) == "hunter2"
+
+
+def test_secret_comes_from_a_file_without_its_last_newline(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "pw"
+    path.touch(mode=0o600)
+    path.write_text("hunter2\n")
+    assert resolve(SecretRef(kind="file", name=str(path)), environment={}) == "hunter2"
+    assert caplog.records == []
+
+
+def test_file_that_others_may_read_is_warned_of_without_the_secret(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "pw"
+    path.write_text("hunter2")
+    path.chmod(0o644)
+    with caplog.at_level(logging.WARNING):
+        assert resolve(SecretRef(kind="file", name=str(path)), environment={}) == "hunter2"
+    assert caplog.messages == [f"secret file:{path} may be read by others (mode 644); chmod 600 it"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (SecretRef(kind="env", name="PW"), "secret env:PW: the environment variable is not set"),
+        (SecretRef(kind="file", name="/none/pw"), "secret file:/none/pw: cannot be read: No such file or directory"),
+    ],
+)
+def test_missing_secret_is_told_by_its_place(reference: SecretRef, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        resolve(reference, environment={})
+
+
+def test_bytes_that_are_no_text_are_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "pw"
+    path.write_bytes(b"\xffhunter2")
+    with pytest.raises(ConfigError) as caught:
+        resolve(SecretRef(kind="file", name=str(path)), environment={})
+    assert str(caught.value) == f"secret file:{path}: not UTF-8 text"
+    assert caught.value.__cause__ is None

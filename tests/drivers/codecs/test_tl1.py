@@ -1,0 +1,326 @@
+"""TL1 framing: round trips, arbitrary bytes, and captures cut at every byte."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd_drivers.codecs.tl1 import (
+    AnswerDecoder,
+    CommandDecoder,
+    CtagError,
+    ctag_of,
+    encode_acknowledgement,
+    encode_answer,
+    encode_autonomous,
+    encode_command,
+    parse_command,
+    stamp,
+)
+from hwd_drivers.codecs.tl1_messages import (
+    AckCode,
+    Acknowledgement,
+    Alarm,
+    Answer,
+    Autonomous,
+    Command,
+    Completion,
+    Message,
+)
+from hwd_drivers.codecs.tl1_words import format_group, parse_group
+from hwd_drivers.core.errors import ProtocolError
+
+PATCHES = (
+    b'\r\n\n   PolatisOXC 26-11-20 10:11:12\r\nM  123 COMPLD\r\n   "1,49"\r\n   "2,50"\r\n;\r\n',
+    [Answer(ctag="123", code=Completion.COMPLD, lines=("1,49", "2,50"), sid="PolatisOXC", stamp="26-11-20 10:11:12")],
+)
+DENIED = (
+    b"\r\n\n   ( nil ) 26-11-20 10:11:12\r\nM  7 DENY\r\n   IIAC\r\n   /* Invalid OXC port: 99 */\r\n;\r\n",
+    [
+        Answer(
+            ctag="7",
+            code=Completion.DENY,
+            error="IIAC",
+            comments=("Invalid OXC port: 99",),
+            sid="( nil )",
+            stamp="26-11-20 10:11:12",
+        )
+    ],
+)
+SLOW_WITH_REPORT = (
+    b"\r\nIP 8\r\n<\r\n\n   OXC 26-11-20 10:11:12\r\nA  17 REPT EVT PATCH\r\n"
+    b'   "33:NA,TUNED,NSA,,,,,:\\"1,33; up\\""\r\n;\r\n'
+    b'\r\n\n   OXC 26-11-20 10:11:13\r\nM  8 COMPLD\r\n   "1,49"\r\n>\r\n'
+    b'\r\n\n   OXC 26-11-20 10:11:13\r\nM  8 COMPLD\r\n   "2,50"\r\n   /* that\r\n is all */\r\n;\r\n',
+    [
+        Acknowledgement(ctag="8", code=AckCode.IP),
+        Autonomous(
+            alarm=Alarm.NONE,
+            atag="17",
+            verb="REPT EVT PATCH",
+            lines=('33:NA,TUNED,NSA,,,,,:"1,33; up"',),
+            sid="OXC",
+            stamp="26-11-20 10:11:12",
+        ),
+        Answer(
+            ctag="8",
+            code=Completion.COMPLD,
+            lines=("1,49", "2,50"),
+            comments=("that is all",),
+            sid="OXC",
+            stamp="26-11-20 10:11:13",
+        ),
+    ],
+)
+PROMPTED = (
+    b'\r\n\n   GG 26-11-20 10:11:12\r\nM  1 COMPLD\r\n   "a"\r\n>\r\n<'
+    b'\r\n\n   GG 26-11-20 10:11:12\r\nM  1 COMPLD\r\n   "b"\r\n;\r\n<',
+    [Answer(ctag="1", code=Completion.COMPLD, lines=("a", "b"), sid="GG", stamp="26-11-20 10:11:12")],
+)
+CAPTURES = pytest.mark.parametrize(
+    ("capture", "messages"),
+    [PATCHES, DENIED, SLOW_WITH_REPORT, PROMPTED],
+    ids=["patches", "denied", "slow-with-report", "prompted"],
+)
+
+words = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=12)
+ctags = st.from_regex(r"[A-Za-z0-9]{1,6}", fullmatch=True)
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]) | st.just(" "), max_size=30)
+plain = texts.map(str.strip).filter(lambda text: bool(text) and "*/" not in text and "/*" not in text)
+lines = st.lists(texts.map(str.strip), max_size=5).map(tuple)
+stamps = st.just("26-11-20 10:11:12")
+answers = st.builds(
+    Answer,
+    ctag=ctags,
+    code=st.sampled_from(Completion),
+    lines=lines,
+    comments=st.lists(plain, max_size=2).map(tuple),
+    sid=words,
+    stamp=stamps,
+)
+reports = st.builds(
+    Autonomous, alarm=st.sampled_from(Alarm), atag=words, verb=words, lines=lines, sid=words, stamp=stamps
+)
+acknowledgements = st.builds(Acknowledgement, ctag=ctags, code=st.sampled_from(AckCode))
+commands = st.builds(
+    Command,
+    verb=st.from_regex(r"[A-Z]{2,4}(-[A-Z]{2,5}){0,2}", fullmatch=True),
+    tid=texts,
+    aid=st.from_regex(r"[0-9&,A-Z]{0,20}", fullmatch=True),
+    ctag=ctags,
+    positional=st.lists(texts.filter(bool), max_size=3).map(tuple),
+    named=st.lists(st.tuples(st.from_regex(r"[A-Z]{1,8}", fullmatch=True), texts), max_size=3).map(tuple),
+)
+
+
+def encode(message: Message) -> bytes:
+    match message:
+        case Answer():
+            return encode_answer(message)
+        case Autonomous():
+            return encode_autonomous(message)
+        case Acknowledgement():
+            return encode_acknowledgement(message)
+
+
+@CAPTURES
+def test_a_capture_decodes_cut_at_every_byte(capture: bytes, messages: list[Message]) -> None:
+    for cut in range(len(capture) + 1):
+        decoder = AnswerDecoder()
+        assert decoder.feed(capture[:cut]) + decoder.feed(capture[cut:]) == messages
+
+
+@CAPTURES
+def test_a_capture_decodes_byte_by_byte(capture: bytes, messages: list[Message]) -> None:
+    decoder = AnswerDecoder()
+    assert [message for byte in capture for message in decoder.feed(bytes([byte]))] == messages
+
+
+def test_an_answer_is_whole_with_its_terminator_before_the_line_end() -> None:
+    assert AnswerDecoder().feed(PATCHES[0].removesuffix(b"\r\n")) == PATCHES[1]
+
+
+def test_an_answer_has_the_bytes_that_known_clients_parse() -> None:
+    assert encode_answer(PATCHES[1][0]) == PATCHES[0]
+    assert encode_answer(DENIED[1][0]) == DENIED[0]
+
+
+@given(st.lists(answers | reports | acknowledgements, max_size=4), st.integers(1, 40))
+def test_messages_come_back_as_they_were(messages: list[Message], step: int) -> None:
+    wire = b"".join(encode(message) for message in messages)
+    decoder = AnswerDecoder()
+    assert [m for at in range(0, len(wire), step) for m in decoder.feed(wire[at : at + step])] == messages
+
+
+@given(answers, st.integers(1, 3))
+def test_blocks_of_an_answer_are_joined(answer: Answer, lines_per_block: int) -> None:
+    assert AnswerDecoder().feed(encode_answer(answer, lines_per_block=lines_per_block)) == [answer]
+
+
+@given(commands, st.integers(1, 40))
+def test_commands_come_back_as_they_were(command: Command, step: int) -> None:
+    wire = encode_command(command)
+    decoder = CommandDecoder()
+    texts = [text for at in range(0, len(wire), step) for text in decoder.feed(wire[at : at + step])]
+    assert [parse_command(text) for text in texts] == [command]
+
+
+@given(st.lists(st.binary(max_size=60), max_size=4))
+def test_arbitrary_answer_bytes_raise_nothing_but_protocol_errors(chunks: list[bytes]) -> None:
+    decoder = AnswerDecoder()
+    try:
+        for chunk in chunks:
+            decoder.feed(chunk)
+    except ProtocolError:
+        pass
+
+
+near_answers = st.sampled_from(
+    [b"\r\n", b"\n;", b"\n>", b"\n<", b"   ", b"M  1 ", b"COMPLD", b"DENY", b"IP 1", b"OXC 26-11-20 10:11:12"]
+)
+
+
+@given(st.lists(near_answers | st.binary(max_size=3), max_size=14))
+def test_nearly_right_answers_raise_nothing_but_protocol_errors(parts: list[bytes]) -> None:
+    try:
+        AnswerDecoder().feed(b"".join(parts))
+    except ProtocolError:
+        pass
+
+
+@given(st.lists(st.binary(max_size=60) | st.sampled_from([b'"', b"\\", b":", b"&&", b";"]), max_size=8))
+def test_arbitrary_command_bytes_raise_nothing_but_protocol_errors(chunks: list[bytes]) -> None:
+    decoder = CommandDecoder()
+    try:
+        for text in [text for chunk in chunks for text in decoder.feed(chunk)]:
+            ctag_of(text)
+            parse_command(text)
+    except ProtocolError:
+        pass
+
+
+@given(st.text(max_size=30))
+def test_arbitrary_groups_raise_nothing_but_protocol_errors(text: str) -> None:
+    try:
+        parse_group(text)
+    except ProtocolError:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("garbage", "finding"),
+    [
+        (b"hello\r\n;", "no header"),
+        (b"hello\r\nworld\r\n;", "header 'hello'"),
+        (b"\r\n\n   OXC 26-11-20 10:11:12\r\nM  1 DONE\r\n;", "unknown completion code DONE"),
+        (b"\r\n\n   OXC 26-11-20 10:11:12\r\nX  1 COMPLD\r\n;", "neither"),
+        (b"\r\n\n   OXC 26-11-20 10:11:12\r\nM  1 COMPLD\r\n   /* no end\r\n;", "has no end"),
+        (b"\r\nWHAT 1\r\n<", "not a code such as IP"),
+        (b"\r\n\xff\xfe\r\n;", "ff fe"),
+    ],
+)
+def test_garbage_is_a_protocol_error_that_says_what_was_found(garbage: bytes, finding: str) -> None:
+    with pytest.raises(ProtocolError, match=finding):
+        AnswerDecoder().feed(garbage)
+
+
+@pytest.mark.parametrize("cut", range(len(b"\r\n\n   P"), len(PATCHES[0]) - len(b";\r\n")))
+def test_half_an_answer_is_never_taken_for_a_whole_one(cut: int) -> None:
+    with pytest.raises(ProtocolError):
+        AnswerDecoder().feed(PATCHES[0][:cut] + PATCHES[0])
+
+
+def test_an_answer_without_an_end_is_refused_at_the_limit() -> None:
+    decoder = AnswerDecoder(limit_bytes=100)
+    for _ in range(100):
+        decoder.feed(b"x")
+    with pytest.raises(ProtocolError, match="limit 100 bytes"):
+        decoder.feed(b"x")
+
+
+def test_blocks_without_an_end_are_refused_at_the_limit() -> None:
+    decoder = AnswerDecoder(limit_bytes=200)
+    block = b'\r\n\n   OXC 26-11-20 10:11:12\r\nM  1 COMPLD\r\n   "1,2"\r\n>\r\n'
+    for _ in range(200 // len(block)):
+        decoder.feed(block)
+    with pytest.raises(ProtocolError, match="limit 200 bytes"):
+        decoder.feed(block)
+
+
+def test_idle_line_feeds_never_reach_the_limit() -> None:
+    decoder = AnswerDecoder(limit_bytes=10)
+    for _ in range(100):
+        assert decoder.feed(b"\r\n") == []
+
+
+def test_a_command_without_an_end_is_refused_at_the_limit() -> None:
+    with pytest.raises(ProtocolError, match="limit 8 bytes"):
+        CommandDecoder(limit_bytes=8).feed(b"RTRV-PATCH")
+
+
+def test_a_semicolon_in_quotes_does_not_end_a_command() -> None:
+    texts = CommandDecoder().feed(b'ED-PORT-LABEL::2:c:::LABEL="a;b\\"c";\nRTRV-HDR:::1:;')
+    assert parse_command(texts[0]).named == (("LABEL", 'a;b"c'),)
+    assert texts[1] == "RTRV-HDR:::1:"
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("rtrv-patch:::123:", Command(verb="RTRV-PATCH", ctag="123")),
+        ('RTRV-PATCH:"PolatisOXC"::7:', Command(verb="RTRV-PATCH", tid="PolatisOXC", ctag="7")),
+        ("ACT-USER::admin:1::root", Command(verb="ACT-USER", aid="admin", ctag="1", positional=("root",))),
+        ("ENT-PATCH::1,49:c::frcd:", Command(verb="ENT-PATCH", aid="1,49", ctag="c", positional=("frcd",))),
+        (
+            "RTRV-EQPT::SYSTEM:c:::PARAMETER=SIZE",
+            Command(verb="RTRV-EQPT", aid="SYSTEM", ctag="c", named=(("PARAMETER", "SIZE"),)),
+        ),
+        ("RTRV-HDR", Command(verb="RTRV-HDR")),
+    ],
+)
+def test_commands_of_known_clients_are_read(text: str, command: Command) -> None:
+    assert parse_command(text) == command
+
+
+@pytest.mark.parametrize("ctag", ["toolong", "a-b", "ä", " 1"])
+def test_a_ctag_that_cannot_be_sent_back_is_an_error_of_its_own(ctag: str) -> None:
+    with pytest.raises(CtagError, match="CTAG"):
+        parse_command(f"RTRV-HDR:::{ctag}:")
+
+
+def test_a_password_is_not_shown() -> None:
+    command = Command(verb="ACT-USER", aid="admin", ctag="1", positional=("geheim",))
+    assert "geheim" not in f"{command} {command!r}"
+
+
+@pytest.mark.parametrize(
+    ("text", "members"),
+    [("1", ("1",)), ("1&&3&7", ("1", "2", "3", "7")), ("7&1&&2", ("7", "1", "2")), ("2.3.6&A", ("2.3.6", "A"))],
+)
+def test_a_group_names_its_members_in_order(text: str, members: tuple[str, ...]) -> None:
+    assert parse_group(text) == members
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1&", "&1", "&&3", "1&&", "3&&1", "1&&&3", "a&&b", "1&&99999999", "1&&" + "9" * 5000]
+)
+def test_what_is_no_group_is_refused(text: str) -> None:
+    with pytest.raises(ProtocolError):
+        parse_group(text)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=20))
+def test_a_group_keeps_the_order_of_its_numbers(numbers: list[int]) -> None:
+    assert parse_group(format_group(numbers)) == tuple(map(str, numbers))
+
+
+def test_runs_of_three_and_more_become_ranges() -> None:
+    assert format_group([1, 2, 3, 4, 7, 8]) == "1&&4&7&8"
+
+
+def test_the_ctag_of_a_broken_command_is_still_answered() -> None:
+    assert ctag_of('ENT PATCH::1:77:"') == "77"
+    assert ctag_of("what") == "0"
+
+
+def test_a_header_has_the_date_in_utc() -> None:
+    assert stamp(86_399_999_999_999) == "70-01-01 23:59:59"

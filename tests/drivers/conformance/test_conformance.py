@@ -1,0 +1,327 @@
+"""The conformance suite fails drivers that are wrong: each here has one fault of a kind that drivers have had."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from hwd_drivers import conformance
+from hwd_drivers.conformance import Check, ConformanceError
+from hwd_drivers.conformance.arrangements import Arrangements
+from hwd_drivers.conformance.bench import Bench, twin_bench
+from hwd_drivers.core.errors import ConfigError, DeviceError, LinkError, RefusedError
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectReading, Exchange, Identity, PortSide
+from hwd_drivers.devices.abilities import CrossConnects, Device
+from hwd_drivers.devices.registry import DriverSpec, Twin, find
+from hwd_drivers.scaffold import lumen
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.transports.rough import Way
+from hwd_drivers.twins.faults import Faults
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+
+
+class Wrong:
+    """A driver around a right one; subclasses are wrong in one way."""
+
+    def __init__(self, inner: Device) -> None:
+        assert isinstance(inner, CrossConnects)
+        self.name = inner.name
+        self.device: Device = inner
+        self.switch: CrossConnects = inner
+
+    async def identify(self, *, deadline_s: float) -> Identity:
+        return await self.device.identify(deadline_s=deadline_s)
+
+    async def capabilities(self, *, deadline_s: float) -> Capabilities:
+        return await self.device.capabilities(deadline_s=deadline_s)
+
+    async def lost(self) -> Exception:
+        return await self.device.lost()
+
+    async def close(self) -> None:
+        await self.device.close()
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        return await self.switch.read_crossconnects(deadline_s=deadline_s)
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        return await self.switch.change_crossconnects(
+            remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
+        )
+
+
+class Swallows(Wrong):
+    """Takes a no for a yes."""
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        try:
+            return await self.switch.change_crossconnects(remove=remove, add=add, deadline_s=deadline_s)
+        except DeviceError:
+            return Exchange(commanded_ns=0, acknowledged_ns=0, commands=1)
+
+
+class Remembers(Wrong):
+    """Reads what was asked for, not what is there."""
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        exchange = await self.switch.change_crossconnects(remove=remove, add=add, deadline_s=deadline_s)
+        self.asked = tuple(CrossconnectReading(crossconnect=pair) for pair in add)
+        return exchange
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        if hasattr(self, "asked"):
+            return self.asked
+        return await self.switch.read_crossconnects(deadline_s=deadline_s)
+
+
+class Patient(Wrong):
+    """Waits longer than it may."""
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        return await self.switch.read_crossconnects(deadline_s=deadline_s + 1)
+
+
+class Empty(Wrong):
+    """Takes a lost connection for a switch without crossconnects."""
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        try:
+            return await self.switch.read_crossconnects(deadline_s=deadline_s)
+        except LinkError:
+            return ()
+
+
+class Caches(Wrong):
+    """Reads once, and knows it all from then on."""
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        if not hasattr(self, "known"):
+            self.known = await self.switch.read_crossconnects(deadline_s=deadline_s)
+        return self.known
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        exchange = await self.switch.change_crossconnects(remove=remove, add=add, deadline_s=deadline_s)
+        self.known = await self.switch.read_crossconnects(deadline_s=deadline_s)
+        return exchange
+
+
+class Hurries(Wrong):
+    """Says that it is done before it was told so."""
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        exchange = await self.switch.change_crossconnects(
+            remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
+        )
+        return replace(exchange, acknowledged_ns=exchange.commanded_ns)
+
+
+class Nameless(Wrong):
+    """Tells of a no without the device's own words."""
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        try:
+            return await self.switch.change_crossconnects(
+                remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
+            )
+        except DeviceError as error:
+            raise DeviceError("it did not work", device=error.device, command=error.command, code="", text="") from None
+
+
+class Undying(Wrong):
+    """Does not tell that its session is gone."""
+
+    async def lost(self) -> Exception:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+class Forgetful(Wrong):
+    """Tells nothing of what the switch had before."""
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        exchange = await self.switch.change_crossconnects(
+            remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
+        )
+        return replace(exchange, before=())
+
+
+class Anyhow(Wrong):
+    """Lets an element into no state of it."""
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        try:
+            return await self.switch.change_crossconnects(
+                remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
+            )
+        except RefusedError:
+            return Exchange(commanded_ns=0, acknowledged_ns=0, commands=1)
+
+
+class DeafTwin:
+    """A twin whose faults nobody looks at."""
+
+    def __init__(self, inner: Twin, faults: Faults) -> None:
+        self.mirror = inner.mirror
+        self.faults = faults
+        self.addresses = inner.addresses
+        self.start = inner.start
+        self.close = inner.close
+
+
+def run(check: Check, way: Way, wrong: type[Wrong], spec: DriverSpec = lumen.driver) -> str | None:
+    async def main() -> str | None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        model = next(iter(spec.models))
+        async with twin_bench(
+            spec,
+            model=model,
+            size=spec.sizes.get(model),
+            way=way,
+            dialer=MemoryDialer(MemoryNet()),
+            clock=VirtualClock(loop, wall_start_ns=0),
+            draws=Draws(7),
+        ) as bench:
+            return await check(wrapped(bench, wrong))
+
+    return run_virtual(main())
+
+
+def wrapped(bench: Bench, wrong: type[Wrong]) -> Bench:
+    inner: Callable[[], Awaitable[Device]] = bench.open
+
+    async def open_wrong() -> Device:
+        return wrong(await inner())
+
+    return replace(bench, open=open_wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "check", "way"),
+    [
+        (Swallows, conformance.check_denial, Way.WHOLE),
+        (Swallows, conformance.check_connect_and_disconnect, Way.WHOLE),
+        (Nameless, conformance.check_denial, Way.WHOLE),
+        (Remembers, conformance.check_stuck_mirror_is_seen_by_reading_back, Way.WHOLE),
+        (Caches, conformance.check_change_behind_our_back, Way.WHOLE),
+        (Hurries, conformance.check_slow_device, Way.WHOLE),
+        (Undying, conformance.check_close_is_repeatable, Way.WHOLE),
+        (Undying, conformance.check_reboot, Way.WHOLE),
+        (Forgetful, conformance.check_reports_before, Way.WHOLE),
+        (Patient, conformance.check_deadline, Way.SLOW),
+        (Empty, conformance.check_reset_fails_every_waiter, Way.WHOLE),
+        (Empty, conformance.check_half_an_answer, Way.WHOLE),
+        (Empty, conformance.check_trouble_is_an_error_never_a_wrong_answer, Way.DYING),
+        (Empty, conformance.check_trouble_is_an_error_never_a_wrong_answer, Way.LOSSY),
+    ],
+)
+def test_a_wrong_driver_fails(wrong: type[Wrong], check: Check, way: Way) -> None:
+    with pytest.raises((ConformanceError, TimeoutError)):
+        run(check, way, wrong)
+
+
+def test_an_element_that_is_left_in_no_state_is_found() -> None:
+    with pytest.raises(ConformanceError, match="leaves no state of its element"):
+        run(conformance.check_no_state_is_refused, Way.WHOLE, Anyhow, find("thorlabs-osw"))
+
+
+@pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
+def test_a_driver_in_a_wrapper_that_is_right_passes(check: Check) -> None:
+    run(check, Way.WHOLE, Wrong)
+
+
+def test_a_twin_that_takes_no_notice_of_a_fault_is_found() -> None:
+    """Else a check of a fault that never came would pass."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        async with twin_bench(
+            lumen.driver,
+            model="lumen-matrix",
+            size="8x8",
+            way=Way.WHOLE,
+            dialer=MemoryDialer(MemoryNet()),
+            clock=VirtualClock(loop, wall_start_ns=0),
+            draws=Draws(7),
+        ) as bench:
+            assert bench.twin is not None
+            other = Faults(mirror=bench.twin.mirror, clock=bench.clock)
+            await conformance.check_partial_batch(replace(bench, twin=DeafTwin(bench.twin, other)))
+
+    with pytest.raises(ConformanceError, match="no notice of partial_next"):
+        run_virtual(main())
+
+
+def test_a_matrix_and_elements_are_arranged_alike() -> None:
+    for spec in (lumen.driver, find("thorlabs-osw")):
+        for model in spec.models:
+            made = Arrangements.of(spec.capabilities(model, spec.sizes.get(model)))
+            assert made.one not in (made.rest, made.other)
+            assert made.full != made.moved
+            assert made.stuck_full != made.full
+            assert {end for one in (made.rest, made.full, made.moved) for pair in one for end in pair.ends} <= made.ends
+
+
+def test_too_few_ends_are_refused() -> None:
+    capabilities = lumen.driver.capabilities("lumen-matrix", "8x8")
+    with pytest.raises(ConfigError, match="two crossconnects must have room"):
+        Arrangements.of(capabilities, [PortSide.parse("1A"), PortSide.parse("1B")])

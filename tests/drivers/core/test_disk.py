@@ -1,0 +1,344 @@
+"""What was synced is there after a crash, and what was torn is never taken for a record."""
+
+import asyncio
+import errno
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd_drivers.core.disk import FRAME_LIMIT_BYTES, Disk, FileDisk, MemoryDisk, decode_frames, encode_frame
+from hwd_drivers.core.offload import ThreadOffload
+
+payload_lists = st.lists(st.binary(max_size=40), max_size=6)
+
+
+@pytest.fixture(params=["file", "memory"])
+def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Disk]]:
+    """Open the same disk again and again; those before are closed."""
+    held: list[Disk] = []
+    memory = MemoryDisk()
+
+    def opened() -> Disk:
+        while held:
+            held.pop().close()
+        held.append(FileDisk(tmp_path / "journal") if request.param == "file" else memory)
+        return held[-1]
+
+    yield opened
+    while held:
+        held.pop().close()
+
+
+def test_appended_bytes_are_read_back_in_order(reopen: Callable[[], Disk]) -> None:
+    disk = reopen()
+    assert (disk.size(), disk.read()) == (0, b"")
+    disk.append(b"one")
+    disk.append(b"")
+    disk.append(b"two")
+    disk.sync()
+    assert (disk.size(), disk.read()) == (6, b"onetwo")
+    again = reopen()
+    again.append(b"three")
+    assert (again.size(), again.read()) == (11, b"onetwothree")
+
+
+def test_truncate_cuts_the_tail_and_the_next_append_follows(reopen: Callable[[], Disk]) -> None:
+    disk = reopen()
+    disk.append(b"good" + b"torn")
+    disk.truncate(4)
+    assert disk.read() == b"good"
+    disk.append(b"next")
+    assert reopen().read() == b"goodnext"
+
+
+@pytest.mark.parametrize("size", [-1, 5])
+def test_truncate_refuses_what_is_no_cut(reopen: Callable[[], Disk], size: int) -> None:
+    disk = reopen()
+    disk.append(b"four")
+    with pytest.raises(ValueError, match=f"cannot truncate to {size} bytes, it has 4 bytes"):
+        disk.truncate(size)
+    assert disk.read() == b"four"
+
+
+def test_replace_takes_the_place_of_all_and_can_be_appended_to(reopen: Callable[[], Disk]) -> None:
+    disk = reopen()
+    disk.append(b"a long old content")
+    disk.replace(b"new")
+    assert (disk.size(), disk.read()) == (3, b"new")
+    disk.append(b"er")
+    disk.sync()
+    assert reopen().read() == b"newer"
+
+
+def test_replace_leaves_no_other_file(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path / "journal")
+    disk.replace(b"new")
+    disk.close()
+    assert os.listdir(tmp_path) == ["journal"]
+
+
+def test_full_file_disk_keeps_nothing_of_a_failed_append(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path / "journal")
+    disk.append(encode_frame(b"first"))
+    present = disk.size()
+    with file_size_limit(present + 10), pytest.raises(OSError, match="too large") as failure:
+        disk.append(encode_frame(b"x" * 100))
+    assert failure.value.errno == errno.EFBIG
+    assert (tmp_path / "journal").stat().st_size == present
+    disk.append(encode_frame(b"second"))
+    assert decode_frames(disk.read()).payloads == (b"first", b"second")
+    disk.close()
+
+
+def test_full_disk_leaves_the_old_content_when_it_cannot_be_replaced(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path / "journal")
+    disk.append(b"old")
+    with file_size_limit(10), pytest.raises(OSError, match="too large"):
+        disk.replace(b"x" * 100)
+    assert disk.read() == b"old"
+    disk.close()
+    assert os.listdir(tmp_path) == ["journal"]
+
+
+def test_after_a_failed_sync_nothing_is_believed_until_it_is_opened_again(tmp_path: Path) -> None:
+    target = tmp_path / "journal"
+    target.symlink_to("/dev/null")  # fdatasync on it fails with EINVAL
+    disk = FileDisk(target)
+    with pytest.raises(OSError, match="Invalid argument"):
+        disk.sync()
+    with pytest.raises(OSError, match="an earlier sync failed"):
+        disk.append(b"x")
+    with pytest.raises(OSError, match="an earlier sync failed") as failure:
+        disk.sync()
+    assert failure.value.errno == errno.EIO
+    disk.replace(b"whole")
+    disk.append(b" again")
+    disk.sync()
+    assert disk.read() == b"whole again"
+    disk.close()
+
+
+def test_full_memory_disk_is_full_like_a_file() -> None:
+    disk = MemoryDisk(capacity_bytes=5)
+    disk.append(b"four")
+    with pytest.raises(OSError, match="No space left on device") as failure:
+        disk.append(b"xx")
+    assert failure.value.errno == errno.ENOSPC
+    assert disk.read() == b"four"
+    with pytest.raises(OSError, match="No space left on device"):
+        disk.replace(b"longer")
+    assert disk.read() == b"four"
+
+
+def test_crash_takes_what_was_not_synced() -> None:
+    disk = MemoryDisk()
+    disk.append(b"kept")
+    disk.sync()
+    disk.append(b"lost")
+    assert disk.unsynced() == 4
+    disk.crash()
+    assert (disk.read(), disk.unsynced()) == (b"kept", 0)
+
+
+@given(payloads=payload_lists, synced=st.integers(0, 6), kept=st.integers(0, 400))
+def test_crash_at_any_byte_leaves_whole_frames_in_order(payloads: list[bytes], synced: int, kept: int) -> None:
+    disk = MemoryDisk()
+    for number, payload in enumerate(payloads):
+        if number == synced:
+            disk.sync()
+        disk.append(encode_frame(payload))
+    if len(payloads) <= synced:
+        disk.sync()
+    disk.crash(keep_unsynced=kept)
+    frames = decode_frames(disk.read())
+    assert list(frames.payloads) == payloads[: len(frames.payloads)]
+    assert len(frames.payloads) >= min(synced, len(payloads))
+
+
+@given(payload_lists)
+def test_frames_round_trip(payloads: list[bytes]) -> None:
+    data = b"".join(map(encode_frame, payloads))
+    frames = decode_frames(data)
+    assert (list(frames.payloads), frames.good_bytes, frames.torn) == (payloads, len(data), False)
+
+
+@given(payloads=payload_lists, cut=st.integers(0, 400))
+def test_truncated_tail_yields_only_whole_frames(payloads: list[bytes], cut: int) -> None:
+    whole = b"".join(map(encode_frame, payloads))
+    data = whole[:cut]
+    frames = decode_frames(data)
+    assert list(frames.payloads) == payloads[: len(frames.payloads)]
+    assert frames.good_bytes == sum(len(encode_frame(payload)) for payload in frames.payloads)
+    assert frames.torn == (frames.good_bytes != len(data))
+
+
+@given(payloads=payload_lists, tail=st.binary(min_size=1, max_size=60), overwritten=st.integers(0, 400))
+def test_damaged_tail_never_yields_a_wrong_payload(payloads: list[bytes], tail: bytes, overwritten: int) -> None:
+    whole = b"".join(map(encode_frame, payloads))
+    at = max(0, len(whole) - overwritten)
+    frames = decode_frames(whole[:at] + tail + whole[at + len(tail) :])
+    assert list(frames.payloads) == payloads[: len(frames.payloads)]
+
+
+@given(payloads=payload_lists, zeros=st.integers(1, 200))
+def test_tail_of_zeros_is_torn_and_not_a_row_of_empty_frames(payloads: list[bytes], zeros: int) -> None:
+    data = b"".join(map(encode_frame, payloads))
+    frames = decode_frames(data + bytes(zeros))
+    assert (list(frames.payloads), frames.good_bytes, frames.torn) == (payloads, len(data), True)
+
+
+def test_single_flipped_bit_is_always_found() -> None:
+    good = encode_frame(b"first")
+    frame = encode_frame(b"commit plan 7")
+    for bit in range(len(frame) * 8):
+        damaged = bytearray(frame)
+        damaged[bit // 8] ^= 1 << bit % 8
+        frames = decode_frames(good + bytes(damaged))
+        assert (frames.payloads, frames.good_bytes, frames.torn) == ((b"first",), len(good), True)
+
+
+def test_frame_over_the_limit_is_refused_and_its_length_is_not_believed() -> None:
+    with pytest.raises(ValueError, match="over the limit of 16777216 bytes"):
+        encode_frame(bytes(FRAME_LIMIT_BYTES + 1))
+    whole = encode_frame(bytes(FRAME_LIMIT_BYTES))
+    assert not decode_frames(whole).torn
+
+
+class file_size_limit:  # noqa: N801 - used as a statement
+    """The kernel writes a file only up to so many bytes, then fails: what a full disk does, without one."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __enter__(self) -> None:
+        self._handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        self._before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self._size, self._before[1]))
+
+    def __exit__(self, *error: object) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, self._before)
+        signal.signal(signal.SIGXFSZ, self._handler)
+
+
+@given(st.lists(st.binary(max_size=30), min_size=1, max_size=8), st.data())
+def test_reading_that_resumes_loses_only_the_frames_that_were_hurt(tails: list[bytes], data: st.DataObject) -> None:
+    payloads = [b"mark" + tail for tail in tails]
+    frames = [encode_frame(payload) for payload in payloads]
+    hurt = data.draw(st.integers(0, len(frames) - 1))
+    at = data.draw(st.integers(0, len(frames[hurt]) - 1))
+    broken = bytearray(frames[hurt])
+    broken[at] ^= data.draw(st.integers(1, 255))
+    found = decode_frames(b"".join([*frames[:hurt], bytes(broken), *frames[hurt + 1 :]]), resume=b"mark")
+    assert found.good_bytes == sum(map(len, frames[:hurt]))
+    unfinished = sum(map(len, frames)) - found.end_bytes
+    if at < 4:  # a damaged length is found out
+        assert (list(found.payloads), found.damaged_bytes, unfinished) == (payloads, 4, 0)
+    else:
+        assert list(found.payloads) == payloads[:hurt] + payloads[hurt + 1 :]
+        assert found.damaged_bytes + unfinished == len(broken)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 8, 11])
+def test_a_frame_that_was_not_finished_is_no_damage(cut: int) -> None:
+    whole = encode_frame(b"mark one")
+    found = decode_frames(whole + encode_frame(b"mark two")[:cut], resume=b"mark")
+    assert (found.payloads, found.damaged_bytes, found.end_bytes) == ((b"mark one",), 0, len(whole))
+
+
+async def test_a_sync_in_another_thread_while_the_file_is_replaced_is_of_one_of_both(tmp_path: Path) -> None:
+    disk, threads = FileDisk(tmp_path / "events"), ThreadOffload(1)
+    try:
+        for number in range(50):
+            disk.append(b"x" * 1000)
+            syncing = asyncio.create_task(threads(disk.sync))
+            await asyncio.sleep(0)
+            disk.replace(b"%d" % number)
+            await syncing
+    finally:
+        threads.close()
+    disk.append(b"!")
+    disk.sync()
+    assert disk.read() == b"49!"
+    disk.close()
+
+
+def test_reserved_room_takes_what_a_full_disk_would_not_and_reads_as_zeros_until_then() -> None:
+    disk = MemoryDisk(capacity_bytes=100)
+    disk.append(b"begin")
+    disk.sync()
+    disk.reserve(20)
+    disk.capacity_bytes = 25
+    assert (disk.size(), disk.room(), disk.read()) == (5, 20, b"begin" + bytes(20))
+    disk.append(b"end")
+    with pytest.raises(OSError, match="No space"):
+        disk.append(bytes(18))
+    assert (disk.size(), disk.read()) == (8, b"beginend" + bytes(17))
+    disk.crash()
+    assert disk.read() == b"begin" + bytes(20), "what is reserved outlives a power cut, what was not synced does not"
+
+
+def test_reserve_stays_through_a_new_life_that_rewinds_to_the_end_of_what_it_knows(
+    reopen: Callable[[], Disk],
+) -> None:
+    disk = reopen()
+    disk.append(b"one")
+    disk.reserve(10)
+    disk.append(b"torn")
+    again = reopen()
+    assert (again.size(), again.read()) == (13, b"onetorn" + bytes(6))
+    again.rewind(3)
+    assert (again.size(), again.room(), again.read()) == (3, 10, b"one" + bytes(10))
+    again.append(b"two")
+    assert (again.size(), again.room()) == (6, 7)
+    again.replace(b"all", reserve=4)
+    assert (again.size(), again.room(), again.read()) == (3, 4, b"all" + bytes(4))
+    again.truncate(2)
+    assert (again.room(), reopen().read()) == (0, b"al")
+
+
+def test_reserved_bytes_are_blocks_of_the_file_and_a_failed_append_into_them_leaves_zeros(tmp_path: Path) -> None:
+    """The file may grow to 8 KiB, as on a disk that is full then."""
+    path = tmp_path / "journal"
+    disk = FileDisk(path)
+    disk.append(b"begin")
+    disk.reserve(8187)
+    assert path.stat().st_blocks * 512 >= 8192
+    with file_size_limit(8192):
+        with pytest.raises(OSError, match="File too large"):
+            disk.reserve(9000)
+        with pytest.raises(OSError, match="File too large"):
+            disk.append(b"x" * 9000)
+        assert (disk.size(), disk.read()) == (5, b"begin" + bytes(8187))
+        disk.append(b"end")
+        disk.sync()
+    disk.close()
+    assert path.read_bytes() == b"beginend" + bytes(8184)
+
+
+def test_what_is_set_aside_is_its_owners_only_and_never_written_again(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path / "journal")
+    disk.append(b"damaged")
+    (tmp_path / "journal.damaged-1").symlink_to(tmp_path / "elsewhere")
+    names = [disk.set_aside(), disk.set_aside()]
+    assert names == [str(tmp_path / f"journal.damaged-{number}") for number in (2, 3)]
+    assert [Path(name).read_bytes() for name in names] == [b"damaged"] * 2
+    assert {Path(name).stat().st_mode & 0o777 for name in names} == {0o600}
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("bit", range(32))
+def test_frame_with_a_damaged_length_is_read_all_the_same_and_is_no_torn_one(number: int, bit: int) -> None:
+    payloads = [b"mark one", b"mark number two", b"mark three"]
+    frames = [bytearray(encode_frame(payload)) for payload in payloads]
+    frames[number][bit // 8] ^= 1 << bit % 8
+    found = decode_frames(b"".join(frames), resume=b"mark")
+    assert found.payloads == tuple(payloads)
+    assert found.damaged_bytes == 4
+    assert found.end_bytes == sum(map(len, frames)), "nothing of it is unfinished"

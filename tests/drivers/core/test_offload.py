@@ -1,0 +1,90 @@
+"""Blocking work runs elsewhere, and its result or error comes back."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from hwd_drivers.core.offload import InlineOffload, Offload, ThreadOffload
+
+label: contextvars.ContextVar[str] = contextvars.ContextVar("label", default="none")
+
+
+@pytest.fixture(params=["thread", "inline"])
+def offload(request: pytest.FixtureRequest) -> Iterator[Offload]:
+    if request.param == "inline":
+        yield InlineOffload()
+        return
+    threads = ThreadOffload(2)
+    yield threads
+    threads.close()
+
+
+async def test_result_comes_back(offload: Offload) -> None:
+    assert await offload(divmod, 17, 5) == (3, 2)
+
+
+async def test_error_comes_back_with_its_cause(offload: Offload) -> None:
+    with pytest.raises(ZeroDivisionError):
+        await offload(divmod, 1, 0)
+
+
+async def test_stop_iteration_does_not_hang_the_caller(offload: Offload) -> None:
+    def stop() -> None:
+        raise StopIteration
+
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        await offload(stop)
+
+
+async def test_function_sees_the_context_of_its_caller(offload: Offload) -> None:
+    label.set("plan 7")
+    assert await offload(label.get) == "plan 7"
+
+
+async def test_others_run_meanwhile(offload: Offload) -> None:
+    steps: list[str] = []
+
+    async def other() -> None:
+        steps.append("other")
+
+    task = asyncio.create_task(other())
+    await offload(divmod, 1, 1)
+    steps.append("back")
+    await task
+    assert steps == ["other", "back"]
+
+
+async def test_threads_are_others_and_gone_after_close() -> None:
+    offload = ThreadOffload(1)
+    thread = await offload(threading.current_thread)
+    assert thread is not threading.current_thread()
+    offload.close()
+    assert not thread.is_alive()
+
+
+async def test_cancelled_caller_does_not_wait_for_its_thread() -> None:
+    offload = ThreadOffload(1)
+    begun, let_go = threading.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    seen = asyncio.Event()
+
+    def work() -> None:
+        begun.set()
+        loop.call_soon_threadsafe(seen.set)
+        let_go.wait()
+
+    task = asyncio.create_task(offload(work))
+    await seen.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert begun.is_set()
+    let_go.set()
+    offload.close()
+
+
+async def test_inline_work_stays_in_the_thread_of_the_loop() -> None:
+    assert await InlineOffload()(threading.current_thread) is threading.current_thread()

@@ -1,0 +1,69 @@
+"""A stranger's text in a log and on a terminal only shows itself."""
+
+import io
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd_drivers.core.printable import LOG_MOST, LineFormatter, printable, printable_lines
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("ocs1: 1A-2B tuned -0.9 dB, µs, Über", "ocs1: 1A-2B tuned -0.9 dB, µs, Über"),
+        ("\x1b[2J\x1b]0;owned\x07", r"\x1b[2J\x1b]0;owned\x07"),
+        ("\x9b31m\x85\x7f", r"\x9b31m\x85\x7f"),
+        ("a\r\nb\tc\x00", r"a\r\nb\tc\x00"),
+        ("\u202eexe.txt\u2066\u200f\u061c", r"\u202eexe.txt\u2066\u200f\u061c"),
+        ("one\u2028two\u2029\u200b\ufeff", r"one\u2028two\u2029\u200b\ufeff"),
+        ("\ud800", r"\ud800"),
+        ("\U000e0041", r"\U000e0041"),
+    ],
+)
+def test_what_does_not_show_itself_is_shown_as_an_escape(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=()), max_size=60))
+def test_whatever_it_is_it_is_one_line_of_characters_that_show_themselves(text: str) -> None:
+    shown = printable(text)
+    assert shown.isprintable()
+    assert len(shown.splitlines()) <= 1
+    assert printable_lines(text).count("\n") == text.count("\n")
+
+
+def test_long_text_is_cut_and_says_how_long_it_was() -> None:
+    assert printable("x" * 5000, 100) == f"{'x' * 100}... (5000 characters)"
+
+
+def logged(say: object, *, raised: Exception | None = None) -> list[str]:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
+    log = logging.Logger("test")
+    log.addHandler(handler)
+    try:
+        if raised is not None:
+            raise raised
+    except Exception:
+        log.exception("h0: %s", say)
+    else:
+        log.warning("h0: %s", say)
+    return stream.getvalue().splitlines()
+
+
+def test_a_stranger_cannot_forge_a_line_of_the_log() -> None:
+    (line,) = logged("down\n12:00:00 INFO    h1: agent up again\x1b[1A\x85\u2028")
+    assert line.endswith(r"h0: down\n12:00:00 INFO    h1: agent up again\x1b[1A\x85\u2028")
+    (line,) = logged("x" * 100_000)
+    assert len(line) < LOG_MOST + 100
+
+
+def test_neither_can_the_text_of_an_exception() -> None:
+    first, *trace = logged("failed", raised=ValueError("no\n12:00:00 ERROR   forged\x1b[2J"))
+    assert first.endswith("ERROR   h0: failed")
+    assert all(line.startswith("  | ") for line in trace)
+    assert trace[-1] == r"  | 12:00:00 ERROR   forged\x1b[2J"

@@ -1,0 +1,56 @@
+"""A restart is found by the uptime, or by what is left."""
+
+from typing import Any
+
+import pytest
+
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices.registry import find
+from hwd_drivers.devices.restarts import Restart, Restarts, Sign
+
+MATRIX = find("polatis-tl1").capabilities("polatis-6000", "8x8")
+LATCHING = find("ttl").capabilities("latching-1x2", None)
+ELEMENTS = find("osw").capabilities("osw", "4x6")
+REST = tuple(one for element in ELEMENTS.elements for one in element.states[0])
+AWAY = tuple(one for element in ELEMENTS.elements for one in element.states[1])
+A, B, C = (Crossconnect.parse(text) for text in ("1A-2B", "3A-4B", "5A-6B"))
+
+
+def found(restarts: Restarts | None = None, **more: Any) -> Restart | None:
+    asked: dict[str, Any] = {"at_s": 1000.0, "heard_s": 990.0, "uptime_s": None, "capabilities": MATRIX}
+    return (restarts or Restarts()).find(**{**asked, "before": (A, B), "now": (A, B), **more})
+
+
+@pytest.mark.parametrize(
+    ("more", "sign"),
+    [
+        ({}, None),
+        ({"now": ()}, Sign.AT_REST),
+        ({"now": (C,)}, Sign.AT_REST),  # somebody was quick to make another
+        ({"now": (A,)}, None),
+        ({"now": (), "heard_s": None}, None),
+        ({"now": (), "before": None}, None),
+        ({"now": (), "before": ()}, None),
+        ({"now": (), "uptime_s": 3600.0}, None),  # it was up all the time: somebody emptied it
+        ({"capabilities": ELEMENTS, "before": AWAY, "now": REST}, Sign.AT_REST),
+        ({"capabilities": ELEMENTS, "before": REST, "now": AWAY}, None),
+        ({"capabilities": ELEMENTS, "before": REST, "now": REST}, None),
+        ({"capabilities": LATCHING, "before": (A,), "now": ()}, None),
+    ],
+)
+def test_what_is_left_tells_where_a_unit_tells_no_uptime(more: dict[str, Any], sign: Sign | None) -> None:
+    restart = found(**more)
+    assert (None if restart is None else restart.sign) is sign
+
+
+@pytest.mark.parametrize(
+    ("uptime_s", "is_restart"), [(10_000.0, False), (9_960.0, False), (9_060.0, False), (0.0, True), (60.0, True)]
+)
+def test_uptime_tells_for_certain_to_its_minute(uptime_s: float, is_restart: bool) -> None:
+    restarts = Restarts()
+    assert found(restarts, at_s=0.0, heard_s=None, uptime_s=9_000.0) is None
+    restart = found(restarts, at_s=960.0, heard_s=600.0, uptime_s=uptime_s)
+    assert (restart is not None) is is_restart
+    if restart is not None:
+        assert (restart.sign, restart.lost) == (Sign.UPTIME, ())
+        assert str(restart).startswith(f"has restarted, up for {uptime_s:.0f} s by its own word, and carries")

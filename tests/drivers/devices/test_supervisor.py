@@ -1,0 +1,539 @@
+"""The supervisor keeps a switch connected, tells differences, and writes nothing; against Polatis twins in virtual time."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from hwd.model.kinds import check
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import DeadlineError, DeviceError, LinkError, ProtocolError, RefusedError, StartingError
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide
+from hwd_drivers.devices.abilities import Device, PortOverrides
+from hwd_drivers.devices.readings import MADE_ANEW_WITHIN_S
+from hwd_drivers.devices.registry import OpenContext, find
+from hwd_drivers.devices.supervisor import FIRST_RETRY_S, LONGEST_RETRY_S, Supervisor
+from hwd_drivers.transports.memory import Cut, MemoryDialer, MemoryNet
+from hwd_drivers.twins.server import Denial
+from hwd_drivers.twins.timing import find_timing
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+
+
+class World:
+    """A twin of an 8x8 unit and a supervisor of it, which runs from `start` on."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.loop = loop
+        self.net = MemoryNet()
+        self.clock = VirtualClock(loop, wall_start_ns=0)
+        self.documents: list[Document] = []
+        self.opened_s: list[float] = []
+        self.spec = find("polatis-tl1")
+        self.password = "root"
+        capabilities = self.spec.capabilities("polatis-6000", "8x8")
+        dialer = MemoryDialer(self.net)
+        self.context = OpenContext(
+            name="ocs1",
+            address="mem:ocs1",
+            dialer=dialer,
+            clock=self.clock,
+            sink=self.documents.append,
+            user="admin",
+            password="root",
+            options=self.spec.options(),
+            capabilities=capabilities,
+        )
+        self.twin = self.spec.twin(
+            name="ocs1",
+            capabilities=capabilities,
+            timing=find_timing("ideal"),
+            draws=Draws(7),
+            clock=self.clock,
+            dialer=dialer,
+            address="mem:ocs1",
+            options={"password": "root"},
+        )
+        self.supervisor = Supervisor(
+            name="ocs1",
+            open=self.open,
+            clock=self.clock,
+            sink=self.documents.append,
+            draws=Draws(7),
+            poll_s=1.0,
+            answer_s=0.5,
+        )
+        self.running: asyncio.Task[None] | None = None
+
+    async def open(self) -> Device:
+        self.opened_s.append(self.loop.time())
+        return await self.spec.open(self.context)
+
+    async def start(self) -> None:
+        await self.twin.start()
+        self.run()
+        await self.supervisor.wait_up()
+
+    def run(self) -> None:
+        self.running = asyncio.create_task(self.supervisor.run(), name="hwd:ocs1/supervisor")
+
+    async def stop(self) -> None:
+        if self.running is not None:
+            self.running.cancel()
+            await asyncio.wait((self.running,))
+        await self.twin.close()
+        for document in self.documents:
+            check(document)
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [dict(document.data) for document in self.documents if document.kind == kind]
+
+    async def read(self) -> list[str]:
+        readings = await self.supervisor.read()
+        await asyncio.sleep(0)  # the documents come right after
+        return [str(reading.crossconnect) for reading in readings]
+
+    def kinds(self) -> list[str]:
+        return [document.kind for document in self.documents]
+
+    async def change(self, *, remove: str = "", add: str = "", within_s: float = 0.4) -> None:
+        await self.supervisor.change(remove=pairs(remove), add=pairs(add), deadline_s=self.loop.time() + within_s)
+
+    async def block(self, *texts: str, to: PortOverride = PortOverride.FORCE_BLOCKED) -> None:
+        await self.supervisor.override(ends(*texts), to, by="ada", deadline_s=self.loop.time() + 0.4)
+
+    def behind_our_back(self, *, remove: str = "", add: str = "") -> None:
+        now_ns = self.clock.monotonic_ns()
+        self.twin.mirror.disconnect(pairs(remove), now_ns)
+        self.twin.mirror.connect(pairs(add), now_ns, move=True)
+
+
+def ends(*texts: str) -> list[PortSide]:
+    return [*map(PortSide.parse, texts)]
+
+
+def pairs(texts: str) -> list[Crossconnect]:
+    return [Crossconnect.parse(text) for text in texts.split()]
+
+
+def in_world(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
+    async def main() -> None:
+        world = World()
+        try:
+            await test(world)
+        finally:
+            await world.stop()
+
+    def run() -> None:
+        run_virtual(main())
+
+    return run
+
+
+@in_world
+async def test_a_switch_that_comes_up_is_told_with_what_it_is_and_carries(world: World) -> None:
+    world.behind_our_back(add="1A-2B")
+    await world.start()
+    await asyncio.sleep(0.1)
+    assert world.kinds() == ["switch.up", "switch.read", "switch.power"]
+    (up,) = world.told("switch.up")
+    assert (up["switch"], up["vendor"], up["model"], up["down_s"]) == ("ocs1", "Polatis", "N-OST-8x8-LA1-TWIN", 0.0)
+    (read,) = world.told("switch.read")
+    assert read["crossconnects"] == [{"id": "1A-2B", "state": "unstated"}]
+    assert (read["added"], read["removed"], read["ours"]) == ([], [], True)
+    assert world.supervisor.capabilities == world.context.capabilities
+    assert world.supervisor.cause is None
+
+
+@in_world
+async def test_nothing_new_is_told_while_nothing_changes(world: World) -> None:
+    await world.start()
+    await asyncio.sleep(60)
+    assert world.kinds() == ["switch.up", "switch.read", "switch.power"]
+
+
+@in_world
+async def test_a_change_of_ours_is_told_as_ours(world: World) -> None:
+    await world.start()
+    await world.change(add="1A-2B 2A-1B")
+    assert await world.read() == ["1A-2B", "2A-1B"]
+    await world.change(remove="1A-2B", add="1A-3B")
+    await asyncio.sleep(2)
+    assert [(read["added"], read["removed"], read["ours"]) for read in world.told("switch.read")[1:]] == [
+        (["1A-2B", "2A-1B"], [], True),
+        (["1A-3B"], ["1A-2B"], True),
+    ]
+    commands = world.told("switch.command")
+    assert [(each["verb"], each["outcome"]) for each in commands] == [("connect", "done"), ("change", "done")]
+
+
+def test_a_change_behind_our_back_is_found_and_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World) -> None:
+        await world.start()
+        await world.change(add="1A-2B 2A-1B")
+        await world.read()
+        world.behind_our_back(remove="1A-2B", add="3A-3B")
+        await asyncio.sleep(1.1)
+        read = world.told("switch.read")[-1]
+        assert (read["added"], read["removed"], read["ours"]) == (["3A-3B"], ["1A-2B"], False)
+
+    with caplog.at_level(logging.WARNING):
+        in_world(story)()
+    assert "ocs1: changed behind our back: +3A-3B -1A-2B" in caplog.text
+
+
+@in_world
+async def test_ours_and_another_change_in_one_reading_is_not_ours(world: World) -> None:
+    await world.start()
+    await world.change(add="1A-2B")
+    world.behind_our_back(add="3A-3B")
+    await world.read()
+    assert world.told("switch.read")[-1]["ours"] is False
+
+
+@in_world
+async def test_what_moved_an_end_away_is_ours_too(world: World) -> None:
+    world.behind_our_back(add="1A-2B")
+    await world.start()
+    await world.change(add="1A-3B")
+    await world.read()
+    read = world.told("switch.read")[-1]
+    assert (read["removed"], read["ours"]) == (["1A-2B"], True)
+
+
+def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World) -> None:
+        await world.start()
+        await world.change(add="1A-2B 2A-1B")
+        await world.read()
+        world.net.cut("mem:ocs1", Cut.RESET)
+        await asyncio.sleep(0.01)
+        assert world.supervisor.device is None
+        assert "Connection reset" in str(world.supervisor.cause)
+        with pytest.raises(LinkError, match="ocs1: the switch is down: connection lost"):
+            await world.supervisor.read()
+        with pytest.raises(LinkError, match="down"):
+            await world.change(add="4A-4B")
+        world.behind_our_back(remove="1A-2B")
+        await asyncio.sleep(20)
+        world.net.heal("mem:ocs1")
+        await world.supervisor.wait_up()
+        await asyncio.sleep(0)
+        assert world.kinds().count("switch.down") == 1
+        assert world.told("switch.up")[-1]["down_s"] == pytest.approx(world.loop.time(), abs=1)
+        read = world.told("switch.read")[-1]
+        assert ([one["id"] for one in read["crossconnects"]], read["removed"]) == (["2A-1B"], ["1A-2B"])
+        assert read["ours"] is False
+        assert "switch.restarted" not in world.kinds(), "part of it is there: that was somebody"
+
+    with caplog.at_level(logging.INFO):
+        in_world(story)()
+    ours = [
+        record
+        for record in caplog.records
+        if record.name in ("hwd_drivers.devices.supervisor", "hwd_drivers.devices.readings")
+    ]
+    texts = [f"{record.levelname} {record.message}" for record in ours]
+    assert texts[0].startswith("INFO ocs1: up: Polatis")
+    assert texts[1].startswith("WARNING ocs1: down: connection lost")
+    assert texts[2].startswith("INFO ocs1: up again after 2")
+    assert texts[3] == "WARNING ocs1: not as it was before it was away: -1A-2B"
+    assert len(texts) == 4
+
+
+def test_a_switch_that_restarted_is_said_to_have_and_what_it_makes_anew_is_nobodys_change(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(world: World) -> None:
+        await world.start()
+        await world.change(add="1A-2B 2A-1B")
+        await world.read()
+        world.twin.faults.reboot(4)
+        await asyncio.sleep(30)
+        (restart,) = world.told("switch.restarted")
+        assert (restart["sign"], restart["lost"], restart["uptime_s"]) == ("at-rest", ["1A-2B", "2A-1B"], None)
+        kinds = world.kinds()
+        assert kinds.index("switch.restarted") == len(kinds) - 1 - kinds[::-1].index("switch.up") + 1, "right after it"
+        world.behind_our_back(add="1A-2B")
+        assert await world.read() == ["1A-2B"]
+        assert [read["ours"] for read in world.told("switch.read")] == [True] * 4, "as a unit that keeps it does"
+        world.behind_our_back(add="3A-3B")
+        await world.read()
+        assert world.told("switch.read")[-1]["ours"] is False, "that one it had not"
+        world.behind_our_back(remove="1A-2B")
+        await world.read()
+        assert world.told("switch.read")[-1]["ours"] is False, "it had made that anew"
+        await asyncio.sleep(MADE_ANEW_WITHIN_S)
+        world.behind_our_back(add="2A-1B")
+        await world.read()
+        assert world.told("switch.read")[-1]["ours"] is False, "long after its restart"
+
+    with caplog.at_level(logging.WARNING):
+        in_world(story)()
+    assert (
+        "ocs1: seems to have restarted: it ended the session, and all that it carried is gone at once: 1A-2B, 2A-1B"
+        in caplog.text
+    )
+    assert "not as it was before" not in caplog.text
+
+
+@in_world
+async def test_a_switch_that_was_not_reached_for_a_while_has_not_restarted(world: World) -> None:
+    await world.start()
+    await world.change(add="1A-2B")
+    world.net.cut("mem:ocs1", Cut.RESET)
+    await asyncio.sleep(5)
+    world.net.heal("mem:ocs1")
+    await world.supervisor.wait_up()
+    assert "switch.restarted" not in world.kinds()
+
+
+@in_world
+async def test_a_switch_that_is_not_there_is_told_once_and_tried_with_growing_jittered_pauses(world: World) -> None:
+    world.run()
+    await asyncio.sleep(600)
+    assert world.kinds() == ["switch.down"]
+    pauses_s = [later - sooner for sooner, later in zip(world.opened_s, world.opened_s[1:], strict=False)]
+    for failures, pause_s in enumerate(pauses_s):
+        assert pause_s <= min(LONGEST_RETRY_S, FIRST_RETRY_S * 2**failures) + 0.001
+    assert len(set(pauses_s)) == len(pauses_s)
+    assert max(pauses_s) > LONGEST_RETRY_S / 2
+
+
+@in_world
+async def test_a_refused_login_waits_the_longest_pause_at_once(world: World) -> None:
+    await world.twin.start()
+    world.context = OpenContext(
+        name="ocs1",
+        address="mem:ocs1",
+        dialer=world.context.dialer,
+        clock=world.clock,
+        sink=world.documents.append,
+        user="admin",
+        password="wrong",
+        options=world.context.options,
+        capabilities=world.context.capabilities,
+    )
+    world.run()
+    await asyncio.sleep(3 * LONGEST_RETRY_S + 1)
+    assert world.opened_s == [0, LONGEST_RETRY_S, 2 * LONGEST_RETRY_S, 3 * LONGEST_RETRY_S]
+    assert "PICC" in world.told("switch.down")[0]["cause"]
+
+
+@in_world
+async def test_a_switch_that_falls_silent_is_taken_for_down_and_comes_back(world: World) -> None:
+    await world.start()
+    world.twin.faults.silent = True
+    await asyncio.sleep(2)
+    assert "no answer within 0.5 s" in world.told("switch.down")[0]["cause"]
+    world.twin.faults.clear()
+    await world.supervisor.wait_up()
+    await asyncio.sleep(0)
+    assert world.kinds()[-2:] == ["switch.up", "switch.read"]
+
+
+def test_what_is_being_started_is_no_warning_and_a_start_that_came_to_nothing_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def main() -> list[str]:
+        world = World()
+
+        async def open_later() -> Device:
+            if world.loop.time() < 3.0:
+                raise StartingError("ocs1: its twin rack is starting (pid 7)")
+            raise LinkError("ocs1: its twin rack is not up")
+
+        world.supervisor = Supervisor(
+            name="ocs1", open=open_later, clock=world.clock, sink=world.documents.append, draws=Draws(7)
+        )
+        world.run()
+        await asyncio.sleep(2.0)
+        assert world.supervisor.cause == "its twin rack is starting (pid 7)"
+        await asyncio.sleep(60.0)
+        await world.stop()
+        return [str(each["cause"]) for each in world.told("switch.down")]
+
+    assert run_virtual(main()) == ["its twin rack is starting (pid 7)", "its twin rack is not up"]
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("INFO", "ocs1: its twin rack is starting (pid 7)"),
+        ("WARNING", "ocs1: down: its twin rack is not up"),
+    ]
+
+
+def test_a_bug_of_a_driver_is_logged_with_its_traceback_and_tried_again_late(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World) -> None:
+        async def broken() -> Device:
+            world.opened_s.append(world.loop.time())
+            raise ZeroDivisionError("a bug")
+
+        world.supervisor = Supervisor(
+            name="ocs1", open=broken, clock=world.clock, sink=world.documents.append, draws=Draws(7)
+        )
+        world.run()
+        await asyncio.sleep(LONGEST_RETRY_S + 1)
+        assert world.opened_s == [0, LONGEST_RETRY_S]
+
+    in_world(story)()
+    assert "ocs1: bug in its driver" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+@in_world
+async def test_each_failed_command_is_told_with_how_it_failed(world: World) -> None:
+    await world.start()
+    faults = world.twin.faults
+    faults.deny_next = Denial(code="SROF", text="no")
+    with pytest.raises(DeviceError):
+        await world.change(add="1A-2B")
+    faults.silent = True
+    with pytest.raises(DeadlineError):
+        await world.change(add="1A-2B", within_s=0.1)
+    faults.clear()
+    faults.garble_next = True
+    with pytest.raises(ProtocolError):
+        await world.change(remove="1A-2B")
+    await asyncio.sleep(1)
+    await world.supervisor.wait_up()
+    faults.silent = True
+    waiting = asyncio.create_task(world.change(add="1A-2B"))
+    await asyncio.sleep(0.1)
+    faults.reset()
+    with pytest.raises(LinkError):
+        await waiting
+    commands = [(each["verb"], each["outcome"], each["code"]) for each in world.told("switch.command")]
+    assert commands == [
+        ("connect", "denied", "SROF"),
+        ("connect", "timeout", ""),
+        ("disconnect", "garbled", ""),
+        ("connect", "lost", ""),
+    ]
+
+
+@in_world
+async def test_a_reading_that_a_change_overlapped_is_given_and_not_told(world: World) -> None:
+    await world.start()
+    world.twin.faults.slow_s = 0.05
+    changing = asyncio.create_task(world.change(add="1A-2B"))
+    await asyncio.sleep(0.01)
+    await world.read()
+    await changing
+    assert len(world.told("switch.read")) == 1
+    await world.read()
+    assert world.told("switch.read")[-1]["ours"] is True
+
+
+@in_world
+async def test_a_slow_change_is_not_cut_off_by_looks(world: World) -> None:
+    await world.start()
+    await asyncio.sleep(0.3)
+    world.twin.faults.slow_s = 3.0
+    await world.change(add="1A-2B", within_s=5)
+    world.twin.faults.slow_s = 0.0
+    await asyncio.sleep(3)
+    assert world.told("switch.down") == []
+    assert [each["outcome"] for each in world.told("switch.command")] == ["done"]
+    assert world.told("switch.read")[-1]["added"] == ["1A-2B"]
+
+
+@in_world
+async def test_a_look_that_a_change_overtook_may_fail(world: World) -> None:
+    await world.start()
+    await asyncio.sleep(0.9)
+    world.twin.faults.slow_s = 1.0
+    await asyncio.sleep(0.2)  # a look is under way, and its answer will be late
+    await world.change(add="1A-2B", within_s=5)
+    world.twin.faults.slow_s = 0.0
+    await asyncio.sleep(3)
+    assert world.told("switch.down") == []
+    assert len(world.opened_s) == 1
+
+
+@in_world
+async def test_power_is_told_when_it_moved(world: World) -> None:
+    await world.start()
+    await world.change(add="1A-2B")
+    world.twin.mirror.set_input(PortSide.parse("1A"), 1.0)
+    await asyncio.sleep(10)
+    assert len(world.told("switch.power")) == 2
+    before, lit = (each["power_dbm"] for each in world.told("switch.power"))
+    assert set(before.values()) == {None}
+    assert lit["2B"] == pytest.approx(-0.5, abs=0.8)
+    assert lit["1B"] is None
+
+
+@in_world
+async def test_stopping_closes_the_session(world: World) -> None:
+    await world.start()
+    await world.stop()
+    assert world.supervisor.device is None
+    world.running = None
+
+
+@in_world
+async def test_an_end_that_is_blocked_is_told_with_who_asked_and_its_crossconnect_reads_blocked(world: World) -> None:
+    world.behind_our_back(add="1A-2B 3A-4B")
+    await world.start()
+    await world.block("1A")
+    assert [str(one) for one in await world.supervisor.read()] == ["1A-2B blocked", "3A-4B unstated"]
+    await world.block("1A", to=PortOverride.NORMAL)
+    assert [str(one) for one in await world.supervisor.read()] == ["1A-2B unstated", "3A-4B unstated"]
+    told = [(one["ends"], one["to"], one["by"]) for one in world.told("switch.override")]
+    assert told == [(["1A"], "force-blocked", "ada"), (["1A"], "normal", "ada")]
+    assert [(one["verb"], one["outcome"]) for one in world.told("switch.command")] == [
+        ("block", "done"),
+        ("unblock", "done"),
+    ]
+
+
+@in_world
+async def test_what_another_client_blocks_is_told_and_known_again_after_a_new_session(world: World) -> None:
+    await world.start()
+    await world.block("1A")  # from here on the driver knows the unit's words
+    other = await world.spec.open(world.context)
+    assert isinstance(other, PortOverrides)
+    await other.override(ends("5A", "6B"), PortOverride.FORCE_BLOCKED, deadline_s=world.loop.time() + 0.4)
+    await asyncio.sleep(1.5)
+    await other.override(ends("5A"), PortOverride.NORMAL, deadline_s=world.loop.time() + 0.4)
+    await asyncio.sleep(1.5)
+    await other.close()
+    assert world.supervisor.blocked == frozenset(ends("1A", "6B"))
+    told = [(one["ends"], one["to"], one["by"]) for one in world.told("switch.override")]
+    assert told[1:] == [(["5A", "6B"], "force-blocked", "somebody else"), (["5A"], "normal", "somebody else")]
+    world.twin.faults.reset()
+    await asyncio.sleep(1.5)
+    (again,) = world.told("switch.override")[3:]
+    assert (again["ends"], again["by"]) == (["1A", "6B"], "found at connecting")
+
+
+@in_world
+async def test_what_was_blocked_though_nobody_answered_was_blocked_by_who_asked(world: World) -> None:
+    await world.start()
+    await world.block("6B")  # from here on the driver knows the unit's words
+    world.twin.faults.silent = True
+    with pytest.raises(DeadlineError):
+        await world.block("1A")
+    world.twin.faults.silent = False
+    await asyncio.sleep(3)
+    assert world.supervisor.blocked == frozenset(ends("1A", "6B"))
+    told = [(one["ends"], one["by"]) for one in world.told("switch.override")]
+    assert told[1:] == [(["1A"], "ada")]
+
+
+@in_world
+async def test_what_cannot_be_held_dark_is_refused_and_a_no_changes_nothing(world: World) -> None:
+    await world.start()
+    with pytest.raises(RefusedError, match="ocs1: 9A cannot be held dark; those from 1A to 8B can"):
+        await world.block("1A", "9A")
+    world.twin.faults.deny_next = Denial(code="SROF", text="no")
+    with pytest.raises(DeviceError, match="SROF"):
+        await world.block("4A")
+    assert world.supervisor.blocked == frozenset()
+    assert [(one["verb"], one["outcome"], one["code"]) for one in world.told("switch.command")] == [
+        ("block", "denied", "SROF")
+    ]

@@ -1,0 +1,199 @@
+"""Calient REST: bodies of answers in the forms that programs read, and arbitrary ones."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hwd_drivers.codecs.http import ClientWire, HttpRequest, HttpResponse, ServerWire
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.families.calient.rest import protocol
+
+
+def captures() -> dict[str, bytes]:
+    text = Path(__file__).with_name("captures.txt").read_text(encoding="utf-8")
+    rows = [line.partition(" ") for line in text.splitlines() if line and not line.startswith("#")]
+    return {name: body.encode() for name, _, body in rows}
+
+
+CAPTURES = captures()
+
+
+def test_powers_of_a_port_are_read() -> None:
+    assert protocol.read_powers(CAPTURES["detail"]) == (-3.4, -4.8)
+
+
+def test_connections_are_read_with_both_halves() -> None:
+    one, both = protocol.read_rows(CAPTURES["list"])
+    assert (one.name, one.group, one.ports, one.two_way, one.states) == (
+        "1.1.1>1.2.1",
+        "SYSTEM",
+        ("1.1.1", "1.2.1"),
+        False,
+        ("IS", "IS", "OK"),
+    )
+    assert (one.halves[0].in_dbm, one.halves[0].out_dbm) == (-3.4, -5.2)
+    assert (both.name, both.two_way, both.states) == ("2.1.1-2.2.1", True, ("IS", "OOS", "FAIL")), "the worse half"
+
+
+def test_a_list_of_names_has_no_states_and_default_names() -> None:
+    (row,) = protocol.read_rows(CAPTURES["names"])
+    assert (row.name, row.has_states) == ("1.1.1>1.2.1", False)
+
+
+def test_results_stand_alone_or_under_response() -> None:
+    assert [each.done for each in protocol.read_results(CAPTURES["done"], 1)] == [True]
+    done, failed = protocol.read_results(CAPTURES["partly"], 2)
+    assert done.done
+    assert (failed.done, failed.words) == (False, "Failed: Port already in connection")
+
+
+def test_one_no_for_many_is_a_no_to_each() -> None:
+    body = b'{"status":"0","msg":"Busy"}'
+    assert [each.words for each in protocol.read_results(body, 3)] == ["Busy"] * 3
+
+
+@pytest.mark.parametrize(
+    ("body", "finding"),
+    [
+        (CAPTURES["done"], "1 results for 2"),
+        (b"[]", "0 results for 2"),
+        (b"{}", "status is 'None'"),
+        (b'[{"status":"2"},{"status":"1"}]', "neither 1 nor 0"),
+        (b"[[]]", "no object"),
+        (b"no", "no JSON"),
+    ],
+)
+def test_results_that_make_no_sense_are_protocol_errors(body: bytes, finding: str) -> None:
+    with pytest.raises(ProtocolError, match=finding):
+        protocol.read_results(body, 2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"9" * 10_000,
+        b"\xff",
+        b"",
+        b'[{"half1":[]}]',
+        b'[{"half1":{"conn":"a-b"}}]',
+        b'[{"half1":{"conn":5}}]',
+    ],
+)
+def test_bodies_that_hurt_are_protocol_errors(body: bytes) -> None:
+    for reader in (
+        protocol.read_rows,
+        protocol.read_ports,
+        protocol.read_powers,
+        protocol.read_version,
+        protocol.read_serial,
+    ):
+        with pytest.raises(ProtocolError) as found:
+            reader(body)
+        assert len(str(found.value)) < 500
+
+
+def test_what_is_asked_has_the_bytes_that_programs_send() -> None:
+    assert (
+        protocol.path("crossconnects", id="detail", conn="1.1.1>1.2.1")
+        == "/rest/crossconnects/?id=detail&conn=1.1.1%3E1.2.1"
+    )
+    wanted = [
+        protocol.Wanted(source="1.1.1", destination="1.2.1"),
+        protocol.Wanted(source="1.1.2", destination="1.2.2", group="LAB"),
+    ]
+    assert json.loads(protocol.write_wanted(wanted)) == [
+        {"in": "1.1.1", "out": "1.2.1", "dir": "uni"},
+        {"in": "1.1.2", "out": "1.2.2", "dir": "uni", "group": "LAB"},
+    ]
+    assert json.loads(protocol.write_names([("a", ""), ("b", "LAB")])) == [{"conn": "a"}, {"conn": "b", "group": "LAB"}]
+
+
+def test_a_form_and_a_query_are_the_same() -> None:
+    form = HttpRequest(
+        method="POST",
+        path="/rest/crossconnects/",
+        headers=(("content-type", "application/x-www-form-urlencoded"),),
+        body=b"id=add&in=1.1.1&out=1.2.1&dir=uni",
+    )
+    asked = HttpRequest(method="POST", path="/rest/crossconnects/?id=add&in=1.1.1&out=1.2.1&dir=uni")
+    assert (
+        protocol.query(form)
+        == protocol.query(asked)
+        == (
+            "crossconnects",
+            {"id": "add", "in": "1.1.1", "out": "1.2.1", "dir": "uni"},
+        )
+    )
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_an_answer_is_the_same_wherever_it_is_cut(name: str) -> None:
+    server = ServerWire()
+    server.feed(b"GET /rest/ HTTP/1.1\r\nHost: x\r\n\r\n")
+    server.next_request()
+    data = server.encode(HttpResponse(status=200, body=CAPTURES[name]), wall_ns=0)
+    for cut in range(1, len(data)):
+        client = ClientWire(host="x")
+        client.encode(HttpRequest(method="GET", path="/rest/"))
+        assert [each.body for part in (data[:cut], data[cut:]) for each in client.feed(part)] == [CAPTURES[name]]
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-100, 100)
+    | st.text(max_size=8)
+    | st.sampled_from(["1", "0", "1.1.1>1.1.2", "-3.4", "NONE"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["half1", "half2", "conn", "status", "response", "port", "inpower", "outpower", "version", "as"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.one_of(
+        st.binary(max_size=60),
+        values.map(lambda value: json.dumps(value).encode()),
+        st.sampled_from(list(CAPTURES.values())),
+    )
+)
+def test_arbitrary_bodies_are_read_or_are_protocol_errors(body: bytes) -> None:
+    for reader in (
+        protocol.read_rows,
+        protocol.read_ports,
+        protocol.read_powers,
+        protocol.read_version,
+        protocol.read_serial,
+        lambda found: protocol.read_results(found, 2),
+    ):
+        try:
+            reader(body)
+        except ProtocolError:
+            continue
+
+
+@given(
+    st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=126), max_size=60),
+    st.binary(max_size=60),
+    st.booleans(),
+)
+def test_arbitrary_requests_are_understood_or_protocol_errors(path: str, body: bytes, form: bool) -> None:
+    headers = (("content-type", "application/x-www-form-urlencoded"),) if form else ()
+    try:
+        protocol.query(HttpRequest(method="POST", path=f"/rest/{path}", headers=headers, body=body))
+    except ProtocolError:
+        return

@@ -1,0 +1,137 @@
+"""SONiC's lists and tables: what is written is read, what is nonsense is a ProtocolError or ConfigError, and nothing else."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd_drivers.core.errors import ConfigError, ProtocolError
+from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortOverride, PortSide
+from hwd_drivers.families.sonic import protocol
+from hwd_drivers.families.sonic.protocol import LIST_LIMIT, TABLE_BYTES, Mode, Row
+
+ports = st.integers(1, 320)
+pairs = st.builds(lambda one, other: Crossconnect.parse(f"{one}A-{other}B"), ports, ports)
+states = st.sampled_from(["blocked", "tuning", "tuned", "failed"])
+
+
+def pair(text: str) -> Crossconnect:
+    return Crossconnect.parse(text)
+
+
+def test_commands_are_as_the_design_has_them() -> None:
+    both = [pair("1A-1B"), pair("2A-5B")]
+    assert protocol.add(both, Mode.UPDATE) == "config ocs cross-connect add 1A-1B,2A-5B update"
+    assert protocol.delete(both) == "config ocs cross-connect delete 1A-1B,2A-5B"
+    blocked = protocol.set_port(PortSide.parse("1A"), PortOverride.FORCE_BLOCKED)
+    assert blocked == "config ocs port state 1A force_blocked"
+
+
+def test_lists_and_ranges_are_read() -> None:
+    found = protocol.parse_list("5A-6B,34A..36A-34B..36B")
+    assert found == [pair("5A-6B"), pair("34A-34B"), pair("35A-35B"), pair("36A-36B")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1A",
+        "1A-",
+        "1A-2A",
+        "1B-2A",
+        "1A..3A-1B..2B",
+        "3A..1A-3B..1B",
+        "0A-1B",
+        "1A-1B,",
+        "1A..2B-1B..2B",
+        "1A-2B-3B",
+        "1A..99999A-1B..99999B",
+    ],
+)
+def test_what_is_no_list_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        protocol.parse_list(text)
+
+
+def test_a_list_has_a_limit() -> None:
+    assert len(protocol.parse_list(f"1A..{LIST_LIMIT}A-1B..{LIST_LIMIT}B")) == LIST_LIMIT
+    with pytest.raises(ConfigError, match="Over"):
+        protocol.parse_list(f"1A..{LIST_LIMIT}A-1B..{LIST_LIMIT}B,1A-1B")
+
+
+@given(st.lists(pairs, max_size=20))
+def test_a_list_that_is_written_is_read(wanted: list[Crossconnect]) -> None:
+    if wanted:
+        assert protocol.parse_list(protocol.format_list(wanted)) == wanted
+
+
+@given(
+    st.lists(st.tuples(pairs, states, states), max_size=20, unique_by=lambda row: row[0]),
+    st.sampled_from(["", "Add cross-connect succeeded\n"]),
+)
+def test_a_table_that_is_written_is_read_and_what_is_behind_it_is_left(
+    rows: list[tuple[Crossconnect, str, str]], behind: str
+) -> None:
+    cells = [(str(each), str(each.a), str(each.b), one, other) for each, one, other in rows]
+    text = protocol.write_table(protocol.STATUS_COLUMNS, cells) + behind
+    found, rest = protocol.read_status(protocol.lines_of(text.encode()))
+    assert found == [
+        Row(pair=each, a_state=CrossconnectState(one), b_state=CrossconnectState(other)) for each, one, other in rows
+    ]
+    assert list(rest) == behind.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "whole"),
+    [
+        ("tuned", "tuned", "tuned"),
+        ("tuned", "tuning", "tuning"),
+        ("failed", "tuning", "failed"),
+        ("blocked", "tuned", "blocked"),
+    ],
+)
+def test_a_crossconnect_is_tuned_where_both_sides_are(one: str, other: str, whole: str) -> None:
+    assert Row(pair=pair("1A-2B"), a_state=CrossconnectState(one), b_state=CrossconnectState(other)).state == whole
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "1A-2B    1A        3B        tuned            tuned",
+        "1A-2B    1A        2B        well             tuned",
+        "1B-2A    1B        2A        tuned            tuned",
+        "1A-2B    1A        2B        tuned",
+    ],
+)
+def test_a_row_that_contradicts_itself_is_an_error(row: str) -> None:
+    table = protocol.write_table(protocol.STATUS_COLUMNS, [("100A-100B",) * 5]).splitlines()[:2]
+    with pytest.raises(ProtocolError):
+        protocol.read_status([table[0], table[1], row])
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_read_or_a_protocol_error(data: bytes) -> None:
+    for reader in (protocol.read_config, protocol.read_status, protocol.read_overrides):
+        try:
+            reader(protocol.lines_of(data))
+        except ProtocolError:
+            continue
+
+
+@given(st.text(alphabet="1A2B-. idtuned_side\n", max_size=200))
+def test_text_that_looks_like_a_table_is_read_or_a_protocol_error(text: str) -> None:
+    head = "id       a_side    b_side\n-------  --------  --------\n"
+    try:
+        protocol.read_config(protocol.lines_of((head + text).encode()))
+    except ProtocolError:
+        return
+
+
+def test_an_answer_has_a_limit() -> None:
+    with pytest.raises(ProtocolError, match=str(TABLE_BYTES)):
+        protocol.lines_of(b"x" * (TABLE_BYTES + 1))
+
+
+def test_a_version_without_a_serial_number_is_an_error() -> None:
+    with pytest.raises(ProtocolError, match="Serial Number"):
+        protocol.read_version("SONiC Software Version: SONiC.1\nHwSKU: x\n")

@@ -1,0 +1,82 @@
+"""Bytes of OSW switches: captures written from the published facts, cut at every byte; arbitrary bytes on both sides."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.families.thorlabs.protocol import (
+    LIMIT_BYTES,
+    Answer,
+    AnswerDecoder,
+    Command,
+    CommandDecoder,
+    Failure,
+    Line,
+    Move,
+    Query,
+    Unknown,
+    encode_answer,
+    encode_command,
+    parse_command,
+)
+
+HOST = b"I?\nT?\nS?\nS 2\nS?\n"
+SWITCH = b"OSW-E V1.0\r\nOSW22\r\n1\r\nError 02,Invalid parameter\r\n2\r\n"
+ASKED: list[Command] = [Query.BOARD, Query.TYPE, Query.POSITION, Move(position=2), Query.POSITION]
+ANSWERED: list[Answer] = [
+    Line(text="OSW-E V1.0"),
+    Line(text="OSW22"),
+    Line(text="1"),
+    Failure(code="02", text="Invalid parameter"),
+    Line(text="2"),
+]
+
+
+@pytest.mark.parametrize("cut", range(len(HOST) + 1))
+def test_a_capture_of_a_host_reads_the_same_wherever_it_is_cut(cut: int) -> None:
+    decoder = CommandDecoder()
+    assert [*decoder.feed(HOST[:cut]), *decoder.feed(HOST[cut:])] == ASKED
+
+
+@pytest.mark.parametrize("cut", range(len(SWITCH) + 1))
+def test_a_capture_of_a_switch_reads_the_same_wherever_it_is_cut(cut: int) -> None:
+    decoder = AnswerDecoder()
+    assert [*decoder.feed(SWITCH[:cut]), *decoder.feed(SWITCH[cut:])] == ANSWERED
+
+
+def test_what_is_written_is_what_published_programs_send() -> None:
+    assert b"".join(encode_command(each) for each in ASKED if not isinstance(each, Unknown)) == HOST
+    assert b"".join(map(encode_answer, ANSWERED)) == SWITCH
+
+
+@pytest.mark.parametrize("line", ["s 1", "S1", "S  1", "S one", "T", "?", "S 1 2"])
+def test_a_line_that_is_no_command_is_kept_as_it_is(line: str) -> None:
+    assert parse_command(line) == Unknown(text=line)
+
+
+@pytest.mark.parametrize(("text", "position"), [("1", 1), ("2", 2), ("3", None), ("01", None), ("OSW12", None)])
+def test_a_position_is_one_or_two_and_nothing_else(text: str, position: int | None) -> None:
+    assert Line(text=text).position == position
+
+
+def test_a_line_without_an_end_is_refused_at_the_limit() -> None:
+    decoder = AnswerDecoder()
+    decoder.feed(b"x" * LIMIT_BYTES)
+    with pytest.raises(ProtocolError, match=f"limit {LIMIT_BYTES} bytes"):
+        decoder.feed(b"x")
+
+
+@given(st.lists(st.binary(max_size=300), max_size=8), st.booleans())
+def test_any_bytes_are_messages_or_a_protocol_error(chunks: list[bytes], host: bool) -> None:
+    decoder = CommandDecoder() if host else AnswerDecoder()
+    try:
+        for chunk in chunks:
+            decoder.feed(chunk)
+    except ProtocolError:
+        return
+
+
+@given(st.integers(min_value=-999, max_value=9999))
+def test_moves_come_back_as_they_were(position: int) -> None:
+    assert CommandDecoder().feed(encode_command(Move(position=position))) == [Move(position=position)]

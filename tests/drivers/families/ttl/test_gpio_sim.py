@@ -1,0 +1,91 @@
+"""A latching part on the kernel's own simulated GPIO chip (`gpio-sim`), where the kernel has it and lets us make one: `modprobe gpio-sim`, configfs, root."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.families.ttl.driver import TtlOptions, TtlSwitch
+from hwd_drivers.families.ttl.models import driver
+from hwd_drivers.transports.dial import TcpDialer
+
+CONFIG = Path("/sys/kernel/config/gpio-sim")
+COILS, CONTACTS = (0, 1), (2, 3)
+LOOK_S = 0.001
+
+
+class Part:
+    """The relay: each look at its coils moves its contacts, which are pulled as they would be."""
+
+    def __init__(self, lines: Path) -> None:
+        self._lines = lines
+        self.put(0)
+
+    async def run(self) -> None:
+        while True:
+            for state, coil in enumerate(COILS):
+                if (self._lines / f"sim_gpio{coil}/value").read_text().strip() == "1":
+                    self.put(state)
+            await asyncio.sleep(LOOK_S)
+
+    def put(self, state: int) -> None:
+        for number, contact in enumerate(CONTACTS):
+            pull = "pull-up" if number == state else "pull-down"
+            (self._lines / f"sim_gpio{contact}/pull").write_text(pull)
+
+
+@pytest.fixture
+def chip() -> Iterator[tuple[str, Path]]:
+    """The device of a chip of eight lines, and where its lines are played."""
+    if not CONFIG.is_dir() or not os.access(CONFIG, os.W_OK):
+        pytest.skip(f"gpio-sim: no {CONFIG} that can be written; it needs root, configfs and `modprobe gpio-sim`")
+    device = CONFIG / f"hwd-{os.getpid()}"
+    bank = device / "bank0"
+    bank.mkdir(parents=True)
+    try:
+        (bank / "num_lines").write_text("8")
+        (device / "live").write_text("1")
+        name = (bank / "chip_name").read_text().strip()
+        platform = (device / "dev_name").read_text().strip()
+        yield f"/dev/{name}", Path("/sys/devices/platform") / platform / name
+    finally:
+        (device / "live").write_text("0")
+        bank.rmdir()
+        device.rmdir()
+
+
+async def test_a_latching_part_on_the_kernels_simulated_chip_moves_and_says_so(chip: tuple[str, Path]) -> None:
+    path, lines = chip
+    part = Part(lines)
+    playing = asyncio.create_task(part.run())
+    context = OpenContext(
+        name="sel0",
+        address=path,
+        dialer=TcpDialer(),
+        clock=SystemClock(),
+        sink=lambda document: None,
+        user=None,
+        password=None,
+        options=TtlOptions.model_validate({"parts": [{"pulse": COILS, "contacts": CONTACTS, "pulse_s": 0.05}]}),
+        capabilities=driver.capabilities("latching-1x2", None),
+    )
+    switch = await TtlSwitch.open(context)
+    loop = asyncio.get_running_loop()
+    try:
+        for old, new in (("in-1", "in-2"), ("in-2", "in-1")):
+            readings = await switch.read_crossconnects(deadline_s=loop.time() + 2)
+            assert [*map(str, readings)] == [f"{old} tuned"]
+            await switch.change_crossconnects(
+                remove=[Crossconnect.parse(old)], add=[Crossconnect.parse(new)], deadline_s=loop.time() + 2
+            )
+    finally:
+        await switch.close()
+        playing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await playing

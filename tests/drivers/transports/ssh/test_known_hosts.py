@@ -1,0 +1,110 @@
+"""Files of host keys, line by line as OpenSSH has them."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.transports.ssh.keys import HostTrust, public_line, twin_host_key
+from hwd_drivers.transports.ssh.known_hosts import KnownHosts
+
+KEY = twin_host_key(Draws(1).stream("host"))
+OTHER = twin_host_key(Draws(2).stream("host"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "known_hosts"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "host", "revoked"),
+    [
+        ("*", "10.0.0.5", True),
+        ("*", "[10.0.0.5]:2022", True),
+        ("10.0.0.?", "10.0.0.5", True),
+        ("10.0.0.?", "10.0.0.55", False),
+        ("10.0.0.5", "[10.0.0.5]:2022", True),
+        ("[10.0.0.5]:2022", "[10.0.0.5]:2022", True),
+        ("[10.0.0.5]:2022", "10.0.0.5", False),
+        ("OCS1.lab", "ocs1.LAB", True),
+        ("*.lab,!ocs2.lab", "ocs1.lab", True),
+        ("*.lab,!ocs2.lab", "ocs2.lab", False),
+    ],
+)
+def test_revoked_key_is_one_for_the_hosts_that_the_line_names(
+    file: Path, patterns: str, host: str, revoked: bool
+) -> None:
+    file.write_text(f"@revoked {patterns} {public_line(KEY)} a comment\n{host} {public_line(KEY)}\n")
+    known = KnownHosts([file])
+    assert known.is_revoked(host, KEY) is revoked
+    assert not known.is_revoked(host, OTHER)
+    if revoked:
+        with pytest.raises(ConfigError, match=rf"^ocs1 shows it, and {file}:1 revokes that key"):
+            known.check_revoked(host, KEY, "ocs1 shows it")
+
+
+def test_blanks_and_tabs_may_stand_between_the_fields(file: Path) -> None:
+    file.write_text(f"@revoked\t*  {public_line(KEY)}\n")
+    assert KnownHosts([file]).is_revoked("ocs1", KEY)
+
+
+def test_hashed_name_of_openssh_is_found(file: Path) -> None:
+    file.write_text(f"10.0.0.5 {public_line(KEY)}\n")
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(file)], check=True, capture_output=True, timeout=20)
+    hashed = file.read_text().split()[0]
+    assert hashed.startswith("|1|")
+    with file.open("a") as more:
+        more.write(f"@revoked {hashed} {public_line(OTHER)}\n")
+    known = KnownHosts([file])
+    assert known.keys.check("10.0.0.5", KEY)
+    assert known.is_revoked("10.0.0.5", OTHER)
+    assert not known.is_revoked("10.0.0.6", OTHER)
+
+
+def test_files_are_read_together_and_one_that_is_not_there_says_nothing(file: Path, tmp_path: Path) -> None:
+    file.write_text(
+        f"# ours\n\nocs1 {public_line(KEY)}\nocs1 {public_line(OTHER)}\nocs2 ssh-new AAAA\nhalf\nocs3 ssh-rsa A\n"
+    )
+    (tmp_path / "more").write_text(f"@revoked ocs1 {public_line(KEY)}\n@cert-authority *.lab {public_line(OTHER)}\n")
+    known = KnownHosts([file, tmp_path / "none", tmp_path / "more"])
+    assert known.keys.check("ocs1", KEY)
+    assert known.is_revoked("ocs1", KEY)
+    assert list(known.keys) == ["ocs1"]
+    assert known.authority("ocs1.lab") == f"{tmp_path / 'more'}:2"
+    assert known.authority("ocs1") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("@revoked * ssh-ed25519 A", "the key of this line cannot be read"),
+        ("@revoked *", "hosts, a kind of key and the key are wanted behind @revoked"),
+        ("@revoked", "hosts, a kind of key and the key are wanted behind @revoked"),
+        ("@withdrawn * ssh-ed25519 A", "@withdrawn is no marker: there are @revoked and @cert-authority"),
+    ],
+)
+def test_marked_line_that_cannot_be_read_is_an_error(file: Path, line: str, why: str) -> None:
+    file.write_text(f"\n{line}\n")
+    with pytest.raises(ConfigError, match=f"{file}:2: {why}"):
+        KnownHosts([file])
+
+
+@pytest.mark.parametrize("trust_first", [True, False])
+def test_switch_with_a_revoked_key_is_refused(file: Path, trust_first: bool) -> None:
+    file.write_text(f"10.0.0.5 {public_line(KEY)}\n@revoked * {public_line(KEY)}\n")
+    trust = HostTrust(known_hosts=file, trust_first=trust_first)
+    for host in ("10.0.0.5", "10.0.0.6"):
+        with pytest.raises(ConfigError, match=rf"ocs1: {host}:22 shows the host key .*, and {file}:2 revokes that key"):
+            trust.check("ocs1", f"{host}:22", KEY)
+    assert file.read_text().count("\n") == 2
+
+
+def test_switch_that_an_authority_vouches_for_is_refused_in_words(file: Path) -> None:
+    file.write_text(f"@cert-authority * {public_line(OTHER)}\n")
+    with pytest.raises(
+        ConfigError, match=rf"does not know 10.0.0.5 \({file}:1 names an authority of certificates for it"
+    ):
+        HostTrust(known_hosts=file).check("ocs1", "10.0.0.5:22", KEY)

@@ -1,0 +1,120 @@
+"""SocketPump: bytes between a connection and another thread's socket, whoever is slow and whoever ends first."""
+
+import asyncio
+import socket
+
+import pytest
+from typing_extensions import override
+
+from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.transports.memory import MemoryNet
+from hwd_drivers.transports.ssh.pump import HELD_BYTES, SocketPump
+
+CHUNK = 50_000
+MUCH = 60 * CHUNK
+
+
+class Peer(asyncio.Protocol):
+    """The other side of the connection."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.transport: asyncio.Transport | None = None
+        self.lost = asyncio.Event()
+        self.made = asyncio.Event()
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.made.set()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set()
+
+
+async def joined() -> tuple[SocketPump, Peer]:
+    net, peer, pump = MemoryNet(), Peer(), SocketPump()
+    await net.listen(lambda: peer, "mem:x")
+    await net.connect(lambda: pump, "mem:x")
+    await peer.made.wait()
+    return pump, peer
+
+
+def read_all(theirs: socket.socket) -> bytes:
+    found = bytearray()
+    while data := theirs.recv(4096):
+        found += data
+    theirs.close()
+    return bytes(found)
+
+
+def write_all(theirs: socket.socket) -> None:
+    theirs.sendall(b"y" * MUCH)
+    theirs.close()
+
+
+async def test_what_comes_waits_for_a_slow_thread_and_nothing_is_lost() -> None:
+    pump, peer = await joined()
+    assert peer.transport is not None
+    for _ in range(MUCH // CHUNK):
+        peer.transport.write(b"x" * CHUNK)
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert peer.transport.get_write_buffer_size() > MUCH // 2, "the pump must not take what nobody reads"
+    assert len(pump._held) < 2 * HELD_BYTES
+    offload = ThreadOffload(1)
+    reading = asyncio.ensure_future(offload(read_all, pump.theirs))
+    peer.transport.close()
+    async with asyncio.timeout(10):
+        assert await reading == b"x" * MUCH
+        await pump.ended
+    offload.close()
+
+
+async def test_what_the_thread_writes_arrives_and_its_end_is_the_end() -> None:
+    pump, peer = await joined()
+    offload = ThreadOffload(1)
+    async with asyncio.timeout(10):
+        await offload(write_all, pump.theirs)
+        await peer.lost.wait()
+        await pump.ended
+        await pump.gone
+    assert peer.data == b"y" * MUCH
+    offload.close()
+
+
+async def test_what_is_written_leaves_before_the_end_and_not_after_a_cut() -> None:
+    for end, arrived in ((SocketPump.end, b"farewell"), (SocketPump.abort, b"")):
+        pump, peer = await joined()
+        pump.theirs.sendall(b"farewell")
+        end(pump)
+        await asyncio.wait_for(peer.lost.wait(), 5)
+        assert peer.data == arrived
+        assert pump.theirs.recv(1) == b""
+        pump.theirs.close()
+        await asyncio.wait_for(pump.ended, 5)
+
+
+async def test_the_end_of_the_connection_is_the_end_for_the_thread() -> None:
+    pump, peer = await joined()
+    assert peer.transport is not None
+    peer.transport.write(b"last")
+    peer.transport.close()
+    await asyncio.wait_for(pump.gone, 5)
+    assert read_all(pump.theirs) == b"last"
+    await asyncio.wait_for(pump.ended, 5)
+
+
+async def test_a_connection_that_was_never_made_leaves_no_socket() -> None:
+    pump = SocketPump()
+    with pytest.raises(ConnectionRefusedError):
+        await MemoryNet().connect(lambda: pump, "mem:nobody")
+    pump.close()
+    assert pump.ended.done()
+    assert pump.theirs.fileno() == -1

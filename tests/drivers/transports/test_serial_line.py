@@ -1,0 +1,54 @@
+"""Addresses of serial ports: what they say, what the kind of device adds, what is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd_drivers.transports.serial_line import SerialLine, is_serial
+
+LINE = SerialLine(baud=115_200, rtscts=True)
+
+
+def test_a_device_gets_the_line_of_its_kind() -> None:
+    whole = LINE.complete("/dev/ttyUSB0")
+    assert whole == "serial:/dev/ttyUSB0?baud=115200&bytesize=8&parity=N&stopbits=1&rtscts=1"
+    assert SerialLine.parse(whole) == ("/dev/ttyUSB0", LINE)
+
+
+def test_what_the_address_says_goes_before_the_line_of_the_kind() -> None:
+    whole = LINE.complete("serial:/dev/ttyS1?baud=9600&rtscts=0&parity=E")
+    assert SerialLine.parse(whole) == ("/dev/ttyS1", SerialLine(baud=9600, parity="E"))
+
+
+@pytest.mark.parametrize("address", ["10.0.0.5:4001", "unix:/run/sw1", "mem:sw1", "[fe80::1]:4001"])
+def test_an_address_that_is_no_serial_port_is_left_alone(address: str) -> None:
+    assert not is_serial(address)
+    assert LINE.complete(address) == address
+
+
+@pytest.mark.parametrize(
+    ("address", "finding"),
+    [
+        ("/dev/ttyUSB0", "how fast is the line.*serial:/dev/ttyUSB0.baud=115200"),
+        ("serial:/dev/ttyUSB0?baud=fast", "baud=fast is no number"),
+        ("serial:/dev/ttyUSB0?baud=0", "hangs up"),
+        ("serial:/dev/ttyUSB0?baud=9600&bytesize=9", "bytesize=9 is not one of 5, 6, 7, 8"),
+        ("serial:/dev/ttyUSB0?baud=9600&parity=X", "parity=X is not one of N, E, O, M, S"),
+        ("serial:/dev/ttyUSB0?baud=9600&stopbits=3", "stopbits=3"),
+        ("serial:/dev/ttyUSB0?speed=9600", "speed: no setting of a serial line. There are: baud"),
+        ("serial:COM3?baud=9600", "no serial port. Write its device"),
+        ("serial:?baud=9600", "no serial port"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_to_write(address: str, finding: str) -> None:
+    with pytest.raises(ValueError, match=finding):
+        SerialLine.parse(address)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_line_or_a_value_error(text: str) -> None:
+    try:
+        path, line = SerialLine.parse(f"serial:/dev/x{text}")
+    except ValueError:
+        return
+    assert SerialLine.parse(line.complete(path)) == (path, line)

@@ -1,0 +1,187 @@
+"""What is kept when a daemon was killed: of its run that the last step did not end and that its switches were brought back later; how long things take; what became of what."""
+
+import asyncio
+import errno
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hwd.cli.steps import NOT_ENDED, steps_of, switches_left
+from hwd.client.kept import document_of
+from hwd.daemon.daemon import RECALLED_MOST
+from hwd.reconfigure import journal_file
+from hwd.records.journal_id import MemoryJournalId
+from hwd.records.records import Records
+from hwd.sim.world import DAEMON
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.offload import InlineOffload
+
+from ..runs.conftest import FIRST, SECOND, InLab, Lab
+
+
+def test_crashed_run_knows_that_its_switches_were_brought_back(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+        await asyncio.sleep(0.2)
+        await lab.next_life()
+        await lab.world.settled()
+        await asyncio.sleep(10)  # virtual: the switch is there, and brought back
+        (recovered,) = lab.told("daemon.recovered")
+        assert (recovered["outcome"], recovered["run"]) == ("rolled-back", run)
+
+        async def of_run() -> list[Document]:
+            return [document_of(one) async for one in await lab.service.run_documents(run)]
+
+        documents = await lab.in_daemon(of_run())
+        assert switches_left("unknown", documents).startswith("unknown at its end; brought back at ")
+        assert [one.state for one in steps_of(documents, ended=True)][-1] == NOT_ENDED
+        for _ in range(2):  # and after another start
+            state = await lab.state(run)
+            assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "before-apply", True)
+            row = await lab.in_daemon(lab.service.run(run))
+            assert (row["outcome"], row["safe_state"]) == ("crashed", "before-apply")
+            assert switches_left("before-apply", documents).startswith("unknown at its end; brought back at ")
+            await lab.next_life()
+            await lab.world.settled()
+
+    in_lab(test)
+
+
+def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_unsettled(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+        await asyncio.sleep(0.2)
+        lab.world.kill(DAEMON)
+        disk = lab.world.journal_disk
+        (of_run,) = journal_file.read(disk.read(), None).open
+        ghost = replace(of_run.entry, reconfiguration="before", run="ghost")
+        frames = [journal_file.begin(replace(of_run, entry=ghost)), journal_file.begin(replace(of_run, number=2))]
+        disk.replace(journal_file.first("j1", kept=[], next=1) + b"".join(frames), reserve=4096)
+        disk.close()
+        lab.world.journal_id = MemoryJournalId()
+        lab.world.start_daemon()
+        await lab.world.settled()
+        await asyncio.sleep(10)  # virtual
+        assert [one["run"] for one in lab.told("daemon.recovered")] == ["ghost", run]
+        assert (await lab.state(run))["safe_state"] == "before-apply"
+
+    in_lab(test)
+
+
+def test_crashed_run_that_had_confirmed_all_is_as_applied(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 600}")
+        await asyncio.sleep(30)
+        assert [one["outcome"] for one in lab.told("reconfiguration.ended")] == ["confirmed"]
+        for _ in range(2):
+            await lab.next_life()
+            await lab.world.settled()
+            await asyncio.sleep(10)  # virtual
+            state = await lab.state(run)
+            assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "as-applied", False)
+            row = await lab.in_daemon(lab.service.run(run))
+            assert (row["outcome"], row["safe_state"]) == ("crashed", "as-applied")
+        assert lab.told("daemon.recovered") == []
+
+    in_lab(test)
+
+
+def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+        while not lab.told("reconfiguration.state", state="driving"):  # noqa: ASYNC110 - in virtual time
+            await asyncio.sleep(0.01)
+        lab.world.journal_disk.refusal = (errno.EIO, 0)
+        assert (await lab.ended(run))["safe_state"] == "unknown"
+        lab.world.journal_disk.refusal = None
+        await asyncio.sleep(10)  # virtual
+        assert [one["outcome"] for one in lab.told("reconfiguration.ended")] == ["confirmed"]
+        for _ in range(2):  # and after another start
+            assert (await lab.state(run))["safe_state"] == "as-applied"
+            assert (await lab.in_daemon(lab.service.run(run)))["safe_state"] == "as-applied"
+            await lab.next_life()
+            await lab.world.settled()
+
+    in_lab(test)
+
+
+def test_crashed_run_that_had_confirmed_one_and_not_the_next_is_not_called_as_applied(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        run = await lab.start(
+            f"apply: {{pairs: {SECOND}}}",
+            "wait: {for: ready, within_s: 20}",
+            f"apply: {{pairs: {FIRST}}}",
+            "wait: {for: ready, within_s: 20}",
+        )
+        while len(lab.told("reconfiguration.state", state="journaled")) < 2:  # noqa: ASYNC110 - in virtual time
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        assert [one["outcome"] for one in lab.told("reconfiguration.ended")] == ["confirmed"]
+        await lab.next_life()
+        await lab.world.settled()
+        await asyncio.sleep(10)
+        assert [one["outcome"] for one in lab.told("daemon.recovered")] == ["rolled-back"]
+        state = await lab.state(run)
+        assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "before-apply", True)
+
+    in_lab(test)
+
+
+def test_daemon_that_starts_again_expects_what_was_measured_before(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        for pairs in (FIRST, SECOND):
+            await lab.ended(await lab.start(f"apply: {{pairs: {pairs}}}", "wait: {for: ready, within_s: 20}"))
+        await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
+
+        async def expected() -> tuple[object, object]:
+            plan = await lab.service.plan(lab.service.request(FIRST.strip("'")))
+            return plan["expected_s"], plan["expected_from"]
+
+        before = await lab.in_daemon(expected())
+        assert before[1] == "median of the last 2 turnarounds"
+        await lab.next_life()
+        await lab.world.settled()
+        assert await lab.in_daemon(expected()) == before
+
+    in_lab(test)
+
+
+def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(in_lab: InLab, tmp_path: Path) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.ended(await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}"))
+        await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
+        untimed = Document(kind="timeline", at_ns=0, wall_ns=0, data={"reconfiguration": "long ago", "links": []})
+        for more, came_from in ((200, "median of the last 1 turnarounds"), (RECALLED_MOST, "switching time that")):
+            lab.world.kill(DAEMON)
+            records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())
+            await records.open()
+            await records.add_documents([untimed] * more)
+            records.close()
+            lab.world.start_daemon()
+            await lab.world.settled()
+            plan = await lab.in_daemon(lab.service.plan(lab.service.request(FIRST.strip("'"))))
+            assert str(plan["expected_from"]).startswith(came_from)
+
+    in_lab(test)
+
+
+def test_daemon_that_starts_again_knows_what_became_of_a_reconfiguration(in_lab: InLab) -> None:
+    async def test(lab: Lab) -> None:
+        async def apply() -> str:
+            applied = await lab.service.apply(lab.service.request(FIRST.strip("'"), confirm_within_s=60))
+            return str(applied["reconfiguration"])
+
+        id = await lab.in_daemon(apply())
+        await lab.next_life()
+        await lab.world.settled()
+        await asyncio.sleep(10)  # virtual: the switch is there, and brought back
+        with pytest.raises(RefusedError, match=rf"^reconfiguration {id} .*rolled back \d+ s ago"):
+            await lab.in_daemon(lab.service.confirm(id))
+        await lab.next_life()
+        await lab.world.settled()
+        with pytest.raises(RefusedError, match=rf"^reconfiguration {id}.*: rolled back \d+ s ago"):
+            await lab.in_daemon(lab.service.confirm(id))
+
+    in_lab(test)

@@ -1,0 +1,238 @@
+"""The page, and what it is made from."""
+
+import asyncio
+import dataclasses
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+
+from hwd.model.instant import Origin
+from hwd.records import RecordingSink, Records, Run, RunOutcome
+from hwd.report import RunReport, html, load, typical
+from hwd.report.commands import Commanded
+from hwd.report.lab import Lab
+from hwd.timeline import StageName, Timeline, build_timeline
+from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.offload import InlineOffload
+
+MakeTimeline = Callable[..., Timeline]
+MakeRun = Callable[..., RunReport]
+
+VOID = {"meta", "br", "!doctype"}
+
+
+class Page(HTMLParser):
+    """Checks that tags are balanced; collects text, ids and everything that could reach the network."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.words: list[str] = []
+        self.reaches: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+        if (id := named.get("id")) is not None:
+            self.ids.append(id)
+        self.reaches += [f"{tag} {name}" for name in named if name in ("src", "href", "action", "onload", "onerror")]
+        if tag in ("script", "link", "iframe", "img"):
+            self.reaches.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_page_is_whole_and_alone(make_run: MakeRun) -> None:
+    text = html([make_run(), make_run("b7", virtual_time=True)])
+    page = Page(text)
+    assert page.reaches == []
+    assert len(page.ids) == len(set(page.ids))
+    assert "@import" not in text
+    assert "url(http" not in text
+    assert "real time" in text
+    assert "virtual time" in text
+    assert "prefers-color-scheme:dark" in text
+
+
+def test_page_says_where_figures_come_from_and_what_the_run_was(make_run: MakeRun) -> None:
+    words = " ".join(Page(html([make_run()])).words)
+    for expected in (
+        "fitted to it",
+        "never called reproduced",
+        "0042",
+        "6.6.1",
+        "f934739",
+        "polatis-opus",
+        "repeats",
+        "6.1.0",
+    ):
+        assert expected in words, expected
+
+
+def test_dates_of_a_run_in_virtual_time_say_so(make_run: MakeRun) -> None:
+    for virtual in (False, True):
+        words = " ".join(Page(html([make_run(virtual_time=virtual)])).words)
+        dates = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC( \(virtual\))?", words)
+        assert len(dates) >= 2
+        assert all(bool(mark) is virtual for mark in dates)
+
+
+def test_nothing_but_what_was_measured_is_open_at_first(make_run: MakeRun) -> None:
+    text = html([make_run()])
+    assert "<details><summary>Inventory</summary>" in text
+    assert "<details open" not in text
+
+
+def test_hostile_texts_stay_texts(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+    evil = "<script>alert(1)</script>\"'&"
+    page = Page(html([make_run(evil, timelines=(make_timeline(what=evil),))]))
+    assert page.reaches == []
+    assert any("<script>alert(1)</script>" in word for word in page.words)
+
+
+def test_breaches_and_unknowns_are_shown(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+    blind = make_timeline(hide=frozenset({("h0.eth0", "rdma")}))
+    broken = Timeline(
+        reconfiguration="r9",
+        run=None,
+        what="x",
+        commands=(),
+        ends=(),
+        links=blind.links,
+        breaches=("light after firmware",),
+    )
+    text = html([make_run(timelines=(broken,))])
+    assert "What went wrong" in text
+    assert "r9: light after firmware" in text
+    assert "h0.eth0&lt;-&gt;h1.eth2: rdma unknown" in text
+    assert "What went wrong" not in html([make_run()])
+
+
+def test_pairs_have_a_table_with_the_paper_beside_each(make_run: MakeRun) -> None:
+    commands = tuple(
+        Commanded(
+            reconfiguration="r", switch="ocs1", pairs=pairs, removed=0, commands=1, control_s=0.04 + repeat / 1e3,
+            error_s=0.0, origin=Origin.FITTED,
+        )
+        for pairs in (1, 16)
+        for repeat in range(3)
+    )  # fmt: skip
+    report = dataclasses.replace(make_run(), commands=commands, lab=Lab(others=frozenset({"polatis-mfabric"})))
+    words = " ".join(Page(html([report])).words)
+    assert "1, real time 3 41.0 ms" in words
+    assert "mfabric fig. 10: mean 46.75 ms  fitted to it" in words
+    assert "Control time by pairs" not in html([make_run()])
+
+
+def test_run_without_any_link_has_a_page(make_run: MakeRun) -> None:
+    words = " ".join(Page(html([make_run(timelines=())])).words)
+    assert "moved no link" in words
+
+
+def test_typical_reconfiguration_is_the_one_in_the_middle(make_timeline: MakeTimeline) -> None:
+    timelines = [make_timeline(seed) for seed in range(7)]
+    slowest = sorted(
+        timelines, key=lambda one: max(link.stage(StageName.TURNAROUND).seconds or 0 for link in one.links)
+    )
+    assert typical(timelines) is slowest[3]
+    assert typical([]) is None
+
+
+def told(kind: str, **data: Json) -> Document:
+    return Document(kind=kind, at_ns=0, wall_ns=0, data=data)
+
+
+def test_report_is_made_from_the_records(make_timeline: MakeTimeline, make_run: MakeRun) -> None:
+    async def scenario() -> None:
+        records = Records("sqlite://", InlineOffload())
+        await records.open()
+        sink = RecordingSink(records)
+        wanted = make_run()
+        run = Run(
+            id="20270110-a1b2",
+            playbook="p",
+            testbed="t",
+            version="0",
+            started_wall_ns=1,
+            testbed_text=wanted.run.testbed_text,
+        )
+        await records.start_run(run)
+        sink(told("run.started", run=run.id))
+        for timeline in wanted.timelines:
+            id, failed = timeline.reconfiguration, timeline.reconfiguration == "r1"
+            moves: list[Json] = [{"switch": "ocs1", "remove": [], "add": ["1A-2B", "3A-4B"]}]
+            sink(
+                told(
+                    "reconfiguration.started", reconfiguration=id, run=run.id, hash="0", what="", links=[], moves=moves
+                )
+            )
+            sink(told("timeline", **{**timeline.to_data(), "run": run.id}))
+            outcome, why = ("rolled-back", "not ready") if failed else ("confirmed", "")
+            sink(told("reconfiguration.ended", reconfiguration=id, run=run.id, outcome=outcome, why=why, seconds=15.0))
+        sink(told("host.lost", host="h0", boot="b", count=4, why="spool full"))
+        sink(told("run.step", run=run.id, step="1.2", what="wait", state="failed", done=1, total=2, expected_s=None))
+        await sink.end_run(run.id, outcome=RunOutcome.FAILED, why="not ready", ended_wall_ns=2)
+        (report,) = await load(records, ["2027"])
+        records_name = records.name
+        records.close()
+        assert report.timelines == wanted.timelines
+        assert [(one.pairs, one.commands) for one in report.commands] == [(2, 1)] * 3
+        assert report.lab.named == {"polatis-opus", "opus-cx6dx-autoneg"}
+        assert report.events_lost == 4
+        assert report.steps_failed == ("step 1.2: wait",)
+        text = html([report])
+        assert "r1 rolled-back: not ready" in text
+        assert records_name == "sqlite://"
+
+    asyncio.run(scenario())
+
+
+async def test_run_that_is_not_there_is_refused() -> None:
+    records = Records("sqlite://", InlineOffload())
+    await records.open()
+    with pytest.raises(ConfigError, match="`hwd runs` lists them"):
+        await load(records, ["nope"])
+    records.close()
+
+
+def test_figures_follow_the_documents(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+    """Every instant half as late: every figure halves, none stays."""
+    timeline = make_timeline(links=1)
+    start_ns = timeline.links[0].instants[0].at_ns
+    events = [
+        {"host": end.end.host, "boot": "b", "seq": seq, "type": one.name, "port": end.end.port,
+         "earliest_ns": start_ns + (one.earliest_ns - start_ns) // 2, "best_ns": start_ns + (one.at_ns - start_ns) // 2, "latest_ns": start_ns + (one.latest_ns - start_ns) // 2,
+         "agent_ns": 0, "origin": one.origin, "source": one.source,
+         "data": {"carrier": True, "up": True, "active": True, "reconfiguration": "r1"}}
+        for end in timeline.ends for seq, one in enumerate(end.observations)
+    ]  # fmt: skip
+    halved = build_timeline(
+        started={"reconfiguration": "r1", "run": None, "what": "ring", "links": [{"link": str(timeline.links[0].link), "kept": False}],
+                 "moves": [{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}]},
+        commanded=[{"switch": "ocs1", "commanded_ns": start_ns, "acknowledged_ns": start_ns + 10**8, "commands": 1}],
+        events=events, sampled={}, switch_origins={},
+    )  # fmt: skip
+    whole = html([make_run(timelines=(timeline,))])
+    half = html([make_run(timelines=(halved,))])
+    total_s = timeline.links[0].stage(StageName.TURNAROUND).seconds
+    assert total_s is not None
+    assert f"{total_s:.3f} s" in whole
+    assert f"{total_s:.3f} s" not in half
+    assert f"{total_s / 2:.3f} s" in half
