@@ -7,6 +7,7 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices import registry
 from hwd_drivers.transports.dial import TcpDialer
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.timing import find_timing
 
 
@@ -16,7 +17,7 @@ async def main(
     spec = registry.find(driver)
     addresses: list[str] = []
     for number in range(count):
-        twin = spec.twin(
+        twin = twin_of(spec).make(
             name=f"twin{number}",
             capabilities=spec.capabilities(model, size),
             timing=find_timing(timing),

@@ -56,7 +56,6 @@ from hwd_drivers.core.ids import Draws, Ids
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.devices.abilities import Device
 from hwd_drivers.devices.supervisor import LONGEST_RETRY_S, Supervisor
-from hwd_drivers.twins.timing import find_timing
 
 LAG_PERIOD_S = 0.25
 """Between two looks at how late the event loop is."""
@@ -472,4 +471,6 @@ def _origin(switch: Switch) -> Origin:
     """What the times of a switch are worth."""
     if switch.twin is None:
         return Origin.MEASURED
+    from hwd_drivers.twins.timing import find_timing  # a daemon of real switches does not load the simulator
+
     return Origin.FITTED if find_timing(switch.twin.timing).fitted_to else Origin.TWIN

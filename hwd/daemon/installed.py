@@ -1,7 +1,7 @@
 """Testbed files against what is installed here: drivers by their entry points, timings of twins."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,7 @@ from typing import Any
 from hwd.config.check import check_files
 from hwd.config.testbed.testbed import Loaded, load_read, load_testbed
 from hwd.config.yaml.problem import Problem
-from hwd.twin.timing import NIC_TIMINGS
 from hwd_drivers.devices import registry
-from hwd_drivers.twins.timing import SWITCH_TIMINGS
 
 
 def load(path: str | Path) -> Loaded:
@@ -29,6 +27,20 @@ def _known() -> dict[str, Any]:
     return {
         "specs": drivers.specs,
         "broken": drivers.broken,
-        "switch_timings": tuple(SWITCH_TIMINGS),
-        "host_timings": tuple(NIC_TIMINGS),
+        "switch_timings": _switch_timings,
+        "host_timings": _host_timings,
     }
+
+
+def _switch_timings() -> Collection[str]:
+    """Asked for twins only: a daemon of real switches does not load the simulator."""
+    from hwd_drivers.twins.timing import SWITCH_TIMINGS
+
+    return SWITCH_TIMINGS
+
+
+def _host_timings() -> Collection[str]:
+    """As `_switch_timings`."""
+    from hwd.twin.timing import NIC_TIMINGS
+
+    return NIC_TIMINGS

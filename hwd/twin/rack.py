@@ -27,6 +27,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.ids import Draws, Ids
 from hwd_drivers.devices import registry
 from hwd_drivers.transports.dial import Dialer, Listener
+from hwd_drivers.twins.registry import Twin, twin_of
 from hwd_drivers.twins.timing import find_timing
 
 TX_BELOW_MAX_DB: Final = (1.0, 3.0)
@@ -68,7 +69,7 @@ class TwinRack:
         kernel: KernelSide | None = None,
     ) -> None:
         self.testbed = testbed
-        self.switches: dict[str, registry.Twin] = {}
+        self.switches: dict[str, Twin] = {}
         self.hosts: dict[str, HostTwin] = {}
         self.nics: dict[NicPortId, Nic] = {}
         self._dialer = dialer
@@ -95,7 +96,7 @@ class TwinRack:
         for name, switch in self.testbed.switches.items():
             if switch.twin is None:
                 continue
-            twin = registry.find(switch.driver).twin(
+            twin = twin_of(registry.find(switch.driver)).make(
                 name=name,
                 capabilities=switch.capabilities,
                 timing=find_timing(switch.twin.timing),

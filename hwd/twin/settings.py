@@ -15,6 +15,7 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities
 from hwd_drivers.devices import registry
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.timing import SWITCH_TIMINGS, SwitchTiming, find_timing
 
 LIGHT_DBM: Final = (-60.0, 40.0)
@@ -63,7 +64,7 @@ class TwinSettings:
             timing=timing,
             seed=int(seed),
             light_dbm=light_dbm,
-            options={**spec.alone, **_options(spec, texts)},
+            options={**twin_of(spec).alone, **_options(spec, texts)},
         )
 
 
@@ -88,7 +89,7 @@ def describe(model: str, *, driver: str | None = None) -> tuple[registry.DriverS
     spec = find_spec(model, driver=driver)
     rows = [(name, {"timing": "ideal", "seed": "0"}.get(name, ""), meaning) for name, meaning in OWN.items()]
     for name, field in spec.twin_options.model_fields.items():
-        known = spec.alone.get(name, field.default)
+        known = twin_of(spec).alone.get(name, field.default)
         default = "" if field.is_required() or known is None else str(known)
         rows.append((name, default, field.description or ""))
     return spec, rows

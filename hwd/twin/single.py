@@ -31,6 +31,7 @@ from hwd_drivers.core.errors import BugError, ConfigError, RefusedError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import Capabilities, Side
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.server import Faults
 from hwd_drivers.twins.terminal import TerminalDialer
 
@@ -97,7 +98,7 @@ async def serve_single(
     async with AsyncExitStack() as stack:
         name, announcement = _hold_name(name or settings.model, stack, fixed=name is not None)
         dialer = TerminalDialer()
-        twin = settings.spec.twin(
+        twin = twin_of(settings.spec).make(
             name=name,
             capabilities=settings.capabilities,
             timing=settings.timing,

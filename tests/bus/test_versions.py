@@ -60,7 +60,7 @@ def agent_of(folder: Path, number: str, encode: str, more: str = "") -> Path:
     for name, old, new in (
         ("wire/messages.py", ENCODE, encode),
         (
-            "agent.py",
+            "process/agent.py",
             "    async def _publish_birth(self) -> None:\n",
             f"    async def _publish_birth(self) -> None:\n{more}",
         ),

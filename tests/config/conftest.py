@@ -93,7 +93,12 @@ def load(tmp_path: Path, specs: dict[str, DriverSpecLike]) -> Callable[[str], Lo
     def load(text: str) -> Loaded:
         path = tmp_path / "testbed.yaml"
         path.write_text(text)
-        return load_testbed(path, specs, switch_timings={"polatis-opus", "ideal"}, host_timings={"opus-cx6dx", "ideal"})
+        return load_testbed(
+            path,
+            specs,
+            switch_timings=lambda: {"polatis-opus", "ideal"},
+            host_timings=lambda: {"opus-cx6dx", "ideal"},
+        )
 
     return load
 

@@ -19,6 +19,7 @@ from hwd_drivers.devices.registry import DriverSpec
 from hwd_drivers.transports.dial import Dialer, TcpDialer
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.transports.rough import Way
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 README = Path(__file__).parents[2] / "drivers/README.md"
@@ -75,7 +76,7 @@ def test_a_driver_with_threads_does_the_least(spec: DriverSpec, model: str) -> N
 def test_checks_fall_away_only_by_what_a_device_lacks(spec: DriverSpec, model: str) -> None:
     capabilities = spec.capabilities(model, spec.sizes.get(model))
     lacks = {
-        "denial": spec.denial is None,
+        "denial": twin_of(spec).denial is None,
         "power": not capabilities.monitored,
         "override": not capabilities.blockable,
         "attenuation": not capabilities.attenuated,

@@ -25,6 +25,7 @@ from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.mask import Mask
 from hwd_drivers.transports.masked_dialer import MaskedDialer, mask_of
 from hwd_drivers.transports.tls import TlsDialer
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.timing import find_timing
 
 USER: Final = "operator"
@@ -174,7 +175,7 @@ async def test_refused_change_that_echoes_the_login_leaves_no_password(
     spec = registry.find(driver)
     model, size = _model(spec, model, size)
     logins = {"user": USER, "password": PASSWORD}
-    twin = spec.twin(
+    twin = twin_of(spec).make(
         name="ocs1",
         capabilities=spec.capabilities(model, size),
         timing=find_timing("ideal"),
@@ -185,7 +186,8 @@ async def test_refused_change_that_echoes_the_login_leaves_no_password(
         options={key: value for key, value in logins.items() if key in spec.twin_options.model_fields},
     )
     documents: list[Document] = []
-    assert spec.denial is not None
+    denial = twin_of(spec).denial
+    assert denial is not None
     said = f"no: {PASSWORD} {PASSWORD.upper()} {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
     context = _context(spec, await twin.start(), documents, model=model, size=size)
     supervisor = Supervisor(
@@ -199,7 +201,7 @@ async def test_refused_change_that_echoes_the_login_leaves_no_password(
     task = asyncio.create_task(supervisor.run())
     try:
         await asyncio.wait_for(supervisor.wait_up(), 20)
-        twin.faults.deny_next = replace(spec.denial, text=said)
+        twin.faults.deny_next = replace(denial, text=said)
         loop = asyncio.get_running_loop()
         with pytest.raises(HwdError) as refused:
             await supervisor.change(remove=(), add=[_pair(context)], deadline_s=loop.time() + 10)

@@ -112,7 +112,7 @@ each_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: fam
 def exchanges(family: Family) -> list[tuple[bytes, bytes]]:
     """What the host sent, and what came back before it sent more."""
     found: list[tuple[bytes, bytes]] = []
-    for line in (Path(__file__).parent / family.folder / "captures.txt").read_text().splitlines():
+    for line in (Path(__file__).parent / "families" / family.folder / "captures.txt").read_text().splitlines():
         data = line[2:].encode("latin-1").decode("unicode_escape").encode("latin-1")
         if line.startswith("> "):
             found.append((data, b""))

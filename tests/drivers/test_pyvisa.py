@@ -11,8 +11,9 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.core.values import PortSide
-from hwd_drivers.devices.registry import Twin, find
+from hwd_drivers.devices.registry import find
 from hwd_drivers.transports.dial import TcpDialer
+from hwd_drivers.twins.registry import Twin, twin_of
 from hwd_drivers.twins.timing import find_timing
 
 pyvisa = pytest.importorskip("pyvisa")
@@ -28,7 +29,7 @@ async def session(
 ) -> AsyncIterator[tuple[Twin, Ask, Tell]]:
     """A twin, and a VISA session with it: `ask` is a query, `tell` a write."""
     spec = find(driver)
-    twin = spec.twin(
+    twin = twin_of(spec).make(
         name="ocs1",
         capabilities=spec.capabilities(model, size),
         timing=find_timing("polatis-mfabric"),

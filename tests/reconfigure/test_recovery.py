@@ -21,6 +21,7 @@ from hwd_drivers.devices import registry
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.devices.supervisor import Supervisor
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
@@ -88,7 +89,7 @@ async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") ->
         )
 
     twins = [
-        spec.twin(
+        twin_of(spec).make(
             name=name,
             capabilities=capabilities,
             timing=find_timing("ideal"),

@@ -144,7 +144,7 @@ def test_faults_of_others_stay_and_nobody_else_ends_them(
         client.fault({"port": "h1.eth1", "fault": "weak", "loss_db": 1}, lease=other.id)
         result = session(r"""
             import pytest
-            from hwd_drivers.kit.errors import RefusedError
+            from hwd_drivers.core.errors import RefusedError
 
             @pytest.mark.hwd_lease("ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0")
             def test_part(fault, lab):
@@ -167,7 +167,7 @@ def test_a_fault_whose_answer_was_lost_is_cleared_all_the_same(session: Session,
     assert rack is not None
     result = session(f"""
         import os, pytest, signal
-        from hwd_drivers.kit.errors import LinkError
+        from hwd_drivers.core.errors import LinkError
 
         def test_it(fault):
             os.kill({rack.pid}, signal.SIGSTOP)
@@ -297,7 +297,7 @@ def test_coroutines_have_a_client_of_their_loop(session: Session) -> None:
 def test_what_is_no_circuit_is_refused_before_anything_moves(session: Session) -> None:
     result = session("""
         import pytest
-        from hwd_drivers.kit.errors import ConfigError
+        from hwd_drivers.core.errors import ConfigError
 
         @pytest.mark.parametrize("wanted", [(), ("ring", "pairs"), ("h0.eth0 <-> h9.eth0",), ("h0.eth0 <-> h1.eth0", "ring")])
         def test_it(circuit, lab, wanted):

@@ -31,7 +31,7 @@ def test_a_session_has_a_rack_of_its_own_that_goes_with_it(places: Path, pyteste
     pytester.makeini(INI)
     pytester.makepyfile("""
         import json, os
-        from hwd.config.places import daemon_of, rack_of
+        from hwd.config.run_files.places import daemon_of, rack_of
 
         def test_one(lab, circuit, timeline, fault):
             environment = lab.running.environment
@@ -56,7 +56,7 @@ def test_a_killed_session_leaves_no_process(places: Path, pytester: pytest.Pytes
     pytester.makeini(INI)
     path = pytester.makepyfile("""
         import os, signal
-        from hwd.config.places import daemon_of, rack_of
+        from hwd.config.run_files.places import daemon_of, rack_of
 
         def test_one(lab):
             environment = lab.running.environment
@@ -85,7 +85,7 @@ def test_a_dead_daemon_is_told_of_with_its_last_words(places: Path, pytester: py
     pytester.makeini(INI)
     pytester.makepyfile("""
         import os, signal
-        from hwd.config.places import daemon_of
+        from hwd.config.run_files.places import daemon_of
 
         def test_one(lab):
             os.kill(daemon_of("pytest", lab.running.environment).pid, signal.SIGKILL)

@@ -26,6 +26,7 @@ from hwd_drivers.core.ids import Draws, RandomIds
 from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 from hwd_drivers.devices import registry
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.registry import Twin, twin_of
 from hwd_drivers.twins.timing import find_timing
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ fibres: []
 class Desk:
     """The daemon, its switch twin, and the way in."""
 
-    def __init__(self, daemon: Daemon, twin: registry.Twin, url: str, events: EventStream) -> None:
+    def __init__(self, daemon: Daemon, twin: Twin, url: str, events: EventStream) -> None:
         self.daemon = daemon
         self.twin = twin
         self.url = url
@@ -83,7 +84,7 @@ async def desk(tmp_path: Path, tokens: frozenset[str]) -> AsyncIterator[Desk]:
     testbed = load(tmp_path / "desk.yaml").require()
     clock, dialer, draws = SystemClock(), MemoryDialer(MemoryNet()), Draws(1)
     switch = testbed.switches["ocs1"]
-    twin = registry.find(switch.driver).twin(
+    twin = twin_of(registry.find(switch.driver)).make(
         name="ocs1",
         capabilities=switch.capabilities,
         timing=find_timing("ideal"),

@@ -13,10 +13,11 @@ from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities
 from hwd_drivers.devices.abilities import Device
-from hwd_drivers.devices.registry import DriverSpec, OpenContext, Twin, open_device
+from hwd_drivers.devices.registry import DriverSpec, OpenContext, open_device
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.transports.rough import RoughDialer, Way
 from hwd_drivers.twins.faults import Denial
+from hwd_drivers.twins.registry import Twin, twin_of
 from hwd_drivers.twins.timing import SwitchTiming, find_timing
 
 GRACE_S: Final = 0.2
@@ -78,7 +79,8 @@ async def bench_of(
     """A bench with this twin behind `dialer`, reached by `way`."""
     spec, capabilities = simulated.spec, simulated.capabilities
     rough = RoughDialer(dialer, way, draws=draws)
-    twin = spec.twin(
+    declared = twin_of(spec)
+    twin = declared.make(
         name="bench",
         capabilities=capabilities,
         timing=simulated.timing,
@@ -109,7 +111,7 @@ async def bench_of(
             clock=clock,
             way=way,
             twin=twin,
-            denial=spec.denial,
+            denial=declared.denial,
             tap=tap,
             blind=spec.blind,
             grace_s=REAL_GRACE_S if spec.threads else GRACE_S,

@@ -10,7 +10,7 @@ from hwd_drivers.conformance.bench import Bench
 from hwd_drivers.core.errors import BugError, DeviceError, FailedError, LinkError, ProtocolError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, Exchange
 from hwd_drivers.devices.abilities import CrossConnects, Device
-from hwd_drivers.devices.registry import Twin
+from hwd_drivers.twins.registry import Twin
 
 EXCHANGE_S: Final = 2.0
 """Limit for one exchange of the checks."""

@@ -4,6 +4,7 @@ import difflib
 import importlib
 import importlib.metadata
 import logging
+import pkgutil
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,30 +12,23 @@ from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Json, Sink
+from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.errors import BugError, ConfigError
-from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.reason import finding_of
 from hwd_drivers.core.values import Capabilities
 from hwd_drivers.devices.abilities import Device
 from hwd_drivers.devices.masked_device import masked
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.transports.mask import Mask
 from hwd_drivers.transports.masked_dialer import MaskedDialer
-from hwd_drivers.twins.faults import Denial, Faults
-from hwd_drivers.twins.mirror import Mirror
-from hwd_drivers.twins.timing import SwitchTiming
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 log = logging.getLogger(__name__)
 
 GROUP: Final = "hwd.drivers"
-USUAL_DENIAL: Final = Denial(code="SROF", text="told to say no")
-"""As TL1 says that an operation failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,50 +52,13 @@ class OpenContext:
         return self.options
 
 
-class Twin(Protocol):
-    """A simulated device behind a socket."""
-
-    mirror: Mirror
-    faults: Faults
+class TwinDeclaration(Protocol):
+    """What a testbed file needs to know of the twins of a driver; the whole declaration is `hwd_drivers.twins.registry.TwinSpec`."""
 
     @property
-    def addresses(self) -> Mapping[str, str]:
-        """Where it listens, by protocol, such as {"tl1": "127.0.0.1:3082"}; once it is started."""
+    def options(self) -> type[BaseModel]:
+        """Schema of the options of a twin."""
         ...
-
-    async def start(self) -> str:
-        """Listen; returns the address."""
-        ...
-
-    async def close(self) -> None:
-        """Stop, all sessions too; safe to call any number of times."""
-        ...
-
-
-class TwinMaker(Protocol):
-    """Makes a twin that is not started yet. Raises ConfigError on options that it does not know."""
-
-    def __call__(
-        self,
-        *,
-        name: str,
-        capabilities: Capabilities,
-        timing: SwitchTiming,
-        draws: Draws,
-        clock: Clock,
-        dialer: Dialer,
-        address: str,
-        options: Mapping[str, Json],
-    ) -> Twin: ...
-
-
-def twin_options(kind: type[OptionsT], name: str, options: Mapping[str, Json]) -> OptionsT:
-    """What the testbed says of a twin, read. Raises ConfigError with every fault."""
-    try:
-        return kind.model_validate(dict(options))
-    except ValidationError as error:
-        faults = "; ".join(finding_of(each) for each in error.errors())
-        raise ConfigError(f"twin {name}: {faults}") from error
 
 
 class Evidence(StrEnum):
@@ -126,27 +83,41 @@ class DriverSpec:
     """A driver as its package declares it.
 
     `options`: schema of the testbed's options. `models`: capabilities by model name, made from the testbed's `size`; they raise ConfigError on a size that
-    the model does not come in. `default_port`: TCP port where an address names none, 0 where it must. `twin_options`: what a twin of it can be told to be.
-    `sizes`: a size for each model to check the driver with. `evidence`: what its bytes are made from. `threads`: it works in threads (paramiko), so that it can
-    be checked in real time only. `denial`: a no of the device in its own words, as a check lets its twin say it; None where its protocol knows no no.
-    `blind`: the device cannot be asked where it is; a reading is what this session told it last. `usual`: of several drivers that know a model the one that is
-    meant where nobody names one. `alone`: twin options of a twin that is served alone, where nobody says others: those of a testbed take its logins.
+    the model does not come in. `twin`: where its TwinSpec is, as `package.module:NAME`; it is imported only where a twin is wanted, so that a daemon which
+    drives real switches never loads the simulator. `default_port`: TCP port where an address names none, 0 where it must.
+    `sizes`: a size for each model to check the driver with. `evidence`: what its bytes are made from. `threads`: it works in threads (paramiko), so that it
+    can be checked in real time only. `blind`: the device cannot be asked where it is; a reading is what this session set last. `usual`: of several drivers
+    that know a model, the one to take where nobody names one.
     """
 
     name: str
     open: Callable[[OpenContext], Awaitable[Device]]
     options: type[BaseModel]
     models: Mapping[str, Callable[[str | None], Capabilities]]
-    twin: TwinMaker
+    twin: str
     default_port: int
-    twin_options: type[BaseModel] = NoOptions
-    alone: Mapping[str, Json] = field(default_factory=dict)
     sizes: Mapping[str, str] = field(default_factory=dict)
     evidence: Evidence = Evidence.PUBLISHED
     threads: bool = False
-    denial: Denial | None = USUAL_DENIAL
     blind: bool = False
     usual: bool = False
+
+    def declared_twin(self) -> TwinDeclaration:
+        """Import the declaration of its twins. Raises ConfigError where there is none to import."""
+        about = f"driver {self.name!r}: its twin {self.twin} "
+        try:
+            found = pkgutil.resolve_name(self.twin)
+        except Exception as error:
+            raise ConfigError(f"{about}cannot be loaded: {_in_one_line(error)}{_place(error)}") from error
+        if not (isinstance(options := getattr(found, "options", None), type) and issubclass(options, BaseModel)):
+            raise ConfigError(f"{about}is not a TwinSpec but {type(found).__name__}")
+        declared: TwinDeclaration = found
+        return declared
+
+    @property
+    def twin_options(self) -> type[BaseModel]:
+        """Schema of the options of its twins. Raises ConfigError where its twin cannot be loaded."""
+        return self.declared_twin().options
 
     def capabilities(self, model: str, size: str | None) -> Capabilities:
         """Raises ConfigError for a model or size that there is not."""

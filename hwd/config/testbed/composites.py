@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from hwd.config.testbed.ends import ports_in
 from hwd.config.testbed.schema import CompositeEntry
+from hwd.config.testbed.sections import Sections
 from hwd.config.yaml.problem import Where, nearest
-from hwd.config.yaml.sections import Sections
 from hwd.config.yaml.tree import Reading
 from hwd.config.yaml.validate import validate
 from hwd.fabric.graph import Graph

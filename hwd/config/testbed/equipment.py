@@ -1,14 +1,14 @@
 """Switches, packet switches and passives of a testbed file."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import BaseModel
 
 from hwd.config.testbed.schema import PacketSwitchEntry, PassiveEntry, SwitchEntry
+from hwd.config.testbed.sections import Sections, Timings
 from hwd.config.yaml.problem import Where, nearest
-from hwd.config.yaml.sections import Sections
 from hwd.config.yaml.tree import Node
 from hwd.config.yaml.validate import validate
 from hwd.model.testbed import Host, PacketSwitch, Passive, PassiveKind, SecretRef, Switch, SwitchTwin
@@ -39,12 +39,12 @@ class DriverSpecLike(Protocol):
 
 @dataclass(slots=True)
 class SwitchesReader:
-    """Reads the section `switches`; `broken`: why an installed driver cannot be used; `timings` are those that a switch twin can have (None: not checked)."""
+    """Reads the section `switches`; `broken`: why an installed driver cannot be used; `timings`: those that a switch twin can have, asked for where there is one (None: not checked)."""
 
     sections: Sections
     specs: Mapping[str, DriverSpecLike]
     broken: Mapping[str, str]
-    timings: Collection[str] | None
+    timings: Timings | None
 
     def read(self, hosts: Mapping[str, Host]) -> dict[str, Switch]:
         switches = {}

@@ -2,15 +2,14 @@
 
 import ipaddress
 import json
-from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hwd.config.testbed.module_standard import ModuleMemories
 from hwd.config.testbed.module_types import LOS_DEASSERT_UNDER_RX_MIN_DB, LOS_HYSTERESIS_DB, MODULE_TYPES
 from hwd.config.testbed.schema import PORT_NAME, ClockEntry, HostEntry, HostTwinEntry, ModuleEntry, NicEntry, SshEntry
+from hwd.config.testbed.sections import Sections, Timings
 from hwd.config.yaml.problem import Where, nearest
-from hwd.config.yaml.sections import Sections
 from hwd.config.yaml.tree import Node
 from hwd.config.yaml.validate import matches, validate
 from hwd.model.ssh import SshPlace
@@ -23,10 +22,10 @@ TOPIC_OF_RUNS = "runs"
 
 @dataclass(slots=True)
 class HostsReader:
-    """Reads the section `hosts`; `timings` are those that a host twin can have (None: not checked)."""
+    """Reads the section `hosts`; `timings`: those that a host twin can have, asked for where there is one (None: not checked)."""
 
     sections: Sections
-    timings: Collection[str] | None
+    timings: Timings | None
     addresses: dict[str, NicPortId] = field(default_factory=dict)
     memories: ModuleMemories = field(init=False)
 

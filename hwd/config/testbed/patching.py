@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from hwd.config.testbed.fibres import Sockets, UnsureError, join, split, strands_of
 from hwd.config.testbed.schema import FibreEntry
+from hwd.config.testbed.sections import Sections
 from hwd.config.yaml.problem import Where
-from hwd.config.yaml.sections import Sections
 from hwd.config.yaml.tree import Node
 from hwd.config.yaml.validate import validate
 from hwd.model.testbed import Host, Strand

@@ -19,8 +19,8 @@ from hwd.config.testbed.hosts import HostsReader
 from hwd.config.testbed.patching import FibresReader, find_open_lanes
 from hwd.config.testbed.schema import PortNoteEntry, TestbedFile
 from hwd.config.testbed.secrets import resolve
+from hwd.config.testbed.sections import Sections, Timings
 from hwd.config.yaml.problem import Problem, Where, meant, nearest, refuse
-from hwd.config.yaml.sections import Sections
 from hwd.config.yaml.tree import Node, Reading, read_tree
 from hwd.config.yaml.validate import is_secret, validate
 from hwd.fabric.budget import over_budget
@@ -48,8 +48,8 @@ def load_testbed(
     path: str | Path,
     specs: Mapping[str, DriverSpecLike],
     *,
-    switch_timings: Collection[str] | None = None,
-    host_timings: Collection[str] | None = None,
+    switch_timings: Timings | None = None,
+    host_timings: Timings | None = None,
     broken: Mapping[str, str] = MappingProxyType({}),
 ) -> Loaded:
     """Read a testbed file against the known drivers; names of twin timings are checked where they are given. `broken`: why an installed driver cannot be used."""
@@ -60,8 +60,8 @@ def load_read(
     reading: Reading,
     specs: Mapping[str, DriverSpecLike],
     *,
-    switch_timings: Collection[str] | None = None,
-    host_timings: Collection[str] | None = None,
+    switch_timings: Timings | None = None,
+    host_timings: Timings | None = None,
     broken: Mapping[str, str] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None,
 ) -> Loaded:
@@ -115,8 +115,8 @@ class _Loader:
     root: Node
     specs: Mapping[str, DriverSpecLike]
     broken: Mapping[str, str]
-    switch_timings: Collection[str] | None
-    host_timings: Collection[str] | None
+    switch_timings: Timings | None
+    host_timings: Timings | None
 
     def load(self) -> Testbed | None:
         top = validate(TestbedFile, self._without_empty_sections(), (), self.reading)

@@ -14,11 +14,12 @@ from hwd_drivers.core.errors import ConfigError, DeviceError, LinkError, Refused
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectReading, Exchange, Identity, PortSide
 from hwd_drivers.devices.abilities import CrossConnects, Device
-from hwd_drivers.devices.registry import DriverSpec, Twin, find
+from hwd_drivers.devices.registry import DriverSpec, find
 from hwd_drivers.scaffold import lumen
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.transports.rough import Way
 from hwd_drivers.twins.faults import Faults
+from hwd_drivers.twins.registry import Twin
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 

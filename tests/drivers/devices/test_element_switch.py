@@ -10,6 +10,7 @@ from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices.abilities import Device
 from hwd_drivers.devices.registry import OpenContext, find
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
@@ -29,7 +30,7 @@ def test_a_size_that_the_device_does_not_have_is_a_config_error(
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         spec, dialer, clock = find(driver), MemoryDialer(MemoryNet()), VirtualClock(loop, wall_start_ns=0)
-        twin = spec.twin(
+        twin = twin_of(spec).make(
             name="sw1",
             capabilities=spec.capabilities(model, there),
             timing=find_timing("ideal"),

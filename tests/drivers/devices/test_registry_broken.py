@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
+from hwd_drivers.twins.registry import twin_of
 
 BROKEN = {
     "syntax": ("import os\ndef driver(:\n", "SyntaxError: invalid syntax", 2),
@@ -60,7 +62,7 @@ def test_what_is_no_spec_is_refused(site: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_spec_with_another_name_than_its_entry_point_is_refused(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = registry.find("polatis-tl1")
     monkeypatch.syspath_prepend(site)
-    code = "from hwd_drivers.kit import registry\ndriver = registry.find('polatis-tl1')\n"
+    code = "from hwd_drivers.devices import registry\ndriver = registry.find('polatis-tl1')\n"
     (site / "acme_broken.py").write_text(code)
     monkeypatch.delitem(sys.modules, "acme_broken", raising=False)
     with pytest.raises(ConfigError, match=f"'acme-x1': .* is named '{spec.name}' in its DriverSpec"):
@@ -84,3 +86,37 @@ def test_commands_go_on_without_it(site: Path, arguments: tuple[str, ...]) -> No
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.count("driver 'acme-x1': entry point acme_broken:driver of hwd-acme cannot be loaded") == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("acme_twins:TWIN", "cannot be loaded: ModuleNotFoundError: No module named 'acme_twins'"),
+        ("hwd_drivers.twins.registry:ABSENT", "cannot be loaded: AttributeError: .*ABSENT"),
+        ("hwd_drivers.twins.registry:USUAL_DENIAL", "is not a TwinSpec but Denial"),
+        ("hwd_drivers.devices.registry:DriverSpec", "is not a TwinSpec but type"),
+    ],
+)
+def test_a_twin_that_cannot_be_used_is_refused_with_its_place(place: str, why: str) -> None:
+    spec = replace(registry.find("polatis-tl1"), twin=place)
+    with pytest.raises(ConfigError, match=f"driver 'polatis-tl1': its twin {place} {why}"):
+        twin_of(spec)
+
+
+def test_every_installed_driver_declares_its_twins() -> None:
+    for spec in registry.installed().specs.values():
+        assert twin_of(spec).options is spec.twin_options
+
+
+def test_daemon_of_real_switches_never_loads_the_simulator(tmp_path: Path) -> None:
+    file = tmp_path / "rack.yaml"
+    file.write_text(
+        "testbed: t\nswitches:\n  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, address: 10.0.0.5}\n"
+    )
+    code = (
+        "import sys, hwd.daemon.serve, hwd.daemon.installed\n"
+        f"hwd.daemon.installed.load({str(file)!r}).require()\n"
+        "print([name for name in sys.modules if name.startswith(('hwd_drivers.twins', 'hwd_drivers.conformance'))])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

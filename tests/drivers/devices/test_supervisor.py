@@ -17,6 +17,7 @@ from hwd_drivers.devices.readings import MADE_ANEW_WITHIN_S
 from hwd_drivers.devices.registry import OpenContext, find
 from hwd_drivers.devices.supervisor import FIRST_RETRY_S, LONGEST_RETRY_S, Supervisor
 from hwd_drivers.transports.memory import Cut, MemoryDialer, MemoryNet
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.server import Denial
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
@@ -48,7 +49,7 @@ class World:
             options=self.spec.options(),
             capabilities=capabilities,
         )
-        self.twin = self.spec.twin(
+        self.twin = twin_of(self.spec).make(
             name="ocs1",
             capabilities=capabilities,
             timing=find_timing("ideal"),

@@ -14,6 +14,7 @@ from hwd_drivers.devices.registry import OpenContext, find
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.memory import Cut, MemoryDialer, MemoryNet
 from hwd_drivers.transports.tls import TlsDialer, TlsOptions, serving
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.virtual_time import run_virtual
 
@@ -202,7 +203,7 @@ def test_a_file_that_is_not_there_is_a_config_error() -> None:
 async def test_a_driver_and_a_twin_speak_over_it(pem: Path) -> None:
     spec = find("calient-rest")
     capabilities = spec.capabilities("calient-s160", "8")
-    twin = spec.twin(
+    twin = twin_of(spec).make(
         name="ocs1",
         capabilities=capabilities,
         timing=find_timing("ideal"),

@@ -12,6 +12,7 @@ from typing_extensions import override
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices.registry import find
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.terminal import READ_BYTES, UNREAD_LIMIT_BYTES, TerminalDialer, TerminalListener
 from hwd_drivers.twins.timing import find_timing
 
@@ -112,7 +113,7 @@ async def test_what_nobody_reads_is_lost_beyond_the_limit(tmp_path: Path) -> Non
 async def test_twin_of_a_serial_switch_answers_a_serial_client_and_reboots(tmp_path: Path) -> None:
     path = tmp_path / "ttyOSW"
     spec = find("thorlabs-osw")
-    twin = spec.twin(
+    twin = twin_of(spec).make(
         name="sw1",
         capabilities=spec.capabilities("osw12", None),
         timing=find_timing("ideal"),

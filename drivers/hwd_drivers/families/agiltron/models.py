@@ -7,8 +7,6 @@ from hwd_drivers.devices.elements import selector, selector_size
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.families.agiltron.driver import AgiltronOptions, AgiltronSwitch
 from hwd_drivers.families.agiltron.protocol import CHANNELS_MOST
-from hwd_drivers.families.agiltron.twin import AgiltronTwin, TwinOptions
-from hwd_drivers.twins.server import Denial
 
 
 def selfalign(size: str | None) -> Capabilities:
@@ -34,11 +32,9 @@ driver: Final = DriverSpec(
     open=AgiltronSwitch.open,
     options=AgiltronOptions,
     models={"selfalign": selfalign},
-    twin=AgiltronTwin,
+    twin="hwd_drivers.families.agiltron.twin:TWIN",
     default_port=0,
-    twin_options=TwinOptions,
     sizes={"selfalign": "1x16"},
     evidence=Evidence.THIN,
-    denial=Denial(code="0000"),
     blind=True,
 )

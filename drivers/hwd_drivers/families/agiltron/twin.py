@@ -1,13 +1,15 @@
 """An Agiltron switch that is not there: the bytes of its serial line over TCP."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from hwd_drivers.families.agiltron import protocol
 from hwd_drivers.families.agiltron.protocol import Command, Home, Select, answer_to
+from hwd_drivers.twins.faults import Denial
+from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.sequential import SequentialTwin
 
 _NO = b"\x00\x00"
@@ -59,3 +61,6 @@ def _result(code: str) -> bytes:
     except ValueError:
         return _NO
     return result if len(result) == 2 and result != b"\xff\xff" else _NO
+
+
+TWIN: Final = TwinSpec(make=AgiltronTwin, options=TwinOptions, denial=Denial(code="0000"))

@@ -1,18 +1,15 @@
 """What Calient switches there are, and the declarations of their drivers."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, PortSide, Side
 from hwd_drivers.devices.registry import DriverSpec
-from hwd_drivers.families.calient.options import TwinOptions
 from hwd_drivers.families.calient.rest.driver import CalientRestOptions, CalientRestSwitch
 from hwd_drivers.families.calient.rest.protocol import DEFAULT_PORT as REST_PORT
 from hwd_drivers.families.calient.tl1.driver import CalientOptions, CalientSwitch
 from hwd_drivers.families.calient.tl1.protocol import DEFAULT_PORT as TL1_PORT
-from hwd_drivers.families.calient.twin import CalientTwin
 
 
 def s_series(model: str, ports_max: int) -> Callable[[str | None], Capabilities]:
@@ -59,9 +56,8 @@ tl1_driver: Final = DriverSpec(
     open=CalientSwitch.open,
     options=CalientOptions,
     models=MODELS,
-    twin=partial(CalientTwin, "tl1"),
+    twin="hwd_drivers.families.calient.twin:TL1_TWIN",
     default_port=TL1_PORT,
-    twin_options=TwinOptions,
     sizes=SIZES,
 )
 
@@ -70,8 +66,7 @@ rest_driver: Final = DriverSpec(
     open=CalientRestSwitch.open,
     options=CalientRestOptions,
     models=MODELS,
-    twin=partial(CalientTwin, "rest"),
+    twin="hwd_drivers.families.calient.twin:REST_TWIN",
     default_port=REST_PORT,
-    twin_options=TwinOptions,
     sizes=SIZES,
 )

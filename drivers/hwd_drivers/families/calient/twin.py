@@ -1,6 +1,7 @@
 """CalientTwin: a unit that is not there, behind one or both of its protocols, on the one state."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from hwd_drivers.core.clock import Clock
@@ -8,13 +9,13 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities
-from hwd_drivers.devices.registry import twin_options
 from hwd_drivers.families.calient.front import Front, MakeFront
 from hwd_drivers.families.calient.options import TwinOptions
 from hwd_drivers.families.calient.rest.front import RestFront
 from hwd_drivers.families.calient.tl1.front import Tl1Front
 from hwd_drivers.families.calient.unit import Unit
 from hwd_drivers.transports.dial import Dialer
+from hwd_drivers.twins.registry import TwinSpec, read_options
 from hwd_drivers.twins.timing import SwitchTiming
 
 FRONTS: Final[Mapping[str, MakeFront]] = {"tl1": Tl1Front, "rest": RestFront}
@@ -37,7 +38,7 @@ class CalientTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = twin_options(TwinOptions, name, options)
+        self.options = read_options(TwinOptions, name, options)
         places = {"tl1": self.options.tl1, "rest": self.options.rest}
         if (twice := places.pop(protocol)) is not None:
             raise ConfigError(f"twin {name}: {protocol}: {twice}: it answers that at {address} already. Leave it out")
@@ -72,3 +73,9 @@ class CalientTwin:
         for front in self.fronts.values():
             await front.close()
         self._addresses.clear()
+
+
+TL1_TWIN: Final = TwinSpec(make=partial(CalientTwin, "tl1"), options=TwinOptions)
+
+
+REST_TWIN: Final = TwinSpec(make=partial(CalientTwin, "rest"), options=TwinOptions)

@@ -7,7 +7,6 @@ from hwd_drivers.devices.elements import selector, selector_size
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.families.leoni.driver import LeoniOptions, LeoniSwitch
 from hwd_drivers.families.leoni.protocol import PORT
-from hwd_drivers.families.leoni.twin import LeoniTwin, TwinOptions
 
 CHANNELS_MOST: Final = 256
 
@@ -36,10 +35,8 @@ driver: Final = DriverSpec(
     open=LeoniSwitch.open,
     options=LeoniOptions,
     models={"eol": eol},
-    twin=LeoniTwin,
+    twin="hwd_drivers.families.leoni.twin:TWIN",
     default_port=PORT,
-    twin_options=TwinOptions,
     sizes={"eol": "1x8"},
     evidence=Evidence.PUBLISHED,
-    denial=None,
 )

@@ -1,13 +1,14 @@
 """A Leoni switch that is not there: the bytes of its serial line over TCP, as its Ethernet kind has them."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from hwd_drivers.families.leoni import protocol
 from hwd_drivers.families.leoni.protocol import Command, Query, Select, Unknown
+from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.sequential import SequentialTwin
 
 
@@ -59,3 +60,6 @@ class LeoniTwin(SequentialTwin[Command, TwinOptions]):
     @property
     def _channels(self) -> int:
         return len(self.capabilities.elements[0].states)
+
+
+TWIN: Final = TwinSpec(make=LeoniTwin, options=TwinOptions, denial=None)

@@ -6,9 +6,7 @@ from hwd_drivers.core.values import Capabilities
 from hwd_drivers.devices.elements import selector, selector_size, selectors
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.families.osw.driver import OswController, OswOptions
-from hwd_drivers.families.osw.protocol import CHANNELS_MOST, COUNT_MOST, OVERFLOW
-from hwd_drivers.families.osw.twin import OswTwin, TwinOptions
-from hwd_drivers.twins.server import Denial
+from hwd_drivers.families.osw.protocol import CHANNELS_MOST, COUNT_MOST
 
 
 def osw(size: str | None) -> Capabilities:
@@ -42,10 +40,8 @@ driver: Final = DriverSpec(
     open=OswController.open,
     options=OswOptions,
     models={"osw": osw},
-    twin=OswTwin,
+    twin="hwd_drivers.families.osw.twin:TWIN",
     default_port=0,
-    twin_options=TwinOptions,
     sizes={"osw": "4x6"},
     evidence=Evidence.THIN,
-    denial=Denial(code=OVERFLOW),
 )

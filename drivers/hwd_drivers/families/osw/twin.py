@@ -1,13 +1,15 @@
 """A `<OSW_OUT_..>` controller that is not there: the bytes of its serial line over TCP."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from hwd_drivers.families.osw import protocol
-from hwd_drivers.families.osw.protocol import Command, Positions, Query, Type, TypeQuery, Word
+from hwd_drivers.families.osw.protocol import OVERFLOW, Command, Positions, Query, Type, TypeQuery, Word
+from hwd_drivers.twins.faults import Denial
+from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.sequential import SequentialTwin
 
 
@@ -75,3 +77,6 @@ class OswTwin(SequentialTwin[Command, TwinOptions]):
                 return Word(text="OK"), settling.answer_s if self.options.answer == "timing" else 0.0
             case _:
                 return refusal, 0.0
+
+
+TWIN: Final = TwinSpec(make=OswTwin, options=TwinOptions, denial=Denial(code=OVERFLOW))

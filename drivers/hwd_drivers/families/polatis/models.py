@@ -3,21 +3,17 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, PortSide, Side
 from hwd_drivers.devices.registry import DriverSpec
-from hwd_drivers.families.polatis.options import TwinOptions
 from hwd_drivers.families.polatis.restconf.driver import PolatisRestconfSwitch, RestconfOptions
 from hwd_drivers.families.polatis.restconf.protocol import DEFAULT_PORT as RESTCONF_PORT
 from hwd_drivers.families.polatis.scpi.driver import PolatisScpiOptions, PolatisScpiSwitch
 from hwd_drivers.families.polatis.scpi.protocol import DEFAULT_PORT as SCPI_PORT
 from hwd_drivers.families.polatis.tl1.driver import PolatisOptions, PolatisSwitch
 from hwd_drivers.families.polatis.tl1.protocol import DEFAULT_PORT
-from hwd_drivers.families.polatis.twin import PolatisTwin
-from hwd_drivers.twins.server import Denial
 
 SERIES_6000_PORTS: Final = 384
 """Inputs and outputs together of the largest unit of the series."""
@@ -104,7 +100,6 @@ MODELS: Final[Mapping[str, Callable[[str | None], Capabilities]]] = {
 }
 TELLING_MODELS: Final = {name: _before(model) for name, model in MODELS.items()}
 """MODELS behind a protocol that tells with each change what the unit had before."""
-ALONE: Final = {"logins": "usual"}
 SIZES: Final = {"polatis-6000": "8x8", "polatis-7000": "12x12", "polatis-vst": "8x8", "polatis-instrument": "16"}
 
 tl1_driver: Final = DriverSpec(
@@ -112,10 +107,8 @@ tl1_driver: Final = DriverSpec(
     open=PolatisSwitch.open,
     options=PolatisOptions,
     models=TELLING_MODELS,
-    twin=partial(PolatisTwin, "tl1"),
+    twin="hwd_drivers.families.polatis.twin:TL1_TWIN",
     default_port=DEFAULT_PORT,
-    twin_options=TwinOptions,
-    alone=ALONE,
     sizes=SIZES,
     usual=True,
 )
@@ -125,12 +118,9 @@ scpi_driver: Final = DriverSpec(
     open=PolatisScpiSwitch.open,
     options=PolatisScpiOptions,
     models={name: _without_attenuators(model) for name, model in TELLING_MODELS.items()},
-    twin=partial(PolatisTwin, "scpi"),
+    twin="hwd_drivers.families.polatis.twin:SCPI_TWIN",
     default_port=SCPI_PORT,
-    twin_options=TwinOptions,
-    alone=ALONE,
     sizes=SIZES,
-    denial=Denial(code="-200", text="told to say no"),
 )
 
 restconf_driver: Final = DriverSpec(
@@ -138,10 +128,7 @@ restconf_driver: Final = DriverSpec(
     open=PolatisRestconfSwitch.open,
     options=RestconfOptions,
     models=TELLING_MODELS,
-    twin=partial(PolatisTwin, "restconf"),
+    twin="hwd_drivers.families.polatis.twin:RESTCONF_TWIN",
     default_port=RESTCONF_PORT,
-    twin_options=TwinOptions,
-    alone=ALONE,
     sizes=SIZES,
-    denial=Denial(code="operation-failed", text="told to say no"),
 )

@@ -1,6 +1,7 @@
 """PolatisTwin: a unit that is not there, behind as many of its protocols as are asked for, all on the one state."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from hwd_drivers.core.clock import Clock
@@ -8,7 +9,6 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities
-from hwd_drivers.devices.registry import twin_options
 from hwd_drivers.families.polatis.front import Front, MakeFront
 from hwd_drivers.families.polatis.netconf.front import NetconfFront
 from hwd_drivers.families.polatis.options import TwinOptions
@@ -17,8 +17,11 @@ from hwd_drivers.families.polatis.scpi.front import ScpiFront
 from hwd_drivers.families.polatis.tl1.front import Tl1Front
 from hwd_drivers.families.polatis.unit import Unit
 from hwd_drivers.transports.dial import Dialer
+from hwd_drivers.twins.faults import Denial
+from hwd_drivers.twins.registry import TwinSpec, read_options
 from hwd_drivers.twins.timing import SwitchTiming
 
+ALONE: Final = {"logins": "usual"}
 FRONTS: Final[Mapping[str, MakeFront]] = {
     "tl1": Tl1Front,
     "scpi": ScpiFront,
@@ -49,7 +52,7 @@ class PolatisTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = twin_options(TwinOptions, name, options)
+        self.options = read_options(TwinOptions, name, options)
         self.unit = Unit(
             name=name, capabilities=capabilities, timing=timing, draws=draws, clock=clock, options=self.options
         )
@@ -96,3 +99,30 @@ class PolatisTwin:
                 f"twin {self.unit.name}: {self._protocol}: {twice}: it answers that at {address} already. Leave it out"
             )
         return {self._protocol: address} | {each: place for each, place in told.items() if place is not None}
+
+
+TL1_TWIN: Final = TwinSpec(make=partial(PolatisTwin, "tl1"), options=TwinOptions, alone=ALONE)
+
+
+SCPI_TWIN: Final = TwinSpec(
+    make=partial(PolatisTwin, "scpi"),
+    options=TwinOptions,
+    alone=ALONE,
+    denial=Denial(code="-200", text="told to say no"),
+)
+
+
+RESTCONF_TWIN: Final = TwinSpec(
+    make=partial(PolatisTwin, "restconf"),
+    options=TwinOptions,
+    alone=ALONE,
+    denial=Denial(code="operation-failed", text="told to say no"),
+)
+
+
+NETCONF_TWIN: Final = TwinSpec(
+    make=partial(PolatisTwin, "netconf"),
+    options=TwinOptions,
+    alone=ALONE,
+    denial=Denial(code="resource-denied", text="told to say no"),
+)

@@ -6,13 +6,9 @@ from hwd_drivers.core.values import Capabilities
 from hwd_drivers.devices.elements import selector, selector_size
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.families.sercalo.ascii.driver import SercaloAsciiSwitch
-from hwd_drivers.families.sercalo.ascii.protocol import NACK
-from hwd_drivers.families.sercalo.ascii.twin import SercaloAsciiTwin
 from hwd_drivers.families.sercalo.driver import SercaloSwitch
-from hwd_drivers.families.sercalo.options import SercaloOptions, TwinOptions
-from hwd_drivers.families.sercalo.protocol import CHANNELS_MOST, ERRORS
-from hwd_drivers.families.sercalo.twin import SercaloTwin
-from hwd_drivers.twins.server import Denial
+from hwd_drivers.families.sercalo.options import SercaloOptions
+from hwd_drivers.families.sercalo.protocol import CHANNELS_MOST
 
 
 def one_by(size: str | None) -> Capabilities:
@@ -39,12 +35,10 @@ driver: Final = DriverSpec(
     open=SercaloSwitch.open,
     options=SercaloOptions,
     models={"rsc": one_by},
-    twin=SercaloTwin,
+    twin="hwd_drivers.families.sercalo.twin:TWIN",
     default_port=0,
-    twin_options=TwinOptions,
     sizes={"rsc": "1x8"},
     evidence=Evidence.THIN,
-    denial=Denial(code="3", text=ERRORS[3]),
 )
 
 ascii_driver: Final = DriverSpec(
@@ -52,10 +46,8 @@ ascii_driver: Final = DriverSpec(
     open=SercaloAsciiSwitch.open,
     options=SercaloOptions,
     models={"usb": one_by},
-    twin=SercaloAsciiTwin,
+    twin="hwd_drivers.families.sercalo.ascii.twin:TWIN",
     default_port=0,
-    twin_options=TwinOptions,
     sizes={"usb": "1x8"},
     evidence=Evidence.THIN,
-    denial=Denial(code=NACK),
 )

@@ -1,12 +1,15 @@
 """A Sercalo RSC module that is not there: the bytes of its serial line over TCP."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from typing_extensions import override
 
 from hwd_drivers.families.sercalo import protocol
 from hwd_drivers.families.sercalo.options import TwinOptions
-from hwd_drivers.families.sercalo.protocol import Answer, Code, Command, Info
+from hwd_drivers.families.sercalo.protocol import ERRORS, Answer, Code, Command, Info
+from hwd_drivers.twins.faults import Denial
+from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.sequential import SequentialTwin
 
 BAD_COMMAND, BAD_PARAMETER, FAILED, BAD_CHECKSUM = 1, 2, 3, 4
@@ -58,3 +61,6 @@ class SercaloTwin(SequentialTwin[Command, TwinOptions]):
         if denial is not None:
             return Answer(code=code, error=int(denial.code) if denial.code in ("1", "2", "3", "4") else FAILED), 0.0
         return Answer(code=code), settling.answer_s if self.options.answer == "timing" else 0.0
+
+
+TWIN: Final = TwinSpec(make=SercaloTwin, options=TwinOptions, denial=Denial(code="3", text=ERRORS[3]))

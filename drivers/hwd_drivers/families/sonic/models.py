@@ -7,10 +7,7 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, PortSide, Side
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.families.sonic.driver import SonicOptions, SonicSwitch
-from hwd_drivers.families.sonic.options import TwinOptions
 from hwd_drivers.families.sonic.protocol import DEFAULT_PORT
-from hwd_drivers.families.sonic.twin import SonicTwin
-from hwd_drivers.twins.faults import Denial
 
 PORTS_MAX: Final = 320
 """Ports of each side of the largest that the design names."""
@@ -53,11 +50,9 @@ driver: Final = DriverSpec(
     open=SonicSwitch.open,
     options=SonicOptions,
     models={"sonic-ocs": sonic_ocs},
-    twin=SonicTwin,
+    twin="hwd_drivers.families.sonic.twin:TWIN",
     default_port=DEFAULT_PORT,
-    twin_options=TwinOptions,
     sizes={"sonic-ocs": "8x8"},
     evidence=Evidence.VENDOR,
     threads=True,
-    denial=Denial(code="1", text="told to say no"),
 )

@@ -11,7 +11,6 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities
-from hwd_drivers.devices.registry import twin_options
 from hwd_drivers.families.sonic.cli import LINE_LIMIT, CommandLine, Printed
 from hwd_drivers.families.sonic.options import TwinOptions
 from hwd_drivers.families.sonic.unit import Unit
@@ -19,6 +18,8 @@ from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.transports.ssh.channel import ChannelTransport
 from hwd_drivers.transports.ssh.keys import public_line, twin_host_key
 from hwd_drivers.transports.ssh.server import SshAcceptor
+from hwd_drivers.twins.faults import Denial
+from hwd_drivers.twins.registry import TwinSpec, read_options
 from hwd_drivers.twins.server import TwinServer, TwinSession
 from hwd_drivers.twins.timing import SwitchTiming
 
@@ -43,7 +44,7 @@ class SonicTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = twin_options(TwinOptions, name, options)
+        self.options = read_options(TwinOptions, name, options)
         self.unit = Unit(
             name=name, capabilities=capabilities, timing=timing, draws=draws, clock=clock, options=self.options
         )
@@ -223,3 +224,6 @@ class _Session(TwinSession):
     def _finish(self, _: bytes) -> None:
         if self._channel is not None:
             self._channel.finish(self._status)
+
+
+TWIN: Final = TwinSpec(make=SonicTwin, options=TwinOptions, denial=Denial(code="1", text="told to say no"))

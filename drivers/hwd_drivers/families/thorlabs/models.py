@@ -7,8 +7,6 @@ from hwd_drivers.core.values import Capabilities, Element, PortSide
 from hwd_drivers.devices.elements import selector, two_by_twos
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.families.thorlabs.driver import ThorlabsOptions, ThorlabsSwitch
-from hwd_drivers.families.thorlabs.twin import ThorlabsTwin, TwinOptions
-from hwd_drivers.twins.server import Denial
 
 
 def osw12(size: str | None) -> Capabilities:
@@ -58,9 +56,7 @@ driver: Final = DriverSpec(
     open=ThorlabsSwitch.open,
     options=ThorlabsOptions,
     models={"osw12": osw12, "osw22": osw22},
-    twin=ThorlabsTwin,
+    twin="hwd_drivers.families.thorlabs.twin:TWIN",
     default_port=0,
-    twin_options=TwinOptions,
     evidence=Evidence.PUBLISHED,
-    denial=Denial(code="02", text="told to say no"),
 )

@@ -4,13 +4,15 @@ What no source tells of real units is a choice in `TwinOptions`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from hwd_drivers.families.thorlabs import protocol
 from hwd_drivers.families.thorlabs.protocol import Answer, Command, Failure, Line, Move, Query, Unknown
+from hwd_drivers.twins.faults import Denial
+from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.sequential import SequentialTwin
 
 
@@ -87,3 +89,6 @@ class ThorlabsTwin(SequentialTwin[Command, TwinOptions]):
 def _failure(words: str) -> Failure:
     code, _, text = words.partition(",")
     return Failure(code=code, text=text)
+
+
+TWIN: Final = TwinSpec(make=ThorlabsTwin, options=TwinOptions, denial=Denial(code="02", text="told to say no"))

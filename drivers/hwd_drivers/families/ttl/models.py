@@ -10,7 +10,6 @@ from hwd_drivers.core.values import Capabilities, Element, PortSide
 from hwd_drivers.devices.elements import selector, selectors, two_by_twos
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.families.ttl.driver import TtlOptions, TtlSwitch
-from hwd_drivers.families.ttl.twin import TtlTwin, TwinOptions
 
 PARTS_MAX: Final = 64
 """Parts of one bank, and of one switch."""
@@ -63,9 +62,8 @@ driver: Final = DriverSpec(
         "latching-1x2": partial(_parts, model="1x2", latching=True),
         "latching-2x2": partial(_parts, model="2x2", latching=True),
     },
-    twin=TtlTwin,
+    twin="hwd_drivers.families.ttl.twin:TWIN",
     default_port=0,
-    twin_options=TwinOptions,
     sizes={"1x2": "1", "2x2": "2", "latching-1x2": "4", "latching-2x2": "1"},
     evidence=Evidence.THIN,
 )

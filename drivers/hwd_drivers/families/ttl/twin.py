@@ -10,6 +10,7 @@ from hwd_drivers.core.values import CrossconnectState
 from hwd_drivers.families.ttl import protocol
 from hwd_drivers.families.ttl.protocol import Answer, Bank, Done, Info, Levels, Pulse, Read, Refusal, Request, Set
 from hwd_drivers.families.ttl.wiring import Wiring
+from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.sequential import SequentialTwin
 from hwd_drivers.twins.server import Denial
 
@@ -105,3 +106,6 @@ class TtlTwin(SequentialTwin[Request, TwinOptions]):
         state = self.mirror.states[element.name]
         there = all(states.get(pair) is not CrossconnectState.TUNING for pair in element.states[state])
         return state if there else None
+
+
+TWIN: Final = TwinSpec(make=TtlTwin, options=TwinOptions)

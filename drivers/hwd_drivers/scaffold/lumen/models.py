@@ -6,11 +6,9 @@ from typing import Final
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, PortSide, Side
 from hwd_drivers.devices.registry import DriverSpec, Evidence
-from hwd_drivers.twins.faults import Denial
 
 from .driver import LumenOptions, LumenSwitch
 from .protocol import DEFAULT_PORT
-from .twin import LumenTwin, TwinOptions
 
 PORTS_MAX: Final = 64
 """Inputs, or outputs, of the largest unit."""
@@ -47,10 +45,8 @@ driver: Final = DriverSpec(
     open=LumenSwitch.open,
     options=LumenOptions,
     models={"lumen-matrix": matrix},
-    twin=LumenTwin,
+    twin=f"{__package__}.twin:TWIN",
     default_port=DEFAULT_PORT,
-    twin_options=TwinOptions,
     sizes={"lumen-matrix": "8x8"},
     evidence=Evidence.THIN,
-    denial=Denial(code="3", text="told to say no"),
 )

@@ -12,10 +12,10 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, ProtocolError, RefusedError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide, Side
-from hwd_drivers.devices.registry import twin_options
 from hwd_drivers.transports.dial import Dialer
-from hwd_drivers.twins.faults import Faults
+from hwd_drivers.twins.faults import Denial, Faults
 from hwd_drivers.twins.mirror import Mirror
+from hwd_drivers.twins.registry import TwinSpec, read_options
 from hwd_drivers.twins.server import TwinServer, TwinSession
 from hwd_drivers.twins.timing import SwitchTiming
 
@@ -51,7 +51,7 @@ class LumenTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = twin_options(TwinOptions, name, options)
+        self.options = read_options(TwinOptions, name, options)
         self.name = name
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
         self.outputs = sum(end.side is Side.B for end in capabilities.ends)
@@ -139,3 +139,6 @@ class _Session(TwinSession):
 
 def _crossconnect(pair: tuple[int, int]) -> Crossconnect:
     return Crossconnect.of(PortSide(port=str(pair[0]), side=Side.A), PortSide(port=str(pair[1]), side=Side.B))
+
+
+TWIN: Final = TwinSpec(make=LumenTwin, options=TwinOptions, denial=Denial(code="3", text="told to say no"))

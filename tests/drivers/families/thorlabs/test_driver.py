@@ -17,8 +17,9 @@ from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.core.values import Crossconnect, Exchange
 from hwd_drivers.devices.abilities import CrossConnects, Device
-from hwd_drivers.devices.registry import OpenContext, Twin, find
+from hwd_drivers.devices.registry import OpenContext, find
 from hwd_drivers.transports.dial import TcpDialer
+from hwd_drivers.twins.registry import Twin, twin_of
 from hwd_drivers.twins.server import Denial
 from hwd_drivers.twins.timing import find_timing
 
@@ -176,7 +177,7 @@ def test_a_digit_in_place_of_the_board_shows_that_the_line_is_out_of_step(on_twi
 async def twin_on_tcp(stale: str = "moving") -> AsyncIterator[tuple[Twin, str]]:
     """A serial server as those that put a switch on the network: the bytes of the line over TCP."""
     spec = find("thorlabs-osw")
-    twin = spec.twin(
+    twin = twin_of(spec).make(
         name="sw1",
         capabilities=spec.capabilities("osw12", None),
         timing=find_timing("lowradix-8ms"),

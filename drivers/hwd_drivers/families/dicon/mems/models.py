@@ -6,7 +6,6 @@ from hwd_drivers.core.values import Capabilities
 from hwd_drivers.devices.elements import selector, selector_size
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.families.dicon.mems.driver import MemsOptions, MemsSwitch
-from hwd_drivers.families.dicon.mems.twin import MemsTwin, TwinOptions
 
 CHANNELS_MOST: Final = 256
 
@@ -35,10 +34,8 @@ driver: Final = DriverSpec(
     open=MemsSwitch.open,
     options=MemsOptions,
     models={"mems": mems},
-    twin=MemsTwin,
+    twin="hwd_drivers.families.dicon.mems.twin:TWIN",
     default_port=0,
-    twin_options=TwinOptions,
     sizes={"mems": "1x16"},
     evidence=Evidence.THIN,
-    denial=None,
 )

@@ -1,12 +1,14 @@
 """A DiCon MEMS module that is not there: the bytes of its serial line over TCP."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from hwd_drivers.families.dicon.mems import protocol
 from hwd_drivers.families.dicon.mems.protocol import PARKED, Command, Plain, Select
+from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.sequential import SequentialTwin
 
 
@@ -66,3 +68,6 @@ class MemsTwin(SequentialTwin[Command, TwinOptions]):
             case _:
                 pass
         return None
+
+
+TWIN: Final = TwinSpec(make=MemsTwin, options=TwinOptions, denial=None)

@@ -8,8 +8,6 @@ from hwd_drivers.core.values import Capabilities, PortSide, Side
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.families.dicon.mxs.driver import MxsOptions, MxsSwitch
 from hwd_drivers.families.dicon.mxs.protocol import DEFAULT_PORT
-from hwd_drivers.families.dicon.mxs.twin import MxsTwin, MxsTwinOptions
-from hwd_drivers.twins.faults import Denial
 
 PORTS: Final = 256
 """Inputs and outputs together: what the largest unit has is not in the pages that we have."""
@@ -46,10 +44,8 @@ driver: Final = DriverSpec(
     open=MxsSwitch.open,
     options=MxsOptions,
     models={"mxs-9100": mxs_9100},
-    twin=MxsTwin,
+    twin="hwd_drivers.families.dicon.mxs.twin:TWIN",
     default_port=DEFAULT_PORT,
-    twin_options=MxsTwinOptions,
     sizes={"mxs-9100": "8x8"},
     evidence=Evidence.VENDOR,
-    denial=Denial(code="-200", text="told to say no"),
 )

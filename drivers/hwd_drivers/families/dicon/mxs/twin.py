@@ -20,11 +20,12 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide, Side
-from hwd_drivers.devices.registry import twin_options
 from hwd_drivers.families.dicon.mxs import protocol
 from hwd_drivers.families.dicon.mxs.protocol import OPEN, QUEUE_LIMIT, Status
 from hwd_drivers.transports.dial import Dialer
+from hwd_drivers.twins.faults import Denial
 from hwd_drivers.twins.mirror import Mirror
+from hwd_drivers.twins.registry import TwinSpec, read_options
 from hwd_drivers.twins.scpi_server import Call, Deed, Done, ScpiManner, ScpiSession, common
 from hwd_drivers.twins.scpi_tree import ScpiTree
 from hwd_drivers.twins.server import Faults, TwinServer
@@ -62,7 +63,7 @@ class MxsTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = twin_options(MxsTwinOptions, name, options)
+        self.options = read_options(MxsTwinOptions, name, options)
         self.name = name
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
         self.faults = Faults(mirror=self.mirror, clock=clock, restores=self.options.saves)
@@ -181,3 +182,6 @@ class MxsTwin:
     def _output_of(self, near: PortSide) -> int:
         pair = self.mirror.crossconnect_at(near)
         return OPEN if pair is None else int(pair.b.port)
+
+
+TWIN: Final = TwinSpec(make=MxsTwin, options=MxsTwinOptions, denial=Denial(code="-200", text="told to say no"))

@@ -1,12 +1,15 @@
 """A Sercalo USB unit that is not there: the lines of its serial port over TCP."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from typing_extensions import override
 
 from hwd_drivers.families.sercalo.ascii import protocol
-from hwd_drivers.families.sercalo.ascii.protocol import Answer, Command, Query, Select
+from hwd_drivers.families.sercalo.ascii.protocol import NACK, Answer, Command, Query, Select
 from hwd_drivers.families.sercalo.options import TwinOptions
+from hwd_drivers.twins.faults import Denial
+from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.sequential import SequentialTwin
 
 
@@ -43,3 +46,6 @@ class SercaloAsciiTwin(SequentialTwin[Command, TwinOptions]):
                 return Answer(done=False), 0.0
             case _:
                 return Answer(done=False), 0.0
+
+
+TWIN: Final = TwinSpec(make=SercaloAsciiTwin, options=TwinOptions, denial=Denial(code=NACK))

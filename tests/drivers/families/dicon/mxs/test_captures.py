@@ -14,6 +14,7 @@ from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.families.dicon.mxs.models import driver
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
@@ -64,7 +65,7 @@ def test_the_twin_answers_as_the_unit_did(bytewise: bool) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         dialer = MemoryDialer(MemoryNet())
-        twin = driver.twin(
+        twin = twin_of(driver).make(
             name="ocs1",
             capabilities=driver.capabilities("mxs-9100", "4x4"),
             timing=find_timing("ideal"),

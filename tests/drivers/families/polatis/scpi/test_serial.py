@@ -17,6 +17,7 @@ from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.polatis.models import scpi_driver as driver
 from hwd_drivers.families.polatis.scpi.driver import PolatisScpiOptions, PolatisScpiSwitch
 from hwd_drivers.transports.dial import TcpDialer
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.timing import find_timing
 
 
@@ -53,7 +54,7 @@ async def terminal_to(address: str) -> AsyncIterator[str]:
 
 async def test_the_driver_drives_a_unit_over_a_serial_line() -> None:
     capabilities = driver.capabilities("polatis-6000", "8x8")
-    twin = driver.twin(
+    twin = twin_of(driver).make(
         name="ocs1",
         capabilities=capabilities,
         timing=find_timing("ideal"),
@@ -95,7 +96,7 @@ async def test_the_driver_drives_a_unit_over_a_serial_line() -> None:
 async def test_unit_at_a_serial_port_ends_its_answers_in_cr(
     tmp_path: Path, options: dict[str, Json], end: bytes
 ) -> None:
-    twin = driver.twin(
+    twin = twin_of(driver).make(
         name="ocs1",
         capabilities=driver.capabilities("polatis-6000", "8x8"),
         timing=find_timing("ideal"),

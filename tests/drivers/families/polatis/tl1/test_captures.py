@@ -19,6 +19,7 @@ from hwd_drivers.families.polatis.models import tl1_driver
 from hwd_drivers.families.polatis.tl1 import protocol
 from hwd_drivers.families.polatis.tl1 import requests as ask
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.virtual_time import run_virtual
 
@@ -77,7 +78,7 @@ def test_commands_are_understood_wherever_they_are_cut() -> None:
 def test_the_twin_answers_as_the_unit_did(bytewise: bool) -> None:
     async def main() -> None:
         dialer = MemoryDialer(MemoryNet())
-        twin = tl1_driver.twin(
+        twin = twin_of(tl1_driver).make(
             name="ocs1",
             capabilities=tl1_driver.capabilities("polatis-6000", "8x8"),
             timing=find_timing("ideal"),

@@ -1,12 +1,15 @@
 """Named entries of a file's sections: what each part of the loader shares."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from hwd.config.testbed.schema import NAME
 from hwd.config.yaml.problem import Where, nearest
 from hwd.config.yaml.tree import Node, Reading
 from hwd.config.yaml.validate import matches
+
+Timings = Callable[[], Collection[str]]
+"""The names of the timings that twins can have."""
 
 
 @dataclass(slots=True)
@@ -36,7 +39,7 @@ class Sections:
             found.append((name, entry, where))
         return found
 
-    def check_timing(self, timing: str, known: Collection[str] | None, where: Where) -> None:
-        """Of a twin; not checked where nobody said which are known."""
-        if known is not None and timing not in known:
+    def check_timing(self, timing: str, timings: Timings | None, where: Where) -> None:
+        """Check the name of a twin's timing; None: there is nothing to check it against."""
+        if timings is not None and timing not in (known := timings()):
             self.reading.add(where, f"timing {timing!r} is not known; {nearest(timing, known)}")
