@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 COMMANDS = ("sh", "console")
 KNOWN = (*COMMANDS, "python", "yaml", "json", "text", "promql", "ini", "toml", "html")
-NOT_RUN = re.compile(r"^\*Not run in the tests: (?P<why>.{10,})\.\*$", re.DOTALL)
-"""A paragraph before a block, for readers too."""
+NOT_RUN = re.compile(r"^(?:\*|<!-- )Not run in the tests: (?P<why>.{10,})\.(?:\*| -->)$", re.DOTALL)
+"""A paragraph before a block; a comment where readers need not see it."""
 FILE = re.compile(r"`(?P<name>[\w./-]+\.(?:yaml|py|conf|toml|json))`[^`\n]*:$")
 """A paragraph that ends so says that the block behind it is that file."""
 FIRST_LINE = re.compile(r"^# (?P<name>[\w./-]+\.py)$")
