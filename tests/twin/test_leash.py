@@ -24,10 +24,11 @@ subprocess.Popen([sys.executable, "-P", sys.argv[1], str(os.getpid()), "--config
 
 
 def test_agent_of_a_killed_rack_dies_as_it_did_and_does_not_stop_in_order(tmp_path: Path) -> None:
-    agents = tmp_path / "hwd_agents"
-    agents.mkdir()
-    (agents / "__init__.py").write_text("")
-    (agents / "cli.py").write_text(AGENT)
+    process = tmp_path / "hwd_agents" / "process"
+    process.mkdir(parents=True)
+    for folder in (process.parent, process):
+        (folder / "__init__.py").write_text("")
+    (process / "main.py").write_text(AGENT)
     command = [sys.executable, "-c", RACK, leash.__file__]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as rack:

@@ -61,7 +61,7 @@ class TwinMaker(Protocol):
     ) -> Twin: ...
 
 
-def read_options(kind: type[OptionsT], name: str, options: Mapping[str, Json]) -> OptionsT:
+def options_of(kind: type[OptionsT], name: str, options: Mapping[str, Json]) -> OptionsT:
     """What the testbed says of a twin, read. Raises ConfigError with every fault."""
     try:
         return kind.model_validate(dict(options))

@@ -18,7 +18,7 @@ from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities, CrossconnectState
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.twins.mirror import Mirror
-from hwd_drivers.twins.registry import read_options
+from hwd_drivers.twins.registry import options_of
 from hwd_drivers.twins.server import Denial, Faults, TwinServer, TwinSession
 from hwd_drivers.twins.timing import Settling, SwitchTiming
 
@@ -52,7 +52,7 @@ class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = read_options(self.options_type, name, options)
+        self.options = options_of(self.options_type, name, options)
         self.name = name
         self.capabilities = capabilities
         self.serial = f"T{draws.stream(f'twin/{name}/serial').randrange(10**6):06d}"

@@ -15,7 +15,7 @@ from hwd_drivers.families.calient.rest.front import RestFront
 from hwd_drivers.families.calient.tl1.front import Tl1Front
 from hwd_drivers.families.calient.unit import Unit
 from hwd_drivers.transports.dial import Dialer
-from hwd_drivers.twins.registry import TwinSpec, read_options
+from hwd_drivers.twins.registry import TwinSpec, options_of
 from hwd_drivers.twins.timing import SwitchTiming
 
 FRONTS: Final[Mapping[str, MakeFront]] = {"tl1": Tl1Front, "rest": RestFront}
@@ -38,7 +38,7 @@ class CalientTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = read_options(TwinOptions, name, options)
+        self.options = options_of(TwinOptions, name, options)
         places = {"tl1": self.options.tl1, "rest": self.options.rest}
         if (twice := places.pop(protocol)) is not None:
             raise ConfigError(f"twin {name}: {protocol}: {twice}: it answers that at {address} already. Leave it out")

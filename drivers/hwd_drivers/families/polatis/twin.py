@@ -18,7 +18,7 @@ from hwd_drivers.families.polatis.tl1.front import Tl1Front
 from hwd_drivers.families.polatis.unit import Unit
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.twins.faults import Denial
-from hwd_drivers.twins.registry import TwinSpec, read_options
+from hwd_drivers.twins.registry import TwinSpec, options_of
 from hwd_drivers.twins.timing import SwitchTiming
 
 ALONE: Final = {"logins": "usual"}
@@ -52,7 +52,7 @@ class PolatisTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = read_options(TwinOptions, name, options)
+        self.options = options_of(TwinOptions, name, options)
         self.unit = Unit(
             name=name, capabilities=capabilities, timing=timing, draws=draws, clock=clock, options=self.options
         )

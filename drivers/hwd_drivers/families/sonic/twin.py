@@ -19,7 +19,7 @@ from hwd_drivers.transports.ssh.channel import ChannelTransport
 from hwd_drivers.transports.ssh.keys import public_line, twin_host_key
 from hwd_drivers.transports.ssh.server import SshAcceptor
 from hwd_drivers.twins.faults import Denial
-from hwd_drivers.twins.registry import TwinSpec, read_options
+from hwd_drivers.twins.registry import TwinSpec, options_of
 from hwd_drivers.twins.server import TwinServer, TwinSession
 from hwd_drivers.twins.timing import SwitchTiming
 
@@ -44,7 +44,7 @@ class SonicTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = read_options(TwinOptions, name, options)
+        self.options = options_of(TwinOptions, name, options)
         self.unit = Unit(
             name=name, capabilities=capabilities, timing=timing, draws=draws, clock=clock, options=self.options
         )

@@ -15,7 +15,7 @@ from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide, Side
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.twins.faults import Denial, Faults
 from hwd_drivers.twins.mirror import Mirror
-from hwd_drivers.twins.registry import TwinSpec, read_options
+from hwd_drivers.twins.registry import TwinSpec, options_of
 from hwd_drivers.twins.server import TwinServer, TwinSession
 from hwd_drivers.twins.timing import SwitchTiming
 
@@ -51,7 +51,7 @@ class LumenTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = read_options(TwinOptions, name, options)
+        self.options = options_of(TwinOptions, name, options)
         self.name = name
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
         self.outputs = sum(end.side is Side.B for end in capabilities.ends)

@@ -25,7 +25,7 @@ from hwd_drivers.families.dicon.mxs.protocol import OPEN, QUEUE_LIMIT, Status
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.twins.faults import Denial
 from hwd_drivers.twins.mirror import Mirror
-from hwd_drivers.twins.registry import TwinSpec, read_options
+from hwd_drivers.twins.registry import TwinSpec, options_of
 from hwd_drivers.twins.scpi_server import Call, Deed, Done, ScpiManner, ScpiSession, common
 from hwd_drivers.twins.scpi_tree import ScpiTree
 from hwd_drivers.twins.server import Faults, TwinServer
@@ -63,7 +63,7 @@ class MxsTwin:
         address: str,
         options: Mapping[str, Json],
     ) -> None:
-        self.options = read_options(MxsTwinOptions, name, options)
+        self.options = options_of(MxsTwinOptions, name, options)
         self.name = name
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
         self.faults = Faults(mirror=self.mirror, clock=clock, restores=self.options.saves)

@@ -18,6 +18,7 @@ from hwd_drivers.families.polatis.models import scpi_driver as driver
 from hwd_drivers.families.polatis.scpi.driver import PolatisScpiOptions, PolatisScpiSwitch
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.twins.registry import twin_of
+from hwd_drivers.twins.terminal import TerminalDialer
 from hwd_drivers.twins.timing import find_timing
 
 
@@ -102,7 +103,7 @@ async def test_unit_at_a_serial_port_ends_its_answers_in_cr(
         timing=find_timing("ideal"),
         draws=Draws(7),
         clock=SystemClock(),
-        dialer=TcpDialer(),
+        dialer=TerminalDialer(),
         address=f"serial:{tmp_path / 'tty'}",
         options=options,
     )
