@@ -30,13 +30,14 @@ from hwd.playbook.about import About
 from hwd.playbook.runner import Runner
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import SetFault, TwinFaults
-from hwd.reconfigure.history import History
+from hwd.reconfigure.history import OUTCOMES_REMEMBERED, History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.outcomes import REMEMBERED, Outcomes
-from hwd.reconfigure.planner import Planner, Request
+from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.route import Request
+from hwd.reconfigure.switches import Switches
 from hwd.records.journal_id import KnownJournal
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
@@ -192,17 +193,16 @@ class Daemon:
         self._selections.resume(*(await self._records.unfinished_selections.read()))
         for one in (host_switches, self._delegations, self._selections):
             self._sink.add(one, *one.TAKES)
+        planner = Planner(self.testbed, self._fabric, self._history.expect, host_switches.given)
         self.reconfigurer = Reconfigurer(
-            planner=Planner(self.testbed, self._fabric, self._history.expect, host_switches.given),
-            offload=self._offload,
-            switches=self._supervisors,
+            planner=BackgroundPlanner(planner, self._offload),
+            switches=Switches(self._supervisors, self._clock, origins),
             agents=GatewayAgents(self._gateway),
             journal=self._journal,
             leases=self._leases,
             clock=self._clock,
             ids=self._ids,
             sink=self._sink,
-            switch_origins=origins,
             outcomes=self._outcomes,
         )
         self._sink.add(self.reconfigurer, *Reconfigurer.TAKES)
@@ -322,7 +322,7 @@ class Daemon:
             for stored in older:
                 self._history.recall(stored.document)
             before = older[-1].id
-        for stored in reversed(await self._records.newest(Outcomes.TAKES, limit=REMEMBERED)):
+        for stored in reversed(await self._records.newest(Outcomes.TAKES, limit=OUTCOMES_REMEMBERED)):
             self._outcomes(stored.document)
 
     async def _load_journal(self) -> None:

@@ -27,9 +27,9 @@ from hwd.playbook.effects import Faults, HostActions
 from hwd.playbook.measures import Tally, figures
 from hwd.playbook.pause import Brake
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.route import Request
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 

@@ -19,9 +19,9 @@ from hwd.playbook.pause import Brake
 from hwd.playbook.safe import Left, SafeState, left_by
 from hwd.reconfigure.history import History
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfiguration import State
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.route import Request
 from hwd.records.run import RunOutcome
 from hwd.timeline.stage import StageName
 from hwd_drivers.core.clock import Clock

@@ -9,9 +9,9 @@ from hwd.config.testbed.wanted import Wanted, parse_what
 from hwd.model.link import Topology
 from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.route import Request
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import Ids

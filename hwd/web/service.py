@@ -21,8 +21,8 @@ from hwd.model.testbed import Testbed
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.route import Request
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.records.run import Run
@@ -240,7 +240,7 @@ class Service:
     ) -> dict[str, Json]:
         """Hold fibre ends dark, or let them go; returns {switch, ends, to, blocked}, `blocked` being all that the switch holds dark then."""
         found = parse_ends(switch, ends, self.testbed)
-        await self._reconfigurer.overriding.set(switch, found, PortOverride(to), lease=lease, by=by)
+        await self._reconfigurer.overrides.set(switch, found, PortOverride(to), lease=lease, by=by)
         (now,) = [one for one in self.switches() if one["switch"] == switch]
         return {"switch": switch, "ends": [*map(str, found)], "to": to, "blocked": now["blocked"]}
 

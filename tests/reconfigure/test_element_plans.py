@@ -10,7 +10,8 @@ from hwd.daemon.installed import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.plan import ApplyMode, Plan
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.planner import Planner, Request
+from hwd.reconfigure.planner import Planner
+from hwd.reconfigure.route import Request
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 

@@ -14,7 +14,7 @@ from conftest import CROSSED, EXAMPLE, STRAIGHT
 from hwd.daemon.installed import load
 from hwd.sim.world import World
 from hwd.web.service import document_data
-from hwd_drivers.kit.virtual import run_virtual
+from hwd_drivers.twins.virtual_time import run_virtual
 
 PLAYBOOK = '''
 playbook: back-and-forth
