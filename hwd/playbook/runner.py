@@ -179,7 +179,8 @@ class Runner:
             if not limit.expired():
                 raise
             raise FailedError(
-                f"run {self.id}: not done within {self.playbook.within_s:g} s; {self._shared.done} of {self.total_steps} steps were. Raise within_s of the playbook"
+                f"run {self.id}: not done within {self.playbook.within_s:g} s; "
+                f"{self._shared.done} of {self.total_steps} steps were. Raise within_s of the playbook"
             ) from None
 
     def _stop_once(self) -> None:

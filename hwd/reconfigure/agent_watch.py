@@ -1,4 +1,4 @@
-"""The watch of the agents over the NIC ports of a reconfiguration: it begins before the first command and ends with it."""
+"""The agents' watch over NIC ports, from before the first command of a reconfiguration to its end."""
 
 import asyncio
 import logging

@@ -20,7 +20,10 @@ from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.values import CrossconnectReading
 
 ROLL_BACK_WITHIN_S = 3.5
-"""For a roll-back; later the journal keeps the reconfiguration open. With the answers of agents an abort takes 5 s at most."""
+"""For a roll-back; later the journal keeps the reconfiguration open.
+
+With the answers of agents an abort takes 5 s at most.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +81,8 @@ class Completion:
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
         """Make the wanted state durable.
 
-        Raises RefusedError where it is being rolled back, and FailedError where the journal does not take it yet: then the
-        switches stay as they are, and it is confirmed as soon as the journal does.
+        Raises RefusedError where it is being rolled back, and FailedError where the journal does not take it yet: then
+        the switches stay as they are, and it is confirmed as soon as the journal does.
         """
         if reconfiguration.outcome is not None:
             raise RefusedError(f"reconfiguration {reconfiguration.id}: has ended already, {reconfiguration.outcome}")

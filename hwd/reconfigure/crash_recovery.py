@@ -153,7 +153,7 @@ class CrashRecovery:
             return self._give_up(id, by, under_way)
 
     def begin(self, plan: Plan, *, reconfiguration: str, run: str | None) -> None:
-        """Journal a plan before its first command, after the ends of all others. Raises OSError: then send no command."""
+        """Journal a plan before its first command, after the ends of all others. On OSError send no command."""
         if trouble := self.write_ends():
             raise OSError(trouble)
         self._journal.begin(plan, reconfiguration=reconfiguration, run=run)
@@ -191,7 +191,7 @@ class CrashRecovery:
         return ""
 
     def write_ends(self) -> str:
-        """Try the failed ends again, oldest first; returns why the journal still takes none, empty where it took all."""
+        """Try the failed ends again, oldest first; returns why the journal takes none, empty where it took all."""
         for id, outcome in list(self._unwritten.items()):
             if why := self.write_end(id, outcome):
                 return why
@@ -263,7 +263,8 @@ class CrashRecovery:
         if entry.doubt:
             return (
                 f"{entry.doubt}. It is not driven by guess: look at its switches, then "
-                f"`hwd give-up {entry.reconfiguration}` leaves them as they are, and `hwd apply` makes of them what you want"
+                f"`hwd give-up {entry.reconfiguration}` leaves them as they are, "
+                "and `hwd apply` makes of them what you want"
             )
         tried = self._tried.get(entry.reconfiguration)
         if tried is None:

@@ -1,4 +1,4 @@
-"""The drive: what is sent to the switches. A plan is journaled, sent to every switch at once and read back; so are overrides."""
+"""The drive: what is sent to switches. Moves of a plan are journaled, sent and read back; overrides are sent."""
 
 import asyncio
 from collections.abc import Sequence
@@ -128,8 +128,8 @@ class Drive:
         if watch.lost and reconfiguration.plan.mode is ApplyMode.SAFE:
             lost = ", ".join(map(str, watch.lost))
             raise FailedError(
-                f"{move.switch}: {lost} came between our read and our write and is lost to it, which --mode safe does not "
-                "allow. Tell its owner, then plan again"
+                f"{move.switch}: {lost} came between our read and our write and is lost to it, "
+                "which --mode safe does not allow. Tell its owner, then plan again"
             )
 
 
@@ -148,7 +148,9 @@ class Overrides:
     async def set(
         self, switch: str, ends: Sequence[PortSide], to: PortOverride, *, lease: str | None = None, by: str
     ) -> None:
-        """Returns when the switch reports the override. The caller has checked that the switch is ours and has these ends.
+        """Returns when the switch reports the override.
+
+        The caller has checked that the switch is ours and has these ends.
 
         Raises RefusedError where a port of this light is leased or held by somebody else, where a reconfiguration in
         progress relies on one, and where the switch has no overrides; FailedError where it answered and did not do it.

@@ -43,7 +43,7 @@ class History:
         self._seconds.extend(_turnarounds(document))
 
     def expect(self, switches: Iterable[str], links: bool = True) -> tuple[float, str]:
-        """Expected seconds and the source of that figure: until links are ready, or without `links` until switches settle."""
+        """Expected seconds with their source: until links are ready, or without `links` until switches settle."""
         if links and self._seconds:
             return statistics.median(self._seconds), f"median of the last {len(self._seconds)} turnarounds"
         stated = max((self._testbed.switches[name].capabilities.settle_s for name in switches), default=0.0)
@@ -107,7 +107,7 @@ class Outcomes:
             del self._ends[next(iter(self._ends))]
 
     def text(self, id: str) -> str | None:
-        """`k3v9a1xx (pairs rail=0): rolled back 12 s ago (03:12:05 UTC): not confirmed within 30 s`; None if unknown."""
+        """`k3v9 (pairs rail=0): rolled back 12 s ago (03:12:05 UTC): not confirmed within 30 s`; None if unknown."""
         if (end := self._ends.get(id)) is None:
             return None
         at = datetime.fromtimestamp(end.wall_ns / 1e9, UTC)

@@ -1,4 +1,4 @@
-"""Leases and claims: who may change which ports, until when. Leases are in the records and outlive the daemon's process."""
+"""Leases and claims: who may change which ports, and until when."""
 
 import asyncio
 import logging
@@ -136,7 +136,9 @@ class Leases:
         return None
 
     async def take(self, *, holder: str, ports: Iterable[str], for_s: float, lasting: bool = True) -> Lease:
-        """Claim `ports` for `for_s` seconds; raises RefusedError where one of them is taken. A run is the holder `run k3v9`.
+        """Claim `ports` for `for_s` seconds; raises RefusedError where one of them is taken.
+
+        A run is the holder `run k3v9`.
 
         `lasting` false: it ends with the daemon's process, as its run or apply does.
         """

@@ -8,9 +8,9 @@ from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plan import ApplyMode, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.composites import Demanded, Led, lead, settled
+from hwd.reconfigure.composites import CompositeDemand, CompositeWay, lead, settled
 from hwd.reconfigure.route import HostReadings, Request, Routed, Router, host_crossconnects
-from hwd.reconfigure.switch_moves import Asked, moves_of, untold
+from hwd.reconfigure.switch_moves import Asked, moves_of, unreported
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
@@ -44,16 +44,16 @@ class Planner:
     ) -> Plan:
         """Plan from what the switches report. `blocked`: ends that overrides hold dark, by switch.
 
-        Raises ConfigError (the switches light no complete link), RefusedError (a port is in use under `safe`, or demands
-        conflict), LinkError (a switch was not read).
+        Raises ConfigError (the switches light no complete link), RefusedError (a port is in use under `safe`, or
+        demands conflict), LinkError (a switch was not read).
         """
         request = wanted.request
         observed = {**observed, **wanted.host_readings}
         for name in wanted.switches:
             if name not in observed:
                 raise LinkError(f"{name}: cannot plan, the switch could not be read. See `hwd status`")
-        demanded = self._demanded(wanted, observed)
-        led = {name: lead(self._fabric.composites[name], one, observed) for name, one in demanded.items()}
+        demands = self._demands(wanted, observed)
+        led = {name: lead(self._fabric.composites[name], one, observed) for name, one in demands.items()}
         links = self._fabric.routed(wanted.links, {name: one.compiled for name, one in led.items()})
         asked = {
             name: wanted.crossconnects.get(name, frozenset()) | _of(name, (one.wanted for one in led.values()))
@@ -67,7 +67,7 @@ class Planner:
         ) | host_crossconnects(wanted.host_readings)
         now, then = self._state(moves, observed, after=False), self._state(moves, observed, after=True)
         led = {
-            name: settled(self._fabric.composites[name], one, observed, then, demanded[name])
+            name: settled(self._fabric.composites[name], one, observed, then, demands[name])
             for name, one in led.items()
         }
         before = frozenset(self._fabric.links_of(now))
@@ -109,8 +109,8 @@ class Planner:
         state = {name: tuple(reading.crossconnect for reading in readings) for name, readings in observed.items()}
         return frozenset(map(str, self._fabric.ports_reached(crossconnects, state)))
 
-    def _demanded(self, wanted: Routed, observed: Observed) -> dict[str, Demanded]:
-        """What is asked of composites."""
+    def _demands(self, wanted: Routed, observed: Observed) -> dict[str, CompositeDemand]:
+        """What the request asks of composites."""
         request = wanted.request
         needed = tuple(
             SwitchCrossconnect(switch=name, crossconnect=one)
@@ -118,7 +118,7 @@ class Planner:
             for one in sorted(wanted.crossconnects[name], key=Crossconnect.sort_key)
         )
         return {
-            name: Demanded(
+            name: CompositeDemand(
                 demands=demands,
                 mode=request.mode,
                 used=lambda one: self._fabric.carries(one, observed),
@@ -130,7 +130,7 @@ class Planner:
         }
 
     def _moves(
-        self, name: str, asked: frozenset[Crossconnect], wanted: Routed, led: Iterable[Led], observed: Observed
+        self, name: str, asked: frozenset[Crossconnect], wanted: Routed, led: Iterable[CompositeWay], observed: Observed
     ) -> SwitchMoves:
         request, composites = wanted.request, list(led)
         by_name = wanted.crossconnects.get(name)
@@ -161,7 +161,8 @@ class Planner:
     ) -> frozenset[str]:
         """Switch ports that move, NIC ports of links that come or go, and NIC ports lit by a crossconnect that moves.
 
-        The last do not follow from the links: one-way light makes no link, nor does light through a switch without a reading.
+        The last do not follow from the links: one-way light makes no link, nor does light through a switch without a
+        reading.
         """
         removed = [*_moved(moves, lambda move: move.remove), *self._maybe_removed(moves)]
         added = _moved(moves, lambda move: move.add)
@@ -173,7 +174,7 @@ class Planner:
     def _maybe_removed(self, moves: Iterable[SwitchMoves]) -> Iterable[SwitchCrossconnect]:
         """Crossconnects that elements may carry which move and whose state the switch does not report."""
         for move in moves:
-            for element in untold(self._testbed.switches[move.switch].capabilities, move.before):
+            for element in unreported(self._testbed.switches[move.switch].capabilities, move.before):
                 if element.crossconnects.intersection(move.lasting):
                     for one in sorted(element.crossconnects, key=Crossconnect.sort_key):
                         yield SwitchCrossconnect(switch=move.switch, crossconnect=one)

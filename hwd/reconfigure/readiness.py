@@ -1,6 +1,7 @@
 """The wait for ready links, and the reasons why links are not ready.
 
-A wait ends early where a switch or all agents are unreachable: then no link can become ready, or nobody would report it.
+A wait ends early where a switch or all agents are unreachable: then no link can become ready, or nobody would report
+it.
 """
 
 import asyncio
@@ -121,7 +122,7 @@ def not_ready_error(reconfiguration: Reconfiguration) -> NotReadyError:
 
 
 def _falls(events: Iterable[Mapping[str, Json]], links: Iterable[PlannedLink], *, zero_ns: int) -> Iterator[str]:
-    """Where and when light fell again, or the carrier at ports without a light reading: `light fell at h0.eth0 (2.014 s)`.
+    """Where light fell again, or the carrier at ports without light readings: `light fell at h0.eth0 (2.014 s)`.
 
     Light of a link that moves falls once by the move itself; that fall is left out.
     """

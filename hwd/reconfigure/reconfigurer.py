@@ -134,7 +134,10 @@ class Reconfigurer:
             self._last_of_run.get(run, {}).pop(branch, None)
 
     def get(self, id: str | None) -> Reconfiguration:
-        """The one with this id, or the only one in progress. Raises RefusedError with the outcome of one that has ended."""
+        """The one with this id, or the only one in progress.
+
+        Raises RefusedError, with the outcome of one that has ended.
+        """
         if id is None and len(self._under_way) == 1:
             return next(iter(self._under_way.values()))
         if id is not None and id in self._under_way:
@@ -262,7 +265,7 @@ class Reconfigurer:
         return await self._recovery.give_up(id, by=by, under_way=self._under_way)
 
     async def close(self) -> None:
-        """For the orderly end of the daemon: roll back all in progress at once, and try the failed ends of the journal."""
+        """For the orderly end of the daemon: roll back all in progress, and try the failed ends of the journal."""
         await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in self.under_way))
         self.write_ends()
 

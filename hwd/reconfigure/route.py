@@ -1,6 +1,7 @@
 """Routes: what a request needs of each switch, whatever that switch carries now. No I/O.
 
-Switches that hosts drive are never moved: a route may rely on what they carry now, and is refused where one would have to change.
+Switches that hosts drive are never moved: a route may rely on what they carry now, and is refused where one would have
+to change.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,12 +16,17 @@ from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, FibreEnd, PortSide, natural_key
 
 HostReadings = Mapping[str, tuple[CrossconnectReading, ...]]
-"""What the switches of hosts carry, by switch, as their agents reported it last. A switch whose state is unknown is absent."""
+"""What the switches of hosts carry, by switch, as their agents reported it last.
+
+A switch whose state is unknown is absent.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What someone wants: links, or crossconnects by name, and the rules to apply it by. `what` is the text of the request.
+    """What someone wants: links, or crossconnects by name, and the rules to apply it by.
+
+    `what` is the text of the request.
 
     On switches in `emptied` and at ends in `freed` no crossconnect stays unless the request names it.
     """
@@ -86,8 +92,8 @@ class Router:
     def route(self, request: Request) -> Routed:
         """Find the ways of the links that are asked for.
 
-        Raises ConfigError (no path, no such switch or port, an empty request) and RefusedError (a host's own switch would
-        have to move, or demands conflict).
+        Raises ConfigError (no path, no such switch or port, an empty request) and RefusedError (a host's own switch
+        would have to move, or demands conflict).
         """
         asked: dict[str, set[Crossconnect]] = {
             name: set() for name in [*request.emptied, *(one.switch for one in request.freed)]

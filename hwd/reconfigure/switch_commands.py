@@ -24,7 +24,7 @@ from hwd_drivers.core.values import (
 log = logging.getLogger(__name__)
 
 COMMAND_WITHIN_S = 10.0
-"""For a switch to answer a command: the slowest matrix on record needs 0.5 s a bulk set; a client of one allows 10 s."""
+"""For a switch to answer a command: the slowest known matrix needs 0.5 s for a bulk set; its client allows 10 s."""
 TUNED_WITHIN_S = 10.0
 """For reported crossconnects to leave `tuning`."""
 REREAD_S = 0.02
@@ -82,8 +82,8 @@ class Overrun:
     def __str__(self) -> str:
         lost = ",".join(map(str, self.lost))
         return (
-            f"{self.switch}: overrun: {lost} of another client came in the {self.window_s * 1e3:.1f} ms between our read "
-            "and our write, and is lost to it. "
+            f"{self.switch}: overrun: {lost} of another client came in the {self.window_s * 1e3:.1f} ms "
+            "between our read and our write, and is lost to it. "
             f"Tell its owner; `hwd apply {self.switch}:{lost}` makes it anew once its ends are free"
         )
 

@@ -34,7 +34,10 @@ class Look:
 
 
 class Switches:
-    """The drivers by the names of their switches. `origins`: of every switch of the testbed, what its times are worth."""
+    """The drivers by the names of their switches.
+
+    `origins`: of every switch of the testbed, what its times are worth.
+    """
 
     def __init__(
         self, drivers: Mapping[str, SwitchDriver], clock: Clock, origins: Mapping[str, Origin] | None = None
