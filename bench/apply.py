@@ -16,12 +16,13 @@ from hwd.config.testbed.wanted import parse_what
 from hwd.fabric.fabric import Fabric
 from hwd.model.instant import Origin
 from hwd.model.testbed import NicPortId, Testbed
-from hwd.reconfigure.history import History
+from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.outcomes import Outcomes
-from hwd.reconfigure.planner import Planner, Request
+from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.route import Request
+from hwd.reconfigure.switches import Switches
 from hwd.records.records import Records
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import FileDisk
@@ -110,16 +111,14 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
     await records.open()
     history = History(testbed)
     reconfigurer = Reconfigurer(
-        planner=Planner(testbed, Fabric(testbed), history.expect),
-        offload=offload,
-        switches={"ocs1": supervisor},
+        planner=BackgroundPlanner(Planner(testbed, Fabric(testbed), history.expect), offload),
+        switches=Switches({"ocs1": supervisor}, clock, {"ocs1": Origin.TWIN}),
         agents=SilentAgents(),
         journal=Journal(disk, sync=sync),
         leases=Leases(store=records.leases, clock=clock, ids=ids, sink=documents.append),
         clock=clock,
         ids=ids,
         sink=documents.append,
-        switch_origins={"ocs1": Origin.TWIN},
         outcomes=Outcomes(clock),
     )
     run = asyncio.create_task(supervisor.run(), name="bench:supervisor")

@@ -7,7 +7,7 @@ import pytest
 
 from hwd.config.testbed.module_types import MODULE_TYPES
 from hwd.model.instant import InstantName, Knowledge, Origin
-from hwd.playbook.safe import SafeState
+from hwd.playbook.safe_state import SafeState
 from hwd.records.run import RunOutcome
 from hwd.timeline.stage import StageName
 from hwd.twin.timing import NIC_TIMINGS

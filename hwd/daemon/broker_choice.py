@@ -22,8 +22,10 @@ def chosen_broker(option: str | None, environment: Mapping[str, str]) -> str:
     if option is not None:
         if not _is_embedded(option) and BrokerUrl.parse(option).password is not None:
             raise ConfigError(
-                f"--mqtt {BrokerUrl.parse(option)}: everybody on this machine can read a password that is on a command line, and this one has been there now: change it. "
-                f"Put the URL into {URL_VARIABLE}, or into a file of your own that {FILE_VARIABLE} names, and leave --mqtt out"
+                f"--mqtt {BrokerUrl.parse(option)}: everybody on this machine can read a password that is on a command "
+                "line, and this one has been there now: change it. "
+                f"Put the URL into {URL_VARIABLE}, or into a file of your own that {FILE_VARIABLE} names, and leave "
+                "--mqtt out"
             )
         return option
     if url := environment.get(URL_VARIABLE):
@@ -53,6 +55,7 @@ def _read(path: Path) -> str:
         raise ConfigError(f"{FILE_VARIABLE} {path}: holds {len(text.split())} words, and one URL of a broker is wanted")
     if not _is_embedded(text) and BrokerUrl.parse(text).password is not None and mode & (stat.S_IRGRP | stat.S_IROTH):
         raise ConfigError(
-            f"{FILE_VARIABLE} {path}: others can read it (mode {stat.S_IMODE(mode):o}), and a password is in it: chmod 600 {path}"
+            f"{FILE_VARIABLE} {path}: others can read it (mode {stat.S_IMODE(mode):o}), and a password is in it: "
+            f"chmod 600 {path}"
         )
     return text

@@ -1,6 +1,6 @@
 """The daemon: everything that watches, plans, drives and records one testbed, in one event loop.
 
-daemon = Daemon(testbed=..., bus=..., records=..., ...)
+daemon = Daemon(testbed=..., machine=..., storage=..., rack=..., ...)
 await daemon.open()
 await daemon.run()          # until cancelled; then the runs are aborted into their safe states
 """
@@ -18,42 +18,36 @@ from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.bus.runtopics import RunTopics
 from hwd.config.playbook.playbook import ApplyStep, Playbook
 from hwd.daemon.agents import GatewayAgents
-from hwd.daemon.commit import Commit
 from hwd.daemon.fanout import Fanout
 from hwd.daemon.limits import Limits
-from hwd.daemon.opening import OpenSwitch
+from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.fabric.claims import all_ports
 from hwd.fabric.fabric import Fabric
 from hwd.model.instant import Origin
 from hwd.model.testbed import Switch, Testbed
-from hwd.playbook.about import About
+from hwd.playbook.effects import Effects
+from hwd.playbook.run_record import RunTemplate
 from hwd.playbook.runner import Runner
-from hwd.playbook.runs import Runs
-from hwd.playbook.twin_faults import SetFault, TwinFaults
-from hwd.reconfigure.history import History
+from hwd.playbook.runs import RackState, Runs
+from hwd.playbook.twin_faults import TwinFaults
+from hwd.reconfigure.history import OUTCOMES_REMEMBERED, History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.outcomes import REMEMBERED, Outcomes
-from hwd.reconfigure.planner import Planner, Request
+from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.records.journal_id import KnownJournal
+from hwd.reconfigure.route import Request
+from hwd.reconfigure.switches import Switches
 from hwd.records.recorder import RecordingSink
-from hwd.records.records import Records
 from hwd.telemetry import Budget, Metrics
 from hwd.timeline.alignment import Alignment
 from hwd.web.applies import Applies
 from hwd.web.hub import Hub
 from hwd.web.linkboard import Linkboard
-from hwd.web.service import Service
+from hwd.web.service import HostAccess, Service, StatusBoards
 from hwd.web.switchboard import Switchboard
-from hwd_agents.bus.protocol import Bus
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import HwdError
-from hwd_drivers.core.ids import Draws, Ids
-from hwd_drivers.core.offload import Offload
 from hwd_drivers.devices.abilities import Device
 from hwd_drivers.devices.supervisor import LONGEST_RETRY_S, Supervisor
 
@@ -76,10 +70,10 @@ log = logging.getLogger(__name__)
 
 
 class Daemon:
-    """One testbed's daemon. Everything that it needs comes in here; it reaches for nothing. `clock_name` names `clock`: one of another name has another zero.
+    """The daemon of one testbed. Its constructor takes all that it needs.
 
-    `limits` is told of limits by what is opened before the daemon, the embedded broker and the HTTP server; the daemon makes documents of it. `known_journal`: which journal
-    it had in its life before; by default the records say.
+    `limits` counts limits that were reached, also in the embedded broker and the HTTP server, which start before the
+    daemon; the daemon emits documents of them.
     """
 
     def __init__(
@@ -87,24 +81,11 @@ class Daemon:
         *,
         testbed: Testbed,
         testbed_text: str,
-        version: str,
-        data_dir: str,
-        pid: int,
-        bus: Bus,
-        open_switch: OpenSwitch,
-        records: Records,
-        journal_disk: Disk,
-        set_fault: SetFault,
-        clock: Clock,
-        clock_name: str = "",
-        ids: Ids,
-        draws: Draws,
-        offload: Offload,
+        machine: Machine,
+        storage: Storage,
+        rack: RackAccess,
+        process: Process,
         sinks: Sequence[Sink] = (),
-        virtual_time: bool = False,
-        journal_sync: bool = True,
-        known_journal: KnownJournal | None = None,
-        commit: Commit | None = None,
         limits: Limits | None = None,
     ) -> None:
         self.testbed = testbed
@@ -114,20 +95,17 @@ class Daemon:
         self._linkboard = Linkboard(self._fabric, self._switchboard.to_data)
         self.hub = Hub()
         self._testbed_text = testbed_text
-        self._version = version
-        self._commit = commit or Commit()
-        self._data_dir = data_dir
-        self._pid = pid
-        self._bus = bus
-        self._open_switch = open_switch
-        self._records = records
-        self._faults = TwinFaults(testbed=testbed, records=records, set_fault=set_fault, under_way=self._runs_under_way)
-        self._clock = clock
-        self._clock_name = clock_name
-        self._ids = ids
-        self._draws = draws
-        self._offload = offload
-        self._virtual_time = virtual_time
+        self._machine = machine
+        self._process = process
+        self._bus = rack.bus
+        self._open_switch = rack.open_switch
+        self._records = records = storage.records
+        self._faults = TwinFaults(
+            testbed=testbed, records=records, set_fault=rack.set_fault, under_way=self._runs_under_way
+        )
+        self._clock = clock = machine.clock
+        self._ids = machine.ids
+        self._offload = machine.offload
         self._recorder = RecordingSink(records)
         self._history = History(testbed)
         self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
@@ -136,8 +114,8 @@ class Daemon:
         self._sink.add(self._outcomes, *Outcomes.TAKES)
         self._sink.add(self._switchboard, *Switchboard.TAKES)
         self._sink.add(self._linkboard, *Linkboard.TAKES)
-        self._journal = Journal(journal_disk, sync=journal_sync)
-        self._known_journal = known_journal or records.journal
+        self._journal = Journal(storage.journal, sync=storage.journal_sync)
+        self._known_journal = storage.journal_id or records.journal
         self._is_journal_known = False
         self._recover = asyncio.Event()
         self._limits = limits or Limits(clock)
@@ -150,7 +128,7 @@ class Daemon:
             name: self._supervise(switch) for name, switch in self.testbed.switches.items() if switch.owner is None
         }
         await self._recall()
-        known = await self._records.alignments.read(self._clock_name)
+        known = await self._records.alignments.read(self._machine.clock_name)
         self._gateway = Gateway(
             bus=self._bus,
             testbed=self.testbed.name,
@@ -160,7 +138,7 @@ class Daemon:
             sink=self._sink,
             known={boot: Alignment.from_data(data) for (_, boot), data in known.items()},
             seen=await self._records.seen(),
-            clocks_by_udp=not self._virtual_time,
+            clocks_by_udp=not self._machine.virtual_time,
             durable=self._recorder.flush,
             full=lambda: self._recorder.full,
             reached=self._limits,
@@ -191,17 +169,16 @@ class Daemon:
         self._selections.resume(*(await self._records.unfinished_selections.read()))
         for one in (host_switches, self._delegations, self._selections):
             self._sink.add(one, *one.TAKES)
+        planner = Planner(self.testbed, self._fabric, self._history.expect, host_switches.given)
         self.reconfigurer = Reconfigurer(
-            planner=Planner(self.testbed, self._fabric, self._history.expect, host_switches.given),
-            offload=self._offload,
-            switches=self._supervisors,
+            planner=BackgroundPlanner(planner, self._offload),
+            switches=Switches(self._supervisors, self._clock, origins),
             agents=GatewayAgents(self._gateway),
             journal=self._journal,
             leases=self._leases,
             clock=self._clock,
             ids=self._ids,
             sink=self._sink,
-            switch_origins=origins,
             outcomes=self._outcomes,
         )
         self._sink.add(self.reconfigurer, *Reconfigurer.TAKES)
@@ -221,20 +198,22 @@ class Daemon:
             testbed=self.testbed, reconfigurer=self.reconfigurer, ids=self._ids, offload=self._offload
         )
         self._runs = Runs(
-            about=About(
+            template=RunTemplate(
                 testbed=self.testbed,
                 testbed_text=self._testbed_text,
-                version=self._version,
-                commit=self._commit.id,
-                virtual_time=self._virtual_time,
+                version=self._process.version,
+                commit=self._process.commit.id,
+                virtual_time=self._machine.virtual_time,
                 inventory=self._inventory,
                 clock=self._clock,
             ),
             make_runner=self._make_runner,
-            run_of=self._run_of,
-            is_settled=self._is_settled,
-            is_left_open=lambda run: any(one.run == run for one in self.reconfigurer.left_open),
-            held=lambda: self._settings.left,
+            rack=RackState(
+                run_of=self._run_of,
+                is_settled=self._is_settled,
+                is_left_open=lambda run: any(one.run == run for one in self.reconfigurer.left_open),
+                holds=lambda: self._settings.left,
+            ),
             faults=self._faults,
             records=self._records,
             recorder=self._recorder,
@@ -253,21 +232,18 @@ class Daemon:
         self._sink.add(self._topics, *RunTopics.TAKES)
         self.service = Service(
             testbed=self.testbed,
-            version=self._version,
+            version=self._process.version,
             applies=self._applies,
             runs=self._runs,
             faults=self._faults,
             reconfigurer=self.reconfigurer,
             leases=self._leases,
-            settings=self._settings,
-            delegations=self._delegations,
+            hosts=HostAccess(
+                bus=self._bus, gateway=self._gateway, settings=self._settings, delegations=self._delegations
+            ),
+            boards=StatusBoards(switches=self._switches, links=self._linkboard),
             records=self._records,
             recorder=self._recorder,
-            gateway=self._gateway,
-            switches=self._switches,
-            links=self._linkboard,
-            bus_address=lambda: (self._bus.address, self._bus.connected),
-            hub=self.hub,
             clock=self._clock,
         )
         await self._runs.open()
@@ -275,7 +251,11 @@ class Daemon:
     async def run(self) -> None:
         """Until cancelled. Ends with the runs in their safe states and every document written."""
         self._tell(
-            "daemon.started", version=self._version, pid=self._pid, testbed=self.testbed.name, data_dir=self._data_dir
+            "daemon.started",
+            version=self._process.version,
+            pid=self._process.pid,
+            testbed=self.testbed.name,
+            data_dir=self._process.data_dir,
         )
         if (damage := self._journal.damage) is not None:
             self._tell("journal.damaged", why=damage.why, aside=damage.aside, held=[*damage.held])
@@ -321,7 +301,7 @@ class Daemon:
             for stored in older:
                 self._history.recall(stored.document)
             before = older[-1].id
-        for stored in reversed(await self._records.newest(Outcomes.TAKES, limit=REMEMBERED)):
+        for stored in reversed(await self._records.newest(Outcomes.TAKES, limit=OUTCOMES_REMEMBERED)):
             self._outcomes(stored.document)
 
     async def _load_journal(self) -> None:
@@ -363,8 +343,7 @@ class Daemon:
             request=self._step_request,
             all_ports=all_ports(self.testbed),
             history=self._history,
-            faults=self._faults.of(id),
-            hosts=self._settings,
+            effects=Effects(faults=self._faults.of(id), host_settings=self._settings),
             clock=self._clock,
             sink=self._sink,
         )
@@ -390,8 +369,8 @@ class Daemon:
                 {**host, "inventory": inventory_data(birth) if (birth := births.get(str(host["host"]))) else None}
                 for host in self.service.hosts()
             ],
-            "version": self._version,
-            "commit": str(self._commit),
+            "version": self._process.version,
+            "commit": str(self._process.commit),
         }
 
     def _is_settled(self) -> bool:
@@ -420,7 +399,7 @@ class Daemon:
             open=open_device,
             clock=self._clock,
             sink=self._sink,
-            draws=self._draws,
+            draws=self._machine.draws,
             longest_retry_s=LONGEST_RETRY_S if switch.twin is None else TWIN_RETRY_S,
         )
 

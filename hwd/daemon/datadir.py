@@ -44,7 +44,8 @@ class DataDirectory:
             holder = os.pread(self._fd, 32, 0).decode().strip() or "unknown"
             os.close(self._fd)
             raise RefusedError(
-                f"{self.path}: in use by the daemon with pid {holder}. Stop that one first, or name another directory with --data"
+                f"{self.path}: in use by the daemon with pid {holder}. Stop that one first, or name another directory "
+                "with --data"
             ) from None
         try:
             text = f"{os.getpid()}\n".encode()
@@ -68,5 +69,6 @@ def _check(path: Path) -> None:
     mode = path.stat().st_mode
     if mode & stat.S_IWOTH:
         raise ConfigError(
-            f"{path}: cannot be used as data directory: everybody may write there (mode {stat.S_IMODE(mode):o}). chmod o-w it, or name another with --data"
+            f"{path}: cannot be used as data directory: everybody may write there (mode {stat.S_IMODE(mode):o}). "
+            "chmod o-w it, or name another with --data"
         )

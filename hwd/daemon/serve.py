@@ -22,6 +22,7 @@ from hwd.daemon.installed import load
 from hwd.daemon.launch import RackProcess, has_twins
 from hwd.daemon.limits import Limits
 from hwd.daemon.opening import opener
+from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.token import Token
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
@@ -115,28 +116,30 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
         daemon = Daemon(
             testbed=testbed,
             testbed_text=options.testbed.read_text(encoding="utf-8"),
-            version=version,
-            data_dir=str(data.path.absolute()),
-            pid=os.getpid(),
-            bus=MqttBus(mqtt_url, f"hwd-{testbed.name}-{ids.token(length=6)}", clock, draws),
-            open_switch=opener(
-                dialer=TcpDialer(),
-                clock=clock,
-                twin_address=twin_address,
-                environment=environment,
-                rack_starting=rack_starting,
+            machine=Machine(clock=clock, clock_name=clock.name, ids=ids, draws=draws, offload=offload),
+            storage=Storage(
+                records=Records(
+                    f"sqlite:///{records_path(data.path.absolute())}", offload, reserve=Reserve(data.path / "reserve")
+                ),
+                journal=journal,
             ),
-            records=Records(
-                f"sqlite:///{records_path(data.path.absolute())}", offload, reserve=Reserve(data.path / "reserve")
+            rack=RackAccess(
+                bus=MqttBus(mqtt_url, f"hwd-{testbed.name}-{ids.token(length=6)}", clock, draws),
+                open_switch=opener(
+                    dialer=TcpDialer(),
+                    clock=clock,
+                    twin_address=twin_address,
+                    environment=environment,
+                    rack_starting=rack_starting,
+                ),
+                set_fault=set_fault,
             ),
-            journal_disk=journal,
-            set_fault=set_fault,
-            clock=clock,
-            clock_name=clock.name,
-            ids=ids,
-            draws=draws,
-            commit=await offload(find_commit),
-            offload=offload,
+            process=Process(
+                version=version,
+                data_dir=str(data.path.absolute()),
+                pid=os.getpid(),
+                commit=await offload(find_commit),
+            ),
             limits=limits,
         )
         if embedded is not None:

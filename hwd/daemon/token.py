@@ -36,7 +36,8 @@ class Token:
             )
         if group is not None and (closed := _closed_to(path, group)) is not None:
             log.warning(
-                "token %s: group %s may read it and cannot get there: it may not pass %s. `chgrp %s %s && chmod g+x %s`, or another --data",
+                "token %s: group %s may read it and cannot get there: it may not pass %s. "
+                "`chgrp %s %s && chmod g+x %s`, or another --data",
                 *(path, group, closed, group, closed, closed),
             )
         return cls(text=text, path=path)

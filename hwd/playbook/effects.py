@@ -1,6 +1,10 @@
-"""What a run does beside driving switches: faults of twins, settings of NIC ports. Both are undone at its end, whatever the end."""
+"""The effects of a run other than on switches, as its runner asks for them: faults of twins and NIC settings.
+
+Both are undone at the end of the run, however it ends.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from hwd.model.action import Action
@@ -9,24 +13,32 @@ from hwd_drivers.core.documents import Json
 
 
 class Faults(Protocol):
-    """The twins of the rack, as far as they can be told to misbehave. Both raise HwdError: LinkError where the rack is away."""
+    """Faults of the rack's twins. Both methods raise HwdError: LinkError where the rack cannot be reached."""
 
     async def set(self, fault: Fault) -> None:
-        """From its return on the twin misbehaves. Raises RefusedError where the subject is no twin, ConfigError where it is not there."""
+        """Returns when the fault is set. Raises RefusedError where its subject is no twin, ConfigError where it is unknown."""
         ...
 
     async def clear(self) -> None:
-        """All twins that it set behave again, also where a `set` is still under way. What does not is named, and is tried again when the run is over."""
+        """Clear all faults of the run, also of a `set` in progress. Raises where one stays; that is tried again after the run."""
         ...
 
 
 class HostActions(Protocol):
-    """Settings of NIC ports, each kept with what was there before for as long as its run goes on. Both raise HwdError."""
+    """Settings of NIC ports, each with its earlier value, until the end of the run. Both methods raise HwdError."""
 
     async def do(self, run: str, action: Action) -> Mapping[str, Json]:
-        """Set it; returns {before, after}, as the host read them."""
+        """Set one; returns {before, after}, as the host read them."""
         ...
 
     async def put_back(self, run: str) -> None:
-        """Everything that this run set is again as it was before. What cannot be reached now is put back when its host is there; then it raises too."""
+        """Restore all earlier values. Raises where a host cannot be reached; that is tried again when it connects."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """The effects that one run may have."""
+
+    faults: Faults
+    host_settings: HostActions

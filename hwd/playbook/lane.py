@@ -23,13 +23,13 @@ from hwd.config.playbook.playbook import (
 from hwd.config.playbook.step_claims import harmed
 from hwd.fabric.claims import conflicts
 from hwd.model.lease import Lease
-from hwd.playbook.effects import Faults, HostActions
+from hwd.playbook.effects import Effects
 from hwd.playbook.measures import Tally, figures
 from hwd.playbook.pause import Brake
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.route import Request
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 
@@ -48,8 +48,7 @@ class Shared:
     leases: Leases
     request: Callable[[ApplyStep, str | None], Request]
     all_ports: frozenset[str]
-    faults: Faults
-    hosts: HostActions
+    effects: Effects
     clock: Clock
     tally: Tally
     brake: Brake
@@ -195,7 +194,7 @@ class Lane:
         for action in step.actions:
             self._shared.has_set = True
             began_ns = self._shared.clock.monotonic_ns()
-            found = await self._shared.hosts.do(self._shared.run, action)
+            found = await self._shared.effects.host_settings.do(self._shared.run, action)
             self._shared.tell(
                 "run.host",
                 host=action.port.host,
@@ -210,7 +209,7 @@ class Lane:
     async def _harm(self, step: FaultStep) -> None:
         self._check_leases(harmed(step.fault, self._shared.all_ports))
         self._shared.has_harmed = True
-        await self._shared.faults.set(step.fault)
+        await self._shared.effects.faults.set(step.fault)
         self._shared.tell("run.fault", fault=step.fault.to_data())
 
     def _what(self, step: LeafStep) -> str:

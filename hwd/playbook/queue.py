@@ -1,9 +1,14 @@
-"""The queue of runs: who starts next, and what each of the others waits for. Pure; whoever starts runs owns it."""
+"""The queue of runs: which run starts next, and what each of the others waits for. No I/O; `Runs` owns it."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from hwd.model.hold import Hold
+from hwd.model.run import RunState, RunStatus
+from hwd.playbook.runner import Runner
+from hwd.records.run import QueuedRun
 from hwd_drivers.core.errors import RefusedError
 
 QUEUED_MAX = 100
@@ -86,3 +91,35 @@ class Queue(Generic[W]):
     def next_wall_ns(self, now_wall_ns: int) -> int | None:
         """When the next one falls due; None where none is yet to."""
         return min((one.from_wall_ns for one in self._waiting if one.from_wall_ns > now_wall_ns), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRun:
+    """`hwd.playbook.queue.Waits`: what it takes to begin the run, as the records have it, and its runner."""
+
+    queued: QueuedRun
+    runner: Runner
+
+    @property
+    def id(self) -> str:
+        return self.queued.id
+
+    @property
+    def ports(self) -> frozenset[str]:
+        return self.runner.ports
+
+    @property
+    def from_wall_ns(self) -> int:
+        return max(self.queued.queued_wall_ns, self.queued.due_wall_ns or 0)
+
+    def status(self, state: RunState, **fields: Any) -> RunStatus:
+        """Its state before its first step."""
+        status = RunStatus(
+            run=self.id,
+            playbook=self.queued.playbook,
+            state=state,
+            steps=self.runner.total_steps,
+            queued_wall_ns=self.queued.queued_wall_ns,
+            due_wall_ns=self.queued.due_wall_ns,
+        )
+        return dataclasses.replace(status, **fields)

@@ -12,16 +12,16 @@ from hwd.config.playbook.expression import names_in
 from hwd.config.playbook.measured import stages_of
 from hwd.config.playbook.playbook import ApplyStep, AssertStep, NoteStep, Playbook
 from hwd.config.playbook.steps import Step, below, total_applies, total_dwell_s
-from hwd.playbook.effects import Faults, HostActions
+from hwd.playbook.effects import Effects
 from hwd.playbook.lane import Lane, Shared
 from hwd.playbook.measures import Tally
 from hwd.playbook.pause import Brake
-from hwd.playbook.safe import Left, SafeState, left_by
+from hwd.playbook.safe_state import Left, SafeState, left_by
 from hwd.reconfigure.history import History
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfiguration import State
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.route import Request
 from hwd.records.run import RunOutcome
 from hwd.timeline.stage import StageName
 from hwd_drivers.core.clock import Clock
@@ -59,8 +59,7 @@ class Runner:
         request: Callable[[ApplyStep, str | None], Request],
         all_ports: frozenset[str],
         history: History,
-        faults: Faults,
-        hosts: HostActions,
+        effects: Effects,
         clock: Clock,
         sink: Sink,
     ) -> None:
@@ -79,8 +78,7 @@ class Runner:
             leases=leases,
             request=request,
             all_ports=all_ports,
-            faults=faults,
-            hosts=hosts,
+            effects=effects,
             clock=clock,
             tally=Tally(_asked_of_run(playbook)),
             brake=self._brake,
@@ -179,7 +177,8 @@ class Runner:
             if not limit.expired():
                 raise
             raise FailedError(
-                f"run {self.id}: not done within {self.playbook.within_s:g} s; {self._shared.done} of {self.total_steps} steps were. Raise within_s of the playbook"
+                f"run {self.id}: not done within {self.playbook.within_s:g} s; "
+                f"{self._shared.done} of {self.total_steps} steps were. Raise within_s of the playbook"
             ) from None
 
     def _stop_once(self) -> None:
@@ -203,7 +202,9 @@ class Runner:
         elif self._shared.has_harmed:
             tasks["faults of twins"] = self._start(self._clear(), "clear")
         if self._shared.has_set:
-            tasks["settings of NIC ports"] = self._start(self._shared.hosts.put_back(self.id), "put-back")
+            tasks["settings of NIC ports"] = self._start(
+                self._shared.effects.host_settings.put_back(self.id), "put-back"
+            )
         if "faults of twins" in tasks:
             await asyncio.wait([tasks["faults of twins"]], timeout=CLEARED_WITHIN_S)
         open_ones = [one for one in self._reconfigurer.last_of(self.id) if one.state is not State.ENDED]
@@ -220,7 +221,7 @@ class Runner:
         return asyncio.create_task(work, name=f"hwd:run/{self.id}/{what}")
 
     async def _clear(self) -> None:
-        await self._shared.faults.clear()
+        await self._shared.effects.faults.clear()
         self._tell("run.fault", fault={"fault": "clear"})
 
     async def _end_of(self, what: str, task: asyncio.Task[None], by_s: float) -> str | None:

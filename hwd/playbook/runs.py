@@ -9,21 +9,20 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from hwd.config.playbook.playbook import Playbook
 from hwd.model.hold import Hold
 from hwd.model.run import RunState, RunStatus
-from hwd.playbook.about import About
 from hwd.playbook.board import ENDED_KEPT, Board
-from hwd.playbook.going import keep_end, to_end
-from hwd.playbook.queue import Queue
-from hwd.playbook.reading import PlaybookReader
+from hwd.playbook.execution import execute, record_end
+from hwd.playbook.playbook_reader import PlaybookReader
+from hwd.playbook.queue import Queue, WaitingRun
+from hwd.playbook.run_record import RunTemplate, ended_data, ended_status, status_of
 from hwd.playbook.runner import RunEnd, Runner
-from hwd.playbook.safe import SafeState
-from hwd.playbook.status import ended_data, ended_status, status_of
+from hwd.playbook.safe_state import SafeState
 from hwd.playbook.twin_faults import TwinFaults
-from hwd.playbook.waiting import Waiting
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.records.finish import to_its_end
 from hwd.records.recorder import RecordingSink
@@ -49,23 +48,31 @@ ENDING = "the daemon is ending; nothing new begins"
 log = logging.getLogger(__name__)
 
 
-class Runs:
-    """Owner of every run from when it is asked for to its end. `is_settled()`: switches and hosts are there, and nothing waits to be brought back.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackState:
+    """What runs ask about the rack."""
 
-    `is_left_open(run)`: something of it waits to be brought back. `held()`: ports that runs which are over still have; `look_again` when some of them are free.
-    """
+    run_of: Callable[[str], str | None]
+    """The run of a reconfiguration in progress."""
+    is_settled: Callable[[], bool]
+    """Whether all switches and hosts are connected, and no reconfiguration is left open."""
+    is_left_open: Callable[[str], bool]
+    """Whether a reconfiguration of a run is left open."""
+    holds: Callable[[], Iterable[Hold]]
+    """Holds of runs that are over. Call `Runs.look_again` when one of them ends."""
+
+
+class Runs:
+    """Owns every run from its request to its end."""
 
     TAKES: ClassVar = ("daemon.recovered", "reconfiguration.ended")
 
     def __init__(
         self,
         *,
-        about: About,
+        template: RunTemplate,
         make_runner: Callable[[str, Playbook], Runner],
-        run_of: Callable[[str], str | None],
-        is_settled: Callable[[], bool],
-        is_left_open: Callable[[str], bool],
-        held: Callable[[], Iterable[Hold]],
+        rack: RackState,
         faults: TwinFaults,
         records: Records,
         recorder: RecordingSink,
@@ -75,11 +82,10 @@ class Runs:
         announce: Sink,
         offload: Offload,
     ) -> None:
-        self._about = about
-        self._reader = PlaybookReader(about.testbed, offload)
+        self._template = template
+        self._reader = PlaybookReader(template.testbed, offload)
         self._make_runner = make_runner
-        self._is_settled = is_settled
-        self._is_left_open = is_left_open
+        self._rack = rack
         self._faults = faults
         self._records = records
         self._recorder = recorder
@@ -88,9 +94,11 @@ class Runs:
         self._sink = sink
         self._announce = announce
         self.board = Board(
-            run_of=run_of, paused_by=self._paused_by, tell=lambda status: self._tell("run.state", **status.to_data())
+            run_of=rack.run_of,
+            paused_by=self._paused_by,
+            tell=lambda status: self._tell("run.state", **status.to_data()),
         )
-        self._queue: Queue[Waiting] = Queue(held)
+        self._queue: Queue[WaitingRun] = Queue(rack.holds)
         self._left_over: set[str] = set()
         self._aborted_by: dict[str, str] = {}
         self._active: dict[str, Runner] = {}
@@ -115,7 +123,7 @@ class Runs:
             self._tell("run.ended", run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=status.safe_state)
             self.board.put(status)
             log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
-            if not self._is_left_open(run.id) and await self._is_all_confirmed(run.id):
+            if not self._rack.is_left_open(run.id) and await self._is_all_confirmed(run.id):
                 self._recovered[run.id] = {SafeState.AS_APPLIED}
         for queued in await self._records.queue.all():
             await self._take_up(queued)
@@ -127,7 +135,7 @@ class Runs:
         settled_by_s = loop.time() + SETTLED_WITHIN_S
         while True:
             self._changed.clear()
-            if self._left_over and (self._is_settled() or loop.time() >= settled_by_s):
+            if self._left_over and (self._rack.is_settled() or loop.time() >= settled_by_s):
                 self._left_over.clear()
             settles_s = await self._settle_recovered()
             starts_s = await self._start_due()
@@ -246,7 +254,7 @@ class Runs:
                 queued_wall_ns=self._clock.wall_ns(),
                 due_wall_ns=due_wall_ns,
             )
-            waiting = Waiting(queued=queued, runner=self._make_runner(queued.id, playbook))
+            waiting = WaitingRun(queued=queued, runner=self._make_runner(queued.id, playbook))
             self._queue.add(waiting)
             waits_for = self._looked()[queued.id]
             try:
@@ -304,7 +312,7 @@ class Runs:
         """Say of runs whose switches were not known at their end where they are; how long until it is to be tried again, None where that is done."""
         again_s: float | None = None
         for id, states in list(self._recovered.items()):
-            if id in self._active or self._is_left_open(id):
+            if id in self._active or self._rack.is_left_open(id):
                 continue  # its end comes, or another recovery
             safe = next(iter(states)) if len(states) == 1 else SafeState.MIXED
             try:
@@ -336,7 +344,7 @@ class Runs:
             playbook = await self._reader.read(queued.playbook_text, file=queued.file, parameters=queued.parameters)
         except HwdError as error:
             why = f"{error.title}: {error}"
-            record = self._about.never_begun(queued, RunOutcome.FAILED, why)
+            record = self._template.never_begun(queued, RunOutcome.FAILED, why)
             try:
                 await self._records.start_run(record)
             except HwdError as cause:
@@ -345,15 +353,15 @@ class Runs:
             self.board.put(dataclasses.replace(status_of(record, None), fault_class=error.title))
             log.error("run %s: was in the queue, and cannot be run: %s", queued.id, why)
             return
-        waiting = Waiting(queued=queued, runner=self._make_runner(queued.id, playbook))
+        waiting = WaitingRun(queued=queued, runner=self._make_runner(queued.id, playbook))
         self._queue.add(waiting)
         self._left_over.add(queued.id)
         self._ended[queued.id] = asyncio.Event()
         self.board.put(waiting.status(RunState.QUEUED))
 
-    async def _take_out(self, waiting: Waiting, by: str) -> RunStatus:
+    async def _take_out(self, waiting: WaitingRun, by: str) -> RunStatus:
         why = f"by {by}, before it began"
-        record = self._about.never_begun(waiting.queued, RunOutcome.ABORTED, why)
+        record = self._template.never_begun(waiting.queued, RunOutcome.ABORTED, why)
         await self._records.start_run(record)
         self._queue.remove(waiting.id)
         safe = SafeState.UNTOUCHED
@@ -363,10 +371,10 @@ class Runs:
 
     # --- a run
 
-    async def _begin(self, waiting: Waiting) -> RunStatus:
+    async def _begin(self, waiting: WaitingRun) -> RunStatus:
         self._check_open()
         runner = waiting.runner
-        record = self._about.begun(waiting.queued, runner.playbook.parameters)
+        record = self._template.begun(waiting.queued, runner.playbook.parameters)
         await self._records.start_run(record)
         self._queue.remove(runner.id)
         if self._closing:
@@ -384,7 +392,7 @@ class Runs:
             playbook=runner.playbook.name,
             parameters=dict(runner.playbook.parameters),
             steps=runner.total_steps,
-            virtual_time=self._about.virtual_time,
+            virtual_time=self._template.virtual_time,
         )
         self._ended.setdefault(runner.id, asyncio.Event())
         self.board.put(waiting.status(RunState.RUNNING, started_wall_ns=record.started_wall_ns))
@@ -392,9 +400,9 @@ class Runs:
         self._tasks[runner.id] = asyncio.create_task(self._go(waiting), name=f"hwd:run/{runner.id}/main")
         return self._of(runner.id)
 
-    async def _go(self, waiting: Waiting) -> None:
+    async def _go(self, waiting: WaitingRun) -> None:
         runner = waiting.runner
-        end = await to_end(runner, self._recorder)
+        end = await execute(runner, self._recorder)
         del self._active[runner.id]  # its ports are free
         ended_ns = self._clock.wall_ns()
         status, aborted_by = self._of(runner.id), self._aborted_by.pop(runner.id, DAEMON_END)
@@ -406,7 +414,7 @@ class Runs:
                 "run.state", **now.to_data()
             )
 
-        ended, state = await keep_end(runner.id, end, last, ended_wall_ns=ended_ns, recorder=self._recorder)
+        ended, state = await record_end(runner.id, end, last, ended_wall_ns=ended_ns, recorder=self._recorder)
         self._announce(ended)
         self.board.put(RunStatus.from_data(state.data), tell=lambda _: self._announce(state))
         self._changed.set()

@@ -147,7 +147,8 @@ class TwinFaults:
             del self._touched[run]
         if failures:
             raise FailedError(
-                f"run {run}: not all faults of twins are cleared: {'; '.join(failures)}. It is tried again while the daemon runs"
+                f"run {run}: not all faults of twins are cleared: {'; '.join(failures)}. "
+                "It is tried again while the daemon runs"
             )
 
     async def _behave(self, run: str, clear: Fault) -> None:

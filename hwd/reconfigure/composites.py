@@ -1,4 +1,4 @@
-"""What is wanted of composites, in crossconnects of their elements: led so that what stands stays where it is, if that can be."""
+"""Demands on composites as crossconnects of their elements, so that existing ways stay where possible."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +12,12 @@ from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demanded:
-    """What one composite is asked for. `needed`: crossconnects that were asked of its elements by their own names. `used`: whether light gets through."""
+class CompositeDemand:
+    """What one composite is asked for.
+
+    `needed`: crossconnects that the request names on its elements directly. `used`: whether light passes a
+    crossconnect.
+    """
 
     demands: frozenset[Crossconnect]
     mode: ApplyMode
@@ -24,8 +28,8 @@ class Demanded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Led:
-    """The answer: what elements must have, what they must keep, and what they must not have any more."""
+class CompositeWay:
+    """The crossconnects that elements must get, must keep and must lose."""
 
     compiled: Compiled
     moves: CompositeMoves
@@ -35,8 +39,8 @@ class Led:
     warnings: tuple[str, ...]
 
 
-def lead(composite: CompositeSwitch, asked: Demanded, present: State) -> Led:
-    """Raises RefusedError: in use under `safe`, demands that conflict, what cannot be dark and shall be."""
+def lead(composite: CompositeSwitch, asked: CompositeDemand, present: State) -> CompositeWay:
+    """Raises RefusedError: in use under `safe`, demands that conflict, an element that cannot be dark."""
     standing = composite.standing(_without_failed(present))
     if not (asked.emptied or asked.mode is ApplyMode.OVERWRITE):
         near = composite.near([*asked.freed, *(end for demand in asked.demands for end in demand.ends)])
@@ -44,12 +48,12 @@ def lead(composite: CompositeSwitch, asked: Demanded, present: State) -> Led:
     kept = [one for one in standing if one.demand in asked.demands]
     ends = asked.freed.union(end for demand in asked.demands for end in demand.ends)
     rest = [one for one in standing if one.demand not in asked.demands]
-    going = [one for one in rest if asked.emptied or ends.intersection(one.demand.ends)]
+    to_remove = [one for one in rest if asked.emptied or ends.intersection(one.demand.ends)]
     used = {one.demand for one in standing if any(map(asked.used, one.passage.crossconnects[:1]))}
     if asked.mode is ApplyMode.SAFE:
-        _refuse_used(composite, asked, going, used)
+        _refuse_used(composite, asked, to_remove, used)
     over = asked.mode is ApplyMode.OVERWRITE
-    staying = [] if over else [one for one in rest if one not in going]
+    staying = [] if over else [one for one in rest if one not in to_remove]
     compiled, stays = _compile(composite, asked, present, staying, used)
     wanted, firm = set[SwitchCrossconnect](), set[SwitchCrossconnect]()
     warnings = []
@@ -60,7 +64,8 @@ def lead(composite: CompositeSwitch, asked: Demanded, present: State) -> Led:
         else:
             wanted.update(passage.crossconnects)
             warnings.append(
-                f"{composite.name}: {one.demand} stays, and is led another way inside: its light is away while elements move"
+                f"{composite.name}: {one.demand} stays, and is led another way inside: "
+                "its light is away while elements move"
             )
     for demand in asked.demands:
         wanted.update(compiled.passages[demand].crossconnects)
@@ -68,9 +73,10 @@ def lead(composite: CompositeSwitch, asked: Demanded, present: State) -> Led:
     warnings += [f"{composite.name}: {one.demand} carries no light and gives way" for one in lost]
     if not compiled.proven:
         warnings.append(
-            f"{composite.name}: {compiled.moves} elements move; at least {compiled.moves_at_least} must, and that fewer than {compiled.moves} would do is not ruled out"
+            f"{composite.name}: {compiled.moves} elements move; at least {compiled.moves_at_least} must, and that "
+            f"fewer than {compiled.moves} would do is not ruled out"
         )
-    cut = [one for one in going if asked.emptied or asked.freed.intersection(one.demand.ends)]
+    cut = [one for one in to_remove if asked.emptied or asked.freed.intersection(one.demand.ends)]
     gone = set[SwitchCrossconnect]()
     for one in cut if not over else [one for one in rest if one not in stays]:
         found = _cut(composite, one, wanted | firm, gone)
@@ -81,7 +87,7 @@ def lead(composite: CompositeSwitch, asked: Demanded, present: State) -> Led:
     moves = CompositeMoves(
         composite=composite.name,
         remove=tuple(
-            one.demand for one in (*going, *lost, *([one for one in rest if one not in going] if over else []))
+            one.demand for one in (*to_remove, *lost, *([one for one in rest if one not in to_remove] if over else []))
         ),
         add=tuple(sorted(asked.demands - {one.demand for one in kept}, key=Crossconnect.sort_key)),
         keep=tuple(one.demand for one in kept),
@@ -93,7 +99,7 @@ def lead(composite: CompositeSwitch, asked: Demanded, present: State) -> Led:
         moves_at_least=compiled.moves_at_least,
         darkened=len(gone),
     )
-    return Led(
+    return CompositeWay(
         compiled=compiled,
         moves=moves,
         wanted=frozenset(wanted),
@@ -103,10 +109,12 @@ def lead(composite: CompositeSwitch, asked: Demanded, present: State) -> Led:
     )
 
 
-def settled(composite: CompositeSwitch, led: Led, now: State, then: State, asked: Demanded) -> Led:
-    """The same with what the elements really join when they have moved: an element that cannot be dark joins what nobody asked for.
+def settled(
+    composite: CompositeSwitch, led: CompositeWay, now: State, then: State, asked: CompositeDemand
+) -> CompositeWay:
+    """`led` with all that the elements join after the move: an element that cannot be dark joins more than was asked.
 
-    Raises RefusedError where that is at an end at which nothing shall be.
+    Raises RefusedError where that is at an end that shall be free.
     """
     before = {one.demand: one.passage.crossconnects for one in composite.standing(now)}
     failed = before.keys() - {one.demand for one in composite.standing(_without_failed(now))}
@@ -115,8 +123,10 @@ def settled(composite: CompositeSwitch, led: Led, now: State, then: State, asked
         end = next((end for end in demand.ends if asked.emptied or end in asked.freed), None)
         if end is not None:
             raise RefusedError(
-                f"{composite.name}: cannot {'be emptied' if asked.emptied else f'free {end}'}: {demand} would be there, by elements that move and always join "
-                "something. Ask for another crossconnect at its ends, or hold an end dark with `hwd block` where a switch can"
+                f"{composite.name}: cannot {'be emptied' if asked.emptied else f'free {end}'}: "
+                f"{demand} would be there, "
+                "by elements that move and always join something. Ask for another crossconnect at its ends, "
+                "or hold an end dark with `hwd block` where a switch can"
             )
     standing = [demand for demand in led.moves.remove if demand in after]
     said = [
@@ -130,10 +140,17 @@ def settled(composite: CompositeSwitch, led: Led, now: State, then: State, asked
 
 
 def _compile(
-    composite: CompositeSwitch, asked: Demanded, present: State, staying: Sequence[Standing], used: set[Crossconnect]
+    composite: CompositeSwitch,
+    asked: CompositeDemand,
+    present: State,
+    staying: Sequence[Standing],
+    used: set[Crossconnect],
 ) -> tuple[Compiled, list[Standing]]:
-    """With what stays where it is; else with what carries no light led another way; else, where not `safe`, with anything led another way; else
-    without what carries no light."""
+    """Compile the demands, and return what stays.
+
+    It tries in this order: all of `staying` unchanged; ways without light
+    changed; any way changed, unless `safe`; ways without light dropped.
+    """
     lit = [one for one in staying if one.demand in used]
     idle = [one for one in staying if one.demand not in used]
     attempts: list[tuple[Sequence[Standing], Sequence[Standing]]] = [(staying, ())]
@@ -164,9 +181,9 @@ def _compile(
 
 
 def _refuse_used(
-    composite: CompositeSwitch, asked: Demanded, going: Iterable[Standing], used: set[Crossconnect]
+    composite: CompositeSwitch, asked: CompositeDemand, to_remove: Iterable[Standing], used: set[Crossconnect]
 ) -> None:
-    for one in going:
+    for one in to_remove:
         if one.demand not in used and not _can_be_dark(composite, one):
             continue
         if asked.emptied:
@@ -184,7 +201,8 @@ def _refuse_used(
             if end in one.demand.ends
         )
         raise RefusedError(
-            f"{composite.name}: cannot connect {wants}: {end} already carries {one.demand}. Replace it with --mode update, or choose another port"
+            f"{composite.name}: cannot connect {wants}: {end} already carries {one.demand}. "
+            "Replace it with --mode update, or choose another port"
         )
 
 
@@ -195,14 +213,14 @@ def _can_be_dark(composite: CompositeSwitch, one: Standing) -> bool:
 def _cut(
     composite: CompositeSwitch, one: Standing, needed: set[SwitchCrossconnect], gone: set[SwitchCrossconnect]
 ) -> SwitchCrossconnect | None:
-    """The crossconnect of an element to take away, so that this is no more; None where no element can be without its own."""
+    """The crossconnect to remove so that a way ends; None where no element on it can be dark."""
     through = one.passage.crossconnects
     already = next((each for each in through if each in gone), None)
     return already or next((each for each in through if _shuttable(composite, each, needed)), None)
 
 
 def _shuttable(composite: CompositeSwitch, one: SwitchCrossconnect, needed: set[SwitchCrossconnect]) -> bool:
-    """Whether its element can have less than now: all that is needed of it, and not this."""
+    """Whether its element has a state without it and with all that is needed."""
     if one in needed:
         return False
     element = composite.element_of(one)
@@ -212,11 +230,12 @@ def _shuttable(composite: CompositeSwitch, one: SwitchCrossconnect, needed: set[
     return any(mine == frozenset(state) for state in element.states)
 
 
-def _cannot_be_dark(composite: CompositeSwitch, asked: Demanded, one: Standing) -> str:
+def _cannot_be_dark(composite: CompositeSwitch, asked: CompositeDemand, one: Standing) -> str:
     ends = sorted(map(str, asked.freed.intersection(one.demand.ends)))
     what = "be emptied" if asked.emptied else f"free {ends[0]}"
     return (
-        f"{composite.name}: cannot {what}: none of the elements that {one.demand} leads through ({', '.join(map(str, one.passage.crossconnects))}) can be dark. "
+        f"{composite.name}: cannot {what}: none of the elements that {one.demand} leads through "
+        f"({', '.join(map(str, one.passage.crossconnects))}) can be dark. "
         "Ask for another crossconnect at its ends, or hold an end dark with `hwd block` where a switch can"
     )
 

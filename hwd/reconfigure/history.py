@@ -1,15 +1,22 @@
-"""How long reconfigurations took so far, so that a plan can say what to expect. A `Sink`: it learns from timelines, those of earlier lives of the daemon too."""
+"""What the documents say of the past: how long links took, how reconfigurations ended, what was set of NIC ports.
+
+Three sinks. Timelines and ends are read from the records too, so that a new process of the daemon knows them."""
 
 import statistics
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import ClassVar
 
-from hwd.model.testbed import Testbed
-from hwd_drivers.core.documents import Document
+from hwd.model.testbed import Setting, Testbed
+from hwd.reconfigure.reconfiguration import Outcome
+from hwd.timeline.host_action import HostAction
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json
 
-REMEMBERED = 200
-"""Turnarounds kept; older ones say little about today's rack."""
+TURNAROUNDS_REMEMBERED = 200
+"""Turnarounds; older ones say little about today's rack."""
 
 
 class History:
@@ -19,15 +26,15 @@ class History:
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
-        self._seconds: deque[float] = deque(maxlen=REMEMBERED)
+        self._seconds: deque[float] = deque(maxlen=TURNAROUNDS_REMEMBERED)
 
     @property
     def full(self) -> bool:
         """Whether anything older would be forgotten at once."""
-        return len(self._seconds) == REMEMBERED
+        return len(self._seconds) == TURNAROUNDS_REMEMBERED
 
     def recall(self, document: Document) -> None:
-        """A timeline that is older than all that were taken so far, of the records."""
+        """Take a timeline from the records that is older than all so far."""
         for seconds in reversed(list(_turnarounds(document))):
             if not self.full:
                 self._seconds.appendleft(seconds)
@@ -36,7 +43,7 @@ class History:
         self._seconds.extend(_turnarounds(document))
 
     def expect(self, switches: Iterable[str], links: bool = True) -> tuple[float, str]:
-        """Seconds until links are ready again, and where that figure comes from; where no `links` come up, until the switches are through."""
+        """Expected seconds with their source: until links are ready, or without `links` until switches settle."""
         if links and self._seconds:
             return statistics.median(self._seconds), f"median of the last {len(self._seconds)} turnarounds"
         stated = max((self._testbed.switches[name].capabilities.settle_s for name in switches), default=0.0)
@@ -52,3 +59,105 @@ def _turnarounds(document: Document) -> Iterator[float]:
             seconds = stage.get("seconds") if isinstance(stage, Mapping) and stage.get("name") == "turnaround" else None
             if isinstance(seconds, float):
                 yield seconds
+
+
+OUTCOMES_REMEMBERED = 256
+"""Reconfigurations; older ones are in the records."""
+OPEN = "neither confirmed nor rolled back yet"
+GIVEN_UP = "given up, with its switches left as they were"
+WORDS = {  # of `Outcome`
+    Outcome.CONFIRMED.value: "confirmed",
+    Outcome.ROLLED_BACK.value: "rolled back",
+    Outcome.FAILED.value: OPEN,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """The end of one reconfiguration."""
+
+    what: str
+    outcome: str
+    why: str
+    wall_ns: int
+
+
+class Outcomes:
+    """The outcomes of the last `OUTCOMES_REMEMBERED` reconfigurations, for errors about those that have ended."""
+
+    TAKES: ClassVar = ("reconfiguration.ended", "daemon.recovered", "journal.open", "journal.given-up")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends: dict[str, _End] = {}
+
+    def __call__(self, document: Document) -> None:
+        data = document.data
+        outcome = {"journal.open": OPEN, "journal.given-up": GIVEN_UP}.get(document.kind, str(data.get("outcome")))
+        end = _End(
+            what=str(data.get("what") or ""),
+            outcome=WORDS.get(outcome, outcome),
+            why=str(data["why"]),
+            wall_ns=document.wall_ns,
+        )
+        id = str(data["reconfiguration"])
+        before = self._ends.pop(id, None)
+        self._ends[id] = replace(end, what=before.what) if before is not None and not end.what else end
+        while len(self._ends) > OUTCOMES_REMEMBERED:
+            del self._ends[next(iter(self._ends))]
+
+    def text(self, id: str) -> str | None:
+        """`k3v9 (pairs rail=0): rolled back 12 s ago (03:12:05 UTC): not confirmed within 30 s`; None if unknown."""
+        if (end := self._ends.get(id)) is None:
+            return None
+        at = datetime.fromtimestamp(end.wall_ns / 1e9, UTC)
+        ago = _ago((self._clock.wall_ns() - end.wall_ns) / 1e9)
+        named = f"{id} ({end.what})" if end.what else id
+        return f"{named}: {end.outcome} {ago} ({at:%H:%M:%S} UTC){f': {end.why}' if end.why else ''}"
+
+    @property
+    def last(self) -> str | None:
+        """`text` of the one that ended last."""
+        return self.text(next(reversed(self._ends))) if self._ends else None
+
+
+def _ago(seconds: float) -> str:
+    if seconds < 120:
+        return f"{max(0.0, seconds):.0f} s ago"
+    return f"{seconds / 60:.0f} min ago" if seconds < 7200 else f"{seconds / 3600:.0f} h ago"
+
+
+NOTED = frozenset({Setting.MTU, Setting.AUTONEG, Setting.FEC})
+"""Settings with one value for each port, on which times can depend."""
+PUT_BACK = "put-back"
+ACTIONS_MAX = 4096
+"""Actions that are remembered: several for each port of a large rack."""
+
+
+class HostSettings:
+    """NIC settings that runs have in force, and the last actions on NIC ports. It takes `run.host` documents.
+
+    It begins empty after a restart: what an earlier run has set is put back before its ports are free.
+    """
+
+    def __init__(self) -> None:
+        self._in_force: dict[str, dict[str, Json]] = {}
+        self._actions: deque[HostAction] = deque(maxlen=ACTIONS_MAX)
+
+    def see(self, document: Document) -> None:
+        data = document.data
+        port = str(data["port"])
+        self._actions.append(HostAction.of(data, at_ns=document.at_ns))
+        if data["action"] == PUT_BACK:
+            self._in_force.get(port, {}).pop(str(data.get("setting")), None)
+        elif data["action"] in NOTED and "value" in data:
+            self._in_force.setdefault(port, {})[str(data["action"])] = data["value"]
+
+    def in_force(self, ports: Iterable[str]) -> dict[str, Mapping[str, Json]]:
+        """Values in force, by port; ports without any are left out."""
+        return {port: dict(found) for port in sorted(ports) if (found := self._in_force.get(port))}
+
+    @property
+    def actions(self) -> tuple[HostAction, ...]:
+        """The last actions, oldest first."""
+        return tuple(self._actions)

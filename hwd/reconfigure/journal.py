@@ -1,6 +1,7 @@
-"""The journal: what was about to be done, durable before the first command, so that a crash is finished or undone and never guessed at.
+"""The journal: every plan, durable before its first command, so that a crash is finished or undone without a guess.
 
-Frames on a `Disk`, as `journal_file` has them. At each begin room is reserved for its end, so that a disk that gets full in between takes that all the same.
+It writes the frames of `journal_file` to a `Disk`. Each begin reserves room for its end, so that a full disk still
+takes the end.
 """
 
 import errno
@@ -16,9 +17,9 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
 
 COMPACT_BYTES = 1 << 20
-"""With more than this on disk beside twice what is open, the journal is begun anew with what is open."""
+"""With this much more on disk than twice what is open, the journal is rewritten with what is open."""
 ROOM_BYTES = 16 << 10
-"""Reserved at once, where there is so much: each time costs a sync, and this lasts for dozens of reconfigurations."""
+"""Room that is reserved at a time, if there is so much: it costs a sync and lasts for dozens of reconfigurations."""
 LOST_WHAT = "what a damaged journal held"
 
 __all__ = ["Damage", "Journal", "OpenEntry"]
@@ -28,9 +29,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """What was wrong with the journal when it was read. `aside`: where its bytes are kept; empty where they could not be copied yet, or there are none.
+    """What was wrong with the journal when it was read.
 
-    `held`: what nobody brings back, or on, until an operator has decided.
+    `aside`: the file with a copy of its bytes; empty where there is none yet. `held`: reconfigurations that wait for
+    the decision of an operator.
     """
 
     why: str
@@ -44,30 +46,31 @@ class Damage:
 
 
 class Journal:
-    """Owner of the journal's `Disk`. Disk calls are made in the loop: an fdatasync costs less than a thread and must come first anyway."""
+    """Owns the journal's `Disk`. It writes in the event loop, where an fdatasync costs less than a thread."""
 
     def __init__(self, disk: Disk, *, sync: bool = True) -> None:
         self._disk = disk
         self._sync = sync
         self._open: dict[str, Numbered] = {}
         self._frames: dict[str, bytes] = {}
-        """What is open, as it is on the disk."""
+        """The begin frames of what is open."""
         self._next = 1
         self._id = ""
         self._is_loaded = False
         self._is_stale = True
-        """What is on the disk is of an older version, damaged, or not known: it is written anew before anything else is."""
+        """The disk has an older version, damage or unknown bytes: the journal is rewritten before the next entry."""
         self._refused = ""
-        """Why the disk did not take it the last time."""
+        """Why the last write failed."""
         self._damage = ""
         self._aside = ""
         self._is_to_keep = False
 
     def load(self, *, known: str | None = None, fresh: str = "journal") -> tuple[OpenEntry, ...]:
-        """Read what is there, cut a torn tail off, and return what is open, oldest first. `known`: the id that the records have of it, None where they have none;
-        `fresh`: that of a new one. Raises ConfigError where a newer hwd wrote it, or the disk does not read it.
+        """Read the journal, cut off a torn tail, and return what is open, oldest first.
 
-        What cannot be read is kept aside, and what may be lost with it is open with a `doubt`, until it is ended.
+        `known`: its id in the records, None where they have none; `fresh`: the id of a new journal. Damaged bytes are
+        set aside, and what may be lost with them is open with a `doubt`. Raises ConfigError where a newer hwd wrote it,
+        or the disk cannot be read.
         """
         data = self._read()
         contents = journal_file.read(data, known)
@@ -98,20 +101,23 @@ class Journal:
 
     @property
     def id(self) -> str:
-        """The name that the records know it by."""
+        """Its id in the records."""
         return self._id
 
     @property
     def is_written(self) -> bool:
-        """Whether the disk has it, by that name: not where it could not be written since it was read."""
+        """Whether the disk has it under this id; false while a rewrite after `load` fails."""
         return self._is_loaded and not self._is_stale
 
     @property
     def trouble(self) -> str:
-        """Why it takes nothing now; empty where nothing is known against it."""
+        """Why it takes nothing now; empty where no write has failed."""
         if not self._is_loaded or not self._is_stale:
             return ""
-        return f"journal: cannot be written yet: {self._refused}. It takes no reconfiguration until it can, which is tried every few seconds. Look at the disk of the data directory"
+        return (
+            f"journal: cannot be written yet: {self._refused}. It takes no reconfiguration until it can, which is "
+            "tried every few seconds. Look at the disk of the data directory"
+        )
 
     @property
     def open(self) -> tuple[OpenEntry, ...]:
@@ -126,7 +132,7 @@ class Journal:
         return Damage(why=self._damage, aside=self._aside, held=held)
 
     def begin(self, plan: Plan, *, reconfiguration: str, run: str | None) -> None:
-        """Durable when it returns, with room for its end. Raises OSError when the disk does not take it: then nothing may be driven."""
+        """Write a begin; durable when it returns, with room for its end. On OSError drive no switch."""
         self._prepare()
         entry = OpenEntry(
             reconfiguration=reconfiguration, run=run, what=plan.what, moves=plan.moves, crash_rule=plan.crash_rule
@@ -138,7 +144,7 @@ class Journal:
         self._put(one)
 
     def end(self, reconfiguration: str, *, outcome: str) -> None:
-        """The switches are where the journal says that they shall be, or are left as they are. Durable when it returns; raises OSError where it is not, and it stays open."""
+        """Write an end; durable when it returns. On OSError it stays open."""
         self._prepare()
         if (one := self._open.get(reconfiguration)) is None:
             return
@@ -153,7 +159,7 @@ class Journal:
                 log.warning("journal: cannot begin anew, it goes on growing: %s", reason_of(error))
 
     def write_again(self) -> None:
-        """Try what the disk did not take before; `trouble` says why where it still does not."""
+        """Try a failed rewrite again; see `trouble`."""
         if not self.trouble:
             return
         try:
@@ -168,16 +174,18 @@ class Journal:
             return self._disk.read()
         except OSError as error:
             raise ConfigError(
-                f"{error.filename or 'journal'}: the journal cannot be read: {reason_of(error)}. Copy its folder to another disk, then move the journal away and start again: the switches that it may concern are held then until you decide"
+                f"{error.filename or 'journal'}: the journal cannot be read: {reason_of(error)}. "
+                "Copy its folder to another disk, then move the journal away and start again: "
+                "the switches that it may concern are held then until you decide"
             ) from error
 
     def _distrust(self, error: OSError) -> None:
-        """What is on the disk is not known any more."""
+        """The bytes on the disk are unknown from here on."""
         self._is_stale = True
         self._refused = reason_of(error)
 
     def _sync_read(self) -> None:
-        """A life before may have died between a write and its sync: a power cut would take back what was read now. Raises OSError; then all is written anew first."""
+        """Sync what an earlier process may have left without a sync. On OSError the journal is rewritten first."""
         try:
             self._disk.sync()
         except OSError as error:
@@ -198,8 +206,11 @@ class Journal:
         self._next = max(self._next, one.number + 1)
 
     def _lost(self) -> Numbered:
-        """Stands for what nobody can read any more."""
-        doubt = f"the journal was damaged ({self._damage}), and may have held a reconfiguration that was cut off, of any switch"
+        """An open entry for what cannot be read any more."""
+        doubt = (
+            f"the journal was damaged ({self._damage}), and may have held a reconfiguration that "
+            "was cut off, of any switch"
+        )
         id = f"damage-{self._next}"
         entry = OpenEntry(
             reconfiguration=id, run=None, what=LOST_WHAT, moves=(), crash_rule=CrashRule.ROLL_BACK, doubt=doubt
@@ -219,7 +230,7 @@ class Journal:
         self._next += 1
 
     def _rewind(self, size: int) -> None:
-        """Raises OSError, and then all is written anew first: half a frame would hide every later one."""
+        """Cut off half a frame. On OSError the journal is rewritten first, since half a frame would hide later ones."""
         try:
             self._disk.rewind(size)
         except OSError as error:
@@ -227,7 +238,7 @@ class Journal:
             raise
 
     def _hold_room(self, size: int) -> None:
-        """For `size` more bytes, and the ends of all that is open."""
+        """Reserve room for `size` bytes and for the ends of all that is open."""
         size += self._ends_bytes()
         if self._disk.room() >= size:
             return
@@ -237,9 +248,7 @@ class Journal:
             except OSError:
                 self._disk.reserve(size)
         except OSError as error:
-            if (
-                error.errno == errno.EIO
-            ):  # what is on the disk is not known any more; one that is full keeps what it has
+            if error.errno == errno.EIO:  # unlike a full disk, it may have lost bytes
                 self._distrust(error)
             raise
 
@@ -247,7 +256,7 @@ class Journal:
         return journal_file.TAIL_BYTES + sum(map(journal_file.end_bytes, self._open.values()))
 
     def _write_anew(self) -> None:
-        """With what is open and nothing else. What was damaged is set aside before."""
+        """Rewrite it with what is open. Damaged bytes are set aside before."""
         if self._is_to_keep:
             self._aside = self._disk.set_aside()
             self._is_to_keep = False

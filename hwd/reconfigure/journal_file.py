@@ -1,15 +1,16 @@
-"""What stands in the journal's file: entries in frames, and what can be known of them after a crash or from a damaged disk.
+"""The file format of the journal: its entries in frames, and what they say after a crash or on a damaged disk.
 
-Each payload is one JSON object. `entry` comes first, which is where reading goes on behind damage:
+Each payload is one JSON object. Its first key is `entry`, by which the reader finds the next entry after damage:
 
-- `journal`: the first. `id` names the journal, the records know it too; `kept`: numbers of entries that were open when it was written; `next`: that of the first
-  entry behind those.
-- `begin`: a reconfiguration with its moves and rule. `doubt`: why nobody may go by it.
-- `lost`: a damaged journal may have held more that was open; `doubt` says why.
-- `end`: of the entry whose number is `of`.
+- `journal`: the first entry. `id`: the journal's id, also in the records; `kept`: the numbers of the entries that were
+  open when it was written; `next`: the number of the first entry after those.
+- `begin`: a reconfiguration with its moves and crash rule. `doubt`: why it must not be finished or undone.
+- `lost`: a damaged journal may have had more open entries; `doubt` says why.
+- `end`: the end of the entry with the number `of`.
 
-All carry their version `v`, and all but the first their number `n`: one that is missing is noticed. Behind the last there is room, as zeros, for the ends of
-all that is open and never less than `TAIL_BYTES`: a file without it was cut off. Version 1 had neither numbers nor room nor a first entry.
+Every entry has its version `v`, and all but the first have a number `n`, so that a missing one is noticed. The last
+entry is followed by zeros, as room for the ends of all that is open and at least `TAIL_BYTES`: a file without them was
+cut off. Version 1 had no numbers, no room and no first entry.
 """
 
 import json
@@ -34,8 +35,11 @@ Moves = tuple[SwitchMoves, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenEntry:
-    """A reconfiguration that was begun and has not ended. `doubt`: why nobody may bring it back, or on, until an operator has decided; without `moves` it is
-    one, or more, of which a damaged journal tells nothing: any switch may be of it."""
+    """A reconfiguration that was begun and has not ended.
+
+    `doubt`: why it is neither finished nor undone until an operator decides. Without `moves` it stands for entries
+    that a damaged journal lost, which may concern any switch.
+    """
 
     reconfiguration: str
     run: str | None
@@ -50,7 +54,7 @@ class OpenEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbered:
-    """An open entry, and its number; 0 for one that version 1 wrote."""
+    """An open entry with its number, which is 0 in version 1."""
 
     number: int
     hash: str
@@ -59,8 +63,11 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a file held. `ends`: where its last readable entry ends. `damage`: what is wrong with it, empty where nothing is; then `is_lossy` says whether something
-    that is open, or an end, may be lost: all that is open and may have ended has its `doubt`."""
+    """The contents of a file.
+
+    `ends`: the end of its last readable entry. `damage`: what is wrong with it, or empty. `is_lossy`: an open entry or
+    an end may be lost by the damage; then every open entry that may have ended has a `doubt`.
+    """
 
     id: str | None = None
     version: int = VERSION
@@ -72,32 +79,32 @@ class Contents:
 
 
 def read(data: bytes, known: str | None) -> Contents:
-    """Of what `Disk.read` returned. `known`: the journal that the records know, None where they know of none."""
+    """Read what `Disk.read` returned. `known`: the journal's id in the records, None where they have none."""
     body = data.rstrip(b"\0")
     frames = decode_frames(body, resume=START)
     if _has_hole(body, frames.good_bytes):
         body = body[: frames.good_bytes]
         frames = decode_frames(body, resume=START)
-    told = _Told()
-    strange_bytes = sum(len(payload) for payload in frames.payloads if not told.take(payload))
+    log = _Log()
+    invalid_bytes = sum(len(payload) for payload in frames.payloads if not log.take(payload))
     tail = body[frames.read_bytes :]
-    if told.version == 1 and known is None:
-        return _of_version_1(told, frames.damaged_bytes + strange_bytes, frames.read_bytes, len(body))
+    if log.version == 1 and known is None:
+        return _of_version_1(log, frames.damaged_bytes + invalid_bytes, frames.read_bytes, len(body))
     if not body:
         return Contents(damage="it is empty, or gone", is_lossy=True)
     cut = (bool(tail) and not _is_torn(data, frames.read_bytes)) or len(data) - len(body) < _HEADER_BYTES
     damage: list[str] = []
-    if frames.damaged_bytes + strange_bytes:
-        damage.append(f"{frames.damaged_bytes + strange_bytes} of its {len(data)} bytes cannot be read")
-    if told.header is None:
+    if frames.damaged_bytes + invalid_bytes:
+        damage.append(f"{frames.damaged_bytes + invalid_bytes} of its {len(data)} bytes cannot be read")
+    if log.header is None:
         damage.append("its first entry cannot be read")
-    elif known not in (None, told.header):
-        damage.append(f"it is journal {told.header}, and the records belong to journal {known}")
+    elif known not in (None, log.header):
+        damage.append(f"it is journal {log.header}, and the records belong to journal {known}")
     if cut:
         damage.append("its end is missing")
-    missing = told.missing
-    unsettled = missing - told.settled
-    all_unsure = cut or bool(strange_bytes) or known not in (None, told.header)
+    missing = log.missing
+    unsettled = missing - log.settled
+    all_unsure = cut or bool(invalid_bytes) or known not in (None, log.header)
     if missing and not damage:
         damage.append(f"it lacks {len(missing)} entries")
     words = ", ".join(damage)
@@ -107,12 +114,12 @@ def read(data: bytes, known: str | None) -> Contents:
         return _doubted(one, words) if may_have_ended else one
 
     return Contents(
-        id=told.header,
-        open=tuple(map(doubted, told.open.values())),
-        next=max(told.last + 1, told.next),
+        id=log.header,
+        open=tuple(map(doubted, log.open.values())),
+        next=max(log.last + 1, log.next),
         ends=frames.read_bytes,
         damage=words,
-        is_lossy=bool(all_unsure or unsettled or told.header is None),
+        is_lossy=bool(all_unsure or unsettled or log.header is None),
     )
 
 
@@ -122,7 +129,7 @@ def first(id: str, *, kept: list[int], next: int) -> bytes:
 
 
 def begin(one: Numbered) -> bytes:
-    """The frame of what is open, or lost."""
+    """The frame of an open entry, or of one for lost entries."""
     entry = one.entry
     return _frame(
         {
@@ -165,8 +172,8 @@ def end_bytes(of: Numbered) -> int:
 
 
 @dataclass(slots=True)
-class _Told:
-    """What the readable entries of a file say, one after the other."""
+class _Log:
+    """The readable entries of a file, taken one after the other."""
 
     version: int = 1
     header: str | None = None
@@ -187,7 +194,7 @@ class _Told:
         return (set(range(first, self.last + 1)) | self.kept) - self.seen
 
     def take(self, payload: bytes) -> bool:
-        """False where it makes no sense. Raises ConfigError where a newer hwd wrote it."""
+        """False for an invalid entry. Raises ConfigError where a newer hwd wrote it."""
         try:
             entry = json.loads(payload)
             version = int(entry.get("v", 1))
@@ -197,7 +204,8 @@ class _Told:
             return False
         if version > VERSION:
             raise ConfigError(
-                f"journal: written by a newer hwd (version {version}, this one knows {VERSION}). Use that hwd, or another data directory"
+                f"journal: written by a newer hwd (version {version}, this one knows {VERSION}). "
+                "Use that hwd, or another data directory"
             )
         self.version = max(self.version, version)
         return True
@@ -222,10 +230,13 @@ class _Told:
             self.seen.add(number)
 
 
-def _of_version_1(told: _Told, damaged_bytes: int, ends: int, size: int) -> Contents:
-    """What 0.1.0 wrote: entries without numbers, so that behind damage nothing is sure. The beginning of one at the end is a write that a crash cut off."""
+def _of_version_1(log: _Log, damaged_bytes: int, ends: int, size: int) -> Contents:
+    """The contents of a journal of hwd 0.1.0: its entries have no numbers, so that after damage nothing is sure.
+
+    Half an entry at the end is a write that a crash cut off.
+    """
     words = f"{damaged_bytes} of its {size} bytes cannot be read" if damaged_bytes else ""
-    entries = told.open.values()
+    entries = log.open.values()
     return Contents(
         version=1,
         open=tuple(_doubted(one, words) for one in entries) if words else tuple(entries),
@@ -236,16 +247,16 @@ def _of_version_1(told: _Told, damaged_bytes: int, ends: int, size: int) -> Cont
 
 
 def _is_torn(data: bytes, at: int) -> bool:
-    """Whether what is at `at` is an entry that was being written: it ends in zeros, within the room that was made for it first."""
+    """Whether a crash cut off the write of the entry at `at`: it ends in zeros, within its reserved room."""
     length = int.from_bytes(data[at : at + 4], "little")
     until = at + _HEADER_BYTES + length
     return length <= FRAME_LIMIT_BYTES and until + _HEADER_BYTES <= len(data) and not any(data[until - 1 :])
 
 
 def _has_hole(body: bytes, at: int) -> bool:
-    """Whether what is at `at` is an entry of which a whole sector was not written, and later ones were: no payload has a zero byte.
+    """Whether a crash left a sector of the entry at `at` unwritten, and later ones written: no payload has a zero byte.
 
-    Nothing may be behind it: what was written before another entry was synced, and zeros in it are damage.
+    Only the last entry can be so: the others were synced, and zeros in them are damage.
     """
     if at == 0 or body.find(START, at + _HEADER_BYTES + 1) >= 0:
         return False

@@ -1,8 +1,10 @@
-"""Leases: who may change which ports, until when. Kept in the records, so that they outlive the daemon."""
+"""Leases and claims: who may change which ports, and until when."""
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from hwd.fabric.claims import conflicts
@@ -13,17 +15,16 @@ from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 
+log = logging.getLogger(__name__)
+
 DELETE_AGAIN_S = 5.0
 """Between attempts while the records cannot be written."""
 LONGEST_S = 7 * 24 * 3600.0
-"""A lease that nobody renews for a week was forgotten."""
-
-
-log = logging.getLogger(__name__)
+"""A lease without renewal for a week was forgotten."""
 
 
 class LeaseStore(Protocol):
-    """Where leases last: `hwd.records`."""
+    """The durable copy of leases: `hwd.records`."""
 
     async def all(self) -> tuple[Lease, ...]: ...
 
@@ -33,7 +34,7 @@ class LeaseStore(Protocol):
 
 
 class Leases:
-    """All leases that are in force. A port is leased to one holder or to nobody."""
+    """All leases in force. A port is leased to one holder or to nobody."""
 
     def __init__(self, *, store: LeaseStore, clock: Clock, ids: Ids, sink: Sink) -> None:
         self._store = store
@@ -51,7 +52,7 @@ class Leases:
         self._lasting = set(self._leases)
 
     def all(self) -> tuple[Lease, ...]:
-        """Those that have not expired, oldest first."""
+        """Leases that have not expired, oldest first."""
         now = self._clock.wall_ns()
         return tuple(
             sorted(
@@ -61,7 +62,7 @@ class Leases:
         )
 
     def get(self, id: str) -> Lease:
-        """Raises RefusedError when it is not in force."""
+        """Raises RefusedError for one that is not in force."""
         for lease in self.all():
             if lease.id == id:
                 return lease
@@ -70,11 +71,11 @@ class Leases:
         )
 
     def hold(self, hold: Hold) -> None:
-        """From now on its ports cannot be leased, whatever becomes of a lease, until it is let go; a hold of the same id is replaced."""
+        """Bar its ports from new leases until `let_go`; a hold of the same id is replaced."""
         self._holds[hold.id] = hold
 
     def hold_reconfiguration(self, id: str, ports: Iterable[str], *, run: str | None) -> None:
-        """What a reconfiguration touches stays its own until it has ended."""
+        """Hold the ports that a reconfiguration touches until it has ended."""
         ends = f"reconfiguration {id} has not ended yet. See `hwd status`"
         self.hold(
             Hold(
@@ -87,16 +88,16 @@ class Leases:
         )
 
     def held(self, id: str) -> frozenset[str]:
-        """The ports that it holds."""
+        """The ports of a hold."""
         return self._holds[id].ports if id in self._holds else frozenset()
 
     def let_go(self, id: str) -> None:
         self._holds.pop(id, None)
 
     def check(self, ports: Iterable[str], *, lease: str | None, run: str | None = None) -> None:
-        """Raises RefusedError naming every port of `ports` that someone else leases, or that something holds.
+        """Raises RefusedError naming every port of `ports` that someone else leases, or that a hold covers.
 
-        Settings of `run` do not stand in its own way, nor in the way of a lease that was there before they were found.
+        A hold for the settings of a run does not bar that run, nor a lease that covers the ports already.
         """
         wanted = frozenset(ports)
         covered = self.get(lease).ports if lease is not None else frozenset[str]()
@@ -118,13 +119,14 @@ class Leases:
             if other.id != lease and (taken := sorted(wanted & other.ports)):
                 left_s = (other.expires_wall_ns - self._clock.wall_ns()) / 1e9
                 raise RefusedError(
-                    f"{', '.join(taken)}: leased to {other.holder} ({other.id}) for another {left_s:.0f} s. Wait, ask {other.holder} to release it, or act under it with --lease {other.id} if it is yours"
+                    f"{', '.join(taken)}: leased to {other.holder} ({other.id}) for another {left_s:.0f} s. Wait, "
+                    f"ask {other.holder} to release it, or act under it with --lease {other.id} if it is yours"
                 )
 
     def why_not(
         self, ports: Iterable[str], *, run: str, held_for: Collection[HeldFor] = frozenset(HeldFor)
     ) -> str | None:
-        """Who else than `run` has one of the ports, in words: by a lease, or by a hold of the kinds in `held_for`. None where nobody has."""
+        """Who else has one of the ports, by a lease or by a hold of the kinds in `held_for`; None where nobody has."""
         wanted = frozenset(ports)
         for conflict in conflicts(self.all(), wanted, holder=f"run {run}", now_wall_ns=self._clock.wall_ns()):
             return f"{conflict}. Wait, or ask {conflict.lease.holder} to release it"
@@ -134,9 +136,11 @@ class Leases:
         return None
 
     async def take(self, *, holder: str, ports: Iterable[str], for_s: float, lasting: bool = True) -> Lease:
-        """Claim `ports` for `for_s` seconds; raises RefusedError where one of them is taken. A run is the holder `run k3v9`.
+        """Claim `ports` for `for_s` seconds; raises RefusedError where one of them is taken.
 
-        `lasting` false: it dies with the daemon, as the run or the apply that holds it does.
+        A run is the holder `run k3v9`.
+
+        `lasting` false: it ends with the daemon's process, as its run or apply does.
         """
         wanted = frozenset(ports)
         if not wanted:
@@ -156,7 +160,7 @@ class Leases:
             self._lasting.add(lease.id)
             try:
                 await self._store.save(lease)
-            except BaseException:  # nobody was given it, so nobody could release it
+            except BaseException:  # its id was not returned, so nobody could release it
                 del self._leases[lease.id]
                 self._lasting.remove(lease.id)
                 raise
@@ -181,7 +185,7 @@ class Leases:
         return lease
 
     async def release(self, id: str, *, why: str = "released") -> None:
-        """Give it back; one that is not there any more is no error."""
+        """Release a lease; no error where it is over already."""
         lease = self._leases.pop(id, None)
         if lease is None:
             return
@@ -209,7 +213,7 @@ class Leases:
                 continue
 
     async def _delete(self) -> None:
-        """What is over in memory is over, whether the records can be written now or later; a restart before that brings it back until it expires."""
+        """Delete from the records what is over. If that fails, a restart brings a lease back until it expires."""
         for id in sorted(self._to_delete):
             try:
                 await self._store.delete(id)
@@ -238,3 +242,62 @@ class Leases:
                 },
             )
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Claim:
+    """`whole`: it covers all ports of its switches."""
+
+    switches: frozenset[str]
+    ports: frozenset[str]
+    whole: bool
+
+
+class Turns:
+    """The claims of all reconfigurations in progress, and their order at each switch.
+
+    Reconfigurations on different ports run at once; each switch is driven by one after the other.
+    """
+
+    def __init__(self) -> None:
+        self._claims: dict[str, _Claim] = {}
+        self._driving: dict[str, asyncio.Lock] = {}
+
+    def claim(self, id: str, *, switches: Iterable[str], ports: Iterable[str], whole: bool) -> None:
+        """Claim ports for a reconfiguration, or widen its claim.
+
+        Raises RefusedError where another one has one of the ports, or a whole switch; the old claim then stays.
+        """
+        claim = _Claim(switches=frozenset(switches), ports=frozenset(ports), whole=whole)
+        self._check(claim, id)
+        self._claims[id] = claim
+
+    def check(self, switch: str, ports: Iterable[str]) -> None:
+        """Raises RefusedError where a reconfiguration in progress has one of these ports, or the whole switch."""
+        self._check(_Claim(switches=frozenset((switch,)), ports=frozenset(ports), whole=False), None)
+
+    def _check(self, claim: _Claim, id: str | None) -> None:
+        for other, theirs in self._claims.items():
+            if other == id:
+                continue
+            both = sorted(claim.switches & theirs.switches) if claim.whole or theirs.whole else []
+            if taken := both or sorted(claim.ports & theirs.ports):
+                raise RefusedError(
+                    f"{', '.join(taken)}: reconfiguration {other} is under way on it. "
+                    f"`hwd confirm {other}` or `hwd rollback {other}` ends it"
+                )
+
+    def release(self, id: str) -> None:
+        self._claims.pop(id, None)
+
+    def ports_of_others(self, id: str) -> frozenset[str]:
+        """Ports that other reconfigurations have claimed."""
+        return frozenset(port for other, claim in self._claims.items() if other != id for port in claim.ports)
+
+    @asynccontextmanager
+    async def drive(self, switches: Iterable[str]) -> AsyncGenerator[None]:
+        """Hold these switches: no other plan or drive begins meanwhile. Ways back do not wait for it."""
+        async with AsyncExitStack() as stack:
+            for switch in sorted(switches):  # in one order, so that no two wait for each other
+                await stack.enter_async_context(self._driving.setdefault(switch, asyncio.Lock()))
+            yield

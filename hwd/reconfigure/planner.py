@@ -1,175 +1,59 @@
-"""The planner: from what is wanted and what the switches report to a plan. No I/O: the same input gives the same plan."""
+"""The planner: makes a plan from a route and what the switches report. No I/O: the same input gives the same plan."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
-from hwd.fabric.fabric import Fabric, LinkWays
+from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State, crossconnect_ports
-from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
-from hwd.model.plan import ApplyMode, CrashRule, Plan, PlannedLink, SwitchMoves
+from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.plan import ApplyMode, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.composites import Demanded, Led, lead, settled
-from hwd.reconfigure.given import Given, check_given, closed_ends, readings_of, standing
-from hwd.reconfigure.switch_moves import Asked, moves_of, untold
-from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
+from hwd.reconfigure.composites import CompositeDemand, CompositeWay, lead, settled
+from hwd.reconfigure.route import HostReadings, Request, Routed, Router, host_crossconnects
+from hwd.reconfigure.switch_moves import Asked, moves_of, unreported
+from hwd_drivers.core.errors import LinkError
+from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What someone wants: links, or crossconnects by name, and the rules to apply it by. `what` is the text that they gave.
-
-    On switches that are `emptied` and at ends that are `freed` nothing stays; everything there is in the way of that.
-    """
-
-    what: str
-    links: tuple[Link, ...] = ()
-    crossconnects: tuple[SwitchCrossconnect, ...] = ()
-    emptied: tuple[str, ...] = ()
-    freed: tuple[SwitchEnd, ...] = ()
-    mode: ApplyMode = ApplyMode.UPDATE
-    lease: str | None = None
-    crash_rule: CrashRule = CrashRule.ROLL_BACK
-    ready_within_s: float | None = None
-    confirm_within_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routed:
-    """A request with the ways of its links found: what must be on each switch, whatever is there now.
-
-    `composites`: what is asked of each; how their elements make it depends on what is there. `inner`: switches of elements that may have to move for it.
-    `composite_ports`: the elements' ports that are its ends.
-    """
-
-    request: Request
-    links: tuple[LinkWays, ...]
-    crossconnects: Mapping[str, frozenset[Crossconnect]]
-    composites: Mapping[str, frozenset[Crossconnect]] = field(default_factory=dict)
-    inner: frozenset[str] = frozenset()
-    composite_ports: frozenset[str] = frozenset()
-    given: Given = field(default_factory=dict)
-    """What the switches of hosts carry; what of it the links need is there."""
-
-    @property
-    def switches(self) -> tuple[str, ...]:
-        """Names of the switches that must be read before planning."""
-        return tuple(sorted(self.inner.union(self.crossconnects)))
-
-    @property
-    def ports(self) -> frozenset[str]:
-        """What it needs whatever is there now: `ocs1.3`, `h0.eth0`."""
-        pairs = (
-            SwitchCrossconnect(switch=name, crossconnect=one)
-            for name, found in self.crossconnects.items()
-            for one in found
-        )
-        ends = {str(end) for link in self.links for end in link.link.ends}
-        freed = (one for one in self.request.freed if one.switch in self.crossconnects)
-        return (
-            crossconnect_ports(pairs) | self.composite_ports | ends | {f"{one.switch}.{one.end.port}" for one in freed}
-        )
-
-
 Expectation = Callable[[Iterable[str], bool], tuple[float, str]]
-"""From the names of the switches that move, and whether links come up by it or are waited for, to (seconds from command to the end of that, where that figure
-comes from)."""
+"""From the switches that move, and whether links come up, to the expected seconds and the source of that figure."""
 
 
 class Planner:
-    """Plans for one testbed. `given`: what the switches that hosts drive carry now; it is relied on, and never moved."""
+    """Plans for one testbed. `host_readings()`: what the switches that hosts drive carry now; a plan never moves it."""
 
     def __init__(
-        self, testbed: Testbed, fabric: Fabric, expect: Expectation, given: Callable[[], Given] = dict
+        self, testbed: Testbed, fabric: Fabric, expect: Expectation, host_readings: Callable[[], HostReadings] = dict
     ) -> None:
-        self._given = given
+        self._router = Router(testbed, fabric, host_readings)
         self._testbed = testbed
         self._fabric = fabric
         self._expect = expect
-        self._ends = {name: frozenset(testbed.ends_of(name)) for name in testbed.askable}
 
     @property
     def has_composites(self) -> bool:
-        """Whether ways may have to be searched through elements, which takes seconds for a large composite."""
+        """Whether a way may lead through elements. The search through a large composite takes seconds."""
         return bool(self._fabric.composites)
 
     def route(self, request: Request) -> Routed:
-        """Raises ConfigError (no path, no such switch or port, nothing asked for), RefusedError (a host's own switch would have to move, demands that conflict)."""
-        asked: dict[str, set[Crossconnect]] = {
-            name: set() for name in [*request.emptied, *(one.switch for one in request.freed)]
-        }
-        for crossconnect in request.crossconnects:
-            asked.setdefault(crossconnect.switch, set()).add(crossconnect.crossconnect)
-        beside = {name: found for name, found in asked.items() if name in self._fabric.composites}
-        for name, found in beside.items():
-            self._fabric.composites[name].check(sorted(found, key=Crossconnect.sort_key))
-        given, switches = self._given(), self._testbed.switches
-        ways = self._ways(request, beside, given)
-        for one in (one for link in ways for one in link.crossconnects):
-            asked.setdefault(one.switch, set()).add(one.crossconnect)
-        for name, crossconnects in asked.items():
-            if name not in self._ends:
-                raise ConfigError(
-                    f"{name}: no such switch in testbed {self._testbed.name}; it has {', '.join(self._testbed.askable)}"
-                )
-            _check_ends(name, crossconnects, self._ends[name])
-        if not asked:
-            raise ConfigError(f"{request.what}: asks for no crossconnect")
-        wanted = {name: frozenset(found) for name, found in asked.items()}
-        of_hosts = {name for name in wanted if (switch := switches.get(name)) is not None and switch.owner is not None}
-        emptied = of_hosts.intersection([*request.emptied, *(one.switch for one in request.freed)])
-        check_given(self._testbed, {name: wanted.pop(name) for name in of_hosts}, given, emptied=emptied)
-        routed = Routed(
-            request=request,
-            links=ways,
-            crossconnects={name: found for name, found in wanted.items() if name not in self._fabric.composites},
-            composites={name: found for name, found in wanted.items() if name in self._fabric.composites},
-            inner=frozenset(
-                name for composite in wanted for name in self._inner(composite, wanted[composite], request)
-            ),
-            composite_ports=frozenset(
-                self._testbed.port_of(name, end)
-                for name, end in (
-                    *((name, end) for name, found in wanted.items() for one in found for end in one.ends),
-                    *((one.switch, one.end) for one in request.freed),
-                )
-                if name in self._fabric.composites
-            ),
-            given=given,
-        )
-        for name in routed.switches:  # elements of composites
-            if (owner := self._testbed.switches[name].owner) is not None:
-                raise RefusedError(f"{name}: it belongs to host {owner}, which alone drives it")
-        return routed
-
-    def _ways(
-        self, request: Request, beside: Mapping[str, Iterable[Crossconnect]], given: Given
-    ) -> tuple[LinkWays, ...]:
-        """By what the switches of hosts carry where that does; else what they would have to carry."""
-        closed = closed_ends(self._testbed, given)
-        try:
-            return self._fabric.ways(request.links, beside, closed=closed)
-        except ConfigError:
-            if not closed:
-                raise
-            return self._fabric.ways(request.links, beside)
+        """See `Router.route`."""
+        return self._router.route(request)
 
     def plan(
         self, wanted: Routed, observed: Observed, blocked: Mapping[str, frozenset[PortSide]] | None = None
     ) -> Plan:
-        """`blocked`: ends that overrides hold dark, by switch.
+        """Plan from what the switches report. `blocked`: ends that overrides hold dark, by switch.
 
-        Raises ConfigError (the switches light no whole link of it), RefusedError (in use under `safe`, demands that conflict), LinkError (a switch was
-        not read).
+        Raises ConfigError (the switches light no complete link), RefusedError (a port is in use under `safe`, or
+        demands conflict), LinkError (a switch was not read).
         """
         request = wanted.request
-        observed = {**observed, **readings_of(wanted.given)}
+        observed = {**observed, **wanted.host_readings}
         for name in wanted.switches:
             if name not in observed:
                 raise LinkError(f"{name}: cannot plan, the switch could not be read. See `hwd status`")
-        demanded = self._demanded(wanted, observed)
-        led = {name: lead(self._fabric.composites[name], one, observed) for name, one in demanded.items()}
+        demands = self._demands(wanted, observed)
+        led = {name: lead(self._fabric.composites[name], one, observed) for name, one in demands.items()}
         links = self._fabric.routed(wanted.links, {name: one.compiled for name, one in led.items()})
         asked = {
             name: wanted.crossconnects.get(name, frozenset()) | _of(name, (one.wanted for one in led.values()))
@@ -180,10 +64,10 @@ class Planner:
             SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect)
             for move in moves
             for crossconnect in move.keep
-        ) | standing(wanted.given)
+        ) | host_crossconnects(wanted.host_readings)
         now, then = self._state(moves, observed, after=False), self._state(moves, observed, after=True)
         led = {
-            name: settled(self._fabric.composites[name], one, observed, then, demanded[name])
+            name: settled(self._fabric.composites[name], one, observed, then, demands[name])
             for name, one in led.items()
         }
         before = frozenset(self._fabric.links_of(now))
@@ -211,7 +95,7 @@ class Planner:
                 *self._warnings(observed, asked),
                 *_held_dark(asked, moves, blocked or {}),
                 *(text for one in led.values() for text in one.warnings),
-                *self._beside(moves, asked, then),
+                *self._side_effects(moves, asked, then),
             ),
             lease=request.lease,
             crash_rule=request.crash_rule,
@@ -221,12 +105,12 @@ class Planner:
         )
 
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
-        """NIC ports whose light these crossconnects may carry."""
+        """NIC ports whose light may pass these crossconnects."""
         state = {name: tuple(reading.crossconnect for reading in readings) for name, readings in observed.items()}
         return frozenset(map(str, self._fabric.ports_reached(crossconnects, state)))
 
-    def _demanded(self, wanted: Routed, observed: Observed) -> dict[str, Demanded]:
-        """What is asked of composites."""
+    def _demands(self, wanted: Routed, observed: Observed) -> dict[str, CompositeDemand]:
+        """What the request asks of composites."""
         request = wanted.request
         needed = tuple(
             SwitchCrossconnect(switch=name, crossconnect=one)
@@ -234,7 +118,7 @@ class Planner:
             for one in sorted(wanted.crossconnects[name], key=Crossconnect.sort_key)
         )
         return {
-            name: Demanded(
+            name: CompositeDemand(
                 demands=demands,
                 mode=request.mode,
                 used=lambda one: self._fabric.carries(one, observed),
@@ -246,7 +130,7 @@ class Planner:
         }
 
     def _moves(
-        self, name: str, asked: frozenset[Crossconnect], wanted: Routed, led: Iterable[Led], observed: Observed
+        self, name: str, asked: frozenset[Crossconnect], wanted: Routed, led: Iterable[CompositeWay], observed: Observed
     ) -> SwitchMoves:
         request, composites = wanted.request, list(led)
         by_name = wanted.crossconnects.get(name)
@@ -267,16 +151,6 @@ class Planner:
             observed[name],
         )
 
-    def _inner(self, name: str, demands: frozenset[Crossconnect], request: Request) -> tuple[str, ...]:
-        """Switches of the elements of a composite that may have to do with what is asked of it."""
-        composite = self._fabric.composites.get(name)
-        if composite is None:
-            return ()
-        if name in request.emptied or request.mode is ApplyMode.OVERWRITE:
-            return composite.inside.switches
-        freed = [one.end for one in request.freed if one.switch == name]
-        return composite.switches_near([*freed, *(end for demand in demands for end in demand.ends)])
-
     def _touches(
         self,
         moves: tuple[SwitchMoves, ...],
@@ -285,9 +159,10 @@ class Planner:
         now: State,
         then: State,
     ) -> frozenset[str]:
-        """Moved switch ports, NIC ports of links that are wanted or go dark, and NIC ports whose light a moved crossconnect carries, or will carry.
+        """Switch ports that move, NIC ports of links that come or go, and NIC ports lit by a crossconnect that moves.
 
-        The last do not follow from the links: light of one way only makes no link, nor does light through a switch that was not read.
+        The last do not follow from the links: one-way light makes no link, nor does light through a switch without a
+        reading.
         """
         removed = [*_moved(moves, lambda move: move.remove), *self._maybe_removed(moves)]
         added = _moved(moves, lambda move: move.add)
@@ -297,28 +172,31 @@ class Planner:
         return crossconnect_ports([*removed, *added]) | {str(port) for port in ports}
 
     def _maybe_removed(self, moves: Iterable[SwitchMoves]) -> Iterable[SwitchCrossconnect]:
-        """What elements may have now that move and of which the switch does not say what they have."""
+        """Crossconnects that elements may carry which move and whose state the switch does not report."""
         for move in moves:
-            for element in untold(self._testbed.switches[move.switch].capabilities, move.before):
+            for element in unreported(self._testbed.switches[move.switch].capabilities, move.before):
                 if element.crossconnects.intersection(move.lasting):
                     for one in sorted(element.crossconnects, key=Crossconnect.sort_key):
                         yield SwitchCrossconnect(switch=move.switch, crossconnect=one)
 
-    def _beside(
+    def _side_effects(
         self, moves: Iterable[SwitchMoves], asked: Mapping[str, frozenset[Crossconnect]], then: State
     ) -> Iterable[str]:
-        """What a move does that nobody asked for: light that an element joins too, and what it joined before and nobody can tell."""
+        """Side effects of a move: light that an element joins as well, and light that it may have joined before."""
         for move in moves:
             for one in move.add:
                 here = SwitchCrossconnect(switch=move.switch, crossconnect=one)
                 if one in asked[move.switch] or one in move.before or not self._fabric.carries(here, then):
                     continue
                 ports = ", ".join(sorted(map(str, self._fabric.ports_reached([here], then)), key=natural_key))
-                yield f"{here} comes with it, as its element moves as one: it joins light of {ports or 'other devices'} that was not asked for"
+                yield (
+                    f"{here} comes with it, as its element moves as one: "
+                    f"it joins light of {ports or 'other devices'} that was not asked for"
+                )
             if move.lasting:
                 yield (
-                    f"{move.switch}: what {', '.join(map(str, move.lasting))} takes away cannot be told: the switch does not say where its element is. "
-                    "It is not brought back where this is rolled back"
+                    f"{move.switch}: what {', '.join(map(str, move.lasting))} takes away cannot be told: "
+                    "the switch does not say where its element is. It is not brought back where this is rolled back"
                 )
 
     def _state(
@@ -343,32 +221,35 @@ def _held_dark(
     moves: Iterable[SwitchMoves],
     blocked: Mapping[str, frozenset[PortSide]],
 ) -> Iterable[str]:
-    """Of each end that is wanted, and that an override holds dark: what is made there is read back as dark, which is no success."""
+    """Warnings about wanted ends that an override holds dark: a crossconnect there is read back as dark, and fails."""
     for move in sorted(moves, key=lambda one: one.switch):
         name = move.switch
         for one in sorted(wanted[name], key=Crossconnect.sort_key):
             comes_to = "an apply makes it, fails and goes back" if one in move.add else "it stays so"
             for end in one.ends:
                 if end in blocked.get(name, ()):
-                    yield f"{name}:{one}: {end} is held dark by an override, and no light will pass: {comes_to}. `hwd unblock {name}:{end}` lets it go"
+                    yield (
+                        f"{name}:{one}: {end} is held dark by an override, and no light will pass: {comes_to}. "
+                        f"`hwd unblock {name}:{end}` lets it go"
+                    )
 
 
 def moved_ports(moves: Iterable[SwitchMoves]) -> frozenset[str]:
-    """Switch ports that some moves are about."""
+    """Switch ports whose crossconnects change."""
     return crossconnect_ports(
         SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in (*move.remove, *move.add)
     )
 
 
 def relied_ports(plan: Plan) -> frozenset[str]:
-    """Switch ports of what is wanted and stands already: nobody else may move it meanwhile."""
+    """Switch ports of wanted crossconnects that are there already: nobody else may move them meanwhile."""
     return crossconnect_ports(
         SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in plan.moves for one in move.keep
     )
 
 
 def touched_ports(plan: Plan) -> frozenset[str]:
-    """Ports that a lease must cover, or nobody else's may."""
+    """Ports that nobody else may have leased."""
     return plan.touches
 
 
@@ -382,14 +263,29 @@ def _of(switch: str, found: Iterable[Iterable[SwitchCrossconnect]]) -> frozenset
     return frozenset(one.crossconnect for some in found for one in some if one.switch == switch)
 
 
-def _check_ends(name: str, crossconnects: Iterable[Crossconnect], ends: frozenset[PortSide]) -> None:
-    used: dict[PortSide, Crossconnect] = {}
-    for crossconnect in sorted(crossconnects, key=Crossconnect.sort_key):
-        for end in crossconnect.ends:
-            if end not in ends:
-                raise ConfigError(f"{name}:{crossconnect}: {name} has no {end}; it has {len(ends)} ends")
-            if end in used:
-                raise ConfigError(
-                    f"{name}: {crossconnect} and {used[end]} both want {end}; a fibre end carries one crossconnect"
-                )
-            used[end] = crossconnect
+class BackgroundPlanner:
+    """Asks a planner: in a thread by `offload` where a search takes seconds, so that the event loop stays free.
+
+    Without a composite there is no search, and a thread would take longer than the planner. A planner changes nothing
+    that it reads, so the loop may use it at the same time.
+    """
+
+    def __init__(self, planner: Planner, offload: Offload) -> None:
+        self._planner = planner
+        self._offload = offload
+
+    def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
+        """See `Planner.ports_lit_by`."""
+        return self._planner.ports_lit_by(crossconnects, observed)
+
+    async def route(self, request: Request) -> Routed:
+        """See `Planner.route`."""
+        if not self._planner.has_composites:
+            return self._planner.route(request)
+        return await self._offload(self._planner.route, request)
+
+    async def plan(self, routed: Routed, observed: Observed, blocked: Mapping[str, frozenset[PortSide]]) -> Plan:
+        """See `Planner.plan`."""
+        if not routed.composites:
+            return self._planner.plan(routed, observed, blocked)
+        return await self._offload(self._planner.plan, routed, observed, blocked)

@@ -1,72 +1,113 @@
-"""One reconfiguration under way: what it is, how far it is, and what was seen of it so far."""
+"""One reconfiguration: its plan, its state and outcome, and everything that was seen of it."""
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.model.testbed import NicPortId
-from hwd.reconfigure.interruptions import Absences
 from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.timeline import Timeline
-from hwd_drivers.core.documents import Json
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json, Sink
 
 
 class State(StrEnum):
-    """How far it is."""
+    """The steps of a reconfiguration."""
 
     PLANNED = "planned"
-    """Nothing was sent yet."""
+    """No command was sent yet."""
     JOURNALED = "journaled"
-    """Durable; the next thing is the first command."""
+    """The plan is durable, and the first command is next."""
     DRIVING = "driving"
-    """Commands are out."""
+    """Commands are sent."""
     READ_BACK = "read-back"
     """The switches answered; what they report is being compared."""
     DRIVEN = "driven"
     """The switches report what was asked for."""
     WAITING = "waiting"
-    """For links to be ready."""
+    """It waits for its links to be ready."""
     AWAITING_CONFIRM = "awaiting-confirm"
-    """It goes back by itself unless somebody confirms in time."""
+    """It is rolled back unless somebody confirms it in time."""
     CONFIRMING = "confirming"
-    """It stays; what is left is to end the watch and to write it down."""
+    """It is confirmed as soon as the agents' watch has ended and the journal has it."""
     ROLLING_BACK = "rolling-back"
-    """On the way to the state before it."""
+    """The switches are brought back to the state before it."""
     ENDED = "ended"
     """`outcome` says how."""
 
 
 class Outcome(StrEnum):
-    """How it ended."""
+    """The ends of a reconfiguration."""
 
     CONFIRMED = "confirmed"
-    """The wanted state stands, was read back and, where asked for, was ready."""
+    """The switches have the wanted state; it was read back and, where asked for, the links were ready."""
     ROLLED_BACK = "rolled-back"
-    """The state before it stands, and was read back."""
+    """The switches have the state before it, and that was read back."""
     FAILED = "failed"
-    """Neither could be reached; the journal keeps it open until the switches can be driven."""
+    """The switches have neither; the journal keeps it open until they can be driven."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """A time in which a switch could not be reached, on the daemon's clock; `until_ns` is None while it lasts."""
+
+    switch: str
+    cause: str
+    from_ns: int
+    until_ns: int | None = None
+
+    def text(self, *, zero_ns: int) -> str:
+        """One line of text; its times count from `zero_ns`."""
+        since_s = (self.from_ns - zero_ns) / 1e9
+        if self.until_ns is None:
+            return f"{self.switch} is away since {since_s:.3f} s after the start ({self.cause})"
+        until_s = (self.until_ns - zero_ns) / 1e9
+        return f"{self.switch} was away from {since_s:.3f} to {until_s:.3f} s after the start ({self.cause})"
+
+
+class Absences:
+    """The absences of the switches of one reconfiguration, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._absences: list[Absence] = []
+
+    def down(self, switch: str, cause: str, *, at_ns: int) -> None:
+        """A switch cannot be reached. Of several reports of one absence the first counts."""
+        if not any(one.switch == switch and one.until_ns is None for one in self._absences):
+            self._absences.append(Absence(switch=switch, cause=cause, from_ns=at_ns))
+
+    def up(self, switch: str, *, at_ns: int) -> None:
+        """A switch can be reached again."""
+        self._absences = [
+            replace(one, until_ns=at_ns) if one.switch == switch and one.until_ns is None else one
+            for one in self._absences
+        ]
+
+    def over(self) -> tuple[Absence, ...]:
+        """The absences that have ended."""
+        return tuple(one for one in self._absences if one.until_ns is not None)
 
 
 @dataclass(slots=True, kw_only=True)
 class Reconfiguration:
-    """Owned by the `Reconfigurer`; everybody else only reads it."""
+    """The `Reconfigurer` owns it; everybody else only reads it."""
 
     id: str
     plan: Plan
     run: str | None
     started_ns: int
     read_ns: dict[str, int]
-    """When the last read of each switch had ended that it was checked against."""
+    """When the last read of each switch before its change had ended."""
     ports_of_others: frozenset[str] = frozenset()
-    """Where others were at work when it was planned; what they do there is theirs."""
+    """Ports of other reconfigurations at the time of the plan: changes there are not for this one to judge."""
     sweep: Mapping[str, Json] = field(default_factory=dict)
-    """What its run swept, with the values in force."""
+    """The sweep of its run: the present value of each parameter."""
     settings: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
-    """What runs have set of the NIC ports at its ends, by port."""
+    """Settings that runs have made on the NIC ports at its ends, by port."""
     state: State = State.PLANNED
     outcome: Outcome | None = None
     why: str = ""
@@ -75,31 +116,34 @@ class Reconfiguration:
     commanded: list[dict[str, Json]] = field(default_factory=list)
     events: list[Mapping[str, Json]] = field(default_factory=list)
     sampled: dict[str, Mapping[str, Json]] = field(default_factory=dict)
-    """What the agents say that they sampled, by NIC port."""
+    """How the agents sampled, by NIC port."""
     clock_steps: list[tuple[str, ClockStep]] = field(default_factory=list)
-    """Of the clocks of its hosts, while it was under way."""
-    told: dict[str, tuple[str | None, list[Json]]] = field(default_factory=dict)
-    """Which boot of a host's agent watches, and for which peers."""
+    """Steps of the clocks of its hosts while it was under way."""
+    watched_by: dict[str, tuple[str | None, list[Json]]] = field(default_factory=dict)
+    """By host: the boot of the agent that watches, and the peers that it probes."""
     observed_late: set[str] = field(default_factory=set)
-    """Hosts whose agents did not watch from the start, or not all the time."""
+    """Hosts whose agents did not watch from start to end."""
     remarks: list[str] = field(default_factory=list)
-    """What was found at read-back beside what was asked for."""
+    """Findings of the read-back that are no failures."""
     unanswered_s: dict[str, float] = field(default_factory=dict)
-    """Switches whose change was sent and failed, with the time since our last read of them: what it took from other clients nobody has told."""
+    """Switches whose change was sent and failed, with the seconds since our last read.
+
+    What such a change took from other clients is unknown.
+    """
     absences: Absences = field(default_factory=Absences)
-    """Of its switches, while it was under way."""
+    """When its switches could not be reached."""
     timeline: Timeline | None = None
-    """When what happened when; there once it has ended, where anything was commanded or seen."""
+    """Set at the end, if a command was sent or an event was seen."""
     ending: asyncio.Task[None] | None = None
-    """Confirms it, or rolls it back. There is one, and it is never cancelled: whoever wants the end waits for it."""
+    """The one task that confirms it or rolls it back. It is never cancelled."""
     not_back: tuple[str, ...] = ()
-    """Switches that could not be brought back."""
+    """Switches that the roll-back could not bring back."""
     back_since_ns: int | None = None
-    """When the way back began; what is seen from then on is not of the reconfiguration."""
+    """When the roll-back began; later events do not belong to the reconfiguration."""
     agents_changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """An agent was born, came up or was aligned."""
+    """Set when an agent connects or its clock is aligned."""
     confirm_by_s: float | None = None
-    """`loop.time()` at which it goes back by itself."""
+    """`loop.time()` at which it is rolled back without a confirm."""
     _ready: set[NicPortId] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -148,7 +192,7 @@ class Reconfiguration:
         }
 
     def see(self, event: Mapping[str, Any]) -> None:
-        """Take one `host.event` that concerns an end of one of the links."""
+        """Take one `host.event` at an end of its links."""
         if self.back_since_ns is not None and event["latest_ns"] >= self.back_since_ns:
             return
         if event["port"] is None:  # of the host as a whole: events that its spool lost
@@ -169,15 +213,31 @@ class Reconfiguration:
                 self._ready.discard(port)  # it was, and is not any more; its agent probes again
 
     def end_by(self, ending: asyncio.Task[None]) -> None:
-        """From here on it is being confirmed or rolled back."""
+        """`ending` confirms it or rolls it back from here on."""
         self.ending = ending
         self._changed.set()
 
     async def all_ready_or_ending(self) -> None:
-        """Return when both ends of every link said that they are ready, or when somebody ends it before."""
+        """Return when both ends of every link are ready, or when somebody ends it before."""
         while self.not_ready and self.ending is None and self.state is not State.ENDED:
             self._changed.clear()
             await self._changed.wait()
 
     def __str__(self) -> str:
         return f"{self.id} ({self.plan.what}) {self.outcome or self.state}"
+
+
+class Emitter:
+    """Emits the documents of reconfigurations, with the time of the daemon's clock."""
+
+    def __init__(self, clock: Clock, sink: Sink) -> None:
+        self._clock = clock
+        self._sink = sink
+
+    def emit(self, kind: str, **data: Json) -> None:
+        self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
+
+    def change_state(self, reconfiguration: Reconfiguration, state: State) -> None:
+        """Set the state and emit it."""
+        reconfiguration.state = state
+        self.emit("reconfiguration.state", reconfiguration=reconfiguration.id, state=state)

@@ -1,4 +1,6 @@
-"""The way of a reconfiguration: claim, read, plan, journal, drive, read back, wait for ready, confirm or roll back.
+"""The reconfigurer: takes each reconfiguration from its request to its end.
+
+Its steps: claim, read, plan, journal, drive, read back, wait for ready links, confirm or roll back.
 
 reconfiguration = await reconfigurer.begin(request)          # switches driven and read back
 await reconfigurer.wait_ready(reconfiguration, within_s=15)  # links ready, else it is rolled back
@@ -9,39 +11,32 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from hwd.model.instant import Origin
 from hwd.model.plan import ApplyMode, Plan
 from hwd.model.state import Observed
-from hwd.reconfigure.driving import Driving
-from hwd.reconfigure.endings import Endings
-from hwd.reconfigure.host_settings import HostSettings
-from hwd.reconfigure.interruptions import falls, gone
+from hwd.reconfigure.agent_watch import Agents, AgentWatch
+from hwd.reconfigure.completion import Completion
+from hwd.reconfigure.crash_recovery import CrashRecovery, LeftOpen
+from hwd.reconfigure.drive import Drive, Overrides
+from hwd.reconfigure.history import HostSettings, Outcomes
 from hwd.reconfigure.journal import Journal
-from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.observing import Agents, Observing
-from hwd.reconfigure.outcomes import Outcomes
-from hwd.reconfigure.overriding import Overriding
-from hwd.reconfigure.planner import Planner, Request, Routed, relied_ports, touched_ports
-from hwd.reconfigure.planning import Planning
-from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration, State
-from hwd.reconfigure.recovery import LeftOpen, Recovery
+from hwd.reconfigure.leases import Leases, Turns
+from hwd.reconfigure.planner import BackgroundPlanner, relied_ports, touched_ports
+from hwd.reconfigure.readiness import Readiness, not_ready_error
+from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
+from hwd.reconfigure.route import Request, Routed
 from hwd.reconfigure.switches import Switches, same_fault
-from hwd.reconfigure.switching import SwitchDriver
-from hwd.reconfigure.turns import Turns
-from hwd.reconfigure.unreachable import Unreachable
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
-from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, NotRolledBackError, RefusedError
+from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
-from hwd_drivers.core.offload import Offload
 
 GRACE_NS = 1_000_000
-"""Events that ended this long before `started` still belong to it: the agents' stamps carry an alignment error."""
+"""Events that ended this long before the start still belong to it: the agents' stamps have an alignment error."""
 
 
 class Reconfigurer:
-    """Owns every write to the switches of one testbed. Also a `Sink`: it listens to what the agents report."""
+    """Owns every write to the switches of one testbed. Also a `Sink`: it takes the events of agents and switches."""
 
     TAKES: ClassVar = (
         "run.host",
@@ -57,48 +52,44 @@ class Reconfigurer:
     def __init__(
         self,
         *,
-        planner: Planner,
-        offload: Offload,
-        switches: Mapping[str, SwitchDriver],
+        planner: BackgroundPlanner,
+        switches: Switches,
         agents: Agents,
         journal: Journal,
         leases: Leases,
+        outcomes: Outcomes,
         clock: Clock,
         ids: Ids,
         sink: Sink,
-        switch_origins: Mapping[str, Origin],
-        outcomes: Outcomes,
     ) -> None:
-        self._planning = Planning(planner, offload)
-        self._switches = Switches(switches, clock)
-        self._recovery = Recovery(journal=journal, switches=self._switches, leases=leases, clock=clock, tell=self._tell)
-        self._observing = Observing(agents)
-        self._unreachable = Unreachable(self._switches, self._observing)
-        self._driving = Driving(
-            switches=self._switches, observing=self._observing, recovery=self._recovery, tell=self._tell, to=self._to
-        )
+        self._planner = planner
+        self._switches = switches
         self._leases = leases
+        self._outcomes = outcomes
         self._clock = clock
         self._ids = ids
-        self._outcomes = outcomes
-        self._sink = sink
+        self._emitter = Emitter(clock, sink)
         self._host_settings = HostSettings()
         self._under_way: dict[str, Reconfiguration] = {}
         self._last_of_run: dict[str, dict[str, Reconfiguration]] = {}
         self._turns = Turns()
-        self.overriding = Overriding(planner=planner, switches=self._switches, turns=self._turns, leases=leases)
-        self._endings = Endings(
+        self.overrides = Overrides(planner=planner, switches=switches, turns=self._turns, leases=leases)
+        self._recovery = CrashRecovery(
+            journal=journal, switches=switches, leases=leases, clock=clock, tell=self._emitter.emit
+        )
+        agent_watch = AgentWatch(agents)
+        self._readiness = Readiness(switches, agent_watch)
+        self._drive = Drive(switches=switches, agent_watch=agent_watch, recovery=self._recovery, emitter=self._emitter)
+        self._completion = Completion(
             under_way=self._under_way,
-            switches=self._switches,
-            observing=self._observing,
+            switches=switches,
+            agent_watch=agent_watch,
             recovery=self._recovery,
             leases=leases,
             turns=self._turns,
             host_settings=self._host_settings,
-            switch_origins=switch_origins,
             clock=clock,
-            tell=self._tell,
-            to=self._to,
+            emitter=self._emitter,
         )
 
     # --- reading and planning: nothing is touched
@@ -114,36 +105,39 @@ class Reconfigurer:
 
     @property
     def left_open(self) -> tuple[LeftOpen, ...]:
-        """What was cut off, and the journal holds until it is undone."""
+        """Reconfigurations that were cut off and that the journal still has open."""
         return self._recovery.left(self._under_way)
 
     @property
     def journal_trouble(self) -> str:
-        """Which ends the journal did not take yet, or that it takes nothing, and why; empty where it took all."""
+        """Which ends the journal did not take, or why it takes nothing; empty where all is well."""
         return self._recovery.trouble
 
     def last_of(self, run: str) -> tuple[Reconfiguration, ...]:
-        """The last one that each branch of this run began, ended or not."""
+        """The last reconfiguration of each branch of a run, ended or not."""
         return tuple(self.last_by_branch(run).values())
 
     def last_by_branch(self, run: str) -> Mapping[str, Reconfiguration]:
-        """`last_of`, by the names of the branches."""
+        """As `last_of`, by the names of the branches."""
         return self._last_of_run.get(run, {})
 
     def unreadable(self, run: str) -> list[str]:
-        """The switches of what this run confirmed last that cannot be read now: it may be gone."""
+        """Switches that cannot be read now, of what the run confirmed last."""
         confirmed = (one for one in self.last_of(run) if one.outcome is Outcome.CONFIRMED)
         return sorted({name for one in confirmed for name in one.switches if self._switches.away([name])})
 
     def forget(self, run: str, branch: str | None = None) -> None:
-        """The run has ended, or a branch of it."""
+        """Forget a run that has ended, or one branch of it."""
         if branch is None:
             self._last_of_run.pop(run, None)
         else:
             self._last_of_run.get(run, {}).pop(branch, None)
 
     def get(self, id: str | None) -> Reconfiguration:
-        """The one with this id, or the only one under way; raises RefusedError where there is none, with what became of it."""
+        """The one with this id, or the only one in progress.
+
+        Raises RefusedError, with the outcome of one that has ended.
+        """
         if id is None and len(self._under_way) == 1:
             return next(iter(self._under_way.values()))
         if id is not None and id in self._under_way:
@@ -164,16 +158,16 @@ class Reconfigurer:
         raise RefusedError(f"reconfiguration {id}: not known, or long over. Under way: {names}")
 
     def became(self, id: str) -> str | None:
-        """What became of one that has ended lately, None of one that never began, or is under way."""
+        """The outcome of one that has ended lately; None for one that is unknown or in progress."""
         return self._outcomes.text(id)
 
     async def plan(self, request: Request) -> Plan:
         """Read the switches and plan; emits `plan.made`."""
-        routed = await self._planning.route(request)
+        routed = await self._planner.route(request)
         look = await self._switches.read(routed.switches)
-        plan = await self._planning.plan(routed, look.observed, self._switches.blocked(routed.switches))
+        plan = await self._planner.plan(routed, look.observed, self._switches.blocked(routed.switches))
         self._leases.check(touched_ports(plan), lease=plan.lease)
-        self._tell("plan.made", plan=plan.to_data(), what=plan.what, hash=plan.hash)
+        self._emitter.emit("plan.made", plan=plan.to_data(), what=plan.what, hash=plan.hash)
         return plan
 
     # --- the way
@@ -188,13 +182,14 @@ class Reconfigurer:
         expect_hash: str | None = None,
         id: str | None = None,
     ) -> Reconfiguration:
-        """Drive the switches to what is wanted and read them back. `id` names it where the caller has named it already; `sweep` is what `run` sweeps.
+        """Drive the switches to what is wanted and read them back.
 
-        Raises RefusedError (lease, under way elsewhere, `expect_hash` differs), LinkError, ConfigError before anything moved; FailedError or LinkError
-        after the switches were rolled back.
+        `id`: by default a new one. `sweep`: the parameter values of the sweep of `run`.
+        Before any switch moves it raises RefusedError (lease, port in use by another one, `expect_hash` differs),
+        LinkError and ConfigError; after the switches were rolled back FailedError and LinkError.
         """
         self.write_ends()
-        routed = await self._planning.route(request)
+        routed = await self._planner.route(request)
         id = id or self._ids.token(length=8)
         self._check_not_left_open(routed.switches)
         whole = request.mode is ApplyMode.OVERWRITE or bool(request.emptied)
@@ -205,7 +200,7 @@ class Reconfigurer:
                 reconfiguration = await self._prepare(
                     id, routed, run=run, branch=branch, sweep=sweep or {}, expect_hash=expect_hash
                 )
-                await self._driving.drive(reconfiguration)
+                await self._drive.run(reconfiguration)
         except BaseException as error:
             if reconfiguration is None:
                 self._turns.release(id)
@@ -221,72 +216,61 @@ class Reconfigurer:
         return reconfiguration
 
     async def wait_ready(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
-        """Until all links are ready, or somebody confirms it without. Raises NotReadyError, after the roll-back, when they are not in time, or cannot be, since
-        a switch of theirs or all their agents are away; NotRolledBackError where not all could be rolled back; FailedError as soon as somebody rolls it back."""
+        """Until all links are ready, or somebody confirms it before.
+
+        Raises NotReadyError after the roll-back, when the links are late or cannot become ready because a switch or all
+        agents are away; NotRolledBackError where the roll-back failed; FailedError as soon as somebody rolls it back.
+        """
         if reconfiguration.ending is None and reconfiguration.state is not State.ENDED:
-            self._to(reconfiguration, State.WAITING)
-        id, since_s = reconfiguration.id, asyncio.get_running_loop().time()
-        keeping = asyncio.create_task(self._observing.keep(reconfiguration), name=f"hwd:reconfigure/observe-{id}")
-        ready = asyncio.create_task(reconfiguration.all_ready_or_ending(), name=f"hwd:reconfigure/ready-{id}")
-        away = asyncio.create_task(self._unreachable.lasting(reconfiguration), name=f"hwd:reconfigure/away-{id}")
-        try:
-            await asyncio.wait([ready, away], timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-            is_ready, is_given_up = ready.done(), away.done()
-            if is_given_up:
-                away.result()
-        finally:
-            for task in (keeping, ready, away):
-                task.cancel()
-            await asyncio.gather(keeping, ready, away, return_exceptions=True)
-        if not is_ready:
-            after_s = asyncio.get_running_loop().time() - since_s if is_given_up else None
-            why = self._why_not_ready(reconfiguration, within_s=within_s, given_up_after_s=after_s)
+            self._emitter.change_state(reconfiguration, State.WAITING)
+        why = await self._readiness.wait(reconfiguration, within_s=within_s)
+        if why is not None:
             await self.roll_back(reconfiguration, why)
-            if reconfiguration.outcome is not Outcome.CONFIRMED:  # somebody was quicker
-                raise _not_ready(reconfiguration)
+            if reconfiguration.outcome is not Outcome.CONFIRMED:  # somebody confirmed it first
+                raise not_ready_error(reconfiguration)
         zero_ns = reconfiguration.started_ns
         reconfiguration.remarks += [one.text(zero_ns=zero_ns) for one in reconfiguration.absences.over()]
-        await self._endings.reached(reconfiguration)
+        await self._completion.wait_end(reconfiguration)
         if reconfiguration.outcome not in (None, Outcome.CONFIRMED):
             raise FailedError(
                 f"{reconfiguration.plan.what}: {reconfiguration.outcome} meanwhile: {reconfiguration.why}"
             )
 
     async def await_confirm(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
-        """From here it goes back by itself after `within_s` seconds, unless it is confirmed: see `Endings.await_confirm`."""
-        await self._endings.await_confirm(reconfiguration, within_s=within_s)
+        """Roll it back after `within_s` seconds unless it is confirmed: see `Completion.await_confirm`."""
+        await self._completion.await_confirm(reconfiguration, within_s=within_s)
 
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
-        """The wanted state stays: see `Endings.confirm`."""
-        await self._endings.confirm(reconfiguration)
+        """Make the wanted state durable: see `Completion.confirm`."""
+        await self._completion.confirm(reconfiguration)
 
     async def roll_back(self, reconfiguration: Reconfiguration, why: str) -> None:
-        """Back to the state read at the start: see `Endings.roll_back`."""
-        await self._endings.roll_back(reconfiguration, why)
+        """Back to the state read at the start: see `Completion.roll_back`."""
+        await self._completion.roll_back(reconfiguration, why)
 
     # --- after a crash, or when a switch comes back
 
     async def recover(self) -> None:
-        """Finish or undo, by its rule, what the journal holds open and nobody is at work on. What cannot be reached stays open."""
+        """Finish or undo, by its rule, what the journal has open. With an unreachable switch it stays open."""
         self.write_ends()
         await self._recovery.recover(self._under_way)
 
     def write_ends(self) -> None:
-        """Try again what the journal did not take before: what was confirmed has ended when it does. What it does not take still is `journal_trouble`."""
+        """Try again the ends that the journal did not take, and confirm what waited for that. See `journal_trouble`."""
         self._recovery.write_ends()
-        self._endings.finish_written()
+        self._completion.finish_written()
 
     async def give_up(self, id: str, *, by: str) -> dict[str, Json]:
-        """Leave as it is what the journal holds open: see `Recovery.give_up`."""
+        """Close one that the journal has open, as it is: see `CrashRecovery.give_up`."""
         return await self._recovery.give_up(id, by=by, under_way=self._under_way)
 
     async def close(self) -> None:
-        """Roll back what is under way, all at once, and write down what the journal did not take before; for an orderly end of the daemon."""
+        """For the orderly end of the daemon: roll back all in progress, and try the failed ends of the journal."""
         await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in self.under_way))
         self.write_ends()
 
     def __call__(self, document: Document) -> None:
-        """Sink: takes the agents' events, what was set of NIC ports, and how switches go and come."""
+        """Sink: takes events of agents, settings of NIC ports, and connections of switches."""
         data: Mapping[str, Any] = document.data
         match document.kind:
             case "run.host":
@@ -324,12 +308,13 @@ class Reconfigurer:
         expect_hash: str | None,
     ) -> Reconfiguration:
         """Plan, and take the ports that the plan touches."""
-        theirs = self._turns.ports_of_others(id)  # whoever comes later waits for our turn to be over
+        theirs = self._turns.ports_of_others(id)  # later ones wait for the end of our turn
         look = await self._switches.read(routed.switches)
-        plan = await self._planning.plan(routed, look.observed, self._switches.blocked(routed.switches))
+        plan = await self._planner.plan(routed, look.observed, self._switches.blocked(routed.switches))
         if expect_hash not in (None, plan.hash):
             raise RefusedError(
-                f"plan {expect_hash}: the switches differ from what it was made for; the plan now is {plan.hash}. Look at it and apply that"
+                f"plan {expect_hash}: the switches differ from what it was made for; the plan now is {plan.hash}. "
+                "Look at it and apply that"
             )
         touched = touched_ports(plan)
         whole = plan.mode is ApplyMode.OVERWRITE or bool(routed.request.emptied)
@@ -351,50 +336,7 @@ class Reconfigurer:
             self._last_of_run.setdefault(run, {})[branch] = reconfiguration
         return reconfiguration
 
-    def _why_not_ready(
-        self, reconfiguration: Reconfiguration, *, within_s: float, given_up_after_s: float | None
-    ) -> str:
-        late = ", ".join(map(str, reconfiguration.not_ready))
-        if given_up_after_s is None:
-            why = f"not ready within {within_s:g} s: {late}"
-        else:
-            why = f"not ready, and given up after {given_up_after_s:.1f} of {within_s:g} s: {late}"
-        if away := self._unreachable.now(reconfiguration):
-            why += f". Nothing was heard of {'; '.join(away)}"
-        if between := self._interruptions(reconfiguration):
-            why += f". Meanwhile: {'; '.join(between)}"
-        return why
-
-    def _interruptions(self, reconfiguration: Reconfiguration) -> list[str]:
-        """What came between it and its ready links, in words."""
-        plan, zero_ns = reconfiguration.plan, reconfiguration.started_ns
-        absences = [one.text(zero_ns=zero_ns) for one in reconfiguration.absences.over()]
-        fell = falls(reconfiguration.events, plan.links, zero_ns=zero_ns)
-        reachable = {name: latest for name, latest in self.observed.items() if not self._switches.away((name,))}
-        return [*absences, *fell, *gone(reachable, plan.moves)]
-
     def _check_not_left_open(self, names: Iterable[str]) -> None:
         for name in names:
             if (left := self._recovery.left_open(name, self._under_way)) is not None:
                 raise RefusedError(f"{name}: {left}")
-
-    def _to(self, reconfiguration: Reconfiguration, state: State) -> None:
-        reconfiguration.state = state
-        self._tell("reconfiguration.state", reconfiguration=reconfiguration.id, state=state)
-
-    def _tell(self, kind: str, **data: Json) -> None:
-        self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
-
-
-def _not_ready(reconfiguration: Reconfiguration) -> NotReadyError:
-    """What became of links that were not ready in time, and where to look."""
-    look = "`hwd watch --after 0 --kind timeline` says which stage was not reached"
-    said = f"{reconfiguration.plan.what}: {reconfiguration.why}"
-    if not reconfiguration.journaled:
-        return NotReadyError(f"{said}. No switch had been moved, so none was moved back; {look}")
-    if reconfiguration.outcome is Outcome.FAILED:
-        return NotRolledBackError(
-            f"{said}. The journal holds it open, and it is tried again until it is done; {look}",
-            switches=reconfiguration.not_back,
-        )
-    return NotReadyError(f"{said}. Outcome: {reconfiguration.outcome}. {look}")

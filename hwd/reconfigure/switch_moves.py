@@ -1,4 +1,4 @@
-"""The moves of one switch: what goes, what comes, what stays, so that it has what is wanted."""
+"""The moves of one switch: which crossconnects to remove, add and keep."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,12 @@ from hwd_drivers.core.values import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What one switch is asked for. `by_name`: what of `wanted` somebody named; the rest composites ask for, which judge themselves what is in use.
+    """What one switch is asked for.
 
-    `emptied`: nothing shall be on it but `wanted`; nothing shall be at ends that are `freed`, and `gone` shall not be there. `staying`: crossconnects that
-    others rely on; no element may change its state away from them. `whole`: everything else goes, where it can. `carries`: whether light of a transmitter
-    gets to a receiver by a crossconnect.
+    `by_name`: the part of `wanted` that the request names; the rest is asked for by composites, which check themselves
+    what is in use. `emptied`: only `wanted` may stay. `freed`: ends that must be free. `gone`: crossconnects to
+    remove. `staying`: crossconnects that others rely on; no element may leave them. `whole`: remove everything else,
+    if possible. `carries`: whether light passes a crossconnect from a transmitter to a receiver.
     """
 
     switch: str
@@ -38,7 +39,7 @@ class Asked:
 
 
 def moves_of(asked: Asked, capabilities: Capabilities, readings: Sequence[CrossconnectReading]) -> SwitchMoves:
-    """Raises RefusedError for what is in use under `safe`, for what an element cannot have, and for what cannot be dark and shall be."""
+    """Raises RefusedError: in use under `safe`, a state that no element has, an element that cannot be dark."""
     before = tuple(reading.crossconnect for reading in readings)
     good = frozenset(reading.crossconnect for reading in readings if reading.state is not CrossconnectState.FAILED)
     if capabilities.elements:
@@ -57,7 +58,7 @@ def moves_of(asked: Asked, capabilities: Capabilities, readings: Sequence[Crossc
     if asked.mode is ApplyMode.SAFE:
         _refuse_used(asked, [one for one in colliding if one not in add], add)
     keep = asked.wanted & good
-    if asked.mode is ApplyMode.OVERWRITE:  # the rest that stays is not in the way either
+    if asked.mode is ApplyMode.OVERWRITE:  # all that stays is wanted
         keep |= frozenset(before) - frozenset(remove)
     return SwitchMoves(
         switch=asked.switch,
@@ -68,15 +69,19 @@ def moves_of(asked: Asked, capabilities: Capabilities, readings: Sequence[Crossc
         failed=tuple(one for one in before if one not in good),
         lasting=tuple(
             sorted(
-                (one for element in untold(capabilities, before) for one in element.crossconnects & add.union(remove)),
+                (
+                    one
+                    for element in unreported(capabilities, before)
+                    for one in element.crossconnects & add.union(remove)
+                ),
                 key=Crossconnect.sort_key,
             )
         ),
     )
 
 
-def untold(capabilities: Capabilities, before: Iterable[Crossconnect]) -> tuple[Element, ...]:
-    """Elements that always join something, and of which the switch does not say what."""
+def unreported(capabilities: Capabilities, before: Iterable[Crossconnect]) -> tuple[Element, ...]:
+    """Elements that cannot be dark and whose state the switch does not report."""
     there = frozenset(before)
     return tuple(
         element
@@ -86,7 +91,7 @@ def untold(capabilities: Capabilities, before: Iterable[Crossconnect]) -> tuple[
 
 
 def _is_judged(asked: Asked, one: Crossconnect, elements: Sequence[Element]) -> bool:
-    """Whether `safe` has a say in this: it is of an element that was named, and set on purpose, as one that can be dark is, or carries light."""
+    """Whether `safe` protects a crossconnect: its element was named, and can be dark or carries light."""
     element = next((element for element in elements if one in element.crossconnects), None)
     if element is None:
         return True
@@ -117,7 +122,8 @@ def _refuse_used(asked: Asked, used: Sequence[Crossconnect], add: frozenset[Cros
     if wants is None:
         raise RefusedError(f"{name}: {first} would have to go, and is in use. Remove it with --mode update")
     raise RefusedError(
-        f"{name}: cannot connect {wants}: {end} already carries {first}. Replace it with --mode update, or choose another port"
+        f"{name}: cannot connect {wants}: {end} already carries {first}. "
+        "Replace it with --mode update, or choose another port"
     )
 
 
@@ -142,7 +148,7 @@ def _again(
     before: frozenset[Crossconnect],
     good: frozenset[Crossconnect],
 ) -> frozenset[Crossconnect]:
-    """What is wanted, there and failed, with the rest of its element's state: an element is told a whole one."""
+    """Wanted crossconnects that failed, with the rest of their element's state: an element is set to a whole state."""
     failed = (wanted & before) - good
     return frozenset(
         one for element in elements if failed & element.crossconnects for one in before & element.crossconnects
@@ -150,7 +156,7 @@ def _again(
 
 
 def _state_of(asked: Asked, element: Element, present: frozenset[Crossconnect]) -> frozenset[Crossconnect]:
-    """The state that it shall have: what it has where that will do, else the one that changes least."""
+    """The state to set: the present one if it serves, else the one with the fewest changes."""
     wanted, staying = asked.wanted & element.crossconnects, asked.staying & element.crossconnects
     shut = frozenset(
         one
@@ -166,7 +172,8 @@ def _state_of(asked: Asked, element: Element, present: frozenset[Crossconnect]) 
     leaving = [state for state in having if staying <= state]
     if not leaving:
         raise RefusedError(
-            f"{asked.switch}: cannot have {_list(wanted)}: element {element.name} would have to leave {_list(staying)}, which others use. "
+            f"{asked.switch}: cannot have {_list(wanted)}: element {element.name} would have to leave "
+            f"{_list(staying)}, which others use. "
             "Ask for other ends, or free those first"
         )
     open_states = [state for state in leaving if not state & shut and (wanted or asked.whole or state <= present)]
@@ -182,7 +189,7 @@ def _state_of(asked: Asked, element: Element, present: frozenset[Crossconnect]) 
 def _with_least(
     states: list[frozenset[Crossconnect]], wanted: frozenset[Crossconnect], present: frozenset[Crossconnect]
 ) -> list[frozenset[Crossconnect]]:
-    """Those that join the least beside what is wanted; an element that cannot join less than it does stays as it is."""
+    """The states that join least in addition to `wanted`; just the present one if none joins less."""
     least = min(len(state - wanted) for state in states)
     if present in states and len(present - wanted) <= least:
         return [present]
@@ -199,7 +206,8 @@ def _contradiction(switch: str, element: Element, wanted: frozenset[Crossconnect
         if not any(state.issuperset(some) for state in states)
     )
     return (
-        f"{switch}: {_list(smallest)} cannot be at once: element {element.name} is in one state at a time: {_states(element)}. "
+        f"{switch}: {_list(smallest)} cannot be at once: element {element.name} is in one state at a time: "
+        f"{_states(element)}. "
         "Ask for one of them less"
     )
 
@@ -222,7 +230,10 @@ def _never(switch: str, one: Crossconnect, elements: Sequence[Element]) -> str:
             if one.a in other.ends
         ]
         if partners:
-            return f"{switch}: cannot connect {one}: {one.a} is of element {element.name}, which joins it with {', '.join(partners)} only"
+            return (
+                f"{switch}: cannot connect {one}: {one.a} is of element {element.name}, which joins it with "
+                f"{', '.join(partners)} only"
+            )
     return f"{switch}: cannot connect {one}: no element has {one.a}"
 
 

@@ -1,14 +1,14 @@
-"""The switches of a testbed together: read at once, driven at once, brought back at once, each fault with the name of its switch."""
+"""All switches that the daemon drives: reads, changes and ways back of several at once, with their faults by switch."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hwd.model.instant import Origin
 from hwd.model.plan import SwitchMoves
 from hwd.model.state import Observed
-from hwd.reconfigure import switching
-from hwd.reconfigure.overrun import Overrun, Watch
-from hwd.reconfigure.switching import SwitchDriver
+from hwd.reconfigure import switch_commands
+from hwd.reconfigure.switch_commands import Overrun, OverrunWatch, SwitchDriver
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import (
     DeadlineError,
@@ -22,39 +22,46 @@ from hwd_drivers.core.errors import (
 from hwd_drivers.core.values import CrossconnectReading, PortSide
 
 Way = Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
-"""From some moves and what is reported now to the moves that lead back, or on."""
+"""From some moves and the readings now to the moves that lead back, or on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What switches reported, and when each one that was asked had answered, `Clock.monotonic_ns`."""
+    """What switches reported, and when each answer was complete, `Clock.monotonic_ns`."""
 
     observed: Observed
     ended_ns: Mapping[str, int]
 
 
 class Switches:
-    """Those that the daemon drives, by name."""
+    """The drivers by the names of their switches.
 
-    def __init__(self, drivers: Mapping[str, SwitchDriver], clock: Clock) -> None:
+    `origins`: of every switch of the testbed, what its times are worth.
+    """
+
+    def __init__(
+        self, drivers: Mapping[str, SwitchDriver], clock: Clock, origins: Mapping[str, Origin] | None = None
+    ) -> None:
+        self.origins = origins or {}
         self._drivers = drivers
         self._clock = clock
 
     def driver(self, name: str) -> SwitchDriver:
-        """Raises FailedError where there is none of this name."""
+        """Raises FailedError for an unknown name."""
         if (driver := self._drivers.get(name)) is None:
             raise FailedError(
-                f"{name}: no switch of this testbed file that the daemon drives. Put it back into the file, or bring its light in order by hand and `hwd give-up` what is open of it"
+                f"{name}: no switch of this testbed file that the daemon drives. Put it back into the file, "
+                "or bring its light in order by hand and `hwd give-up` what is open of it"
             )
         return driver
 
     def away(self, names: Iterable[str]) -> list[str]:
-        """Those of `names` that cannot be reached now: `ocs1: the connection was lost`."""
+        """Which of `names` cannot be reached now: `ocs1: the connection was lost`."""
         causes = {name: self.driver(name).cause for name in names}
         return [f"{name}: {cause}" for name, cause in causes.items() if cause is not None]
 
-    def joined(self, errors: Mapping[str, HwdError], *, said: str) -> str:
-        """What went wrong, by switch, in a line: of a switch that is away, and of which `said` tells that already, the name alone."""
+    def error_text(self, errors: Mapping[str, HwdError], *, said: str) -> str:
+        """All errors in one line; an unreachable switch that `said` names already is named without its reason."""
 
         def text(name: str, error: HwdError) -> str:
             driver = self._drivers.get(name)
@@ -64,7 +71,7 @@ class Switches:
         return "; ".join(text(name, error) for name, error in errors.items())
 
     async def read(self, names: Iterable[str]) -> Look:
-        """What these report now, and what the others reported last."""
+        """Read these switches; the others come with their last report."""
         wanted = list(names)
         ended_ns: dict[str, int] = {}
 
@@ -79,29 +86,29 @@ class Switches:
         return Look(observed=dict(zip(wanted, readings, strict=True)) | others, ended_ns=ended_ns)
 
     def blocked(self, names: Iterable[str]) -> dict[str, frozenset[PortSide]]:
-        """Ends of these that overrides hold dark, as each said when it was last asked."""
+        """Ends that overrides hold dark, as each switch reported last."""
         return {name: self.driver(name).blocked for name in names}
 
     def latest(self) -> Observed:
-        """What each reported last; one that never did is not there."""
+        """What each switch reported last; one without a report is absent."""
         return {name: latest for name, driver in self._drivers.items() if (latest := driver.latest) is not None}
 
     async def all(self, moves: Iterable[SwitchMoves], work: Callable[[SwitchMoves], Awaitable[None]]) -> None:
-        """Do `work` for every switch at once; when all are through, raises what went wrong."""
+        """Do `work` for every switch at once; raises the errors when all have ended."""
         _raise(await self._at_once(moves, work))
 
     async def bring(
         self, moves: Iterable[SwitchMoves], way: Way, *, within_s: float, on_overrun: Callable[[Overrun], None]
     ) -> dict[str, HwdError]:
-        """Bring every switch where `way` leads, all at once; returns what went wrong, by the names of the switches."""
+        """Bring every switch where `way` leads, all at once; returns the errors by switch."""
         errors: dict[str, HwdError] = {}
 
         async def bring(move: SwitchMoves) -> None:
-            watch = Watch(move.switch, on_overrun)
+            watch = OverrunWatch(move.switch, on_overrun)
             try:
                 async with asyncio.timeout(within_s):
                     driver = self.driver(move.switch)
-                    await switching.bring(driver, move, way, now_ns=self._clock.monotonic_ns, watch=watch)
+                    await switch_commands.bring(driver, move, way, now_ns=self._clock.monotonic_ns, watch=watch)
             except TimeoutError:
                 errors[move.switch] = DeadlineError(f"{move.switch}: not where it shall be within {within_s:g} s")
             except HwdError as error:
@@ -137,7 +144,7 @@ def _raise(errors: Sequence[BaseException]) -> None:
     first = errors[0]
     if len(errors) == 1 or not isinstance(first, HwdError):
         raise first
-    raise same_fault(first, switching.joined(errors))
+    raise same_fault(first, switch_commands.join_errors(errors))
 
 
 def same_fault(error: HwdError, message: str) -> HwdError:

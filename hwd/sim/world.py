@@ -16,6 +16,7 @@ from typing import Self
 
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.opening import opener
+from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import SetFault
@@ -180,23 +181,27 @@ class World:
         daemon = Daemon(
             testbed=self.testbed,
             testbed_text=self._testbed_text,
-            version=self._version,
-            data_dir="memory",
-            pid=1,
-            bus=MemoryBus(self.broker, DAEMON, self.clock),
-            open_switch=opener(
-                dialer=self._dialer(DAEMON), clock=self.clock, twin_address=self._addresses.get, environment={}
+            machine=Machine(
+                clock=self.clock,
+                ids=self._ids(DAEMON),
+                draws=self.draws,
+                offload=InlineOffload(),
+                virtual_time=True,
             ),
-            records=Records(self._records_url, InlineOffload()),
-            journal_disk=self.journal_disk,
-            known_journal=self.journal_id,
-            set_fault=lambda fault: self.set_fault(fault),
-            clock=self.clock,
-            ids=self._ids(DAEMON),
-            draws=self.draws,
-            offload=InlineOffload(),
+            storage=Storage(
+                records=Records(self._records_url, InlineOffload()),
+                journal=self.journal_disk,
+                journal_id=self.journal_id,
+            ),
+            rack=RackAccess(
+                bus=MemoryBus(self.broker, DAEMON, self.clock),
+                open_switch=opener(
+                    dialer=self._dialer(DAEMON), clock=self.clock, twin_address=self._addresses.get, environment={}
+                ),
+                set_fault=lambda fault: self.set_fault(fault),
+            ),
+            process=Process(version=self._version, data_dir="memory", pid=1),
             sinks=self._sinks,
-            virtual_time=True,
         )
         await daemon.open()
         self.daemon = daemon

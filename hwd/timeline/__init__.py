@@ -3,7 +3,7 @@
 from hwd.timeline.build import build_timeline
 from hwd.timeline.difference import Difference, difference
 from hwd.timeline.distribution import Distribution, distribution
-from hwd.timeline.recovery import RcOutcome, RcRecovery
+from hwd.timeline.rc_recovery import RcOutcome, RcRecovery
 from hwd.timeline.stage import Stage, StageName
 from hwd.timeline.statistics import Sample, StageStatistics, samples, summarise
 from hwd.timeline.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline

@@ -6,7 +6,7 @@ from typing import Any
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.testbed import NicPortId
-from hwd.timeline.recovery import RcRecovery
+from hwd.timeline.rc_recovery import RcRecovery
 
 STATES: Mapping[str, tuple[InstantName, str]] = {
     "carrier": (InstantName.CARRIER, "carrier"),

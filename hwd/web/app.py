@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.types import Receive, Scope, Send
 
 from hwd.model.limit import Reached
-from hwd.reconfigure.planner import Request
+from hwd.reconfigure.route import Request
 from hwd.telemetry import Exposition
 from hwd.web.bodies import (
     ByBody,

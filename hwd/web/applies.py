@@ -9,9 +9,9 @@ from hwd.config.testbed.wanted import Wanted, parse_what
 from hwd.model.link import Topology
 from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.route import Request
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import Ids
@@ -96,7 +96,8 @@ class Applies:
         request = self._planned.get(hash)
         if request is None:
             raise RefusedError(
-                f"plan {hash}: not known to this daemon, which keeps the last {PLANS_KEPT} since its start. Make it again with `hwd plan`, and apply its hash"
+                f"plan {hash}: not known to this daemon, which keeps the last {PLANS_KEPT} since its start. "
+                "Make it again with `hwd plan`, and apply its hash"
             )
         return await self.apply(request, expect_hash=hash)
 
@@ -120,7 +121,9 @@ class Applies:
         await self._reconfigurer.roll_back(one, "roll-back asked for")
         if one.state is not State.ENDED:
             raise FailedError(
-                f"reconfiguration {one.id}: not rolled back, it was confirmed before. {one.why}, then `hwd confirm {one.id}` tries it at once; once it is confirmed, `hwd apply` makes of the switches what you want"
+                f"reconfiguration {one.id}: not rolled back, it was confirmed before. "
+                f"{one.why}, then `hwd confirm {one.id}` tries it at once; "
+                "once it is confirmed, `hwd apply` makes of the switches what you want"
             )
         return under_way(one)
 

@@ -79,7 +79,8 @@ class Door:
         host = host_of(headers.get("host", ""))
         if host is None or (self._local and not is_loopback(host)):
             return _refusal(
-                f"host {headers.get('host', '')!r} is not this machine's own name for itself. Ask by 127.0.0.1, or set HWD_TOKENS for the daemon",
+                f"host {headers.get('host', '')!r} is not this machine's own name for itself. "
+                "Ask by 127.0.0.1, or set HWD_TOKENS for the daemon",
                 403,
             )
         if _is_open(scope):
@@ -95,7 +96,8 @@ class Door:
         if scope["method"] == "GET" and len(asked) == 1 and self._knows(asked[0]):
             return _to_page(scope["path"], name, self._session)
         return _refusal(
-            "no valid token. `hwd` and the Python client find that of this user's daemon on this machine; else set HWD_TOKEN or HWD_TOKEN_FILE, or send "
+            "no valid token. `hwd` and the Python client find that of this user's daemon on this machine; "
+            "else set HWD_TOKEN or HWD_TOKEN_FILE, or send "
             "`Authorization: Bearer TOKEN`. `hwd token` prints it",
             401,
         )
@@ -110,7 +112,8 @@ def check_listen(host: str, tokens: frozenset[str]) -> None:
     """Raises RefusedError where `host` can be reached from other machines and no tokens were set."""
     if not tokens and not is_loopback(host):
         raise RefusedError(
-            f"http {host}: it can be reached from other machines, and no tokens are set. Set HWD_TOKENS or HWD_TOKENS_FILE, or listen on 127.0.0.1"
+            f"http {host}: it can be reached from other machines, and no tokens are set. "
+            "Set HWD_TOKENS or HWD_TOKENS_FILE, or listen on 127.0.0.1"
         )
 
 
@@ -125,7 +128,8 @@ def read_tokens(environment: Mapping[str, str]) -> frozenset[str]:
             raise ConfigError(f"HWD_TOKENS_FILE {name}: cannot be read: {reason_of(error)}") from error
         if mode & stat.S_IROTH:
             log.warning(
-                "HWD_TOKENS_FILE %s: every user of this machine may read it (mode %o), and has all rights by that; chmod o-r it, and change the tokens",
+                "HWD_TOKENS_FILE %s: every user of this machine may read it (mode %o), and has all rights by that; "
+                "chmod o-r it, and change the tokens",
                 name,
                 stat.S_IMODE(mode),
             )

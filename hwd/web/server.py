@@ -159,7 +159,8 @@ class HttpServer:
             if self._starved_at_s - self._said_at_s >= SAY_EVERY_S:
                 self._said_at_s = self._starved_at_s
                 log.warning(
-                    "http: no connection can be accepted: %s (%d are open). Those that wait make room; raise the limit (`ulimit -n`, LimitNOFILE=) if it is too low",
+                    "http: no connection can be accepted: %s (%d are open). Those that wait make room; "
+                    "raise the limit (`ulimit -n`, LimitNOFILE=) if it is too low",
                     error.strerror,
                     len(self._open),
                 )

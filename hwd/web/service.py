@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from hwd.bus.gateway import Gateway
 from hwd.bus.host import HostView
@@ -21,18 +22,36 @@ from hwd.model.testbed import Testbed
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.route import Request
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.records.run import Run
 from hwd.web.applies import Applies, under_way
-from hwd.web.hub import Hub
 from hwd.web.linkboard import Linkboard
+from hwd_agents.bus.protocol import Bus
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
 from hwd_drivers.core.values import PortOverride
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAccess:
+    """The daemon's ways to its hosts: the bus, the agents behind it, NIC settings and delegated switches."""
+
+    bus: Bus
+    gateway: Gateway
+    settings: HostSettings
+    delegations: Delegations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusBoards:
+    """The state of switches and links for the status screen, as documents reported it last."""
+
+    switches: Callable[[], list[dict[str, Json]]]
+    links: Linkboard
 
 
 class Service:
@@ -48,40 +67,30 @@ class Service:
         faults: TwinFaults,
         reconfigurer: Reconfigurer,
         leases: Leases,
-        settings: HostSettings,
-        delegations: Delegations,
+        hosts: HostAccess,
+        boards: StatusBoards,
         records: Records,
         recorder: RecordingSink,
-        gateway: Gateway,
-        switches: Callable[[], list[dict[str, Json]]],
-        links: Linkboard,
-        bus_address: Callable[[], tuple[str, bool]],
-        hub: Hub,
         clock: Clock,
     ) -> None:
         self.testbed = testbed
-        self.hub = hub
         self._version = version
         self._applies = applies
         self._runs = runs
         self._faults = faults
         self._reconfigurer = reconfigurer
         self._leases = leases
-        self._settings = settings
-        self._delegations = delegations
+        self._hosts = hosts
+        self._boards = boards
         self._records = records
         self._recorder = recorder
-        self._gateway = gateway
-        self._switches = switches
-        self._links = links
-        self._bus_address = bus_address
         self._clock = clock
 
     # --- what is
 
     def status(self) -> dict[str, Json]:
         """Everything of one screen."""
-        address, connected = self._bus_address()
+        address, connected = self._hosts.bus.address, self._hosts.bus.connected
         failure = self._recorder.failure
         return {
             "testbed": self.testbed.name,
@@ -90,9 +99,9 @@ class Service:
             "records": {"writable": failure is None, "why": None if failure is None else str(failure)},
             "journal": {"writable": not (trouble := self._reconfigurer.journal_trouble), "why": trouble or None},
             "switches": self.switches(),
-            "composites": list[Json](self._links.composites()),
+            "composites": list[Json](self._boards.links.composites()),
             "hosts": self.hosts(),
-            "links": list[Json](self._links.links()),
+            "links": list[Json](self._boards.links.links()),
             "leases": self.leases(),
             "held": self.held(),
             "reconfigurations": [under_way(one) for one in self._reconfigurer.under_way],
@@ -107,7 +116,7 @@ class Service:
 
     def ready(self) -> dict[str, Json]:
         """`ready` is true when every switch that is ours answers, the broker is there, records and journal can be written, and nobody has to decide what a damaged journal held; `why` lists what is not."""
-        address, connected = self._bus_address()
+        address, connected = self._hosts.bus.address, self._hosts.bus.connected
         why = [] if connected else [f"broker {address} is not connected"]
         why += [
             f"switch {switch['switch']} is down: {switch['cause']}"
@@ -127,9 +136,11 @@ class Service:
         return [
             {
                 **one,
-                "lease": None if (lease := self._delegations.get(str(one["switch"]))) is None else _delegated(lease),
+                "lease": None
+                if (lease := self._hosts.delegations.get(str(one["switch"]))) is None
+                else _delegated(lease),
             }
-            for one in self._switches()
+            for one in self._boards.switches()
         ]
 
     def hosts(self) -> list[dict[str, Json]]:
@@ -138,14 +149,14 @@ class Service:
 
     def leases(self) -> list[dict[str, Json]]:
         """Of ports, and of whole switches that are delegated to their hosts (`kind`: claim, delegated); the latter last until they are taken back."""
-        delegated = [self._delegation(one) for one in self._delegations.all()]
+        delegated = [self._delegation(one) for one in self._hosts.delegations.all()]
         return [*(self._lease(lease) for lease in self._leases.all()), *delegated]
 
     def held(self) -> list[dict[str, Json]]:
         """Settings of runs that are over and that are not put back yet: [{hold, run, ports, why}]; `kick` of the hold frees the ports."""
         return [
             {"hold": hold.id, "run": hold.run, "ports": list[Json](sorted(hold.ports)), "why": str(hold)}
-            for hold in self._settings.left
+            for hold in self._hosts.settings.left
         ]
 
     # --- plan, apply, confirm, roll back: see `Applies`
@@ -209,19 +220,19 @@ class Service:
 
     async def grant_lease(self, id: str, *, by: str) -> dict[str, Json]:
         """Give a switch that was taken back to its host again, under the next epoch. `told`: whether its agent has it already."""
-        granted = await self._delegations.grant(id, by=by)
-        return {**self._delegation(granted), "told": self._delegations.has(granted)}
+        granted = await self._hosts.delegations.grant(id, by=by)
+        return {**self._delegation(granted), "told": self._hosts.delegations.has(granted)}
 
     async def release_lease(self, id: str, *, kick: bool = False, by: str = "") -> dict[str, Json]:
-        if kick and (hold := self._settings.kick(id)) is not None:
+        if kick and (hold := self._hosts.settings.kick(id)) is not None:
             ports = list[Json](sorted(hold.ports))
             return {"lease": id, "holder": f"settings of run {hold.run}", "ports": ports, "left_s": 0.0}
-        if (delegation := self._delegations.get(id)) is not None:
+        if (delegation := self._hosts.delegations.get(id)) is not None:
             if not kick:
                 raise RefusedError(
                     f"lease {id}: it is host {delegation.host}'s; take it back with `hwd lease kick {id}`"
                 )
-            kicked = await self._delegations.kick(id, by=by)
+            kicked = await self._hosts.delegations.kick(id, by=by)
             if kicked is not None:
                 return {**self._delegation(kicked.delegation), "told": not kicked.why, "why": kicked.why}
         lease = self._leases.get(id)
@@ -240,7 +251,7 @@ class Service:
     ) -> dict[str, Json]:
         """Hold fibre ends dark, or let them go; returns {switch, ends, to, blocked}, `blocked` being all that the switch holds dark then."""
         found = parse_ends(switch, ends, self.testbed)
-        await self._reconfigurer.overriding.set(switch, found, PortOverride(to), lease=lease, by=by)
+        await self._reconfigurer.overrides.set(switch, found, PortOverride(to), lease=lease, by=by)
         (now,) = [one for one in self.switches() if one["switch"] == switch]
         return {"switch": switch, "ends": [*map(str, found)], "to": to, "blocked": now["blocked"]}
 
@@ -298,11 +309,11 @@ class Service:
     # --- inside
 
     def _host(self, name: str) -> dict[str, Json]:
-        view = self._gateway.hosts().get(name)
+        view = self._hosts.gateway.hosts().get(name)
         if view is None:
             view = HostView(host=name)
         apart = "" if view.birth is None else skew(self._version, view.birth.version)
-        return {**view.to_data(), "skew": apart, "ports": self._links.ports(name)}
+        return {**view.to_data(), "skew": apart, "ports": self._boards.links.ports(name)}
 
     def _lease(self, lease: Lease) -> dict[str, Json]:
         return {

@@ -200,7 +200,8 @@ def test_asserts_and_notes_know_what_was_measured(run_lab: RunLab) -> None:
         run = await lab.do(
             apply(STRAIGHT, 20),
             "assert: last.links == 2 and last.ready == 2 and last.moves == 4 and last.turnaround.n == 2",
-            "assert: last.control.n == 1 and last.what == 'ocs1:1A-3B,3A-1B,2A-4B,4A-2B' and last.outcome == 'confirmed'",
+            "assert: last.control.n == 1 and last.what == 'ocs1:1A-3B,3A-1B,2A-4B,4A-2B' and last.outcome == "
+            "'confirmed'",
             apply(CROSSED, 20),
             "assert: run.applies == 2 and run.turnaround.n == 4 and run.turnaround.max_s >= last.turnaround.max_s",
             "assert: run.breaches == 0 and 0 < last.firmware.min_s <= last.firmware.median_s <= last.firmware.max_s",

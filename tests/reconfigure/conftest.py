@@ -9,8 +9,8 @@ import pytest
 
 from hwd.daemon.installed import load
 from hwd.model.fault import parse_fault
-from hwd.reconfigure.planner import Request
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.route import Request
 from hwd.sim.world import World
 from hwd.web.service import Service
 from hwd_drivers.twins.virtual_time import run_virtual

@@ -10,7 +10,8 @@ from hwd.daemon.installed import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.plan import ApplyMode, Plan
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.planner import Planner, Request
+from hwd.reconfigure.planner import Planner
+from hwd.reconfigure.route import Request
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 
@@ -178,7 +179,8 @@ def test_what_an_element_has_that_nobody_can_tell_is_leased_warned_of_and_not_br
     assert {*map(str, move.lasting)} == {"1A-2B", "2A-1B"}
     assert {"x1.1", "x1.2", "h0.eth0", "h0.eth1"} <= made.touches
     assert made.warnings == (
-        "x1: what 1A-2B, 2A-1B takes away cannot be told: the switch does not say where its element is. It is not brought back where this is rolled back",
+        "x1: what 1A-2B, 2A-1B takes away cannot be told: the switch does not say where its element is. "
+        "It is not brought back where this is rolled back",
     )
     made = plan(lone, "p1:in-1", mode, p1="")
     assert {"p1.in", "p1.1", "p1.2"} <= made.touches, "it may have been at 2"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hwd.daemon.installed import load
-from hwd.reconfigure.history import REMEMBERED, History
+from hwd.reconfigure.history import TURNAROUNDS_REMEMBERED, History
 from hwd_drivers.core.documents import Document, Json
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
@@ -48,8 +48,8 @@ def test_where_no_link_comes_up_it_is_what_the_switches_state(history: History) 
 
 
 def test_old_turnarounds_are_forgotten(history: History) -> None:
-    history(timeline(*[100.0] * REMEMBERED))
-    history(timeline(*[1.0] * REMEMBERED))
+    history(timeline(*[100.0] * TURNAROUNDS_REMEMBERED))
+    history(timeline(*[1.0] * TURNAROUNDS_REMEMBERED))
     assert history.expect([])[0] == 1.0
 
 
@@ -57,12 +57,14 @@ def test_older_ones_are_recalled_as_far_as_there_is_room(history: History) -> No
     history(timeline(3.0))
     history.recall(timeline(1.0, 2.0))
     assert history.expect([])[0] == 2.0
-    history.recall(timeline(*[5.0] * REMEMBERED))
+    history.recall(timeline(*[5.0] * TURNAROUNDS_REMEMBERED))
     assert history.full
-    assert history.expect([])[1] == f"median of the last {REMEMBERED} turnarounds"
-    history(timeline(*[7.0] * (REMEMBERED - 3)))
+    assert history.expect([])[1] == f"median of the last {TURNAROUNDS_REMEMBERED} turnarounds"
+    history(timeline(*[7.0] * (TURNAROUNDS_REMEMBERED - 3)))
     assert history.expect([])[0] == 7.0
-    assert history.expect([])[1] == f"median of the last {REMEMBERED} turnarounds", "what was recalled went first"
+    assert history.expect([])[1] == f"median of the last {TURNAROUNDS_REMEMBERED} turnarounds", (
+        "what was recalled went first"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """NIC settings that are in force, from the documents that tell of them."""
 
-from hwd.reconfigure.host_settings import ACTIONS_MAX, HostSettings
+from hwd.reconfigure.history import ACTIONS_MAX, HostSettings
 from hwd_drivers.core.documents import Document, Json
 
 

@@ -27,7 +27,10 @@ DENIES = (
 REFUSES = "{driver: calient-tl1, model: calient-s160, size: 8, twin: {timing: ideal, seed: 1}}"
 REST = "{driver: calient-rest, model: calient-s160, size: 8, twin: {timing: ideal, seed: 1}}"
 SCPI = "{driver: polatis-scpi, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}"
-RESTCONF = "{driver: polatis-restconf, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1, options: {in_use: deny}}}"
+RESTCONF = (
+    "{driver: polatis-restconf, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1, options: {in_use: "
+    "deny}}}"
+)
 KINDS = {
     "moves": MOVES,
     "moves, scpi": SCPI,

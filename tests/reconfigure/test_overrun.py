@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.model.plan import SwitchMoves
-from hwd.reconfigure.overrun import Overrun, Watch, taken
+from hwd.reconfigure.switch_commands import Overrun, OverrunWatch, taken
 from hwd_drivers.core.values import Crossconnect, Exchange, PortSide, Side
 
 
@@ -59,7 +59,7 @@ def test_on_ports_that_are_not_ours_nothing_is_ever_overrun(
 
 def test_what_is_there_at_the_read_back_is_not_lost_and_the_rest_is_told_once() -> None:
     told: list[Overrun] = []
-    watch = Watch("ocs1", told.append)
+    watch = OverrunWatch("ocs1", told.append)
     watch.changed(moves(add="1A-2B 3A-4B"), exchange("1A-7B 3A-8B"), read_ns=1_000_000)
     watch.read_back(pairs("1A-2B 3A-8B"))
     watch.close()
@@ -70,7 +70,7 @@ def test_what_is_there_at_the_read_back_is_not_lost_and_the_rest_is_told_once() 
 
 def test_what_was_never_read_back_is_taken_for_lost() -> None:
     told: list[Overrun] = []
-    watch = Watch("ocs1", told.append)
+    watch = OverrunWatch("ocs1", told.append)
     watch.changed(moves(add="1A-2B"), exchange("1A-7B"), read_ns=0)
     watch.close()
     assert [one.lost for one in told] == [pairs("1A-7B")]

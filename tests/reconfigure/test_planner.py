@@ -12,7 +12,8 @@ from hwd.fabric.fabric import Fabric
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import ApplyMode, Plan
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.planner import Planner, Request, touched_ports
+from hwd.reconfigure.planner import Planner, touched_ports
+from hwd.reconfigure.route import Request
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 

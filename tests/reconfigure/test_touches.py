@@ -11,7 +11,8 @@ from hwd.fabric.fabric import Fabric
 from hwd.model.plan import Plan
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.planner import Planner, Request, touched_ports
+from hwd.reconfigure.planner import Planner, touched_ports
+from hwd.reconfigure.route import Request
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from hwd.daemon.installed import load
 from hwd.model.link import Link
-from hwd.reconfigure.planner import Request
+from hwd.reconfigure.route import Request
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World, agent_node, select_address
 from hwd_agents.process.config import AgentConfig

@@ -12,6 +12,7 @@ from hwd.client import Client
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.installed import load
 from hwd.daemon.opening import opener
+from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.model.fault import Fault
 from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
@@ -98,18 +99,14 @@ async def desk(tmp_path: Path, tokens: frozenset[str]) -> AsyncIterator[Desk]:
     daemon = Daemon(
         testbed=testbed,
         testbed_text=TESTBED,
-        version="test",
-        data_dir=str(tmp_path),
-        pid=1,
-        bus=MemoryBus(MemoryBroker(), "daemon", clock),
-        open_switch=opener(dialer=dialer, clock=clock, twin_address=lambda name: address, environment={}),
-        records=Records("sqlite://", InlineOffload()),
-        journal_disk=MemoryDisk(),
-        set_fault=set_fault,
-        clock=clock,
-        ids=RandomIds(),
-        draws=draws,
-        offload=InlineOffload(),
+        machine=Machine(clock=clock, ids=RandomIds(), draws=draws, offload=InlineOffload()),
+        storage=Storage(records=Records("sqlite://", InlineOffload()), journal=MemoryDisk()),
+        rack=RackAccess(
+            bus=MemoryBus(MemoryBroker(), "daemon", clock),
+            open_switch=opener(dialer=dialer, clock=clock, twin_address=lambda name: address, environment={}),
+            set_fault=set_fault,
+        ),
+        process=Process(version="test", data_dir=str(tmp_path), pid=1),
     )
     await daemon.open()
     events = EventStream(daemon.hub, boot="boot1")

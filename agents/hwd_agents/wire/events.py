@@ -142,7 +142,7 @@ class WrongPeerData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RcRecoveryData(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a send that was posted in the dark on an RC queue pair; see `hwd.timeline.recovery`."""
+    """What became of a send that was posted in the dark on an RC queue pair; see `hwd.timeline.rc_recovery`."""
 
     reconfiguration: Name
     peer: Name

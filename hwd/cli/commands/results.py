@@ -52,7 +52,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     """One run: how it ended, its steps, and how long each stage took."""
     from hwd.report.cut import compared_with, split_by
     from hwd.report.figures.drawings import pairs_rows
-    from hwd.report.recovery import recovery_rows, recovery_text
+    from hwd.report.rc_recovery import recovery_rows, recovery_text
     from hwd.report.stages import stage_table
     from hwd.report.text import pairs_text, stage_text
 

@@ -16,7 +16,7 @@ from hwd.report.page.comparison_html import comparison_html
 from hwd.report.page.markup import escape
 from hwd.report.page.pairs_html import pairs_html
 from hwd.report.quantity import bound, duration, interval
-from hwd.report.recovery import recovery_html, recovery_rows
+from hwd.report.rc_recovery import recovery_html, recovery_rows
 from hwd.report.stages import ORIGIN_WORDS, StageRow, stage_table
 from hwd.timeline import StageName
 

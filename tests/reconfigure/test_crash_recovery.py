@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hwd.model.plan import ApplyMode, CrashRule, Plan, SwitchMoves
+from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.recovery import Recovery
 from hwd.reconfigure.switches import Switches
 from hwd.records.records import Records
 from hwd_drivers.core.disk import MemoryDisk
@@ -55,7 +55,7 @@ def plan(switch: str) -> Plan:
 
 
 @asynccontextmanager
-async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") -> AsyncIterator[Recovery]:
+async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") -> AsyncIterator[CrashRecovery]:
     """With switches that are connected, and answer nothing any more. Whoever is told of `bug_at` raises."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
@@ -110,7 +110,7 @@ async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") ->
         for switch, twin in zip(switches.values(), twins, strict=True):
             await switch.wait_up()
             twin.faults.silent = True
-        yield Recovery(journal=journal, switches=Switches(switches, clock), leases=leases, clock=clock, tell=tell)
+        yield CrashRecovery(journal=journal, switches=Switches(switches, clock), leases=leases, clock=clock, tell=tell)
     finally:
         for run in runs:
             run.cancel()

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from hwd.daemon.installed import load
-from hwd.playbook.reading import PlaybookReader
+from hwd.playbook.playbook_reader import PlaybookReader
 from hwd_drivers.core.offload import ThreadOffload
 
 from ..runs.conftest import TESTBED

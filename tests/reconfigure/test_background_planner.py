@@ -10,8 +10,8 @@ from hwd.daemon.installed import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Composite, Strand, Switch, Testbed
-from hwd.reconfigure.planner import Planner, Request
-from hwd.reconfigure.planning import Planning
+from hwd.reconfigure.planner import BackgroundPlanner, Planner
+from hwd.reconfigure.route import Request
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, PortSide, Side
@@ -96,19 +96,19 @@ async def test_the_loop_goes_on_while_a_large_composite_is_planned(threads: Thre
     testbed = benes()
     planner = planner_of(testbed)
 
-    async def plan(planning: Planning) -> object:
+    async def plan(planning: BackgroundPlanner) -> object:
         routed = await planning.route(turned_round())
         return await planning.plan(routed, straight(testbed), {})
 
-    inline = asyncio.create_task(plan(Planning(planner, InlineOffload())))
+    inline = asyncio.create_task(plan(BackgroundPlanner(planner, InlineOffload())))
     held = await ticks_while(inline)
-    beside = asyncio.create_task(plan(Planning(planner, threads)))
+    beside = asyncio.create_task(plan(BackgroundPlanner(planner, threads)))
     assert await ticks_while(beside) > held + 5
     assert beside.result() == inline.result()
 
 
 async def test_what_cannot_be_is_refused_from_there_too(threads: ThreadOffload) -> None:
-    planning = Planning(planner_of(benes()), threads)
+    planning = BackgroundPlanner(planner_of(benes()), threads)
     pairs = [Crossconnect.parse("1A-1B"), Crossconnect.parse("2A-1B")]
     asked = tuple(SwitchCrossconnect(switch="sel", crossconnect=one) for one in pairs)
     with pytest.raises(RefusedError, match="1A-1B"):
@@ -120,7 +120,7 @@ async def test_without_composites_no_thread_is_asked() -> None:
     offload = ThreadOffload(1)
     offload.close()
     testbed = load(TWO_HOSTS).require()
-    planning = Planning(planner_of(testbed), offload)
+    planning = BackgroundPlanner(planner_of(testbed), offload)
     asked = (SwitchCrossconnect(switch="ocs1", crossconnect=Crossconnect.parse("1A-3B")),)
     routed = await planning.route(Request(what="one", crossconnects=asked))
     plan = await planning.plan(routed, {"ocs1": ()}, {})

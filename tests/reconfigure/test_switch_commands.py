@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.model.plan import ApplyMode, SwitchMoves
-from hwd.reconfigure import switching
-from hwd.reconfigure.overrun import Overrun, Watch
+from hwd.reconfigure import switch_commands
+from hwd.reconfigure.switch_commands import Overrun, OverrunWatch
 from hwd.reconfigure.switches import Way
 from hwd_drivers.core.errors import DeviceError, FailedError, LinkError
 from hwd_drivers.core.ids import Draws
@@ -122,7 +122,7 @@ class Switch:
 async def bring(switch: Switch, move: SwitchMoves, way: Way) -> tuple[Overrun, ...]:
     """Returns what it took from others."""
     found: list[Overrun] = []
-    await switching.bring(switch, move, way, now_ns=switch.now_ns, watch=Watch("ocs1", found.append))
+    await switch_commands.bring(switch, move, way, now_ns=switch.now_ns, watch=OverrunWatch("ocs1", found.append))
     return tuple(found)
 
 
@@ -130,8 +130,8 @@ def test_what_is_as_asked_for_is_read_back() -> None:
     async def main() -> None:
         switch = Switch("1A-2B 7A-8B")
         move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
-        await switching.change(switch, move)
-        assert await switching.read_back(switch, move) == ()
+        await switch_commands.change(switch, move)
+        assert await switch_commands.read_back(switch, move) == ()
         assert switch.reads == 1
 
     run_virtual(main())
@@ -142,7 +142,7 @@ def test_every_difference_is_named_at_once() -> None:
         switch = Switch("1A-2B 4A-4B")
         switch.failed = set(pairs("4A-4B"))
         with pytest.raises(FailedError) as raised:
-            await switching.read_back(switch, moves(remove="1A-2B", add="10A-9B 3A-3B", keep="4A-4B"))
+            await switch_commands.read_back(switch, moves(remove="1A-2B", add="10A-9B 3A-3B", keep="4A-4B"))
         said = "3A-3B is not there; 10A-9B is not there; 1A-2B is still there; 4A-4B is reported as failed"
         assert str(raised.value) == f"ocs1: it answered, but does not report what was asked for: {said}"
 
@@ -153,8 +153,8 @@ def test_tuning_is_waited_for() -> None:
     async def main() -> None:
         switch = Switch(timing="polatis-opus")
         move = moves(add="1A-2B 2A-1B")
-        await switching.change(switch, move)
-        await switching.read_back(switch, move)
+        await switch_commands.change(switch, move)
+        await switch_commands.read_back(switch, move)
         assert all(one.state is CrossconnectState.TUNED for one in switch.latest)
         assert 0.005 < asyncio.get_running_loop().time() < 1
 
@@ -165,9 +165,9 @@ def test_others_on_the_switch_are_a_difference_under_overwrite_only() -> None:
     async def main() -> None:
         switch = Switch("1A-2B 7A-8B")
         move = moves(add="1A-2B")
-        await switching.read_back(switch, move)
+        await switch_commands.read_back(switch, move)
         with pytest.raises(FailedError, match="7A-8B is still there"):
-            await switching.read_back(switch, move, ApplyMode.OVERWRITE)
+            await switch_commands.read_back(switch, move, ApplyMode.OVERWRITE)
 
     run_virtual(main())
 
@@ -178,8 +178,8 @@ def test_one_that_had_failed_is_made_anew_and_read_back(mode: ApplyMode) -> None
         switch = Switch("1A-2B")
         switch.failed = set(pairs("1A-2B"))
         move = moves(remove="1A-2B", add="1A-2B", before="1A-2B")
-        await switching.change(switch, move)
-        await switching.read_back(switch, move, mode)
+        await switch_commands.change(switch, move)
+        await switch_commands.read_back(switch, move, mode)
 
     run_virtual(main())
 
@@ -189,9 +189,9 @@ def test_the_way_on_makes_one_that_failed_anew_and_does_not_remove_it() -> None:
         switch = Switch("1A-2B")
         switch.failed = set(pairs("1A-2B"))
         move = moves(remove="1A-2B", add="1A-2B", before="1A-2B")
-        await bring(switch, move, switching.way_on)
+        await bring(switch, move, switch_commands.way_on)
         assert switch.latest == readings("1A-2B")
-        await bring(switch, move, switching.way_on)
+        await bring(switch, move, switch_commands.way_on)
         assert switch.changes == 1
 
     run_virtual(main())
@@ -199,7 +199,7 @@ def test_the_way_on_makes_one_that_failed_anew_and_does_not_remove_it() -> None:
 
 def test_the_way_back_touches_only_what_the_moves_touched() -> None:
     move = moves(remove="1A-2B", add="1A-3B 3A-1B", keep="7A-8B", before="1A-2B 7A-8B")
-    back = switching.way_back(move, readings("1A-3B 7A-8B 5A-6B"))
+    back = switch_commands.way_back(move, readings("1A-3B 7A-8B 5A-6B"))
     assert (back.remove, back.add) == (pairs("1A-3B"), pairs("1A-2B"))
 
 
@@ -207,7 +207,7 @@ def test_bring_sends_nothing_where_nothing_is_to_do() -> None:
     async def main() -> None:
         switch = Switch("1A-2B 7A-8B")
         move = moves(remove="1A-2B", add="1A-3B", before="1A-2B 7A-8B")
-        await bring(switch, move, switching.way_back)
+        await bring(switch, move, switch_commands.way_back)
         assert switch.changes == 0
 
     run_virtual(main())
@@ -218,7 +218,7 @@ def test_bring_leaves_what_is_not_ours_alone_and_says_so() -> None:
         switch = Switch("1A-3B 5A-2B")  # somebody took 2B by hand
         move = moves(remove="1A-2B", add="1A-3B", before="1A-2B")
         with pytest.raises(FailedError, match=r"cannot restore 1A-2B: 2B meanwhile carries 5A-2B, which is not ours"):
-            await bring(switch, move, switching.way_back)
+            await bring(switch, move, switch_commands.way_back)
         assert switch.changes == 0
 
     run_virtual(main())
@@ -241,12 +241,12 @@ def test_back_from_any_point_of_a_change_is_the_state_before(before: str, wanted
         remove = [one for one in pairs(before) if one not in keep and used & set(one.ends)]
         move = SwitchMoves(switch="ocs1", remove=tuple(remove), add=tuple(add), keep=tuple(keep), before=pairs(before))
         if done:
-            await switching.change(switch, move)
-            await switching.read_back(switch, move)
+            await switch_commands.change(switch, move)
+            await switch_commands.read_back(switch, move)
             assert {one.crossconnect for one in switch.latest} == move.after
         else:
             switch.mirror.disconnect(remove, 0)  # the first half only
-        await bring(switch, move, switching.way_back)
+        await bring(switch, move, switch_commands.way_back)
         assert {one.crossconnect for one in switch.latest} == set(pairs(before))
 
     run_virtual(main())
@@ -256,9 +256,9 @@ def test_what_others_had_and_is_gone_is_remarked() -> None:
     async def main() -> None:
         switch = Switch("7A-8B")
         move = moves(add="1A-2B", keep="7A-8B", before="5A-6B 7A-8B")
-        await switching.change(switch, move)
+        await switch_commands.change(switch, move)
         said = ("ocs1: 5A-6B was there before and is gone; it was not to be touched",)
-        assert await switching.read_back(switch, move) == said
+        assert await switch_commands.read_back(switch, move) == said
 
     run_virtual(main())
 
@@ -268,9 +268,9 @@ def test_one_that_is_held_dark_is_no_success() -> None:
         switch = Switch()
         switch.dark = set(pairs("1A-2B"))
         move = moves(add="1A-2B")
-        await switching.change(switch, move)
+        await switch_commands.change(switch, move)
         with pytest.raises(FailedError, match="1A-2B is set, and held dark by a shutter or an override"):
-            await switching.read_back(switch, move)
+            await switch_commands.read_back(switch, move)
 
     run_virtual(main())
 
@@ -279,7 +279,7 @@ def test_one_that_stays_and_is_held_dark_is_remarked() -> None:
     async def main() -> None:
         switch = Switch("1A-2B")
         switch.dark = set(pairs("1A-2B"))
-        (said,) = await switching.read_back(switch, moves(keep="1A-2B", before="1A-2B"))
+        (said,) = await switch_commands.read_back(switch, moves(keep="1A-2B", before="1A-2B"))
         assert said == "ocs1: 1A-2B stayed, and is held dark by a shutter or an override"
 
     run_virtual(main())
@@ -289,7 +289,7 @@ def test_what_was_held_dark_before_is_brought_back_as_it_was() -> None:
     async def main() -> None:
         switch = Switch("1A-3B")
         switch.dark = set(pairs("1A-2B"))
-        await bring(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), switching.way_back)
+        await bring(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), switch_commands.way_back)
         assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
 
     run_virtual(main())
@@ -299,7 +299,7 @@ def test_what_was_to_stay_and_is_gone_does_not_hold_up_the_way_back() -> None:
     async def main() -> None:
         switch = Switch("1A-3B")  # somebody removed 7A-8B by hand
         move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
-        await bring(switch, move, switching.way_back)
+        await bring(switch, move, switch_commands.way_back)
         assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
 
     run_virtual(main())
@@ -309,7 +309,7 @@ def test_what_has_failed_meanwhile_is_made_anew_on_the_way_back() -> None:
     async def main() -> None:
         switch = Switch("1A-2B")
         switch.failed = set(pairs("1A-2B"))  # a change that was broken off left it so
-        await bring(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), switching.way_back)
+        await bring(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), switch_commands.way_back)
         assert switch.latest == readings("1A-2B")
 
     run_virtual(main())
@@ -320,10 +320,14 @@ def test_what_had_failed_before_is_brought_back_as_it_was(there: str) -> None:
     async def main() -> None:
         switch = Switch(there)
         switch.failing = set(pairs("1A-2B"))
-        await bring(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B", failed="1A-2B"), switching.way_back)
+        await bring(
+            switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B", failed="1A-2B"), switch_commands.way_back
+        )
         assert switch.latest == readings("1A-2B", CrossconnectState.FAILED)
         with pytest.raises(FailedError, match="1A-2B is reported as failed"):
-            await bring(switch, moves(remove="1A-2B", add="1A-2B", before="1A-2B", failed="1A-2B"), switching.way_on)
+            await bring(
+                switch, moves(remove="1A-2B", add="1A-2B", before="1A-2B", failed="1A-2B"), switch_commands.way_on
+            )
 
     run_virtual(main())
 
@@ -332,7 +336,9 @@ def test_what_was_to_stay_and_has_failed_does_not_hold_up_the_way_back() -> None
     async def main() -> None:
         switch = Switch("1A-3B 7A-8B")
         switch.failing = set(pairs("7A-8B"))
-        await bring(switch, moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B"), switching.way_back)
+        await bring(
+            switch, moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B"), switch_commands.way_back
+        )
         assert {one.crossconnect for one in switch.latest} == set(pairs("1A-2B 7A-8B"))
 
     run_virtual(main())
@@ -344,7 +350,7 @@ def test_the_way_on_makes_what_was_to_stay_and_is_gone() -> None:
     async def main() -> None:
         switch = Switch()
         move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
-        await bring(switch, move, switching.way_on)
+        await bring(switch, move, switch_commands.way_on)
         assert switch.latest == readings("1A-3B 7A-8B")
 
     run_virtual(main())
@@ -352,9 +358,9 @@ def test_the_way_on_makes_what_was_to_stay_and_is_gone() -> None:
 
 def test_no_way_leads_back_from_where_nobody_knows_what_was_before() -> None:
     move = moves(add="1A-2B 2A-1B 4A-4B", lasting="1A-2B 2A-1B")
-    back = switching.way_back(move, readings("1A-2B 2A-1B 4A-4B"))
+    back = switch_commands.way_back(move, readings("1A-2B 2A-1B 4A-4B"))
     assert (back.remove, back.add) == (pairs("4A-4B"), ())
-    (said,) = switching.lasting_remarks([move, moves(add="1A-2B")])
+    (said,) = switch_commands.lasting_remarks([move, moves(add="1A-2B")])
     assert said.startswith("ocs1: 1A-2B, 2A-1B: what it joined before could not be told")
 
 
@@ -364,7 +370,7 @@ def test_what_others_made_since_our_read_and_the_way_back_took_is_an_overrun(the
         switch = Switch()
         switch.meanwhile = lambda: switch.mirror.connect(pairs(theirs), switch.now_ns(), move=True)
         move = moves(remove="1A-2B", before="1A-2B")
-        (overrun,) = await bring(switch, move, switching.way_back)
+        (overrun,) = await bring(switch, move, switch_commands.way_back)
         assert (overrun.switch, overrun.lost, overrun.window_s) == ("ocs1", pairs(theirs), 0.0)
         assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
 
@@ -375,7 +381,7 @@ def test_what_others_made_elsewhere_meanwhile_is_no_overrun() -> None:
     async def main() -> None:
         switch = Switch()
         switch.meanwhile = lambda: switch.mirror.connect(pairs("5A-6B"), switch.now_ns(), move=True)
-        assert await bring(switch, moves(remove="1A-2B", before="1A-2B"), switching.way_back) == ()
+        assert await bring(switch, moves(remove="1A-2B", before="1A-2B"), switch_commands.way_back) == ()
         assert {one.crossconnect for one in switch.latest} == set(pairs("1A-2B 5A-6B"))
 
     run_virtual(main())
@@ -384,6 +390,6 @@ def test_what_others_made_elsewhere_meanwhile_is_no_overrun() -> None:
 def test_failures_of_several_switches_are_one_line() -> None:
     denied = DeviceError("ocs2: SROF", device="ocs2", command="ENT-PATCH", code="SROF", text="")
     assert (
-        switching.joined([LinkError("ocs1: is down"), denied, KeyError("x")])
+        switch_commands.join_errors([LinkError("ocs1: is down"), denied, KeyError("x")])
         == "ocs1: is down; ocs2: SROF; KeyError: 'x'"
     )

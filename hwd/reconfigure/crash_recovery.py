@@ -1,4 +1,7 @@
-"""What the journal holds open and nobody is at work on: brought back, or on, by its rule, as often as it takes."""
+"""Crash recovery: finishes or undoes, by its crash rule, every reconfiguration that the journal still has open.
+
+A try that fails is repeated until it succeeds or an operator gives the reconfiguration up.
+"""
 
 import asyncio
 import logging
@@ -6,12 +9,12 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from hwd.model.plan import CrashRule, Plan
-from hwd.reconfigure import switching
+from hwd.reconfigure import switch_commands
 from hwd.reconfigure.journal import Journal, OpenEntry
 from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.overrun import teller
 from hwd.reconfigure.planner import moved_ports
 from hwd.reconfigure.reconfiguration import Outcome
+from hwd.reconfigure.switch_commands import overrun_report
 from hwd.reconfigure.switches import Switches
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json
@@ -19,20 +22,20 @@ from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
 WITHIN_S = 30.0
-"""For the switches to be back when nobody waits; then it is tried again."""
+"""For one try; nobody waits for it, and the next follows."""
 
 GIVEN_UP = "given-up"
-"""How the journal closes what an operator leaves as it is."""
+"""The outcome in the journal of a reconfiguration that an operator gave up."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOpen:
-    """A reconfiguration that was cut off and is not undone, or finished, yet.
+    """A reconfiguration that a crash or a failure cut off, and that is neither undone nor finished yet.
 
-    `why`: what keeps it; `tried_wall_ns`: when that was found, at the end of the last try, None before the first. `ports` are held until it is closed.
-    `is_held`: nobody knows whether it had ended, and an operator decides.
+    `why`: the obstacle; `tried_wall_ns`: the end of the last try, None before the first. `ports` are held until it is
+    closed. `is_held`: a damaged journal does not tell whether it had ended, and an operator has to decide.
     """
 
     reconfiguration: str
@@ -58,7 +61,7 @@ class LeftOpen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tried:
-    """A try that failed at `switches`. `waits`: only for switches that could not be reached."""
+    """A try that failed at `switches`. `waits`: it failed only because they could not be reached."""
 
     why: str
     switches: tuple[str, ...]
@@ -66,8 +69,8 @@ class _Tried:
     wall_ns: int
 
 
-class Recovery:
-    """Owns what is left open. Its ports are held until it is closed. `tell(kind, **data)` emits a document."""
+class CrashRecovery:
+    """Owns what the journal has open, and holds its ports until it is closed. `tell(kind, **data)` emits a document."""
 
     def __init__(
         self, *, journal: Journal, switches: Switches, leases: Leases, clock: Clock, tell: Callable[..., None]
@@ -80,25 +83,25 @@ class Recovery:
         self._unwritten: dict[str, Outcome] = {}
         self._unwritten_why: dict[str, str] = {}
         self._tried: dict[str, _Tried] = {}
-        self._told: dict[str, str] = {}
+        self._last_why: dict[str, str] = {}
         self._trying = asyncio.Lock()
         self._tries: str | None = None
-        self._of_an_earlier_life = {entry.reconfiguration for entry in journal.open}
+        self._from_before_start = {entry.reconfiguration for entry in journal.open}
         for entry in journal.open:
             leases.hold_reconfiguration(entry.reconfiguration, moved_ports(entry.moves), run=entry.run)
 
     async def recover(self, under_way: Container[str]) -> None:
-        """Try everything once. What cannot be brought where it shall be stays open. Raises what is a bug when all were tried: nothing waits behind it."""
+        """Try each one once; what fails stays open. Bugs are raised at the end, so that none blocks the others."""
         bugs: list[Exception] = []
         for entry in self._journal.open:
             async with self._trying:
-                if entry.doubt and self._is_left(entry, under_way):
-                    self._tell_open(entry, self._why(entry))
-                elif self._is_left(entry, under_way):
+                if entry.doubt and self._is_left_open(entry, under_way):
+                    self._emit_open(entry, self._why(entry))
+                elif self._is_left_open(entry, under_way):
                     self._tries = entry.reconfiguration
                     try:
                         await self._bring(entry)
-                    except Exception as error:  # noqa: BLE001 - raised below, when the others had their turn
+                    except Exception as error:  # noqa: BLE001 - raised below, after the others
                         bugs.append(error)
                     finally:
                         self._tries = None
@@ -119,27 +122,30 @@ class Recovery:
                 is_held=bool(entry.doubt),
             )
             for entry in self._journal.open
-            if self._is_left(entry, under_way)
+            if self._is_left_open(entry, under_way)
         )
 
     def left_open(self, switch: str, under_way: Container[str]) -> str | None:
         """Why a switch cannot be driven for anything else, None where it can."""
         for entry in self._journal.open:
-            if not self._is_left(entry, under_way) or not entry.concerns(switch):
+            if not self._is_left_open(entry, under_way) or not entry.concerns(switch):
                 continue
             return self._text(entry)
         return None
 
     def texts(self, under_way: Container[str]) -> dict[str, str]:
-        """Of each that is left open, in a sentence: what keeps it, and what ends that."""
+        """For each one, a sentence with the obstacle and the remedy."""
         return {
-            entry.reconfiguration: self._text(entry) for entry in self._journal.open if self._is_left(entry, under_way)
+            entry.reconfiguration: self._text(entry)
+            for entry in self._journal.open
+            if self._is_left_open(entry, under_way)
         }
 
     async def give_up(self, id: str, *, by: str, under_way: Container[str]) -> dict[str, Json]:
-        """Close what is left open, and leave its switches as they are; its ports are free. Returns what `journal.given-up` tells; waits for the end of a try of this one.
+        """Close one, leave its switches as they are and free its ports, after the end of a try in progress.
 
-        Raises RefusedError where this one is not left open, FailedError where the journal does not take it: then it stays open.
+        Returns the data of `journal.given-up`. Raises RefusedError where it is not left open, and FailedError where the
+        journal does not take it: then it stays open.
         """
         if self._tries != id:
             return self._give_up(id, by, under_way)
@@ -147,25 +153,32 @@ class Recovery:
             return self._give_up(id, by, under_way)
 
     def begin(self, plan: Plan, *, reconfiguration: str, run: str | None) -> None:
-        """Write it down before its first command, behind the ends of all others. Raises OSError where the journal does not take that: then nothing may be driven."""
+        """Journal a plan before its first command, after the ends of all others. On OSError send no command."""
         if trouble := self.write_ends():
             raise OSError(trouble)
         self._journal.begin(plan, reconfiguration=reconfiguration, run=run)
 
     @property
     def trouble(self) -> str:
-        """What ended and cannot be written down, or why nothing can be; empty where the journal takes all."""
+        """Which ends the journal did not take, or why it takes nothing; empty where all is well."""
         return "; ".join(self._unwritten_why.values()) or self._journal.trouble
 
     def is_written(self, id: str) -> bool:
         return id not in self._unwritten
 
     def write_end(self, id: str, outcome: Outcome) -> str:
-        """Why it cannot be written now, empty where it is. What cannot be is tried again by `write_ends`, and until then nobody takes it for left open."""
+        """Journal an end; returns why that failed, empty where it did not.
+
+        `write_ends` tries it again. Until then it does not count as left open.
+        """
         try:
             self._journal.end(id, outcome=outcome)
         except OSError as error:
-            why = f"journal: that {id} is {outcome} cannot be written: {reason_of(error)}. It is tried again every few seconds; after a crash before that the next start would bring back what was before it. Look at the disk of the data directory"
+            why = (
+                f"journal: that {id} is {outcome} cannot be written: {reason_of(error)}. It is tried again every few "
+                "seconds; after a crash before that the next start would bring back what was before it. "
+                "Look at the disk of the data directory"
+            )
             if self._unwritten.get(id) is None:
                 log.warning("%s", why)
                 self._tell("journal.refused", reconfiguration=id, outcome=outcome, why=reason_of(error))
@@ -178,7 +191,7 @@ class Recovery:
         return ""
 
     def write_ends(self) -> str:
-        """Try what could not be written again, oldest first, and the journal itself; why it still cannot be, empty where nothing is left."""
+        """Try the failed ends again, oldest first; returns why the journal takes none, empty where it took all."""
         for id, outcome in list(self._unwritten.items()):
             if why := self.write_end(id, outcome):
                 return why
@@ -186,65 +199,73 @@ class Recovery:
         return self._journal.trouble
 
     def _give_up(self, id: str, by: str, under_way: Container[str]) -> dict[str, Json]:
-        left = [entry for entry in self._journal.open if self._is_left(entry, under_way)]
+        left = [entry for entry in self._journal.open if self._is_left_open(entry, under_way)]
         entry = next((entry for entry in left if entry.reconfiguration == id), None)
         if entry is None:
             way = "it is under way, `hwd rollback` ends it" if id in under_way else "it is not left open"
             names = ", ".join(other.reconfiguration for other in left) or "none"
             raise RefusedError(f"reconfiguration {id}: cannot be given up, {way}. Left open: {names}")
-        why, standing = entry.doubt or self._why(entry), self._standing(entry)
+        why, carried = entry.doubt or self._why(entry), self._carried_now(entry)
         try:
             self._journal.end(id, outcome=GIVEN_UP)
         except OSError as error:
             raise FailedError(
-                f"reconfiguration {id}: cannot be given up, the journal does not take it: {reason_of(error)}. It stays open; make room on its disk"
+                f"reconfiguration {id}: cannot be given up, the journal does not take it: {reason_of(error)}. "
+                "It stays open; make room on its disk"
             ) from error
         self._tried.pop(id, None)
-        self._told.pop(id, None)
+        self._last_why.pop(id, None)
         self._leases.let_go(id)
-        told: dict[str, Json] = {
+        given_up: dict[str, Json] = {
             "reconfiguration": id,
             "run": entry.run,
             "what": entry.what,
             "why": why,
             "by": by,
-            "left": [*standing],
+            "left": [*carried],
         }
-        self._tell("journal.given-up", **told)
-        left_as = f". Left: {'; '.join(standing)}" if standing else ""
+        self._tell("journal.given-up", **given_up)
+        left_as = f". Left: {'; '.join(carried)}" if carried else ""
         log.warning("journal: %s (%s) was given up by %s: %s%s", id, entry.what, by, why, left_as)
-        return told
+        return given_up
 
-    def _is_left(self, entry: OpenEntry, under_way: Container[str]) -> bool:
-        """Asked again before each entry: while one is brought back, another may have been confirmed."""
+    def _is_left_open(self, entry: OpenEntry, under_way: Container[str]) -> bool:
+        """Call it again for each entry: another may have been confirmed meanwhile."""
         there = entry in self._journal.open
         return there and entry.reconfiguration not in under_way and entry.reconfiguration not in self._unwritten
 
-    def _standing(self, entry: OpenEntry) -> list[str]:
-        """What each of its switches reported last at the ends that it is about: `ocs1: 1A-4B failed`."""
+    def _carried_now(self, entry: OpenEntry) -> list[str]:
+        """What its switches reported last at its ends: `ocs1: 1A-4B failed`."""
         latest = self._switches.latest()
-        told: list[str] = []
+        texts: list[str] = []
         for move in entry.moves:
             ends = {end for one in (*move.remove, *move.add) for end in one.ends}
             if not ends:
                 continue
             readings = latest.get(move.switch)
             if readings is None:
-                told.append(f"{move.switch}: not read since the daemon began")
+                texts.append(f"{move.switch}: not read since the daemon began")
                 continue
             there = [str(reading) for reading in readings if not ends.isdisjoint(reading.crossconnect.ends)]
-            told.append(f"{move.switch}: {', '.join(there) or 'nothing'}")
-        return told
+            texts.append(f"{move.switch}: {', '.join(there) or 'nothing'}")
+        return texts
 
     def _text(self, entry: OpenEntry) -> str:
         if entry.doubt:
             return f"{entry.reconfiguration} ({entry.what}): {self._why(entry)}"
-        return f"reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: {self._why(entry)}. It is tried again and again; `hwd give-up {entry.reconfiguration}` leaves it as it is"
+        return (
+            f"reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: "
+            f"{self._why(entry)}. It is tried again and again; `hwd give-up {entry.reconfiguration}` leaves it as it is"
+        )
 
     def _why(self, entry: OpenEntry) -> str:
-        """What keeps it: as the last try found it, or, where that could not reach its switches, how they are now."""
+        """The obstacle: as the last try found it, or which switches are unreachable now."""
         if entry.doubt:
-            return f"{entry.doubt}. It is not driven by guess: look at its switches, then `hwd give-up {entry.reconfiguration}` leaves them as they are, and `hwd apply` makes of them what you want"
+            return (
+                f"{entry.doubt}. It is not driven by guess: look at its switches, then "
+                f"`hwd give-up {entry.reconfiguration}` leaves them as they are, "
+                "and `hwd apply` makes of them what you want"
+            )
         tried = self._tried.get(entry.reconfiguration)
         if tried is None:
             return "not tried yet"
@@ -255,39 +276,39 @@ class Recovery:
 
     async def _bring(self, entry: OpenEntry) -> None:
         finish = entry.crash_rule is CrashRule.FINISH
-        way = switching.way_on if finish else switching.way_back
-        on_overrun = teller(self._tell, entry.reconfiguration)
+        way = switch_commands.way_on if finish else switch_commands.way_back
+        on_overrun = overrun_report(self._tell, entry.reconfiguration)
         brought = await self._switches.bring(entry.moves, way, within_s=WITHIN_S, on_overrun=on_overrun)
         errors = [*brought.values()]
         if errors:
-            why = switching.joined(errors)
+            why = switch_commands.join_errors(errors)
             waits = all(isinstance(error, LinkError) for error in errors)
-            self._tell_open(entry, why, level=logging.INFO if waits else logging.WARNING)
+            self._emit_open(entry, why, level=logging.INFO if waits else logging.WARNING)
             self._tried[entry.reconfiguration] = _Tried(
                 why=why, switches=tuple(brought), waits=waits, wall_ns=self._clock.wall_ns()
             )
             return
         last = self._tried.pop(entry.reconfiguration, None)
-        self._told.pop(entry.reconfiguration, None)
+        self._last_why.pop(entry.reconfiguration, None)
         outcome = Outcome.CONFIRMED if finish else Outcome.ROLLED_BACK
         self.write_end(entry.reconfiguration, outcome)
         self._leases.let_go(entry.reconfiguration)
-        if entry.reconfiguration in self._of_an_earlier_life:
+        if entry.reconfiguration in self._from_before_start:
             why = "the daemon ended before it did"
         elif last is None:
             why = "a switch could not be driven before"
-        else:  # in words of the past: what kept it is over
+        else:
             names = ", ".join(last.switches)
             why = f"{names} could not be {'reached' if last.waits else 'driven'} before, and can be now"
         if not finish:
-            gone = switching.gone_remarks(entry.moves, self._switches.latest())
-            why = ". ".join([why, *switching.lasting_remarks(entry.moves), *gone])
+            gone = switch_commands.gone_remarks(entry.moves, self._switches.latest())
+            why = ". ".join([why, *switch_commands.lasting_remarks(entry.moves), *gone])
         self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
 
-    def _tell_open(self, entry: OpenEntry, why: str, *, level: int = logging.WARNING) -> None:
-        """At each start, until the switches are connected, and where it is another reason than the last time."""
-        if self._told.get(entry.reconfiguration) != why:
+    def _emit_open(self, entry: OpenEntry, why: str, *, level: int = logging.WARNING) -> None:
+        """Emit `journal.open`, once for each new reason."""
+        if self._last_why.get(entry.reconfiguration) != why:
             log.log(level, "journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
             self._tell(
                 "journal.open",
@@ -297,4 +318,4 @@ class Recovery:
                 why=why,
                 held=bool(entry.doubt),
             )
-        self._told[entry.reconfiguration] = why
+        self._last_why[entry.reconfiguration] = why

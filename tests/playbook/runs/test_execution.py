@@ -4,10 +4,10 @@ import sqlite3
 from pathlib import Path
 
 from hwd.daemon.installed import load
-from hwd.playbook.going import keep_end
+from hwd.playbook.execution import record_end
+from hwd.playbook.run_record import ended_data
 from hwd.playbook.runner import RunEnd
-from hwd.playbook.safe import SafeState
-from hwd.playbook.status import ended_data
+from hwd.playbook.safe_state import SafeState
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.records.run import Run, RunOutcome
@@ -54,7 +54,7 @@ async def test_end_is_told_as_it_was_written_where_its_last_documents_are_lost()
     def last(end: RunEnd) -> tuple[Document, ...]:
         return (Document(kind="run.ended", at_ns=1, wall_ns=1, data=ended_data("k3v9", end)),)
 
-    [told] = await keep_end("k3v9", SUCCEEDED, last, ended_wall_ns=2, recorder=recorder)
+    [told] = await record_end("k3v9", SUCCEEDED, last, ended_wall_ns=2, recorder=recorder)
     written = await records.run("k3v9")
     assert (told.data["outcome"], written.outcome) == ("failed", "failed")
     assert "documents of it were lost" in written.why

@@ -1,4 +1,4 @@
-"""What the agents are asked during a reconfiguration: watch these ports, find these peers, and say at the end what you watched."""
+"""The agents' watch over NIC ports, from before the first command of a reconfiguration to its end."""
 
 import asyncio
 import logging
@@ -11,35 +11,35 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import HwdError
 
 ANSWER_WITHIN_S = 1.0
-"""For agents to say that they watch; one that does not answer is not waited for, its instants stay unknown."""
+"""For agents to answer. The instants of one that does not answer in time stay unknown."""
 WATCH_S = 3600.0
-"""The longest that agents watch without being asked again; `settle` ends it before."""
+"""The longest watch of an agent without a renewal; `settle` ends it before."""
 RENEW_S = 0.8 * WATCH_S
 
 log = logging.getLogger(__name__)
 
 
 class Agents(Protocol):
-    """What the reconfiguration asks of the agents."""
+    """What a reconfiguration needs of the agents."""
 
     def address(self, port: NicPortId) -> tuple[str, int] | None:
-        """IP address and probe port of a NIC port, None where its agent has not said."""
+        """IP address and probe port of a NIC port, None where its agent has not reported it."""
         ...
 
     def verbs(self, port: NicPortId) -> Mapping[str, Json] | None:
-        """Where a NIC port is probed by RDMA, as `hwd_agents.wire.VerbsAddress`; None where it is not."""
+        """The RDMA address for probes of a NIC port, as `hwd_agents.wire.VerbsAddress`; None where it has none."""
         ...
 
     def boot(self, host: str) -> str | None:
-        """The boot of a host's agent that can be asked now, None where there is none."""
+        """The boot of a host's agent, None where no agent answers now."""
         ...
 
     def why_silent(self, host: str) -> str | None:
-        """Why nothing is heard of a host's agent now; None where it is."""
+        """Why a host's agent is silent now; None where it is not."""
         ...
 
     def is_there(self, host: str) -> bool:
-        """Whether a host's agent can be heard now, or soon, when its clock is aligned."""
+        """Whether a host's agent reports now, or will when its clock is aligned."""
         ...
 
     async def command(
@@ -49,20 +49,20 @@ class Agents(Protocol):
         ...
 
 
-class Observing:
-    """Asks the agents. An agent that cannot be asked is named in the log, and never an error: its instants stay unknown."""
+class AgentWatch:
+    """Starts and ends the watch. An agent that does not answer is a warning and no error: its instants stay unknown."""
 
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
 
     async def begin(self, reconfiguration: Reconfiguration) -> None:
-        """Let all hosts of it watch; returns when they do, or were given up."""
+        """Start the watch on all hosts; returns when their agents have answered or their time is over."""
         await self._observe(reconfiguration, reconfiguration.hosts)
 
     async def keep(self, reconfiguration: Reconfiguration) -> None:
-        """Tell agents that started anew or could not be told at first, and those that probe them, as soon as they can be told.
+        """Start the watch late where an agent connects late or restarts, and tell its peers, until cancelled.
 
-        They watch from then on only: that they saw nothing change says nothing of the time before.
+        Such an agent watches from then on only: without events from it nothing is known of the time before.
         """
         while True:
             reconfiguration.agents_changed.clear()
@@ -70,7 +70,7 @@ class Observing:
                 host
                 for host in sorted({end.host for link in reconfiguration.not_ready for end in link.ends})
                 if self._agents.boot(host) is not None
-                and reconfiguration.told.get(host) != self._to_tell(reconfiguration, host)
+                and reconfiguration.watched_by.get(host) != self._assignment(reconfiguration, host)
             ]
             reconfiguration.observed_late.update(late)
             await self._observe(reconfiguration, late)
@@ -78,23 +78,23 @@ class Observing:
                 async with asyncio.timeout(RENEW_S):
                     await reconfiguration.agents_changed.wait()
             except TimeoutError:
-                reconfiguration.told.clear()
+                reconfiguration.watched_by.clear()
 
     def silent(self, reconfiguration: Reconfiguration) -> list[str]:
-        """Hosts of links that are not ready and of whose agents nothing is heard, each group with its reason: `h0, h1: its agent is down`."""
+        """Hosts of links that are not ready whose agents are silent, by reason: `h0, h1: its agent is down`."""
         groups: dict[str, list[str]] = {}
         for host in sorted({end.host for link in reconfiguration.not_ready for end in link.ends}):
             if (why := self._agents.why_silent(host)) is not None:
                 groups.setdefault(why, []).append(host)
         return [f"{', '.join(hosts)}: {why}" for why, hosts in groups.items()]
 
-    def nobody_heard(self, reconfiguration: Reconfiguration) -> bool:
-        """Whether no agent of links that are not ready can tell anything: an agent whose clock is not aligned yet will."""
+    def all_away(self, reconfiguration: Reconfiguration) -> bool:
+        """Whether all agents of links that are not ready are away. An agent with an unaligned clock counts as there."""
         hosts = {end.host for link in reconfiguration.not_ready for end in link.ends}
         return bool(hosts) and not any(self._agents.is_there(host) for host in hosts)
 
     async def settle(self, reconfiguration: Reconfiguration) -> None:
-        """End the watch, and take what was watched into `reconfiguration.sampled`."""
+        """End the watch, and put how the agents sampled into `reconfiguration.sampled`."""
 
         def keep(host: str, data: Mapping[str, Json]) -> None:
             ports = data.get("ports")
@@ -106,17 +106,17 @@ class Observing:
         await self._ask(reconfiguration, "settle", reconfiguration.hosts, lambda _: {}, keep)
 
     async def _observe(self, reconfiguration: Reconfiguration, hosts: Iterable[str]) -> None:
-        told = {host: self._to_tell(reconfiguration, host) for host in hosts}
+        assignments = {host: self._assignment(reconfiguration, host) for host in hosts}
         await self._ask(
             reconfiguration,
             "observe",
-            told,
-            lambda host: {"peers": told[host][1], "for_s": WATCH_S},
-            lambda host, data: reconfiguration.told.update({host: told[host]}),
+            assignments,
+            lambda host: {"peers": assignments[host][1], "for_s": WATCH_S},
+            lambda host, data: reconfiguration.watched_by.update({host: assignments[host]}),
         )
 
-    def _to_tell(self, reconfiguration: Reconfiguration, host: str) -> tuple[str | None, list[Json]]:
-        """For which boot of an agent it is, and its peers."""
+    def _assignment(self, reconfiguration: Reconfiguration, host: str) -> tuple[str | None, list[Json]]:
+        """The boot of a host's agent, and the peers that it shall probe."""
         peers: list[Json] = []
         for planned in reconfiguration.plan.links:
             for end in planned.routed.link.ends:
@@ -147,11 +147,6 @@ class Observing:
             try:
                 take(host, await self._agents.command(host, verb, asked, within_s=ANSWER_WITHIN_S))
             except HwdError as error:
-                log.warning(
-                    "%s: %s. Instants of %s may stay unknown",
-                    reconfiguration.id,
-                    error,
-                    host,
-                )
+                log.warning("%s: %s. Instants of %s may stay unknown", reconfiguration.id, error, host)
 
         await asyncio.gather(*(ask(host) for host in hosts))

@@ -3,7 +3,7 @@
 from hwd.model.instant import Origin
 from hwd.model.link import Link
 from hwd.model.testbed import NicPortId
-from hwd.report.recovery import recovery_html, recovery_rows, recovery_text
+from hwd.report.rc_recovery import recovery_html, recovery_rows, recovery_text
 from hwd.timeline import EndTimeline, RcOutcome, RcRecovery, Timeline
 
 LINK = Link.parse("h0.eth0<->h1.eth0")

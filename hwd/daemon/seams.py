@@ -1,0 +1,55 @@
+"""The seams of the daemon: machine, storage, rack and process, which its constructor takes and tests replace."""
+
+from dataclasses import dataclass, field
+
+from hwd.daemon.commit import Commit
+from hwd.daemon.opening import OpenSwitch
+from hwd.playbook.twin_faults import SetFault
+from hwd.records.journal_id import KnownJournal
+from hwd.records.records import Records
+from hwd_agents.bus.protocol import Bus
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.disk import Disk
+from hwd_drivers.core.ids import Draws, Ids
+from hwd_drivers.core.offload import Offload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Time, random numbers and threads. `clock_name` names `clock`: times of clocks with different names do not compare."""
+
+    clock: Clock
+    clock_name: str = ""
+    ids: Ids
+    draws: Draws
+    offload: Offload
+    virtual_time: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """Records and journal. `journal_id`: which journal belongs to the records; by default they say it themselves."""
+
+    records: Records
+    journal: Disk
+    journal_sync: bool = True
+    journal_id: KnownJournal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackAccess:
+    """The ways to the rack: the bus of its agents, the connections to its switches, the faults of its twins."""
+
+    bus: Bus
+    open_switch: OpenSwitch
+    set_fault: SetFault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """What the daemon says about its own process."""
+
+    version: str
+    data_dir: str
+    pid: int
+    commit: Commit = field(default_factory=Commit)

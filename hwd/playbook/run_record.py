@@ -1,0 +1,113 @@
+"""Run records: what is recorded of a run when it begins, and its state when it has ended."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hwd.model.run import RunState, RunStatus
+from hwd.model.testbed import Testbed
+from hwd.playbook.runner import RunEnd
+from hwd.playbook.safe_state import SafeState
+from hwd.records.run import QueuedRun, Run, RunOutcome
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTemplate:
+    """What all run records of this daemon have in common: the lab and the program.
+
+    `commit`: of this program, None if unknown. `inventory()`: models, serials and versions that the devices report now.
+    """
+
+    testbed: Testbed
+    testbed_text: str
+    version: str
+    commit: str | None
+    virtual_time: bool
+    inventory: Callable[[], Mapping[str, Json]]
+    clock: Clock
+
+    def begun(self, queued: QueuedRun, parameters: Mapping[str, Json]) -> Run:
+        """The record of a run that begins now, with the values of its parameters."""
+        return Run(
+            id=queued.id,
+            playbook=queued.playbook,
+            playbook_text=queued.playbook_text,
+            parameters=dict(parameters),
+            testbed=self.testbed.name,
+            testbed_text=self.testbed_text,
+            inventory=self.inventory(),
+            version=self.version,
+            commit=self.commit,
+            virtual_time=self.virtual_time,
+            started_wall_ns=self.clock.wall_ns(),
+        )
+
+    def never_begun(self, queued: QueuedRun, outcome: RunOutcome, why: str) -> Run:
+        """The record of a run that was taken out of the queue before it began."""
+        now_ns = self.clock.wall_ns()
+        return Run(
+            id=queued.id,
+            playbook=queued.playbook,
+            playbook_text=queued.playbook_text,
+            parameters=dict(queued.parameters),
+            testbed=self.testbed.name,
+            testbed_text=self.testbed_text,
+            version=self.version,
+            commit=self.commit,
+            virtual_time=self.virtual_time,
+            started_wall_ns=now_ns,
+            ended_wall_ns=now_ns,
+            outcome=outcome,
+            why=why,
+            safe_state=SafeState.UNTOUCHED,
+        )
+
+
+def status_of(run: Run, last: Document | None) -> RunStatus:
+    """The state of a run from its record, and from its newest `run.state` document for its progress."""
+    if last is not None:
+        status = RunStatus.from_data(last.data)
+    else:
+        queued_ns = run.started_wall_ns
+        status = RunStatus(run=run.id, playbook=run.playbook, state=RunState.RUNNING, steps=0, queued_wall_ns=queued_ns)
+    return dataclasses.replace(
+        status,
+        state=RunState.RUNNING if run.outcome is None else RunState(run.outcome),
+        stage=None,
+        why=run.why,
+        rolled_back=run.safe_state == SafeState.BEFORE_APPLY,
+        safe_state=run.safe_state,
+        started_wall_ns=run.started_wall_ns,
+        ended_wall_ns=run.ended_wall_ns,
+        expected_s=None,
+        waits_for=(),
+    )
+
+
+def ended_status(status: RunStatus, end: RunEnd, *, by: str | None, ended_wall_ns: int) -> RunStatus:
+    """`status` with the end of the run; `by`: who aborted it."""
+    return dataclasses.replace(
+        status,
+        state=RunState(end.outcome),
+        stage=None,
+        fault_class=end.fault.title if end.fault else None,
+        why=end.why,
+        by=by,
+        rolled_back=end.safe_state is SafeState.BEFORE_APPLY,
+        safe_state=end.safe_state,
+        ended_wall_ns=ended_wall_ns,
+        expected_s=None,
+    )
+
+
+def ended_data(run: str, end: RunEnd) -> dict[str, Json]:
+    """The data of `run.ended`."""
+    return {
+        "run": run,
+        "outcome": end.outcome,
+        "why": end.why,
+        "safe_state": end.safe_state,
+        "exit_status": end.fault.exit_status if end.fault else None,
+    }

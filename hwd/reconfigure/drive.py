@@ -1,0 +1,177 @@
+"""The drive: what is sent to switches. Moves of a plan are journaled, sent and read back; overrides are sent."""
+
+import asyncio
+from collections.abc import Sequence
+
+from hwd.fabric.state import crossconnect_ports
+from hwd.model.link import SwitchCrossconnect
+from hwd.model.plan import ApplyMode, SwitchMoves
+from hwd.reconfigure import switch_commands
+from hwd.reconfigure.agent_watch import AgentWatch
+from hwd.reconfigure.crash_recovery import CrashRecovery
+from hwd.reconfigure.leases import Leases, Turns
+from hwd.reconfigure.planner import BackgroundPlanner
+from hwd.reconfigure.reconfiguration import Emitter, Reconfiguration, State
+from hwd.reconfigure.switch_commands import COMMAND_WITHIN_S, OverrunWatch, overrun_report, uses
+from hwd.reconfigure.switches import Switches
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import FailedError, RefusedError
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.values import PortOverride, PortSide
+
+
+class Drive:
+    """Brings the switches to what a plan wants."""
+
+    def __init__(
+        self,
+        *,
+        switches: Switches,
+        agent_watch: AgentWatch,
+        recovery: CrashRecovery,
+        emitter: Emitter,
+    ) -> None:
+        self._switches = switches
+        self._agent_watch = agent_watch
+        self._recovery = recovery
+        self._emitter = emitter
+
+    async def run(self, reconfiguration: Reconfiguration) -> None:
+        """Raises HwdError; a switch may have moved if `reconfiguration.journaled` is set."""
+        plan = reconfiguration.plan
+        moving = [move for move in plan.moves if move.remove or move.add]
+        relied = [move for move in plan.moves if move.keep and not (move.remove or move.add)] if moving else []
+        reconfiguration.started = reconfiguration.to_data()
+        if reconfiguration.hosts:
+            await self._agent_watch.begin(reconfiguration)
+            await self._check_unchanged(reconfiguration, moving)  # the start of the watch took time
+        if moving:
+            try:
+                self._recovery.begin(plan, reconfiguration=reconfiguration.id, run=reconfiguration.run)
+            except OSError as error:
+                raise FailedError(
+                    f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. "
+                    "Make room on the disk of the data directory and ask again; the daemon goes on as it is"
+                ) from error
+            reconfiguration.journaled = True
+            self._emitter.change_state(reconfiguration, State.JOURNALED)
+        self._emitter.emit("reconfiguration.started", **reconfiguration.started)
+        self._emitter.change_state(reconfiguration, State.DRIVING)
+        on_overrun = overrun_report(self._emitter.emit, reconfiguration.id, reconfiguration.remarks)
+        watches = {move.switch: OverrunWatch(move.switch, on_overrun) for move in (*moving, *relied)}
+        try:
+            await self._switches.all(moving, lambda move: self._command(reconfiguration, move, watches[move.switch]))
+            self._emitter.change_state(reconfiguration, State.READ_BACK)
+            read = [*moving, *relied]
+            await self._switches.all(read, lambda move: self._read_back(reconfiguration, move, watches[move.switch]))
+        finally:
+            for watch in watches.values():
+                watch.close()
+        self._emitter.change_state(reconfiguration, State.DRIVEN)
+
+    async def _check_unchanged(self, reconfiguration: Reconfiguration, moving: Sequence[SwitchMoves]) -> None:
+        """Raises RefusedError where a switch has changed since the plan, on ports that no other reconfiguration has."""
+        if not moving:
+            return
+        theirs = reconfiguration.ports_of_others
+        look = await self._switches.read([move.switch for move in moving])
+        reconfiguration.read_ns.update(look.ended_ns)
+        for move in moving:
+            there = {reading.crossconnect for reading in look.observed[move.switch]}
+            changed = [one for one in there.symmetric_difference(move.before) if not uses(move.switch, one, theirs)]
+            if changed:
+                other = ", ".join(sorted(map(str, changed)))
+                raise RefusedError(
+                    f"{move.switch}: changed meanwhile, and not by this daemon ({other}); nothing was sent. Plan again"
+                )
+
+    async def _command(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch) -> None:
+        read_ns = reconfiguration.read_ns[move.switch]
+        data: dict[str, Json] = {
+            "reconfiguration": reconfiguration.id,
+            "switch": move.switch,
+            "commanded_ns": None,
+            "acknowledged_ns": None,
+            "commands": 1,
+            "window_s": None,
+        }
+
+        def sent(commanded_ns: int) -> None:
+            data.update(commanded_ns=commanded_ns, window_s=(commanded_ns - read_ns) / 1e9)
+
+        try:
+            exchange = await switch_commands.change(self._switches.driver(move.switch), move, sent)
+            watch.changed(move, exchange, read_ns=read_ns)
+            data |= {
+                "commanded_ns": exchange.commanded_ns,
+                "acknowledged_ns": exchange.acknowledged_ns,
+                "commands": exchange.commands,
+            }
+        except BaseException:
+            if isinstance(window_s := data["window_s"], float):
+                reconfiguration.unanswered_s[move.switch] = window_s
+            raise
+        finally:
+            if data["commanded_ns"] is not None:
+                reconfiguration.commanded.append(data)
+                self._emitter.emit("reconfiguration.commanded", **data)
+
+    async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch) -> None:
+        """Read back and compare. Under `safe` a crossconnect that the change took from another client is a failure."""
+        reconfiguration.remarks += await switch_commands.read_back(
+            self._switches.driver(move.switch),
+            move,
+            reconfiguration.plan.mode,
+            others=reconfiguration.ports_of_others,
+            on_read=watch.read_back,
+        )
+        if watch.lost and reconfiguration.plan.mode is ApplyMode.SAFE:
+            lost = ", ".join(map(str, watch.lost))
+            raise FailedError(
+                f"{move.switch}: {lost} came between our read and our write and is lost to it, "
+                "which --mode safe does not allow. Tell its owner, then plan again"
+            )
+
+
+class Overrides:
+    """Holds fibre ends of switches dark, or releases them, under the same leases as all other changes of light.
+
+    An override is not journaled: the switch itself reports it, and no crash undoes it.
+    """
+
+    def __init__(self, *, planner: BackgroundPlanner, switches: Switches, turns: Turns, leases: Leases) -> None:
+        self._planner = planner
+        self._switches = switches
+        self._turns = turns
+        self._leases = leases
+
+    async def set(
+        self, switch: str, ends: Sequence[PortSide], to: PortOverride, *, lease: str | None = None, by: str
+    ) -> None:
+        """Returns when the switch reports the override.
+
+        The caller has checked that the switch is ours and has these ends.
+
+        Raises RefusedError where a port of this light is leased or held by somebody else, where a reconfiguration in
+        progress relies on one, and where the switch has no overrides; FailedError where it answered and did not do it.
+        """
+        driver = self._switches.driver(switch)
+        async with self._turns.drive([switch]):
+            await driver.read()  # for the light at these ends now
+            touched = self.touches(switch, ends)
+            self._leases.check(touched, lease=lease)
+            self._turns.check(switch, touched)
+            deadline_s = asyncio.get_running_loop().time() + COMMAND_WITHIN_S
+            await driver.override(ends, to, by=by, deadline_s=deadline_s)
+            await driver.read()
+
+    def touches(self, switch: str, ends: Sequence[PortSide]) -> frozenset[str]:
+        """These ports, and all ports whose light passes them now: `ocs1.3`, `h0.eth0`."""
+        observed = self._switches.latest()
+        through = [
+            SwitchCrossconnect(switch=switch, crossconnect=reading.crossconnect)
+            for reading in observed.get(switch, ())
+            if not set(ends).isdisjoint(reading.crossconnect.ends)
+        ]
+        lit = self._planner.ports_lit_by(through, observed)
+        return frozenset(f"{switch}.{end.port}" for end in ends) | crossconnect_ports(through) | lit

@@ -1,0 +1,180 @@
+"""The wait for ready links, and the reasons why links are not ready.
+
+A wait ends early where a switch or all agents are unreachable: then no link can become ready, or nobody would report
+it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import cast
+
+from hwd.model.plan import PlannedLink, SwitchMoves
+from hwd.model.state import Observed
+from hwd.reconfigure.agent_watch import AgentWatch
+from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration
+from hwd.reconfigure.switches import Switches
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import NotReadyError, NotRolledBackError
+from hwd_drivers.core.values import CrossconnectState
+
+SWITCH_AWAY_S = 2.0
+"""A switch that only lost its session is back by then: the first attempts to connect come within 1.5 s."""
+AGENTS_AWAY_S = 5.0
+"""Agents that restart, or connect to a restarted broker, are back by then."""
+LOOK_S = 0.25
+
+DARKENED = {CrossconnectState.FAILED: "as failed", CrossconnectState.BLOCKED: "as held dark"}
+"""States in which a crossconnect carries no light, as text."""
+
+NAMED = 8
+"""The most ports that are named, those that fell first; the rest is a number."""
+
+
+class Readiness:
+    """Waits for the links of reconfigurations on one testbed."""
+
+    def __init__(self, switches: Switches, agent_watch: AgentWatch) -> None:
+        self._switches = switches
+        self._agent_watch = agent_watch
+
+    async def wait(self, reconfiguration: Reconfiguration, *, within_s: float) -> str | None:
+        """Until all links are ready or somebody ends the reconfiguration; returns why they are not ready, else None."""
+        id, loop = reconfiguration.id, asyncio.get_running_loop()
+        since_s = loop.time()
+        watch = asyncio.create_task(self._agent_watch.keep(reconfiguration), name=f"hwd:reconfigure/observe-{id}")
+        ready = asyncio.create_task(reconfiguration.all_ready_or_ending(), name=f"hwd:reconfigure/ready-{id}")
+        away = asyncio.create_task(self._lasting_absence(reconfiguration), name=f"hwd:reconfigure/away-{id}")
+        try:
+            await asyncio.wait([ready, away], timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            is_ready, is_given_up = ready.done(), away.done()
+            if is_given_up:
+                away.result()
+        finally:
+            for task in (watch, ready, away):
+                task.cancel()
+            await asyncio.gather(watch, ready, away, return_exceptions=True)
+        if is_ready:
+            return None
+        given_up_after_s = loop.time() - since_s if is_given_up else None
+        return self._why_not_ready(reconfiguration, within_s=within_s, given_up_after_s=given_up_after_s)
+
+    def _why_not_ready(
+        self, reconfiguration: Reconfiguration, *, within_s: float, given_up_after_s: float | None
+    ) -> str:
+        late = ", ".join(map(str, reconfiguration.not_ready))
+        if given_up_after_s is None:
+            why = f"not ready within {within_s:g} s: {late}"
+        else:
+            why = f"not ready, and given up after {given_up_after_s:.1f} of {within_s:g} s: {late}"
+        if away := self._unreachable(reconfiguration):
+            why += f". Nothing was heard of {'; '.join(away)}"
+        if between := self._interruptions(reconfiguration):
+            why += f". Meanwhile: {'; '.join(between)}"
+        return why
+
+    def _interruptions(self, reconfiguration: Reconfiguration) -> list[str]:
+        """Absences, fallen light and lost crossconnects since the start, as text."""
+        plan, zero_ns = reconfiguration.plan, reconfiguration.started_ns
+        absences = [one.text(zero_ns=zero_ns) for one in reconfiguration.absences.over()]
+        fell = _falls(reconfiguration.events, plan.links, zero_ns=zero_ns)
+        reachable = {
+            name: latest for name, latest in self._switches.latest().items() if not self._switches.away((name,))
+        }
+        return [*absences, *fell, *_gone(reachable, plan.moves)]
+
+    def _unreachable(self, reconfiguration: Reconfiguration) -> list[str]:
+        """Agents of links that are not ready, and switches, with reasons: `h0, h1: its agent is down`."""
+        switches = sorted(reconfiguration.switches)
+        return [*self._agent_watch.silent(reconfiguration), *self._switches.away(switches)]
+
+    async def _lasting_absence(self, reconfiguration: Reconfiguration) -> None:
+        """Wait until a switch of links that are not ready, or all their agents, have been away for too long."""
+        loop = asyncio.get_running_loop()
+        since_s: dict[str, float] = {}
+        while True:
+            within_s = dict.fromkeys(self._switches_away(reconfiguration), SWITCH_AWAY_S)
+            if self._agent_watch.all_away(reconfiguration):
+                within_s["their agents"] = AGENTS_AWAY_S
+            since_s = {what: since_s.get(what, loop.time()) for what in within_s}
+            if any(loop.time() - since_s[what] >= seconds for what, seconds in within_s.items()):
+                return
+            await asyncio.sleep(LOOK_S)
+
+    def _switches_away(self, reconfiguration: Reconfiguration) -> list[str]:
+        """Unreachable switches of links that are not ready, those of the daemon only."""
+        pending = [one for one in reconfiguration.plan.links if one.routed.link in reconfiguration.not_ready]
+        switches = {over.switch for one in pending for over in one.routed.crossconnects}
+        return [name for name in sorted(switches & reconfiguration.switches) if self._switches.away([name])]
+
+
+def not_ready_error(reconfiguration: Reconfiguration) -> NotReadyError:
+    """The error for links that were not ready in time: the outcome, and where to look."""
+    look = "`hwd watch --after 0 --kind timeline` says which stage was not reached"
+    said = f"{reconfiguration.plan.what}: {reconfiguration.why}"
+    if not reconfiguration.journaled:
+        return NotReadyError(f"{said}. No switch had been moved, so none was moved back; {look}")
+    if reconfiguration.outcome is Outcome.FAILED:
+        return NotRolledBackError(
+            f"{said}. The journal holds it open, and it is tried again until it is done; {look}",
+            switches=reconfiguration.not_back,
+        )
+    return NotReadyError(f"{said}. Outcome: {reconfiguration.outcome}. {look}")
+
+
+def _falls(events: Iterable[Mapping[str, Json]], links: Iterable[PlannedLink], *, zero_ns: int) -> Iterator[str]:
+    """Where light fell again, or the carrier at ports without light readings: `light fell at h0.eth0 (2.014 s)`.
+
+    Light of a link that moves falls once by the move itself; that fall is left out.
+    """
+    links = list(links)
+    ends = {str(end): planned.kept for planned in links for end in planned.routed.link.ends}
+    at_ends = [event for event in events if f"{event['host']}.{event['port']}" in ends]
+    # sorted, since events of an earlier boot of an agent come late
+    events = sorted(at_ends, key=lambda event: cast(int, event["latest_ns"]))
+
+    def find(fallen: Callable[[Mapping[str, Json]], bool | None]) -> Iterator[tuple[str, float]]:
+        there = dict(ends)
+        for event in events:
+            port = f"{event['host']}.{event['port']}"
+            match fallen(event), event["latest_ns"]:
+                case True, int(at_ns) if there[port]:
+                    there[port] = False
+                    yield port, (at_ns - zero_ns) / 1e9
+                case False, _:
+                    there[port] = True
+                case _:
+                    pass
+
+    light = list(find(_dark))
+    seen = {f"{event['host']}.{event['port']}" for event in events if _dark(event) is not None}
+    carrier = [one for one in find(_without_carrier) if one[0] not in seen]
+    for what, found in (("light", light), ("carrier", carrier)):
+        if found:
+            more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+            yield f"{what} fell at {', '.join(f'{port} ({at_s:.3f} s)' for port, at_s in found[:NAMED])}{more}"
+
+
+def _gone(observed: Observed, moves: Iterable[SwitchMoves]) -> Iterator[str]:
+    """Wanted crossconnects that a switch reports as dark or not at all: `ocs1 reports 1A-4B no more`."""
+    for move in moves:
+        if (readings := observed.get(move.switch)) is None:
+            continue
+        states = {reading.crossconnect: reading.state for reading in readings}
+        found: dict[str, list[str]] = {}
+        for one in (*move.add, *move.keep):
+            state = states.get(one)
+            if (how := "no more" if state is None else DARKENED.get(state)) is not None:
+                found.setdefault(how, []).append(str(one))
+        for how, ones in found.items():
+            yield f"{move.switch} reports {', '.join(ones)} {how}"
+
+
+def _dark(event: Mapping[str, Json]) -> bool | None:
+    return {"dark": True, "light": False}.get(str(event["type"]))
+
+
+def _without_carrier(event: Mapping[str, Json]) -> bool | None:
+    data = event["data"]
+    if event["type"] != "carrier" or not isinstance(data, Mapping) or not isinstance(up := data.get("carrier"), bool):
+        return None
+    return not up
