@@ -20,7 +20,7 @@
 | unplug {on} | port | the module is removed: no light in or out, and nothing to read |
 | cut {strand} | port | the strand at `tx`, at `rx`, or both are cut: that light is lost |
 | weak {loss_db} | port | its lasers send so much less |
-| flap {times, down_s, up_s} | port | its carrier is down for `down_s`, then up for `up_s`, `times` times; its light stays |
+| flap {times, down_s, up_s} | port | carrier down for `down_s`, then up for `up_s`, `times` times; its light stays |
 | stuck-phy {on} | port | its PHY stays down, whatever light there is |
 | agent-killed | host | its agent gets SIGKILL now; its supervisor starts another |
 | clock-step {seconds} | host | its clock is set forward (backward, below 0) by so much, now |
