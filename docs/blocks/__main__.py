@@ -1,4 +1,6 @@
-"""`python -m docs.blocks docs/tutorials/first-experiment.md ...` runs the blocks of pages and says where a page is wrong."""
+"""`python -m docs.blocks docs/tutorials/first-experiment.md ...` runs the blocks of pages and says where a
+page is wrong.
+"""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Commands within a block: their text, the output that the page shows, and the exit status that it tells of."""
+"""Commands within a block: their text, the output that the page shows, and the exit status."""
 
 import re
 import subprocess
@@ -13,7 +13,9 @@ _STATUS = re.compile(r"# (?:.*\b)?exit status (\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """`shown` is None where the page shows no output. `status` is None where any will do, as the next command asks for it."""
+    """`shown` is None where the page shows no output. `status` is None where any will do, as the next
+    command asks for it.
+    """
 
     text: str
     shown: str | None
@@ -33,7 +35,7 @@ def _console(text: str) -> Iterator[tuple[str, str]]:
     lines = text.splitlines()
     at = 0
     if not lines or not lines[0].startswith(PROMPT):
-        raise ValueError(f"a console block begins with a command behind {PROMPT!r}")
+        raise ValueError(f"a console block begins with a command after {PROMPT!r}")
     while at < len(lines):
         command, at = lines[at].removeprefix(PROMPT), at + 1
         while not _whole(command) and at < len(lines):
@@ -61,7 +63,7 @@ def _script(text: str) -> Iterator[str]:
 
 
 def _whole(command: str) -> bool:
-    """The shell itself says so; it warns of a here-document without its end."""
+    """Whether a command is complete, by the shell's own judgement; it warns of a here-document without its end."""
     if command.endswith("\\"):
         return False
     said = subprocess.run(("bash", "-n", "-c", command), capture_output=True, text=True, check=False)

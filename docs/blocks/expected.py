@@ -1,9 +1,11 @@
-"""Output that a page shows against output that was seen. What differs from run to run (times, ids, ports of this machine) need not be the same."""
+"""Compares the output in a page with the actual output. Values that differ from run to run (times, ids, ports) need not
+be equal.
+"""
 
 import re
 
 ANYTHING = "..."
-"""A line of its own: any lines, or none."""
+"""A line of its own that matches any lines, or none."""
 
 _CHANGING = re.compile(
     r"""(?P<hash>\b(?=[a-f]*\d)[0-9a-f]{12}\b)
@@ -25,7 +27,7 @@ _LIKE = {
 
 
 def difference(shown: str, seen: str) -> str:
-    """Empty where `seen` is what the page shows; else what was not found."""
+    """Empty where `seen` matches the page; else the first difference."""
     lines = [" ".join(line.split()) for line in seen.splitlines() if line.strip()]
     at, gap = 0, False
     for line in (line for line in shown.splitlines() if line.strip()):

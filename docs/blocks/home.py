@@ -1,4 +1,4 @@
-"""A home for one page: folders of its own, the tree beside them, and the end of everything that was started from it."""
+"""A home for one page: its folders, a copy of the tree, and the end of every process that was started from it."""
 
 import os
 import signal
@@ -14,9 +14,10 @@ LINKED = (".venv", "dashboards", "docs", "drivers", "agents", "examples", "playb
 
 @contextmanager
 def home(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
-    """The folder in which a page's commands run, and their environment. Afterwards no process of that environment is left.
+    """The folder in which a page's commands run, and their environment. At the end all processes of that environment
+    are stopped.
 
-    The run directory has a short path of its own, as a user's has: it holds Unix sockets, and `folder` may be deep.
+    The run directory has a short path of its own, as a user's has: it has Unix sockets, and `folder` may be deep.
     """
     here = folder / "checkout"
     here.mkdir()
@@ -38,16 +39,16 @@ def home(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
             yield here, environment
         finally:
             for pid in _processes(f"HWD_RUN_DIR={run}"):
-                with suppress(ProcessLookupError):  # it ended by itself meanwhile
+                with suppress(ProcessLookupError):  # it has ended meanwhile
                     os.kill(pid, signal.SIGKILL)
 
 
 def _processes(entry: str) -> Iterator[int]:
-    """Those that have this entry in their environment: started from this home, by whatever way."""
+    """Processes that have this entry in their environment: all that were started from this home."""
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             entries = path.read_bytes().split(b"\0")
         except OSError:
-            continue  # ended meanwhile, or another user's
+            continue  # it has ended, or is another user's
         if entry.encode() in entries:
             yield int(path.parent.name)

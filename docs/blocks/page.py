@@ -1,4 +1,4 @@
-"""A page's fenced blocks: what each is, where it stands, whether it can run here and which file it is."""
+"""A page's fenced blocks: kind, line, whether it can run here, and its file name."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ KNOWN = (*COMMANDS, "python", "yaml", "json", "text", "promql", "ini", "toml", "
 NOT_RUN = re.compile(r"^(?:\*|<!-- )Not run in the tests: (?P<why>.{10,})\.(?:\*| -->)$", re.DOTALL)
 """A paragraph before a block; a comment where readers need not see it."""
 FILE = re.compile(r"`(?P<name>[\w./-]+\.(?:yaml|py|conf|toml|json))`[^`\n]*:$")
-"""A paragraph that ends so says that the block behind it is that file."""
+"""A paragraph with such an end says that the next block is that file."""
 FIRST_LINE = re.compile(r"^# (?P<name>[\w./-]+\.py)$")
 """The same, within the block."""
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[\w-]*)$")
@@ -17,7 +17,9 @@ _FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[\w-]*)$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """`line` is that of its first line of text. `not_run`: why it cannot run in the tests; empty where it can. `file`: what it is to be saved as."""
+    """`line` is that of its first line of text. `not_run`: why it cannot run in the tests; empty where it can. `file`:
+    the name to save it under.
+    """
 
     kind: str
     text: str

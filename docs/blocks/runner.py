@@ -1,4 +1,4 @@
-"""Goes through a page's blocks in order, in one home, and says where the page is wrong.
+"""Runs a page's blocks in order, in one home, and reports where the page is wrong.
 
 async with asyncio.timeout(300):
     await run_page(page, folder=tmp_path)
@@ -26,13 +26,15 @@ LASTING: Mapping[str, str] = {
     "hwd twin serve": "listen",
     "hwd watch": "",
 }
-"""Commands that last until Ctrl-C, and what they say when they are there. A page means a terminal of its own for each."""
+"""Commands that last until Ctrl-C, and their output when they are ready. A page means a terminal of
+its own for each.
+"""
 WORDS: Mapping[str, re.Pattern[str]] = {
     "RUN": re.compile(r"^run (\w{8})\b", re.MULTILINE),
     "HASH": re.compile(r"^plan ([0-9a-f]{12})\b", re.MULTILINE),
     "LEASE": re.compile(r"^lease (\w{8})\b", re.MULTILINE),
 }
-"""Words in capitals stand for what the reader was told last; OTHER is the run before RUN."""
+"""Words in capitals are replaced by the latest id of their kind; OTHER is the run before RUN."""
 
 
 USUAL = "127.0.0.1:8642"
@@ -40,11 +42,13 @@ LISTENS = re.compile(r" http +http://(\S+)")
 
 
 class PageError(Exception):
-    """What a page says does not hold."""
+    """The page is wrong."""
 
 
 def needs_daemon(found: list[Block]) -> bool:
-    """A page that starts none, nor a twin, and speaks to one means the one of its reader: a twin rack of the example."""
+    """Whether a page that starts no daemon and no twin uses a daemon: it means the reader's own, with a twin rack of
+    the example.
+    """
     texts = [block.text for block in found if block.runs]
     speaks = any(
         re.search(r"\bhwd (?!check|schema|demo|driver|twin|serve|export)|import hwd|from hwd|127\.0\.0\.1:8642", text)
@@ -54,7 +58,9 @@ def needs_daemon(found: list[Block]) -> bool:
 
 
 async def run_page(page: Path, *, folder: Path) -> list[str]:
-    """Returns what was left out, with its reason. Raises PageError, with the line, at the first command that does not do what the page shows."""
+    """Returns the blocks that were not run, with the reasons. Raises PageError, with the line, at the first command
+    that does not do what the page shows.
+    """
     found = list(blocks(page.read_text(encoding="utf-8")))
     async with AsyncExitStack() as stack:
         here, environment = stack.enter_context(home(folder))
@@ -70,7 +76,7 @@ async def run_page(page: Path, *, folder: Path) -> list[str]:
 
 
 class Reader:
-    """Who works through a page: saves its files, types its commands, remembers ids."""
+    """Does what a reader of the page does: saves its files, types its commands, remembers ids."""
 
     def __init__(self, stack: AsyncExitStack, here: Path, environment: Mapping[str, str]) -> None:
         self._stack = stack
@@ -101,7 +107,9 @@ class Reader:
             raise PageError(f"$ {command.text}\n{found}\nall of it:\n{words}")
 
     async def begin(self, command: str) -> str:
-        """In a terminal of its own; returns what it said until it was there. A second one of a kind takes the first one's terminal, after Ctrl-C."""
+        """Start it in a terminal of its own; returns its output until it was ready. A second one of a kind replaces the
+        first one, after Ctrl-C.
+        """
         lasting = next(name for name in LASTING if command.startswith(name))
         if lasting in self._terminals:
             await end(self._terminals[lasting].process)
@@ -115,7 +123,7 @@ class Reader:
         return words
 
     async def _rack(self) -> None:
-        """Until all switches and agents are there, as a reader would see in `hwd status`."""
+        """Wait until all switches and agents are connected, as a reader would see in `hwd status`."""
         async with asyncio.timeout(LIMIT_S):
             while True:
                 said = await self._say("hwd status --json 2>/dev/null", python=False)
@@ -134,7 +142,7 @@ class Reader:
         return said
 
     def _filled(self, text: str) -> str:
-        """Words in capitals are what was told last. A page has the daemon's usual port; here it may have got another."""
+        """Replace words in capitals by ids, and the daemon's usual port in the page by the one in use."""
         if "hwd serve" in self._terminals and (there := LISTENS.search(self._terminals["hwd serve"].log.read_text())):
             text = text.replace(USUAL, there[1])
         for word, pattern in WORDS.items():

@@ -1,4 +1,4 @@
-"""One shell and one Python that live as long as a page, so that what one block sets the next one has."""
+"""One shell and one Python for a whole page, so that later blocks see what earlier ones set."""
 
 import asyncio
 import os
@@ -27,14 +27,14 @@ while size := sys.stdin.readline():
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Exit status, and stdout and stderr as they came."""
+    """Exit status, stdout and stderr of a command."""
 
     status: int
     text: str
 
 
 class Shell:
-    """Takes texts and gives what was said. One that takes too long raises TimeoutError."""
+    """Runs texts and returns their output. One that takes too long raises TimeoutError."""
 
     def __init__(self, process: Process, *, python: bool) -> None:
         self._process = process
@@ -74,7 +74,7 @@ async def shell(folder: Path, environment: Mapping[str, str], *, python: bool = 
 
 
 class Background:
-    """A command that lasts until Ctrl-C, as in a terminal of its own; its words are in `log`."""
+    """A command that lasts until Ctrl-C, as in a terminal of its own; its output is in `log`."""
 
     def __init__(self, process: Process, log: Path) -> None:
         self.process = process
@@ -96,7 +96,7 @@ class Background:
         return cls(process, log)
 
     async def said(self, text: str, *, within_s: float) -> str:
-        """What it said, as soon as `text` is among it. Raises TimeoutError, with its words, where it does not come."""
+        """Its output, as soon as `text` is in it. Raises TimeoutError, with the output, where it does not appear."""
         try:
             async with asyncio.timeout(within_s):
                 while text not in (words := self.log.read_text(errors="replace")):
@@ -109,7 +109,7 @@ class Background:
 
 
 async def end(process: Process) -> None:
-    """As Ctrl-C does, and by force after 10 s."""
+    """Stop it as Ctrl-C does, and by force after 10 s."""
     if process.returncode is not None:
         return
     if process.stdin is not None:

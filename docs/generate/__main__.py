@@ -1,4 +1,6 @@
-"""`python -m docs.generate` fills the generated parts of all pages; with `--check` it only says which are stale (exit status 1)."""
+"""`python -m docs.generate` fills the generated parts of all pages; `--check` only reports stale ones
+(exit status 1).
+"""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -13,7 +15,7 @@ ROOT = DOCS.parent
 
 
 def parts() -> Mapping[str, Callable[[], str]]:
-    """Name in the pages, and what makes it."""
+    """The generator of each part, by its name in the pages."""
     return {
         "command-overview": command_line.overview,
         "commands": command_line.commands,
@@ -33,7 +35,7 @@ def parts() -> Mapping[str, Callable[[], str]]:
 
 
 def stale() -> dict[Path, str]:
-    """Pages whose generated parts are not what the code says, with the text that they should have."""
+    """Pages whose generated parts differ from the code, with their new text."""
     found = {}
     for page in sorted(DOCS.glob("*/*.md")):
         text = page.read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ def commands() -> str:
 
 
 def _leaves(group: Any = None, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command that does something: its name behind `hwd`, and itself."""
+    """Every command that does something: its name after `hwd`, and the command."""
     for name, command in getattr(group or get_command(make_program()), "commands", {}).items():
         if hasattr(command, "commands"):
             yield from _leaves(command, f"{before}{name} ")
@@ -60,7 +60,7 @@ def _row(one: Any) -> tuple[str, str, str]:
 
 
 def _value(option: Any) -> str:
-    """What stands for a value in the program's own help."""
+    """The placeholder of a value in the program's own help."""
     words = getattr(option.type, "choices", None)
     if words:
         return " or ".join(str(getattr(word, "value", word)) for word in words)

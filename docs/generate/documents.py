@@ -1,4 +1,4 @@
-"""Kinds of documents with their fields, from hwd.model.kinds; the remarks are those beside them there."""
+"""Kinds of documents with their fields, from hwd.model.kinds; the remarks are the comments there."""
 
 import inspect
 import re
@@ -17,12 +17,15 @@ def documents() -> str:
 
 
 def _remarks() -> dict[str, str]:
-    found = re.findall(r'^ *"([\w.-]+)":.*",  # (.*)$', inspect.getsource(kinds), re.MULTILINE)
-    return dict(found)
+    """By kind; its comment may have several lines. `# ---` starts the title of a section."""
+    source = inspect.getsource(kinds)
+    above = re.findall(r'((?:^ *# (?!---).*\n)+) *"([\w.-]+)":', source, re.MULTILINE)
+    beside = re.findall(r'^ *"([\w.-]+)":.*",  # (.*)$', source, re.MULTILINE)
+    return {kind: " ".join(re.findall("# (.*)", text)) for text, kind in above} | dict(beside)
 
 
 def _in_order(kind: str, fields: frozenset[str]) -> list[str]:
-    """As they are written there: a frozenset has forgotten it."""
+    """In the order of the source: a frozenset has none."""
     source = inspect.getsource(kinds)
     start = source.index(f'"{kind}":')
     return sorted(fields, key=lambda field: _place(source, field, start))

@@ -11,18 +11,18 @@ from hwd_drivers.devices import registry
 from hwd_drivers.devices.registry import DriverSpec
 
 PACKAGE = "hwd-drivers"
-"""What is installed beside it is no part of these pages."""
+"""Other installed packages are not part of these pages."""
 
 
 def overview() -> str:
-    """Each model of each driver, at the size that it is checked with."""
+    """Each model of each driver, at the size that is used for its checks."""
     rows = (_model(spec, model) for spec in _specs() for model in spec.models)
     head = ("driver", "model", "size, as checked", "ends", "loss", "settles in", "moves ports in use", "also")
     return table(head, rows)
 
 
 def options() -> str:
-    """What a testbed may say of a switch and of its twin."""
+    """Options of a testbed file for a switch and for its twin."""
     return "\n".join(part for spec in _specs() for part in _section(spec))
 
 
@@ -56,12 +56,12 @@ def _ends(found: Capabilities) -> str:
 
 
 def _also(found: Capabilities) -> str:
-    """What it can beyond crossconnects, in words."""
+    """Abilities besides crossconnects, in words."""
     words = {
         "power monitors": found.monitored,
         "holds ends dark": found.blockable,
         "attenuators": found.attenuated,
-        "tells what it had before a change": found.reports_before,
+        "reports its state before a change": found.reports_before,
         "keeps its crossconnects without power": found.latching,
         "one way only": not found.reciprocal,
     }
@@ -85,7 +85,7 @@ def _fields(schema: type[BaseModel]) -> Iterator[tuple[str, str, str]]:
 
 
 def _text(value: object) -> str:
-    """As a testbed file has it."""
+    """As in a testbed file."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)

@@ -1,4 +1,6 @@
-"""Calls of the HTTP API and their bodies, from its OpenAPI document; titles and statuses of errors, from the errors themselves."""
+"""Calls of the HTTP API and their bodies, from its OpenAPI document; titles and statuses of errors, from
+the errors themselves.
+"""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -14,7 +16,7 @@ from hwd_drivers.core import errors
 
 
 def openapi() -> dict[str, Any]:
-    """Nothing is called, so nothing needs to be there behind the paths."""
+    """No call is made, so the services behind the paths may be missing."""
     app = make_app(
         cast(Service, None), metrics=lambda _: Exposition((), openmetrics=False), events=_no_events(), version="-"
     )

@@ -10,7 +10,7 @@ HOLE = r"\{\{.*\}\}"
 
 
 def keys(kind: str) -> str:
-    """One table: where a key stands, its name, what it is, its default and limits."""
+    """One table: the place of a key, its name, its meaning, its default and limits."""
     schema = json_schema(kind)
     rows = _rows(kind, schema)
     for name, below in schema["$defs"].items():
@@ -35,7 +35,7 @@ def _rows(name: str, schema: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _without_hole(schema: dict[str, Any]) -> dict[str, Any]:
-    """That an expression may stand there is said once, for all."""
+    """The schema without the alternative of an expression, which is explained once for all."""
     shapes = [one for one in schema.get("anyOf", []) if one.get("pattern") != HOLE]
     rest = {key: value for key, value in schema.items() if key != "anyOf"}
     if len(shapes) == 1:

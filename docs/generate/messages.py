@@ -1,4 +1,4 @@
-"""MQTT messages and what stands in them, from the wire structs."""
+"""MQTT messages and their fields, from the wire structs."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def _text(kind: Any) -> str:
 
 
 def _default(value: object) -> str:
-    """As it stands in JSON."""
+    """As in JSON."""
     if value is msgspec.UNSET:
         return "may be left out"
     return code(json.dumps(value, default=str))

@@ -1,4 +1,4 @@
-"""Metrics with type, labels and meaning, from those that the daemon keeps."""
+"""Metrics with type, labels and meaning, from the daemon's registry."""
 
 from docs.generate.pages import code, table
 from hwd.telemetry import Metrics
@@ -6,7 +6,7 @@ from hwd.telemetry.budget import Budget
 
 
 def metrics() -> str:
-    """The budget is of no matter here: no series is made."""
+    """The budget does not matter here: no series is made."""
     none = Budget(switches=1, ends=1, hosts=1, ports=1, lanes=1)
     rows = sorted((code(one.name), one.type, ", ".join(one.labels), one.help) for one in Metrics(none))
     return table(("metric", "type", "labels", "means"), rows)

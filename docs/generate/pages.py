@@ -1,4 +1,4 @@
-"""Pages with generated parts: what stands between `<!-- generated: NAME -->` and `<!-- end of NAME -->`."""
+"""Pages with generated parts, which lie between `<!-- generated: NAME -->` and `<!-- end of NAME -->`."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -8,17 +8,17 @@ MARK = re.compile(r"<!-- (generated:|end of) ")
 
 
 def filled(page: str, parts: Mapping[str, Callable[[], str]]) -> str:
-    """The page with each part as the code has it now. Raises ValueError where a mark stands alone or names no part."""
+    """The page with each part regenerated. Raises ValueError where a mark has no partner or names no part."""
 
     def part(found: re.Match[str]) -> str:
         name = found["name"]
         if name not in parts:
-            raise ValueError(f"no part is called {name!r}; there are {', '.join(sorted(parts))}")
+            raise ValueError(f"there is no part {name!r}; there are {', '.join(sorted(parts))}")
         return f"<!-- generated: {name} -->\n\n{parts[name]().strip()}\n\n<!-- end of {name} -->"
 
     text, count = PART.subn(part, page)
     if len(MARK.findall(page)) != 2 * count:
-        raise ValueError("a mark of a generated part stands alone")
+        raise ValueError("a mark of a generated part has no partner")
     return text
 
 

@@ -1,4 +1,4 @@
-"""The command line: arguments to calls."""
+"""The command line: turns arguments into calls."""
 
 from hwd.cli.program import main
 

@@ -1,4 +1,4 @@
-"""The commands of `hwd`, by the module that has them; only what a call needs is imported."""
+"""The commands of `hwd`, by module; only the module of the called command is imported."""
 
 import sys
 from importlib import import_module
@@ -20,15 +20,16 @@ MODULES = {
     "agents": ("agent",),
     "brokers": ("broker",),
 }
-"""To import all of them takes longer than most commands do."""
+"""Importing all of them takes longer than most commands."""
 
 
 def make_program(command: str | None = None) -> typer.Typer:
-    """The whole program, or, where `command` names a command, what is needed for that one."""
+    """The whole program, or, where `command` names a command, only what that one needs."""
     program = typer.Typer(
         name="hwd",
         help="Runs a rack of hosts and optical circuit switches, real or twins, and times every reconfiguration.",
-        epilog="Example: hwd demo. Exit status: 0 done; 1 failed; 2 bad input; 3 refused; 4 unreachable; 5 not ready in time; 130 aborted.",
+        epilog="Example: hwd demo. Exit status: 0 done; 1 failed; 2 bad input; 3 refused; 4 unreachable; "
+        "5 not ready in time; 130 aborted.",
         no_args_is_help=True,
         add_completion=True,
         rich_markup_mode=None,
@@ -43,8 +44,11 @@ def make_program(command: str | None = None) -> typer.Typer:
 
 
 def spare_the_command_line_of_httpx() -> None:
-    """For a process of our own: httpx imports its command line where it finds what that needs, and takes a third longer. None makes it go without."""
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # as importlib's documentation has it
+    """Keep httpx from importing its own command line, which makes the import a third longer. Only for processes of the
+    command line.
+    """
+    # type: ignore[arg-type] # documented by importlib: None makes the import fail
+    sys.modules.setdefault("httpx._main", None)
 
 
 def _say_version(wanted: bool) -> None:

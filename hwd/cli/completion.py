@@ -1,10 +1,10 @@
-"""Names that a shell completes: what is live asked of the daemon, in a moment; nothing where it is away."""
+"""Names for the shell's completion, partly from the daemon; none where it does not answer in time."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
 WITHIN_S = 1.0
-"""For the daemon's answer: a person waits for it with a key pressed."""
+"""For the daemon's answer: a person waits for it."""
 
 
 def _offered(ask: Callable[[Any], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -16,7 +16,7 @@ def _offered(ask: Callable[[Any], Iterable[str]]) -> Callable[[str], list[str]]:
             with Client.find() as hwd:
                 return sorted({name for name in ask(hwd) if name.startswith(incomplete)})
         except HwdError:
-            return []  # a shell has no place to say it; the command itself will
+            return []  # a shell cannot show an error; the command itself will
 
     return names
 
@@ -47,14 +47,14 @@ def _soon(hwd: Any, call: Any) -> Any:
 
 
 def playbooks(incomplete: str) -> list[str]:
-    """Those that come with hwd; files are the shell's own."""
+    """Playbooks that are part of hwd; the shell completes files itself."""
     from hwd.config.shipped import names_of
 
     return [name for name in names_of("playbooks") if name.startswith(incomplete)]
 
 
 def topologies(incomplete: str) -> list[str]:
-    """Those that are generated; files are the shell's own."""
+    """Generated topologies; the shell completes files itself."""
     from hwd.topology.generate import GENERATORS
 
     return [name for name in GENERATORS if name.startswith(incomplete)]
@@ -72,4 +72,4 @@ subjects = _offered(
         for one in _status(hwd)["switches" if kind == "switch" else "hosts"]
     )
 )
-"""What a twin can misbehave in."""
+"""Subjects of faults."""

@@ -1,4 +1,4 @@
-"""A run as its operator follows it: to its end, over Ctrl-C and lost connections."""
+"""Follows a run to its end, over Ctrl-C and lost connections."""
 
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def follow(hwd: "Client", output: Output, started: dict[str, Any]) -> "RunStatus":
-    """How it ended, when its record says so. `started` is what starting it answered."""
+    """The final state, when the record has it. `started` is the answer to the start."""
     from hwd.client.following import state_in
 
     after, run = started["after"], started["run"]
@@ -26,7 +26,7 @@ def follow(hwd: "Client", output: Output, started: dict[str, Any]) -> "RunStatus
                     for event in events:
                         after = event.id
                         document = event.document
-                        # its end may be among events that were missed
+                        # its end may be among the missed events
                         status = hwd.run_state(run) if document is None else state_in(event, run)
                         if status is not None and status.state.ended:
                             return status
@@ -47,7 +47,7 @@ def _bar(output: Output, steps: int) -> "Progress | nullcontext[None]":
 
 
 class _Teller:
-    """On a terminal the bar; elsewhere a line a step, and one where the run waits, pauses or goes on."""
+    """Shows the bar on a terminal; elsewhere a line a step, and one where the run waits, pauses or continues."""
 
     def __init__(self, output: Output, bar: "Progress | None") -> None:
         self._output = output
@@ -72,7 +72,7 @@ class _Teller:
     def _step(self, step: dict[str, Any]) -> None:
         words = f"step {step['step']} of {step['total']}: {step['what']}"
         if step["state"] == "started" and step["what"].startswith("note "):
-            return  # it is said when it is written
+            return  # it is shown when it is written
         if step["state"] == "started":
             expected = f", about {seconds(step['expected_s'])} to go" if step["expected_s"] else ""
             self._output.note(f"{words}{expected}")
@@ -82,5 +82,5 @@ class _Teller:
     def _say(self, status: dict[str, Any]) -> None:
         words = standing(status)
         if words != self._said and (words or self._said):
-            self._output.note(f"run {status['run']} {words or 'goes on'}")
+            self._output.note(f"run {status['run']} {words or 'continues'}")
         self._said = words

@@ -7,7 +7,9 @@ import typer
 from hwd.cli import completion as completing
 
 SECONDS_LEAST, SECONDS_MOST = 0.001, 86_400.0
-"""The daemon takes no time that is 0 or longer than a day; to say it of the option is clearer than of the field of the call."""
+"""The daemon accepts no time of 0 or over a day; an error about the option is clearer than one about the
+field of the call.
+"""
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; text for people goes to stderr.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="JSON lines on stdout; text for people goes to stderr.")]
@@ -31,7 +33,9 @@ What = Annotated[
     typer.Argument(
         metavar="WHAT...",
         autocompletion=completing.topologies,
-        help="A topology file, a topology with arguments (ring hosts=h0,h1 rail=0), links ('h0.eth0<->h2.eth0', in quotes), or pairs (ocs1:1A-2B,3A-4B; ocs1:none takes all away, ocs1:1A-none what 1A carries).",
+        help="A topology file, a topology with arguments (ring hosts=h0,h1 rail=0), "
+        "links ('h0.eth0<->h2.eth0', in quotes), or pairs "
+        "(ocs1:1A-2B,3A-4B; ocs1:none removes all, ocs1:1A-none that of 1A).",
     ),
 ]
 ReadyWithin = Annotated[
@@ -59,4 +63,4 @@ ConfirmWithin = Annotated[
 ]
 
 READY_WITHIN_S = 20.0
-"""The slowest NICs known take some 10 s (ConnectX-6 Dx under rapid repeats); twice that is given up on."""
+"""The slowest known NICs take some 10 s (ConnectX-6 Dx under rapid repeats); this is twice as long."""

@@ -1,4 +1,4 @@
-"""What the command line says: JSON on stdout for programs, text for people beside it. Colour on a terminal only."""
+"""Output of the command line: JSON on stdout for programs, text for people. Colour on a terminal only."""
 
 import json
 import os
@@ -23,36 +23,36 @@ class Output:
     json: bool
 
     def say(self, *parts: "str | Styled") -> None:
-        """One line of the parts. What a stranger has said in it is made safe for a terminal; JSON has it as it was."""
+        """Print one line of these parts. Control characters of foreign text are escaped; JSON has the original."""
         typer.echo(_rendered(parts), err=self.json, color=self._colour(sys.stderr if self.json else sys.stdout))
 
     def block(self, text: str) -> None:
-        """Lines that were put together here."""
+        """Print lines that were made here."""
         for line in text.split("\n"):
             self.say(line)
 
     def note(self, *parts: "str | Styled") -> None:
-        """What is no result: progress, remarks. Always to stderr, one line."""
+        """Print progress or a remark, which is no result: always to stderr, one line."""
         typer.echo(_rendered(parts), err=True, color=self._colour(sys.stderr))
 
     def remark(self, text: str) -> None:
-        """As `note`, of lines that were put together here, as those of an error are."""
+        """As `note`, for lines that were made here, such as those of an error."""
         for line in text.split("\n"):
             self.note(line)
 
     def data(self, value: object) -> None:
-        """The JSON document, where it was asked for."""
+        """Print the JSON document, where --json was given."""
         if self.json:
             typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
     def line(self, value: object) -> None:
-        """One of many JSON documents, a line each."""
+        """Print one of many JSON documents, one a line."""
         if self.json:
             typer.echo(json.dumps(value, ensure_ascii=False, default=str))
             sys.stdout.flush()
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Columns under headings; a word that says good or bad has its colour."""
+        """Columns under headings; words for good or bad states are coloured."""
         cells = [tuple("" if cell is None else printable(str(cell)) for cell in row) for row in rows]
         widths = [max([len(heading), *(len(row[column]) for row in cells)]) for column, heading in enumerate(headings)]
         self.say(Styled(_line(headings, widths), bold=True))
@@ -66,7 +66,7 @@ class Output:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether a person looks at stderr: then progress bars and questions make sense."""
+        """Whether stderr is a terminal: then progress bars and questions make sense."""
         return sys.stderr.isatty() and sys.stdin.isatty()
 
     @staticmethod
@@ -76,7 +76,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Styled:
-    """Words in a colour, or bold: the only escape sequences that are written."""
+    """Words in a colour, or bold: the only escape sequences in the output."""
 
     text: str
     colour: str | None = None
@@ -87,7 +87,7 @@ class Styled:
 
 
 def coloured(word: str) -> Styled:
-    """A word that says good or bad has its colour."""
+    """Colour a word for a good or bad state."""
     for words, colour in ((GOOD, typer.colors.GREEN), (BAD, typer.colors.RED), (MIDDLING, typer.colors.YELLOW)):
         if word in words:
             return Styled(word, colour)
@@ -104,7 +104,7 @@ def _rendered(parts: Sequence[str | Styled]) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """`4.2 s`, `81 ms`; empty where it is not known."""
+    """`4.2 s`, `81 ms`; empty where it is unknown."""
     if value is None:
         return ""
     if abs(value) < 1:
@@ -134,7 +134,7 @@ def words(data: Mapping[str, Any]) -> str:
 
 
 def _figure(value: object) -> object:
-    """Not more digits than a reader wants: `6.738`, `0.0042`."""
+    """At most four digits: `6.738`, `0.0042`."""
     if not isinstance(value, float):
         return value
     return f"{value:.3g}" if abs(value) < 1 else f"{value:.3f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""The program `hwd`: does one command, and says what an error of it ends with."""
+"""The program `hwd`: runs one command, and maps its errors to exit statuses."""
 
 import itertools
 import os
@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do one command; returns the exit status."""
+    """Run one command; returns the exit status."""
     output = Output(json="--json" in itertools.takewhile(lambda word: word != "--", arguments))
     command = next(iter(arguments), None)
     try:
@@ -45,13 +45,13 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Who read our output has had enough, as `head` does; Python would complain once more at the exit.
+        # The reader of our output closed it, as `head` does; Python would complain again at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def _show(error: typer.TyperException) -> None:
-    """Usage and message; errors of arguments know how to write themselves."""
+    """Print usage and message; errors of arguments can write themselves."""
     if (show := getattr(error, "show", None)) is not None:
         show()
     else:

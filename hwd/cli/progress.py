@@ -12,7 +12,7 @@ from hwd_drivers.core.printable import printable
 
 
 class Progress:
-    """A bar on stderr: steps done, the step and stage under way, how long it will take. Use it as a context."""
+    """A bar on stderr: steps done, the step and stage under way, the remaining time. Use it as a context."""
 
     def __init__(self, steps: int) -> None:
         self._progress = rich.progress.Progress(
@@ -44,7 +44,7 @@ class Progress:
         self._progress.update(self._bar, description=printable(words), left=left)
 
     def say(self, text: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         self._progress.console.print(printable(text), markup=False, highlight=False)
 
     def ask(self, question: str) -> bool:

@@ -1,4 +1,4 @@
-"""Finished runs, from a daemon or straight from a data directory: the same questions to either."""
+"""Finished runs, from a daemon or directly from a data directory: the same methods for both."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ PAGE = 2000
 
 
 class Recorded(Protocol):
-    """Where runs are read from. A run is its `id` or the beginning of it."""
+    """A source of runs. A run is named by its `id` or a prefix of it."""
 
     def runs(self, limit: int) -> Sequence[dict[str, Any]]:
         """The newest, without their texts and inventories."""
@@ -36,7 +36,7 @@ class Recorded(Protocol):
     def run_documents(self, id: str) -> list[Document]: ...
 
     def stream(self, id: str) -> Iterator[Document]:
-        """The same one by one, for those who do not need all at once."""
+        """The same documents one by one, for callers that do not need all at once."""
         ...
 
 
@@ -60,7 +60,7 @@ def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, Non
 
 
 def run_reports(source: Recorded, ids: Sequence[str]) -> "tuple[RunReport, ...]":
-    """What a report is made from; a run that is named twice counts once."""
+    """The data of reports; a run that is named twice counts once."""
     from hwd.report.load import of_documents, run_of
 
     runs = {data["id"]: run_of(data) for data in map(source.run, ids)}
@@ -68,18 +68,18 @@ def run_reports(source: Recorded, ids: Sequence[str]) -> "tuple[RunReport, ...]"
 
 
 def short(run: dict[str, Any]) -> dict[str, Any]:
-    """Without the files as they were."""
+    """The run without the texts of its files."""
     return {key: value for key, value in run.items() if key not in ("playbook_text", "testbed_text", "inventory")}
 
 
 def started_at(wall_ns: int, *, virtual: bool = False) -> str:
-    """In the time zone of this machine. The date of a run in virtual time says so: nothing happened then."""
+    """In the time zone of this machine. A run in virtual time has no real date, and the text says so."""
     text = f"{datetime.fromtimestamp(wall_ns / 1e9, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
     return f"{text} (virtual)" if virtual else text
 
 
 def took(run: dict[str, Any]) -> str:
-    """Empty while it goes on."""
+    """The duration; empty while the run is under way."""
     if run["ended_wall_ns"] is None:
         return ""
     return seconds((run["ended_wall_ns"] - run["started_wall_ns"]) / 1e9)
@@ -108,12 +108,12 @@ class _Daemon:
         return self._hwd.run_documents(id)
 
     def stream(self, id: str) -> Iterator[Document]:
-        """Its answer holds them all."""
+        """The answer contains all of them."""
         return iter(self.run_documents(id))
 
 
 class _Directory:
-    """Reads beside a daemon that may be writing: SQLite's write-ahead log lets both."""
+    """Reads while a daemon may be writing: SQLite's write-ahead log allows both."""
 
     def __init__(self, path: Path) -> None:
         self._url = f"sqlite:///{path.absolute()}"
@@ -138,7 +138,7 @@ class _Directory:
         return self._read(read)
 
     def stream(self, id: str) -> Iterator[Document]:
-        """A page at a time."""
+        """Read a page at a time."""
         from hwd.records.records import Records
         from hwd_drivers.core.offload import InlineOffload
 

@@ -1,4 +1,4 @@
-"""What `hwd show` says of a run's way: its steps, those that repeat folded together, and where the switches were left."""
+"""The steps of a run for `hwd show`, with repeated rounds folded, and the final state of the switches."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from typing import Any, cast
 from hwd_drivers.core.documents import Document
 
 NOT_ENDED = "not ended"
-"""A step in which the run ended: nothing tells how far it came."""
+"""The step in which the run ended: its progress is unknown."""
 LONGEST_ROUND = 12
 """Steps that repeat together; longer rounds are written out."""
 FOLDED_FROM = 3
-"""Rounds; two are as well written out."""
+"""Rounds; two are written out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step as its run left it. `state`: started, done, failed, or `NOT_ENDED`."""
+    """One step in its final state. `state`: started, done, failed, or `NOT_ENDED`."""
 
     number: int
     what: str
@@ -25,7 +25,7 @@ class Step:
 
 
 def steps_of(documents: Iterable[Document], *, ended: bool) -> list[Step]:
-    """In the order in which they began. `ended`: the run has, so that no step goes on."""
+    """In the order in which they began. `ended`: whether the run has ended, so that no step is under way."""
     found: dict[int, Step] = {}
     for document in documents:
         if document.kind == "run.step":
@@ -36,7 +36,7 @@ def steps_of(documents: Iterable[Document], *, ended: bool) -> list[Step]:
 
 
 def folded(steps: Sequence[Step]) -> list[tuple[str, str, str, str]]:
-    """Rows of number, what, state and how often; of rounds that repeat, each step once."""
+    """Rows of number, step, state and count; of rounds that repeat, each step once."""
     rows: list[tuple[str, str, str, str]] = []
     at = 0
     while at < len(steps):
@@ -52,10 +52,12 @@ def folded(steps: Sequence[Step]) -> list[tuple[str, str, str, str]]:
 
 
 def switches_left(safe_state: str | None, documents: Iterable[Document]) -> str:
-    """Where the switches were at the end of a run; where that was not known, what the journal made of it afterwards. Empty while it goes on."""
+    """The state of the switches at the end of a run; where it was unknown then, what the journal did later. Empty while
+    it is under way.
+    """
     if not safe_state:
         return ""
-    if safe_state != "unknown":  # or it was, and is known since
+    if safe_state != "unknown":  # or it was unknown, and is known now
         documents = [*documents]
         ended = next((at for at, one in enumerate(documents) if one.kind == "run.ended"), len(documents))
         documents = documents[ended:]
@@ -73,7 +75,7 @@ def switches_left(safe_state: str | None, documents: Iterable[Document]) -> str:
                 left.pop(str(document.data["reconfiguration"]), None)
                 given_up += cast(Sequence[str], document.data["left"])
     if left:
-        return f"unknown at its end; not brought back yet: {'; '.join(left.values())}"
+        return f"unknown at its end; not restored yet: {'; '.join(left.values())}"
     if given_up:
         return f"unknown at its end; given up, and left as they were: {'; '.join(given_up)}"
     if back is None:
@@ -83,7 +85,7 @@ def switches_left(safe_state: str | None, documents: Iterable[Document]) -> str:
 
 
 def _rounds(steps: Sequence[Step], at: int) -> tuple[int, int]:
-    """Length and number of the rounds from here on that take in the most steps; (1, 1) where none repeat often enough."""
+    """Length and number of the rounds from here on that cover the most steps; (1, 1) where none repeat often enough."""
     best = (1, 1)
     for length in range(1, LONGEST_ROUND + 1):
         rounds = 1

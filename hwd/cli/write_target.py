@@ -1,4 +1,6 @@
-"""What a command shows while it writes, and standard output as its target. Files are `hwd_drivers.core.output_file`."""
+"""Standard output as the target of an export, and progress of a command that writes. Files are
+`hwd_drivers.core.output_file`.
+"""
 
 import contextlib
 import os
@@ -20,7 +22,7 @@ _SHOWN_EVERY = 500
 
 @contextlib.contextmanager
 def standard(*, binary: bool) -> Generator[BinaryIO, None, None]:
-    """Standard output. Raises ConfigError where it is a terminal and what comes is not text."""
+    """Standard output. Raises ConfigError where it is a terminal and the output is not text."""
     if binary and sys.stdout.isatty():
         raise ConfigError(
             "-o -: this is no text, and standard output is a terminal. Name a file, or send it into a pipe"
@@ -29,13 +31,13 @@ def standard(*, binary: bool) -> Generator[BinaryIO, None, None]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
     except BrokenPipeError as error:
-        # Who reads has had enough, as `head` does; Python would complain once more at the exit.
+        # The reader closed it, as `head` does; Python would complain again at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from error
 
 
 def counted(items: Iterable[T], output: Output, what: str) -> Iterator[T]:
-    """The same, counted on a terminal while they go by."""
+    """The same items, counted on a terminal as they pass."""
     if not output.on_terminal:
         yield from items
         return
@@ -51,7 +53,7 @@ def counted(items: Iterable[T], output: Output, what: str) -> Iterator[T]:
 
 @contextlib.contextmanager
 def busy(output: Output, what: str) -> Generator[None, None, None]:
-    """Say on a terminal what is being done."""
+    """Show on a terminal that work is under way."""
     if not output.on_terminal:
         yield
         return

@@ -1,4 +1,4 @@
-"""The Python client of a daemon, for programs that wait and for coroutines.
+"""The Python client of a daemon, in a blocking and an asyncio form.
 
 from hwd.client import Client
 with Client.find() as hwd:
@@ -18,7 +18,7 @@ __all__ = ["AsyncClient", "Client", "Event", "find_daemon"]
 
 
 def __getattr__(name: str) -> object:
-    """AsyncClient when it is asked for: asyncio takes 50 ms to import, a sixth of what `hwd status` may take."""
+    """Import AsyncClient on first use: asyncio takes 50 ms to import, a sixth of what `hwd status` may take."""
     if name == "AsyncClient":
         from hwd.client.aclient import AsyncClient
 

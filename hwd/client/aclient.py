@@ -1,4 +1,4 @@
-"""AsyncClient: the same daemon, the same calls, from coroutines.
+"""AsyncClient: the calls of `Client` for coroutines.
 
 async with AsyncClient.find() as hwd:
     await hwd.apply(what="ring hosts=h0,h1", ready_within_s=15)
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class AsyncClient(Offers, AsyncAsker):
-    """Belongs to one event loop: close it there, or use it as a context. Errors are those of `Client`."""
+    """Belongs to one event loop: close it there, or use it as a context. Raises the same errors as `Client`."""
 
     def __init__(self, daemon: str | Whereabouts, *, token: str | None = None) -> None:
         self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
@@ -97,7 +97,8 @@ class AsyncClient(Offers, AsyncAsker):
     async def _send(self, call: Call[T]) -> httpx.Response:
         try:
             return await self._request(call)
-        except (httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent: what changes something is not done twice
+        # nothing was sent; a call that changes something is never sent twice
+        except (httpx.ConnectError, httpx.ConnectTimeout):
             if not self._look_again():
                 raise
             return await self._request(call)

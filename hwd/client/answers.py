@@ -1,4 +1,7 @@
-"""Answers of the daemon: the JSON object as it was sent, with names for what is looked at most, one line of text, and a table for notebooks."""
+"""Answers of the daemon: the JSON object as it was sent, with properties for the common fields.
+
+Each has one line of text, and a table for notebooks.
+"""
 
 from html import escape
 from typing import Any
@@ -9,7 +12,9 @@ from hwd.client.shown import table
 
 
 class Answer(dict[str, Any]):
-    """A JSON object. It stays one, so that a field which a newer daemon adds is there, and the command line prints what was sent."""
+    """A JSON object. It stays a dict, so that fields of a newer daemon are there and the command line
+    prints what was sent.
+    """
 
     @override
     def __repr__(self) -> str:
@@ -24,7 +29,7 @@ class Answer(dict[str, Any]):
 
 
 class SwitchStatus(Answer):
-    """A switch as it reports itself."""
+    """A switch and the state that it reports."""
 
     @property
     def name(self) -> str:
@@ -32,12 +37,12 @@ class SwitchStatus(Answer):
 
     @property
     def up(self) -> bool | None:
-        """None where a host drives it and nobody can tell."""
+        """Whether the daemon is connected to it. None where a host drives the switch and its state is unknown."""
         return self["up"]  # type: ignore[no-any-return]
 
     @property
     def crossconnects(self) -> tuple[str, ...]:
-        """Their ids, such as `1A-2B`, as it reported them last."""
+        """Ids such as `1A-2B`, as the switch last reported them."""
         return tuple(str(one["id"]) for one in self["crossconnects"] or ())
 
     @property
@@ -53,7 +58,7 @@ class SwitchStatus(Answer):
 
 
 class CompositeStatus(Answer):
-    """A composite, as what its elements join."""
+    """A composite switch: the crossconnects that its elements make together."""
 
     @property
     def name(self) -> str:
@@ -75,7 +80,7 @@ class CompositeStatus(Answer):
 
 
 class HostStatus(Answer):
-    """A host as its agent tells of it."""
+    """A host, as its agent reports it."""
 
     @property
     def name(self) -> str:
@@ -87,7 +92,7 @@ class HostStatus(Answer):
 
     @property
     def aligned(self) -> bool:
-        """Whether its clock is on the daemon's."""
+        """Whether its clock is aligned with the daemon's."""
         return self["clock"] is not None
 
     @property
@@ -119,7 +124,9 @@ class HeldLease(Answer):
 
     @property
     def left_s(self) -> float:
-        """Infinite where it lasts until it is taken back: that of a switch which belongs to a host."""
+        """Seconds until it expires. Infinite for the lease of a switch that belongs to a host: that one lasts until it
+        is revoked.
+        """
         return float("inf") if self["left_s"] is None else float(self["left_s"])
 
     @override
@@ -130,7 +137,7 @@ class HeldLease(Answer):
 
 
 class HeldEnds(Answer):
-    """Fibre ends that were blocked or let go, and all that the switch holds dark since."""
+    """Fibre ends that were blocked or unblocked, and all ends that the switch blocks since."""
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -146,7 +153,7 @@ class HeldEnds(Answer):
 
 
 class MadePlan(Answer):
-    """A plan: what would move."""
+    """A plan: which crossconnects would move."""
 
     @property
     def hash(self) -> str:
@@ -155,7 +162,7 @@ class MadePlan(Answer):
 
     @property
     def empty(self) -> bool:
-        """Nothing moves."""
+        """True where nothing moves."""
         return bool(self["empty"])
 
     @property
@@ -176,7 +183,7 @@ class MadePlan(Answer):
 
 
 class Applied(Answer):
-    """A reconfiguration: how it ended, or how far it is."""
+    """A reconfiguration: its outcome, or its progress."""
 
     @property
     def id(self) -> str:
@@ -188,7 +195,7 @@ class Applied(Answer):
 
     @property
     def outcome(self) -> str | None:
-        """None while it goes on, as while it awaits a confirm."""
+        """None while it is under way or awaits a confirm."""
         return self["outcome"]  # type: ignore[no-any-return]
 
     @property
@@ -197,7 +204,7 @@ class Applied(Answer):
 
     @property
     def not_ready(self) -> tuple[str, ...]:
-        """Links that were not seen ready, by the time that it was looked."""
+        """Links that were not measured ready within the time allowed."""
         return tuple(self["not_ready"])
 
     @override
@@ -207,7 +214,7 @@ class Applied(Answer):
 
 
 class LeftOpen(Answer):
-    """A reconfiguration that was cut off, and holds its ports until it is brought back, or on."""
+    """A reconfiguration that was interrupted. It holds its ports until it is rolled back or finished."""
 
     @property
     def id(self) -> str:
@@ -223,7 +230,7 @@ class LeftOpen(Answer):
 
 
 class GivenUp(Answer):
-    """A reconfiguration that was left open, and that nobody tries to bring back any more."""
+    """An interrupted reconfiguration that an operator gave up: nothing tries to roll it back any more."""
 
     @property
     def id(self) -> str:
@@ -231,7 +238,7 @@ class GivenUp(Answer):
 
     @property
     def left(self) -> tuple[str, ...]:
-        """What each of its switches reported last, where it was about: `ocs1: 1A-4B failed`."""
+        """What each of its switches last reported, one text each: `ocs1: 1A-4B failed`."""
         return tuple(self["left"])
 
     @override
@@ -240,7 +247,7 @@ class GivenUp(Answer):
 
 
 class Started(Answer):
-    """A run that was taken: started, or in the queue."""
+    """A run that was accepted: it is running, or in the queue."""
 
     @property
     def id(self) -> str:
@@ -252,7 +259,7 @@ class Started(Answer):
 
 
 class Ended(Answer):
-    """How a run ended that was aborted."""
+    """The outcome of a run that was aborted."""
 
     @override
     def __str__(self) -> str:
@@ -272,12 +279,12 @@ class RecordedRun(Answer):
 
     @property
     def outcome(self) -> str | None:
-        """None while it goes on."""
+        """None while the run is under way."""
         return self["outcome"]  # type: ignore[no-any-return]
 
     @property
     def seconds(self) -> float | None:
-        """From its start to its end."""
+        """Seconds from its start to its end."""
         if self["started_wall_ns"] is None or self["ended_wall_ns"] is None:
             return None
         return float(self["ended_wall_ns"] - self["started_wall_ns"]) / 1e9
@@ -291,12 +298,18 @@ class RecordedRun(Answer):
     def _repr_html_(self) -> str:
         took = None if self.seconds is None else f"{self.seconds:.1f} s"
         parameters = ", ".join(f"{key}={value}" for key, value in self["parameters"].items())
-        facts = [("testbed", self["testbed"]), ("took", took), ("parameters", parameters), ("why", self["why"]), ("switches", self["safe_state"])]  # fmt: skip
+        facts = [
+            ("testbed", self["testbed"]),
+            ("took", took),
+            ("parameters", parameters),
+            ("why", self["why"]),
+            ("switches", self["safe_state"]),
+        ]
         return table(("", str(self)), [fact for fact in facts if fact[1]])
 
 
 class Status(Answer):
-    """Everything of one screen."""
+    """What `hwd status` shows: switches, hosts, links, leases, runs and reconfigurations."""
 
     @property
     def testbed(self) -> str:
@@ -316,7 +329,7 @@ class Status(Answer):
 
     @property
     def links(self) -> dict[str, bool | None]:
-        """Links that are lit, and whether both ends have carrier."""
+        """Links that are lit, with whether both ends have carrier."""
         return {str(link["link"]): link["carrier"] for link in self["links"]}
 
     @property
@@ -330,12 +343,14 @@ class Status(Answer):
 
     @property
     def open(self) -> tuple[LeftOpen, ...]:
-        """Those that were cut off; each goes back, or on, by itself when what keeps it is over."""
+        """Interrupted reconfigurations. The daemon rolls each back, or finishes it, as soon as nothing prevents it."""
         return tuple(LeftOpen(one) for one in self["open"])
 
     @property
     def settled(self) -> bool:
-        """All switches and agents are there, their clocks aligned, the broker too, and nothing is under way, left open or still to be put back."""
+        """True where switches, agents and broker are connected, clocks are aligned, and no reconfiguration or run is
+        under way or unfinished.
+        """
         there = all(switch.up is not False for switch in self.switches) and all(
             host.up and host.aligned for host in self.hosts
         )
@@ -351,7 +366,8 @@ class Status(Answer):
         switches = f"{sum(bool(one.up) for one in self.switches)} of {len(self.switches)} switches up"
         hosts = f"{sum(one.up for one in self.hosts)} of {len(self.hosts)} hosts up"
         under_way = len(self["runs"]) + len(self["reconfigurations"])
-        return f"testbed {self.testbed}: {switches}, {hosts}, {len(self.links)} links, {len(self.leases)} leases, {under_way} under way"
+        counts = f"{len(self.links)} links, {len(self.leases)} leases, {under_way} under way"
+        return f"testbed {self.testbed}: {switches}, {hosts}, {counts}"
 
     @override
     def _repr_html_(self) -> str:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 ANSWER_S = 30.0
-"""For calls that drive nothing; a read of every switch is among them."""
+"""For calls that drive no switch; the slowest is a read of every switch."""
 CONNECT_S = 5.0
 
 
@@ -37,7 +37,9 @@ class Call(Generic[T]):
         return httpx.Timeout(self.within_s, connect=min(CONNECT_S, self.within_s))
 
     def answer(self, response: httpx.Response) -> T:
-        """Raises what the daemon raised, ProtocolError where it is no answer to this call."""
+        """Decode the answer. Raises the daemon's error, or ProtocolError where the body is not an
+        answer to this call.
+        """
         raise_for_problem(response)
         try:
             return self.read(response.json())
@@ -45,7 +47,7 @@ class Call(Generic[T]):
             raise ProtocolError(f"{response.request.url}: cannot read the answer to {self}: {error!r}") from error
 
     def failed(self, url: str, error: httpx.TransportError) -> HwdError:
-        """What it means that `error` came in place of an answer."""
+        """Translate an error of the HTTP library."""
         if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
             return DeadlineError(f"daemon {url}: no answer to {self} within {self.within_s:g} s")
         return unreachable(url, error)
@@ -55,12 +57,16 @@ class Call(Generic[T]):
 
 
 def unreachable(url: str, error: Exception) -> HwdError:
-    """What it means that no daemon answers. Some errors of the HTTP library end in a stop, and here another follows."""
+    """The error for a daemon that does not answer.
+
+    Some messages of the HTTP library end in a full stop, which is removed, since more text follows.
+    """
     found = reason_of(error).rstrip(". ")
     was_there = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
     how = "the connection ended before its answer came" if was_there else "cannot be reached"
     return LinkError(
-        f"daemon {url}: {how}: {found}. `hwd serve TESTBED` starts one, which first settles what a killed one left open in its journal; "
+        f"daemon {url}: {how}: {found}. `hwd serve TESTBED` starts one, "
+        "which first settles the reconfigurations that a killed one left open in its journal; "
         "--url or HWD_URL names another"
     )
 
@@ -70,7 +76,7 @@ class Asker(ABC):
 
     @abstractmethod
     def ask(self, call: Call[T]) -> T:
-        """Raises HwdError: what the daemon raised, LinkError when it cannot be reached."""
+        """Raises HwdError: the daemon's error, or LinkError where the daemon cannot be reached."""
 
 
 class AsyncAsker(ABC):
@@ -78,13 +84,15 @@ class AsyncAsker(ABC):
 
     @abstractmethod
     async def ask(self, call: Call[T]) -> T:
-        """Raises HwdError: what the daemon raised, LinkError when it cannot be reached."""
+        """Raises HwdError: the daemon's error, or LinkError where the daemon cannot be reached."""
 
 
 class Offered(Generic[P, T]):
-    """A function that makes a call, as a method of both clients: `client.status()` answers, `await aclient.status()` does.
+    """A function that makes a call, as a method of both clients: `client.status()` returns the answer, `await
+    aclient.status()` does too.
 
-    So each call has one signature and one docstring, and neither client can lack it. Looked up on a class it is the function itself.
+    So each call has one signature and one docstring, and neither client can lack it. Looked up on a class it is the
+    function itself.
     """
 
     def __init__(self, make: Callable[P, Call[T]]) -> None:

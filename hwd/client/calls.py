@@ -1,4 +1,4 @@
-"""Every call of the daemon, as a function that makes its `Call`: the one definition that both clients share."""
+"""Every call of the daemon, as a function that makes its `Call`: the single definition for both clients."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
 DRIVE_S = 60.0
-"""On top of what an apply waits for anyway."""
+"""Added to the time that an apply may wait for readiness."""
 
 OLDEST = "-.0"
-"""An id before all that the event stream keeps."""
+"""An id before all events that the event stream retains."""
 
 RUNS_PAGE = 500
-"""Runs in one answer, as many as the daemon gives."""
+"""Runs in one answer: the most that the daemon returns."""
 
 Fault = Mapping[str, Json]
 """One fault, as `hwd.model.fault` reads it: {"switch": "ocs1", "fault": "slow", "seconds": 0.5}."""
 
-# --- what is
+# --- state
 
 
 def status() -> Call[Status]:
-    """Everything of one screen."""
+    """The answer behind `hwd status`."""
     return Call(method="GET", path="/api/v1/status", read=Status)
 
 
 def switches() -> Call[list[SwitchStatus]]:
-    """Switches, and what they report."""
+    """All switches, with the state that they report."""
     return Call(method="GET", path="/api/v1/switches", read=lambda data: _each(SwitchStatus, data))
 
 
@@ -60,12 +60,12 @@ def hosts() -> Call[list[HostStatus]]:
 
 
 def reconfigurations() -> Call[list[Applied]]:
-    """Those under way."""
+    """Reconfigurations that are under way."""
     return Call(method="GET", path="/api/v1/reconfigurations", read=lambda data: _each(Applied, data))
 
 
 def documents(*, after: str | None = None, kinds: Iterable[str] = ()) -> Call[Kept]:
-    """What the event stream keeps from after an id, at once. Without `after` only the id to go on after."""
+    """Retained events after an id, at once. Without `after` only the newest id, from which to continue."""
     query: dict[str, str | Sequence[str]] = {"kind": tuple(kinds)}
     if after is not None:
         query["after"] = after
@@ -84,7 +84,9 @@ def plan(
     ready_within_s: float | None = None,
     confirm_within_s: float | None = None,
 ) -> Call[MadePlan]:
-    """What an apply would move; touches nothing. `file` is the name and the text of a topology file, in place of `what`."""
+    """Plan what an apply would move, without touching a switch. `file` is name and text of a topology file,
+    in place of `what`.
+    """
     body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s)
     return Call(method="POST", path="/api/v1/plans", body=body, read=MadePlan)
 
@@ -98,34 +100,39 @@ def apply(
     ready_within_s: float | None = None,
     confirm_within_s: float | None = None,
 ) -> Call[Applied]:
-    """Answers when the switches are read back and the links, where asked for, are ready."""
+    """Apply. Answers when the switches are read back and, where that was asked for, the links are ready."""
     body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s)
     return _drive("/api/v1/reconfigurations", body, within_s=DRIVE_S + (ready_within_s or 0.0))
 
 
 def apply_hash(hash: str, *, within_s: float = 10 * DRIVE_S) -> Call[Applied]:
-    """Apply a plan of this daemon; `within_s` is for the whole of it."""
+    """Apply a plan of this daemon; `within_s` limits the whole of it."""
     return _drive("/api/v1/reconfigurations", {"hash": hash}, within_s=within_s)
 
 
 def confirm(reconfiguration: str | None = None) -> Call[Applied]:
-    """The new state stays. None: the only one under way."""
+    """Keep the new state. None: the only reconfiguration under way."""
     return _drive(f"/api/v1/reconfigurations/{_part(reconfiguration or '-')}/confirm")
 
 
 def roll_back(reconfiguration: str | None = None) -> Call[Applied]:
-    """Back to the state before it. None: the only one under way."""
+    """Restore the state before it. None: the only reconfiguration under way."""
     return _drive(f"/api/v1/reconfigurations/{_part(reconfiguration or '-')}/rollback")
 
 
 def give_up(reconfiguration: str, *, by: str = "a Python client") -> Call[GivenUp]:
-    """Leave one that was cut off, and cannot be brought back, as it is; its ports are free then. Raises RefusedError for one that is not left open."""
+    """Stop trying to roll back an interrupted reconfiguration, which frees its ports.
+
+    The switches stay as they are. Raises RefusedError for a reconfiguration that is not open.
+    """
     path = f"/api/v1/reconfigurations/{_part(reconfiguration)}/give-up"
     return Call(method="POST", path=path, body={"by": by}, read=GivenUp, within_s=DRIVE_S)
 
 
 def timeline(reconfiguration: str) -> "Call[MeasuredTimeline]":
-    """What was measured of one that has ended, as long as the event stream keeps it. Raises FailedError where there is none."""
+    """The timeline of a reconfiguration that has ended, as long as the event stream retains it. Raises FailedError
+    where there is none.
+    """
 
     def read(data: Any) -> "MeasuredTimeline":
         from hwd.client.timelines import Timelines
@@ -142,7 +149,10 @@ def timeline(reconfiguration: str) -> "Call[MeasuredTimeline]":
 def start_run(
     *, text: str, file: str, parameters: Mapping[str, str] | None = None, due_wall_ns: int | None = None
 ) -> Call[Started]:
-    """Start a playbook, or queue it: `due_wall_ns` is its earliest start. `events(after=started["after"])` has all of it."""
+    """Start a playbook, or queue it: `due_wall_ns` is its earliest start.
+
+    `events(after=started["after"])` delivers all its events.
+    """
     body: dict[str, Json] = {"text": text, "file": file, "parameters": dict(parameters or {})}
     if due_wall_ns is not None:
         body["due_wall_ns"] = due_wall_ns
@@ -152,7 +162,7 @@ def start_run(
 def start_playbook(
     playbook: str | Path, *, parameters: Mapping[str, object] | None = None, due_wall_ns: int | None = None
 ) -> Call[Started]:
-    """`start_run` of a file, or of the name of a playbook that hwd brings; what it includes goes with it."""
+    """`start_run` of a file, or of a playbook that is part of hwd, by name. Included files are sent along."""
     from hwd.client.playbook import read_playbook
 
     defined = {key: str(value) for key, value in (parameters or {}).items()}
@@ -161,48 +171,51 @@ def start_playbook(
 
 
 def runs(*, limit: int = RUNS_PAGE, before: str | None = None) -> Call[list[RecordedRun]]:
-    """The newest runs of the records, without the texts and inventories that `run` has. `before`: the id of the last one that you have, for older ones."""
+    """The newest runs of the records, without the texts and inventories that `run` has.
+
+    `before`: the id of the oldest run that you have, to get older ones.
+    """
     query = {"limit": str(limit), **({} if before is None else {"before": before})}
     return Call(method="GET", path="/api/v1/runs", query=query, read=lambda data: _each(RecordedRun, data))
 
 
 def run(id: str) -> Call[RecordedRun]:
-    """One run, by its id or the beginning of it."""
+    """One run, by its id or a prefix of it."""
     return Call(method="GET", path=_run(id), read=RecordedRun)
 
 
 def run_state(id: str) -> "Call[RunStatus]":
-    """What the run is doing, or how it ended, in one value."""
+    """The state of a run as one value: what it is doing, or how it ended."""
     return Call(method="GET", path=_run(id, "state"), read=_run_status)
 
 
 def queue() -> "Call[list[RunStatus]]":
-    """Runs that wait, in the order of their start."""
+    """Runs that wait, in the order in which they will start."""
     return Call(method="GET", path="/api/v1/queue", read=lambda data: [_run_status(one) for one in data])
 
 
 def pause(run: str, *, by: str) -> "Call[RunStatus]":
-    """Hold it at the next border of a step; its lease is kept alive."""
+    """Pause a run after its present step; its lease is renewed meanwhile."""
     return Call(method="POST", path=_run(run, "pause"), body={"by": by}, read=_run_status)
 
 
 def resume(run: str, *, by: str) -> "Call[RunStatus]":
-    """Go on with a run that was paused."""
+    """Continue a run that was paused."""
     return Call(method="POST", path=_run(run, "resume"), body={"by": by}, read=_run_status)
 
 
 def abort(run: str, *, by: str) -> Call[Ended]:
-    """End a run in its safe state; answers when it is there, within 5 s. One that waits is taken out of the queue."""
+    """End a run in its safe state; answers when that is reached, within 5 s. A queued run is removed from the queue."""
     return Call(method="POST", path=_run(run, "abort"), body={"by": by}, read=Ended)
 
 
 def run_documents(id: str) -> Call[list[Document]]:
-    """Everything that happened in a run, oldest first."""
+    """All documents of a run, oldest first."""
     return Call(method="GET", path=_run(id, "documents"), read=lambda data: [document_of(one) for one in data])
 
 
 def timelines(run: str) -> "Call[Timelines]":
-    """The measured timelines of a run's reconfigurations, in their order."""
+    """The timelines of a run's reconfigurations, in their order."""
 
     def read(data: Any) -> "Timelines":
         from hwd.client.timelines import Timelines
@@ -216,33 +229,35 @@ def timelines(run: str) -> "Call[Timelines]":
 
 
 def leases() -> Call[list[HeldLease]]:
-    """Those in force."""
+    """Leases in force."""
     return Call(method="GET", path="/api/v1/leases", read=lambda data: _each(HeldLease, data))
 
 
 def take_lease(*, holder: str, ports: Sequence[str], for_s: float) -> Call[HeldLease]:
-    """Claim ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds; raises RefusedError where one is taken."""
+    """Lease ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds; raises RefusedError where one is leased already."""
     body: dict[str, Json] = {"holder": holder, "ports": list(ports), "for_s": for_s}
     return Call(method="POST", path="/api/v1/leases", body=body, read=HeldLease)
 
 
 def renew_lease(lease: str, *, for_s: float) -> Call[HeldLease]:
-    """Let it last so many seconds from now."""
+    """Renew a lease: it expires `for_s` seconds from now."""
     return Call(method="POST", path=f"/api/v1/leases/{_part(lease)}/renew", body={"for_s": for_s}, read=HeldLease)
 
 
 def release_lease(lease: str) -> Call[HeldLease]:
-    """Give it back."""
+    """Release a lease."""
     return Call(method="POST", path=f"/api/v1/leases/{_part(lease)}/release", read=HeldLease)
 
 
 def kick_lease(lease: str, *, by: str = "a Python client") -> Call[HeldLease]:
-    """Take it away from its holder. `by`: who does; the jobs of a host whose switch it is are told."""
+    """Revoke a lease. `by`: who revokes it; jobs on a host whose own switch it is learn that."""
     return Call(method="POST", path=f"/api/v1/leases/{_part(lease)}/kick", body={"by": by}, read=HeldLease)
 
 
 def grant_lease(switch: str, *, by: str = "a Python client") -> Call[HeldLease]:
-    """Let a host set its own switch again, whose delegated lease was taken back (`kick_lease`). Raises RefusedError where it was not."""
+    """Delegate a switch again to the host that owns it, after `kick_lease` revoked that. Raises RefusedError where it
+    was not revoked.
+    """
     return Call(method="POST", path=f"/api/v1/leases/{_part(switch)}/grant", body={"by": by}, read=HeldLease)
 
 
@@ -252,9 +267,10 @@ def grant_lease(switch: str, *, by: str = "a Python client") -> Call[HeldLease]:
 def block(
     switch: str, ends: Sequence[str], *, lease: str | None = None, why: str = "", by: str = "a Python client"
 ) -> Call[HeldEnds]:
-    """Hold fibre ends of a switch dark, whatever crossconnect they are in: `3A`, or a range `4A..6A`. Answers when the switch says so.
+    """Block fibre ends of a switch, whatever crossconnect they are in: `3A`, or a range `4A..6A`.
 
-    Raises RefusedError where others lease a port whose light it is, and where the switch cannot do it.
+    Answers when the switch confirms it. Raises RefusedError where others lease a port whose light it is, and where the
+    switch cannot do it.
     """
     return _override(switch, ends, "force-blocked", lease, why, by)
 
@@ -262,7 +278,7 @@ def block(
 def unblock(
     switch: str, ends: Sequence[str], *, lease: str | None = None, why: str = "", by: str = "a Python client"
 ) -> Call[HeldEnds]:
-    """Let fibre ends go that an override holds dark."""
+    """Unblock fibre ends of a switch."""
     return _override(switch, ends, "normal", lease, why, by)
 
 
@@ -270,12 +286,15 @@ def unblock(
 
 
 def fault(fault: Fault, *, lease: str | None = None) -> Call[None]:
-    """Tell a twin to misbehave, under a lease; {"fault": "clear"} ends all faults. Raises RefusedError where the subject is no twin, or others lease it."""
+    """Inject a fault into a twin, under a lease; {"fault": "clear"} ends all faults.
+
+    Raises RefusedError where the subject is no twin, or others lease it.
+    """
     body = {**fault, "lease": lease}
     return Call(method="POST", path="/api/v1/faults", body=body, read=lambda data: None)
 
 
-# --- inside
+# --- private
 
 
 def _drive(path: str, body: Mapping[str, Json] | None = None, *, within_s: float = DRIVE_S) -> Call[Applied]:
@@ -327,5 +346,5 @@ def _run(id: str, part: str = "") -> str:
 
 
 def _part(id: str) -> str:
-    """An id as one part of a path, whatever somebody typed."""
+    """Quote an id as one part of a path, whatever characters it has."""
     return quote(id, safe="") or "%20"

@@ -1,4 +1,4 @@
-"""Client: one daemon over HTTP, for programs that wait. What the daemon raised is raised here again.
+"""Client: one daemon over HTTP, with blocking calls. It raises the errors that the daemon raised.
 
 with Client.find() as hwd:
     plan = hwd.plan(what="pairs rail=0")
@@ -36,7 +36,7 @@ class Client(Offers, Asker):
     def __init__(self, daemon: str | Whereabouts, *, token: str | None = None) -> None:
         self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
         self._token = token
-        # No proxy and no .netrc: a daemon is near, and its token is nobody else's.
+        # No proxy and no .netrc: a daemon is near, and its token must reach nobody else.
         self._http = httpx.Client(
             base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls(self.url)
         )
@@ -45,10 +45,11 @@ class Client(Offers, Asker):
     def find(
         cls, url: str | None = None, environment: Mapping[str, str] = os.environ, *, testbed: str | None = None
     ) -> Self:
-        """The daemon that `url`, HWD_URL or the run directory names, or that of a `testbed` here. The token is that of HWD_TOKEN, of the file
-        HWD_TOKEN_FILE, or the one that the daemon of this user keeps.
+        """The daemon at `url`, else at HWD_URL, else the one of this user on this machine; `testbed` selects among
+        several.
 
-        One that the run directory named is found again when it was started again on another port.
+        The token is HWD_TOKEN, the content of the file HWD_TOKEN_FILE, or that in the daemon's own token file. A daemon
+        that was found in the run directory is looked up again after a restart on another port.
         """
         return cls(Whereabouts.find(url, environment, testbed=testbed))
 
@@ -76,12 +77,13 @@ class Client(Offers, Asker):
     def events(
         self, *, after: str | None = None, kinds: Iterable[str] = (), say: Callable[[str], None] | None = None
     ) -> Generator[Generator[Event]]:
-        """Events from now on, or from after an id; comes back by itself when the connection is lost.
+        """Events from now on, or after an id; reconnects when the connection is lost.
 
         with client.events(kinds=["run."]) as events:
             for event in events: ...
 
-        `say` gets a line when the daemon does not answer, and one when it does again. Raises LinkError when it does not come back.
+        `say` gets a line when the daemon stops answering, and one when it answers again. Raises LinkError when it does
+        not come back.
         """
         closed = threading.Event()
         found = self._listen(Listening(after=after, kinds=kinds, say=say), closed)
@@ -92,7 +94,9 @@ class Client(Offers, Asker):
             found.close()
 
     def follow(self, run: str) -> "Generator[RunStatus]":
-        """What a run is doing, now and at every change, until it has ended; over lost connections and restarts of the daemon."""
+        """The state of a run, now and at every change, until it has ended. Survives lost connections and restarts of
+        the daemon.
+        """
         last = self.documents().last
         following = Following(self.run_state(run))
         yield following.status
@@ -106,7 +110,7 @@ class Client(Offers, Asker):
                     return
 
     def result(self, run: str) -> "RunResult":
-        """What a run measured: its timelines, and the table of their stages."""
+        """The measurements of a run: its timelines, and the table of their stages."""
         from hwd.client.timelines import RunResult
 
         return RunResult.of(self.run(run), self.run_documents(run))
@@ -114,7 +118,8 @@ class Client(Offers, Asker):
     def _send(self, call: Call[T]) -> httpx.Response:
         try:
             return self._request(call)
-        except (httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent: what changes something is not done twice
+        # nothing was sent; a call that changes something is never sent twice
+        except (httpx.ConnectError, httpx.ConnectTimeout):
             if not self._look_again():
                 raise
             return self._request(call)

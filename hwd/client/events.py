@@ -1,4 +1,4 @@
-"""The event stream of a daemon: server-sent events and what a listener does about lost connections. No I/O."""
+"""The event stream of a daemon: parser of server-sent events, and the rules for reconnecting. No I/O."""
 
 import json
 import logging
@@ -12,11 +12,11 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import LinkError, ProtocolError
 
 SILENT_S = 30.0
-"""The daemon says something every 10 s; one that was silent for so long is not there any more."""
+"""The daemon sends something every 10 s; a connection that was silent for so long is lost."""
 PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0, 5.0, 5.0)
-"""Between attempts to come back, half a minute in all: a daemon that is started again takes seconds."""
+"""Between attempts to reconnect, half a minute in all: a restart of the daemon takes seconds."""
 SAID_AT = 2
-"""A stream that broke off once and is taken up again at once is nothing to tell of."""
+"""The attempt from which a lost stream is reported; a stream that is resumed at the first attempt is no news."""
 PATH = "/api/v1/events"
 TIMEOUT = httpx.Timeout(5.0, read=SILENT_S)
 
@@ -25,7 +25,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event. `id` is what to go on after. `document` is None where `missed` says how many can never be had."""
+    """One event. `id` is the one to continue after. `document` is None where events can no longer be had; `missed`
+    counts those.
+    """
 
     id: str
     document: Document | None = None
@@ -36,7 +38,10 @@ class Event:
 
 
 class Listening:
-    """One listener, over all its connections: what it goes on after, and for how long it tries to come back; `say` gets what a person may want to know."""
+    """The position of one listener in the event stream, over all its connections, and how long it tries to reconnect.
+
+    `say` gets what a person may want to know.
+    """
 
     def __init__(
         self, *, after: str | None, kinds: Iterable[str] = (), say: Callable[[str], None] | None = None
@@ -55,7 +60,7 @@ class Listening:
         return {"kind": self._kinds}
 
     def take(self, event: Event) -> Event:
-        """It came: a lost connection goes on after it."""
+        """Record that an event arrived: after a lost connection the stream continues behind it."""
         if self._failures >= SAID_AT:
             self._say("the daemon answers again")
         self._failures = 0
@@ -63,7 +68,9 @@ class Listening:
         return event
 
     def lost(self, url: str, cause: Exception | None) -> float:
-        """Seconds to wait before the next attempt; raises LinkError when there were enough. `cause` None: the daemon ended the stream."""
+        """Seconds to wait before the next attempt; raises LinkError after the last one. `cause` None: the daemon ended
+        the stream.
+        """
         why = "the daemon ended the stream" if cause is None else str(cause) or type(cause).__name__
         if self._failures == len(PAUSES_S):
             raise LinkError(f"{url}: event stream lost and the daemon did not come back: {why}")
@@ -76,13 +83,13 @@ class Listening:
 
 
 class Lines:
-    """Puts the lines of a stream together to events; one that was cut off is left out, comments are passed over."""
+    """Parses the lines of a stream into events. Comments are skipped, and so is an event that was cut off."""
 
     def __init__(self) -> None:
         self._fields: dict[str, str] = {}
 
     def feed(self, line: str) -> Event | None:
-        """The event that this line ends, if it does; raises ProtocolError where it cannot be read."""
+        """The event that this line completes, or None; raises ProtocolError where it cannot be read."""
         if line:
             if not line.startswith(":"):
                 name, _, value = line.partition(":")
@@ -93,7 +100,7 @@ class Lines:
 
 
 def parse(lines: Iterable[str]) -> Generator[Event, None, None]:
-    """All events of some lines."""
+    """Parse all events of some lines."""
     reader = Lines()
     for line in lines:
         if (event := reader.feed(line)) is not None:

@@ -1,4 +1,6 @@
-"""Which daemon is meant: the URL that was given, HWD_URL, or the one daemon of this user on this machine; and where it is after a restart."""
+"""Finding the daemon: a URL, HWD_URL, or the one daemon of this user on this machine; and finding it again
+after a restart.
+"""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +13,11 @@ from hwd_drivers.core.errors import ConfigError, LinkError
 
 
 class Whereabouts:
-    """Where a daemon listens, and the token for it. One that the run directory named is looked up there again when it does not answer: it may listen on another port by now."""
+    """Where a daemon listens, and the token for it.
+
+    A daemon that was found in the run directory is looked up there again when it does not answer: it may listen on
+    another port by now.
+    """
 
     def __init__(self, url: str, *, testbed: str | None = None, environment: Mapping[str, str] = os.environ) -> None:
         self.url = url
@@ -20,7 +26,9 @@ class Whereabouts:
 
     @property
     def token(self) -> str | None:
-        """Of the environment; else that of a daemon of this user which listens there. Nobody else is sent it."""
+        """The token of the environment, else that of a daemon of this user which listens at this URL. It is never sent
+        to anything else.
+        """
         places = (place for place in daemons(self._environment) if place.http == self.url)
         return find_token(next(places, None), self._environment)
 
@@ -35,7 +43,7 @@ class Whereabouts:
         return cls(place.http, testbed=place.testbed, environment=environment)
 
     def look_again(self) -> bool:
-        """Whether it listens elsewhere now; `url` says where."""
+        """Look the daemon up again; True where it listens elsewhere now, at `url`."""
         place = None if self._testbed is None else daemon_of(self._testbed, self._environment)
         if place is None or place.http == self.url:
             return False
@@ -49,7 +57,9 @@ def find_daemon(url: str | None = None, environment: Mapping[str, str] = os.envi
 
 
 def tls(url: str) -> bool:
-    """Whether certificates are checked, which has to be known when a client is made: to load them takes 20 ms, and only an https URL needs them."""
+    """Whether certificates are checked, which has to be known when a client is made: loading them takes 20 ms, and only
+    https needs them.
+    """
     return url.startswith("https://")
 
 
@@ -69,7 +79,8 @@ def _only(environment: Mapping[str, str]) -> DaemonPlace:
             return one
         case []:
             raise LinkError(
-                "no daemon of this user runs on this machine. Start one with `hwd serve TESTBED`, or name one with --url or HWD_URL"
+                "no daemon of this user runs on this machine. "
+                "Start one with `hwd serve TESTBED`, or name one with --url or HWD_URL"
             )
         case several:
             lines = "\n".join(f"  --url {place.http}   {place}" for place in several)
@@ -77,7 +88,10 @@ def _only(environment: Mapping[str, str]) -> DaemonPlace:
 
 
 def _own_name(url: str, environment: Mapping[str, str]) -> str:
-    """`localhost` may be an address where somebody else listens: a daemon of this user at that port is asked by the address that it has."""
+    """Replace `localhost` by the address on which a daemon of this user listens at that port.
+
+    `localhost` may be an address where somebody else listens.
+    """
     asked = urlsplit(url)
     if asked.hostname != "localhost":
         return url

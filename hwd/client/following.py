@@ -1,14 +1,14 @@
-"""One run followed to its end, from what events tell of it. No I/O."""
+"""Follows one run to its end by its events. No I/O."""
 
 from hwd.client.events import Event
 from hwd.model.run import RunStatus
 
 KINDS = ("run.state",)
-"""What must be listened to."""
+"""Kinds of events to subscribe to."""
 
 
 class Following:
-    """What is known of one run. Where events were missed, its state has to be asked for."""
+    """The state of one run. Where events were missed, the state has to be fetched."""
 
     def __init__(self, status: RunStatus) -> None:
         self.status = status
@@ -17,11 +17,11 @@ class Following:
         return self.status.state.ended
 
     def told_by(self, event: Event) -> RunStatus | None:
-        """What an event tells of this run; None where it is about another one."""
+        """The state of this run in an event; None where the event is about another run."""
         return state_in(event, self.status.run)
 
     def take(self, status: RunStatus | None) -> bool:
-        """Whether it is news."""
+        """Record a state; True where it is a new one."""
         if status is None or status == self.status:
             return False
         self.status = status
@@ -29,7 +29,9 @@ class Following:
 
 
 def state_in(event: Event, run: str) -> RunStatus | None:
-    """The state of a run that an event tells; None where it tells of something else. Where `event.document` is None, it has to be asked for."""
+    """The state of a run in an event; None where the event has none of it. Where `event.document` is None, the state
+    has to be fetched.
+    """
     document = event.document
     if document is None or document.kind not in KINDS or document.data.get("run") != run:
         return None

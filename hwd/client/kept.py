@@ -1,4 +1,4 @@
-"""Documents as the daemon sends them, and what its event stream keeps of them."""
+"""Documents that a daemon sends: one of them, and those that its event stream retains."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from hwd_drivers.core.documents import Document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Documents that happened since an id. `last` is the id to go on after; `missed` counts those that are not kept any more."""
+    """Documents after an id. `last` is the id to continue after; `missed` counts those that are no longer retained."""
 
     last: str
     missed: int
@@ -28,5 +28,5 @@ class Kept:
 
 
 def document_of(data: Mapping[str, Any]) -> Document:
-    """A document from its JSON."""
+    """Make a document from its JSON."""
     return Document(kind=data["kind"], at_ns=data["at_ns"], wall_ns=data["wall_ns"], data=data["data"])

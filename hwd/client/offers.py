@@ -1,11 +1,13 @@
-"""What both clients offer: every call of `hwd.client.calls`, by the same name."""
+"""The methods that both clients have: every call of `hwd.client.calls`, by the same name."""
 
 from hwd.client import calls
 from hwd.client.call import Offered
 
 
 class Offers:
-    """`client.status()` on a `Client`, `await client.status()` on an `AsyncClient`; signatures and contracts stand in `hwd.client.calls`."""
+    """`client.status()` on a `Client`, `await client.status()` on an `AsyncClient`. Contracts: see
+    `hwd.client.calls`.
+    """
 
     status = Offered(calls.status)
     switches = Offered(calls.switches)

@@ -1,11 +1,14 @@
-"""Playbooks as a client sends them: file and text, with all that they include."""
+"""Reads a playbook for sending: its path, and its text with everything that it includes."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 
 def read_playbook(playbook: str | Path, parameters: Mapping[str, str]) -> tuple[str, str]:
-    """Of a file, or of the name of one that hwd brings. Raises ConfigError with every problem that shows without a testbed."""
+    """Path and text of a playbook file, or of a playbook that is part of hwd, by name.
+
+    Raises ConfigError with every problem that can be found without a testbed.
+    """
     from hwd.config.playbook.playbook import bundle_playbook
     from hwd.config.shipped import shipped
 

@@ -1,4 +1,4 @@
-"""From a problem document back to the error that made it."""
+"""Turns a problem document (RFC 9457) into the error that caused it."""
 
 from typing import Any
 
@@ -41,24 +41,25 @@ _BY_EXIT_STATUS: dict[int, type[HwdError]] = {
     5: NotReadyError,
     6: NotRolledBackError,
 }
-"""For a title that a newer daemon has and we do not."""
+"""The error for a title that only a newer daemon knows."""
 NOT_FOUND = 404
 
 
 def raise_for_problem(response: httpx.Response) -> None:
-    """Returns where the answer is a success; else raises what the daemon raised."""
+    """Return where the answer is a success; else raise the daemon's error."""
     if response.is_success:
         return
     data = _document(response)
     if data is None:
         raise ProtocolError(
-            f"{response.request.url}: status {response.status_code} without a problem document. Is that a daemon of hwd?"
+            f"{response.request.url}: status {response.status_code} without a problem document. "
+            "Is that a daemon of hwd?"
         )
     raise error_of(data)
 
 
 def error_of(data: dict[str, Any]) -> HwdError:
-    """The error that a problem document tells of."""
+    """Make the error from its problem document."""
     title, detail = str(data.get("title", "")), str(data.get("detail", ""))
     device = {kind.title: kind for kind in (DeviceError, LoginError)}.get(title)
     if device is not None and {"device", "command", "code", "text"} <= data.keys():
@@ -78,7 +79,7 @@ def error_of(data: dict[str, Any]) -> HwdError:
 
 
 def exit_status_of(title: str) -> int:
-    """With which a command ends that was stopped by an error of this title; 1 for one that we do not know."""
+    """The exit status of a command that failed with an error of this title; 1 for an unknown title."""
     return _BY_TITLE.get(title, FailedError).exit_status
 
 

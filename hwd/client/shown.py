@@ -1,11 +1,11 @@
-"""Tables for notebooks, without a style of their own: the notebook's applies."""
+"""HTML tables for notebooks, without a style: the notebook's own applies."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
-    """HTML; every text is escaped, None is an empty cell."""
+    """An HTML table; every text is escaped, None is an empty cell."""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     told = f"<caption>{escape(caption)}</caption>" if caption else ""

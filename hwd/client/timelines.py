@@ -1,7 +1,7 @@
-"""Timelines as a client has them: in one line, as a waterfall in a notebook, and figures that say of themselves what they are.
+"""Timelines in the client: one line of text, a waterfall in a notebook, and stage durations that explain themselves.
 
 timelines = hwd.timelines("k3v9")
-timelines.last.turnaround_s < 8           # the slowest link; in a failed assert it says which link that was
+timelines.last.turnaround_s < 8           # the slowest link; a failed assert shows which link that was
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +23,9 @@ from hwd_drivers.core.errors import FailedError
 
 
 class StageSeconds(float):
-    """Seconds of one stage of one link; its repr says which, how well it is known, and where it comes from.
+    """Seconds of one stage of one link; its repr says which link, with what error, and from which source.
 
-    `hwd_table`: the stages of all links beside it, which the pytest plugin shows under a comparison that does not hold.
+    `hwd_table`: the stages of all links, which the pytest plugin shows below a comparison that fails.
     """
 
     words: str
@@ -56,11 +56,13 @@ class MeasuredTimeline(Timeline):
 
     @property
     def moved(self) -> tuple[LinkTimeline, ...]:
-        """Links that were not kept."""
+        """Links with a crossconnect that moved."""
         return tuple(link for link in self.links if not link.kept)
 
     def seconds(self, stage: StageName | str) -> StageSeconds:
-        """The longest of all links that moved. Raises FailedError where a link's is not known: absent is not zero."""
+        """The longest duration of a stage over all links that moved. Raises FailedError where a link's is unknown:
+        unknown is not zero.
+        """
         name = StageName(stage)
         found: list[StageSeconds] = []
         for link in self.moved:
@@ -105,13 +107,15 @@ class MeasuredTimeline(Timeline):
 
 
 class Timelines(tuple[MeasuredTimeline, ...]):
-    """Timelines in the order of their ends."""
+    """Timelines in the order in which their reconfigurations ended."""
 
     __slots__ = ()
 
     @classmethod
     def of_documents(cls, documents: Iterable[Document]) -> Self:
-        """Of all documents of the kind `timeline` among these; in virtual time where the start of a run among them says so."""
+        """All timelines among some documents. They are in virtual time where the start of a run among the documents
+        says so.
+        """
         virtual = False
         found: list[MeasuredTimeline] = []
         for document in documents:
@@ -122,17 +126,18 @@ class Timelines(tuple[MeasuredTimeline, ...]):
         return cls(found)
 
     def of(self, reconfiguration: str) -> MeasuredTimeline:
-        """Raises FailedError where there is none of it."""
+        """The timeline of one reconfiguration. Raises FailedError where there is none."""
         for one in self:
             if one.reconfiguration == reconfiguration:
                 return one
         raise FailedError(
-            f"reconfiguration {reconfiguration}: no timeline of it is kept. It moved nothing, has not ended, or was too long ago"
+            f"reconfiguration {reconfiguration}: it has no timeline here. "
+            "It moved nothing, has not ended, or is older than the events that are retained"
         )
 
     @property
     def last(self) -> MeasuredTimeline:
-        """Raises FailedError where there is none."""
+        """The newest timeline. Raises FailedError where there is none."""
         if not self:
             raise FailedError("no reconfiguration was timed here: nothing moved, or it has not ended yet")
         return self[-1]
@@ -146,12 +151,12 @@ class Timelines(tuple[MeasuredTimeline, ...]):
 
 
 class Stages(tuple[StageRow, ...]):
-    """The table of stages: what was measured, with the papers' figures beside it."""
+    """The table of stages: the measurements next to the papers' figures."""
 
     __slots__ = ()
 
     def rows(self) -> list[dict[str, object]]:
-        """Plain values, as `pandas.DataFrame` takes them."""
+        """Rows of plain values, as `pandas.DataFrame` takes them."""
         return [dict(row.to_data()) for row in self]
 
     @override
@@ -169,13 +174,13 @@ class Stages(tuple[StageRow, ...]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What a run measured. `report` is what the functions of `hwd.report` take."""
+    """The measurements of a run. `report` is what the functions of `hwd.report` take."""
 
     report: RunReport
 
     @classmethod
     def of(cls, run: Mapping[str, Any], documents: Iterable[Document]) -> Self:
-        """From the record and the documents of a run."""
+        """Make it from the record and the documents of a run."""
         return cls(report=of_documents(run_of(run), documents))
 
     @property
@@ -184,7 +189,11 @@ class RunResult:
         return Timelines(MeasuredTimeline.of(one, virtual_time=virtual) for one in self.report.timelines)
 
     def stages(self, *, by: Sequence[str] | None = None, compare_with: str | None = None) -> Stages:
-        """Statistics of each stage; `compare_with` names the testbed of a paper whose figures shall stand beside; `by` None: split as its playbook says."""
+        """Statistics of each stage.
+
+        `compare_with` names a paper's testbed whose figures are added. `by`: the variables to split by; None: as the
+        playbook says.
+        """
         from hwd.report.cut import split_by
         from hwd.report.stages import stage_table
 
@@ -192,17 +201,17 @@ class RunResult:
 
     @property
     def outcome(self) -> str | None:
-        """None while it goes on."""
+        """None while the run is under way."""
         return self.report.run.outcome
 
     def compare(self, other: "RunResult") -> "RunComparison":
-        """How far the other's stages lie apart from these."""
+        """Compare the stages of two runs."""
         from hwd.report.comparison import compare
 
         return RunComparison(comparison=compare(self.report, other.report))
 
     def html(self) -> str:
-        """The whole report, as one page."""
+        """The whole report as one HTML page."""
         from hwd.report.page.html import html
 
         return html([self.report])
@@ -212,7 +221,7 @@ class RunResult:
         return f"<{self.report.run}, {len(self.report.timelines)} timelines>"
 
     def _repr_html_(self) -> str:
-        """The waterfall of a typical reconfiguration, and the table."""
+        """The waterfall of a typical reconfiguration, and the table of stages."""
         from hwd.report.figures.waterfall import typical
 
         middle = typical(self.report.timelines)
@@ -226,7 +235,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunComparison:
-    """Two runs side by side, the second against the first."""
+    """Two runs compared, the second against the first."""
 
     comparison: Comparison
 

@@ -1,4 +1,4 @@
-"""The token with which a client talks to a daemon, and where it is found."""
+"""Finds the token with which a client authenticates itself to a daemon."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,9 +9,10 @@ from hwd_drivers.core.reason import reason_of
 
 
 def find_token(place: DaemonPlace | None, environment: Mapping[str, str]) -> str | None:
-    """HWD_TOKEN, else what the file HWD_TOKEN_FILE holds, else the file that a daemon of this user says of itself; None where there is none.
+    """HWD_TOKEN, else the content of the file HWD_TOKEN_FILE, else the token file of a daemon of this user. None
+    without any.
 
-    Raises ConfigError where a file that is named cannot be read.
+    Raises ConfigError where a named file cannot be read.
     """
     if token := environment.get("HWD_TOKEN"):
         return token
@@ -28,5 +29,5 @@ def _read(path: Path, what: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{what}: cannot be read: {reason_of(error)}") from error
     if len(words) != 1:
-        raise ConfigError(f"{what}: holds {len(words)} words, and one token is wanted")
+        raise ConfigError(f"{what}: holds {len(words)} words; one token is expected")
     return words[0]

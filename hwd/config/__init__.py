@@ -1,1 +1,1 @@
-"""Files of an operator: testbeds, playbooks, topologies. Every problem at once, with file and line."""
+"""Files of an operator: testbeds, playbooks, topologies. All problems are reported at once, with file and line."""

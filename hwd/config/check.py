@@ -1,4 +1,4 @@
-"""`hwd check`: what kinds of files they are, and everything that is wrong in them."""
+"""`hwd check`: finds the kind of each file, and all problems in it."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,11 +14,13 @@ from hwd.model.fault import check_fault
 from hwd.model.testbed import Testbed
 
 KINDS = ("testbed", "playbook", "topology", "scenario")
-"""The key at the top of a file that says what it is."""
+"""The key at the top of a file that names its kind."""
 
 
 def check_files(paths: Sequence[str | Path], load: Callable[[Reading], Loaded]) -> tuple[Problem, ...]:
-    """All problems of files, each file read once; `load` is for testbeds. The others are held against the testbed, where exactly one is among the files."""
+    """All problems of files, each file read once; `load` reads testbeds. Where exactly one testbed is among the files,
+    the others are checked against it.
+    """
     readings = [read_tree(path) for path in paths]
     loaded = [load(reading) if _kind(reading) == "testbed" else None for reading in readings]
     testbeds = [one.testbed for one in loaded if one is not None and one.testbed is not None]
@@ -31,9 +33,9 @@ def check_files(paths: Sequence[str | Path], load: Callable[[Reading], Loaded]) 
 
 
 def check_file(reading: Reading, testbed: Testbed | None = None) -> tuple[Problem, ...]:
-    """All problems of a playbook, topology or scenario file, against a testbed where one is given.
+    """All problems of a playbook, topology or scenario file, checked against a testbed where there is one.
 
-    Without one the faults of a scenario may leave out their switch, as for a twin that is served alone.
+    Without one the faults of a scenario may omit their switch, as for a twin that is served alone.
     """
     match _kind(reading):
         case "playbook":
@@ -50,11 +52,12 @@ def check_file(reading: Reading, testbed: Testbed | None = None) -> tuple[Proble
             first = next(iter(reading.root.mapping()), "")
             reading.add(
                 (),
-                f"is no testbed, playbook, topology or scenario: a file names its kind at its top ({nearest(first, KINDS)})",
+                "is no testbed, playbook, topology or scenario: "
+                f"the key at its top names the kind ({nearest(first, KINDS)})",
             )
             return reading.in_order()
 
 
 def _kind(reading: Reading) -> str | None:
-    """None where the file does not say it."""
+    """None where the file names no kind."""
     return next((key for key in (reading.root.mapping() if reading.root else {}) if key in KINDS), None)

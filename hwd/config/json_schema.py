@@ -1,6 +1,7 @@
 """JSON Schemas of testbed, playbook and scenario files, for editors: made from the models that read the files.
 
-They know shapes, words and limits. What hangs together over a file (names that must be there, fibre ends used twice, endless sweeps) only `hwd check` knows.
+They cover shapes, words and limits. Rules over a whole file (names that must exist, fibre ends used twice, endless
+sweeps) are only checked by `hwd check`.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from hwd.model.fault import Fault
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _HOLE: Mapping[str, Any] = {"type": "string", "pattern": r"\{\{.*\}\}"}
-"""An expression stands for a value of any kind."""
+"""An expression may take the place of any value."""
 
 _Name = Annotated[str, Field(pattern=NAME)]
 
@@ -57,7 +58,7 @@ class _WholePlaybook(PlaybookFile):
 
 
 class _WholeScenario(ScenarioFile):
-    """A scenario of hwd: what goes wrong with twins, and when."""
+    """A scenario of hwd: faults of twins, and their times."""
 
 
 SCHEMAS = ("testbed", "playbook", "scenario")
@@ -76,7 +77,7 @@ def json_schema(kind: str) -> dict[str, Any]:
     schema = _made(_WholePlaybook)
     definitions: dict[str, Any] = schema["$defs"]
     for name, definition in definitions.items():
-        if not name.endswith("Item"):  # behind the key of a step stands its mapping, and no expression
+        if not name.endswith("Item"):  # the value of a step's key is a mapping, and no expression
             _let_holes(definition, definitions)
     swept: dict[str, Any] = definitions["SweepItem"]["properties"]["sweep"]["patternProperties"]
     swept |= {pattern: _or_hole(below) for pattern, below in swept.items()}
@@ -98,7 +99,7 @@ def _faults() -> dict[str, Any]:
 
 
 def _scenario() -> dict[str, Any]:
-    """Of a fault of a switch the switch may be left out: a twin alone is meant."""
+    """A fault of a switch may omit the switch, for a twin that is served alone."""
     schema = _made(_WholeScenario)
     faults = _faults()
     moment = {"type": "number", "minimum": 0, "maximum": DAY_S, "description": "seconds since the twins are up"}
@@ -116,7 +117,7 @@ def _made(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _drop_titles(schema: Any) -> None:
-    """They only say the name of the key again."""
+    """Titles only repeat the name of the key."""
     if isinstance(schema, dict):
         if isinstance(schema.get("title"), str):
             del schema["title"]
@@ -128,7 +129,7 @@ def _drop_titles(schema: Any) -> None:
 
 
 def _let_holes(definition: dict[str, Any], definitions: Mapping[str, Any], *, but: str = "") -> None:
-    """Let every value be an expression, but for plain text, which may hold one anyway, and for mappings."""
+    """Let every value be an expression, except plain text, which may contain one anyway, and mappings."""
     for name, schema in definition.get("properties", {}).items():
         if name != but and _takes_hole(schema, definitions):
             definition["properties"][name] = _or_hole(schema)

@@ -1,4 +1,4 @@
-"""Scenario files: what goes wrong with twins, and when.
+"""Scenario files: faults of twins, and their times.
 
     scenario: dying-mirror
     shows: what a driver makes of a mirror that loses light and then does not move any more
@@ -8,7 +8,7 @@
       - {at_s: 120, fault: clear}
     every_s: 150
 
-Faults are those of `hwd.model.fault`; times count from the moment when the twins are up, and with `every_s` begin anew each time it is over.
+Faults are those of `hwd.model.fault`; times count from the start of the twins, and with `every_s` the scenario repeats.
 """
 
 from collections.abc import Callable, Mapping
@@ -70,7 +70,7 @@ class LoadedScenario(NamedTuple):
     problems: tuple[Problem, ...]
 
     def require(self) -> Scenario:
-        """Raises ConfigError with all problems, a line each."""
+        """Raises ConfigError with all problems, one a line."""
         refuse(self.problems)
         assert self.scenario is not None
         return self.scenario
@@ -79,14 +79,16 @@ class LoadedScenario(NamedTuple):
 def load_scenario(
     path: str | Path, *, switch: str | None = None, check: Callable[[Fault], None] | None = None
 ) -> LoadedScenario:
-    """Read a scenario file. `switch`: the one that faults without a subject are of. `check` raises HwdError for a fault that cannot be set."""
+    """Read a scenario file. `switch`: the subject of faults without one. `check` raises HwdError for a fault that
+    cannot be injected.
+    """
     return _load(read_tree(path), switch, check)
 
 
 def read_scenario(
     text: str, *, file: str, switch: str | None = None, check: Callable[[Fault], None] | None = None
 ) -> LoadedScenario:
-    """The same from its text; `file` stands in messages."""
+    """Read a scenario from its text; `file` is its name in messages."""
     return _load(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), switch, check)
 
 
@@ -100,7 +102,10 @@ def _load(reading: Reading, switch: str | None, check: Callable[[Fault], None] |
         if timed is None:
             continue
         if top and top.every_s is not None and timed.at_s >= top.every_s:
-            reading.add(("faults", index, "at_s"), f"{timed.at_s} s never comes: all begins anew every {top.every_s} s")
+            reading.add(
+                ("faults", index, "at_s"),
+                f"{timed.at_s} s is never reached: the scenario repeats every {top.every_s} s",
+            )
         faults.append(timed)
     if top is None or not reading.sound:
         return LoadedScenario(None, reading.in_order())

@@ -1,4 +1,4 @@
-"""Files that come with hwd: playbooks and example testbeds, in a checkout and in an installed wheel alike."""
+"""Files that are part of hwd: playbooks and example testbeds, in a checkout and in an installed wheel."""
 
 from pathlib import Path
 
@@ -6,18 +6,20 @@ from hwd_drivers.core.errors import ConfigError
 
 _PACKAGE = Path(__file__).parents[1]
 _PLACES = (_PACKAGE.parent, _PACKAGE)
-"""A checkout has `playbooks/` beside the package; a wheel has `_playbooks/` inside it."""
+"""A checkout has `playbooks/` next to the package; a wheel has `_playbooks/` inside it."""
 
 
 def names_of(kind: str) -> list[str]:
-    """Of all that there are."""
+    """The names of all files of a kind."""
     return sorted(
         {found.stem for folder in (_PLACES[0] / kind, _PLACES[1] / f"_{kind}") for found in folder.glob("*.yaml")}
     )
 
 
 def shipped(kind: str, name: str) -> Path:
-    """The file `name` (with or without `.yaml`) of `playbooks` or `examples`; raises ConfigError naming those that there are."""
+    """The file `name` (with or without `.yaml`) of `playbooks` or `examples`; raises ConfigError that names the
+    existing ones.
+    """
     folders = (_PLACES[0] / kind, _PLACES[1] / f"_{kind}")
     names: set[str] = set()
     for folder in folders:
@@ -25,6 +27,4 @@ def shipped(kind: str, name: str) -> Path:
         if path.is_file():
             return path
         names |= {found.stem for found in folder.glob("*.yaml")}
-    raise ConfigError(
-        f"{name}: no such file among the {kind} that come with hwd; there are {', '.join(sorted(names)) or 'none'}"
-    )
+    raise ConfigError(f"{name}: no such file among the {kind} of hwd; there are {', '.join(sorted(names)) or 'none'}")

@@ -1,4 +1,7 @@
-"""Where light can go: paths and their loss, what crossconnects light up, lease rules. Pure: no asyncio, no clock, no I/O."""
+"""Where light can go: paths and their loss, what crossconnects light up, lease rules.
+
+Pure: no asyncio, no clock, no I/O.
+"""
 
 from hwd.fabric.claims import Conflict, all_ports, conflicts, leasable, ports_of, uncovered
 from hwd.fabric.fabric import Fabric, LitLinks

@@ -1,4 +1,6 @@
-"""Which ports of a host are behind its own switches: those whose light such a switch leads, and that a job waits for once it is set."""
+"""The NIC ports of a host whose light passes the host's own switches: a job waits for them once such a
+switch is set.
+"""
 
 from collections.abc import Iterator
 
@@ -8,10 +10,11 @@ from hwd_drivers.core.values import FibreEnd, Side
 
 
 def ports_behind(testbed: Testbed, host: str, graph: Graph | None = None) -> dict[str, tuple[str, ...]]:
-    """{switch that the host owns: its ports, in the order of the testbed file}. Who asks of many hosts gives the `graph` of the testbed.
+    """{switch that the host owns: its ports, in the order of the testbed file}. For many hosts, pass the `graph` of the
+    testbed.
 
-    Behind a switch are the ports that a fibre joins to it, with passives on the way; where it has none, those behind the other switches of the host that
-    it is joined to: of two in a row the second one leads the same light.
+    These are the ports that a fibre joins to the switch, with passives on the way. Where it has none, they are those of
+    the host's other switches that it is joined to: two switches in a row carry the same light.
     """
     own = [name for name, switch in testbed.switches.items() if switch.owner == host]
     if not own:

@@ -1,4 +1,4 @@
-"""Pairs of NIC ports whose light could never meet its loss budget, whatever the switches do."""
+"""Pairs of NIC ports whose light can never meet its loss budget, whatever the switches do."""
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,12 +11,12 @@ from hwd_drivers.core.values import FibreEnd, Side
 
 PAIRS_NAMED = 4
 ROUNDING_DB = 1e-9
-"""Losses are sums: what is over a budget by less than this is equal to it."""
+"""Losses are sums: an excess below this is a rounding error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverBudget:
-    """Ports that `source` could be joined to, were it not for the loss on the way to them: the first of them by name, and how many more there are.
+    """Ports that `source` could be joined to, but for the loss: the first of them by name, and how many more there are.
 
     The loss and the budget are those of the first.
     """
@@ -43,14 +43,17 @@ def over_budget(graph: Graph) -> tuple[OverBudget, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Over:
-    """Ports over the budget from one kind of transmitter, by the loss on the way to them; the nearest to their name come `first`."""
+    """Ports over the budget of one kind of transmitter, by the loss on the way to them; `first` has the
+    first ones by name.
+    """
 
     losses_db: Mapping[NicPortId, tuple[float, float]]
     first: tuple[NicPortId, ...]
 
     @classmethod
     def of(cls, losses_db: Mapping[NicPortId, tuple[float, float]]) -> "_Over":
-        named = heapq.nsmallest(PAIRS_NAMED + 1, losses_db, key=NicPortId.sort_key)  # one may be the sender itself
+        # one may be the transmitter's own port
+        named = heapq.nsmallest(PAIRS_NAMED + 1, losses_db, key=NicPortId.sort_key)
         return cls(losses_db, tuple(named))
 
 
@@ -58,7 +61,7 @@ NONE_OVER = _Over({}, ())
 
 
 class _Search:
-    """Transmitters that differ in nothing but their switch end are looked at once."""
+    """Searches once for all transmitters that differ in their switch end only."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -70,7 +73,7 @@ class _Search:
     def of_source(self, source: NicPort) -> OverBudget | None:
         found = dict.fromkeys(self._of_end(source, start) for start in source.ends(Side.TX))
         over = next(iter(found))
-        if len(found) > 1:  # lanes that differ: a pair is over where its worst lane is
+        if len(found) > 1:  # lanes differ: a pair is over the budget where its worst lane is
             worst: dict[NicPortId, tuple[float, float]] = {}
             for id, pair in (item for one in found for item in one.losses_db.items()):
                 worst[id] = max(worst.get(id, pair), pair)
@@ -97,7 +100,7 @@ class _Search:
         return self._judge(source, start, self._by_several(legs, start))
 
     def _needed_dbm(self, behind: Behind, source: NicPort, start: FibreEnd) -> float:
-        """The power at the switch that is enough for all receivers behind it which fit."""
+        """The power at the switch that is enough for all receivers behind it that fit."""
         key = (behind, source.module, start.lane)
         if (needed := self._needed.get(key)) is None:
             all_of_them = (
@@ -107,7 +110,7 @@ class _Search:
         return needed
 
     def _by_several(self, legs: Iterable[Leg], start: FibreEnd) -> dict[FibreEnd, float]:
-        """Of a transmitter whose light is split, or goes to receivers without a switch."""
+        """Ports that a transmitter reaches whose light is split, or goes to receivers without a switch."""
         least: dict[FibreEnd, float] = {}
         for leg in legs:
             ways = {leg.end: leg.loss_db}
@@ -128,7 +131,7 @@ class _Search:
     def _fitting(
         self, source: NicPort, start: FibreEnd, losses_db: Mapping[FibreEnd, float]
     ) -> Iterator[tuple[NicPort, float]]:
-        """Ports whose receivers are for this light."""
+        """Ports whose receivers fit this light."""
         for end, loss in losses_db.items():
             target = self._receivers.get(end)
             if target is not None and end.lane == start.lane and fits(source.module, target.module):
@@ -140,5 +143,7 @@ def _farther(behind: Behind, loss_db: float) -> dict[FibreEnd, float]:
 
 
 def fits(one: Module, other: Module) -> bool:
-    """Whether two modules have the same lanes on the same fibres; light of four lanes is no use to a receiver of one."""
+    """Whether two modules have the same lanes on the same fibres; a receiver of one lane cannot use
+    the light of four.
+    """
     return one.lanes == other.lanes and one.parallel == other.parallel

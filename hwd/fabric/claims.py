@@ -1,4 +1,4 @@
-"""Lease rules: which ports a change needs, and who else holds them."""
+"""Lease rules: which ports a change needs, and who else leases them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from hwd.model.testbed import Testbed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Ports that somebody else holds."""
+    """Ports that somebody else leases."""
 
     lease: Lease
     ports: frozenset[str]
@@ -21,14 +21,16 @@ class Conflict:
 
 
 def all_ports(testbed: Testbed) -> frozenset[str]:
-    """Every port that can be leased: `ocs1.3`, `h0.eth0`; not those of switches that belong to hosts."""
+    """Every port that can be leased: `ocs1.3`, `h0.eth0`; without those of switches that belong to hosts."""
     ours = [switch for switch in testbed.switches.values() if switch.owner is None]
     switches = {f"{switch.name}.{end.port}" for switch in ours for end in switch.capabilities.ends}
     return frozenset(switches) | {str(port.id) for port in testbed.ports()}
 
 
 def leasable(testbed: Testbed) -> Mapping[str, frozenset[str]]:
-    """What a lease may name, with the ports that it then has: each port itself; `sel.3` of a composite, the ports of its elements that its ends 3A and 3B are at."""
+    """Names that a lease may have, each with the ports that it covers: a port covers itself; `sel.3` of a composite
+    covers the element ports of its ends 3A and 3B.
+    """
     everything = all_ports(testbed)
     meant = {port: frozenset([port]) for port in everything}
     for composite in testbed.composites.values():
@@ -41,14 +43,14 @@ def leasable(testbed: Testbed) -> Mapping[str, frozenset[str]]:
 
 
 def ports_of(links: Iterable[RoutedLink], dark: Iterable[Link] = ()) -> frozenset[str]:
-    """Ports that making these links touches, NIC ports of links that go dark by it included."""
+    """Ports that making these links changes, with the NIC ports of links that go dark by it."""
     routed = tuple(links)
     ends = {str(end) for link in [*(link.link for link in routed), *dark] for end in link.ends}
     return crossconnect_ports(one for link in routed for one in link.crossconnects) | ends
 
 
 def conflicts(leases: Iterable[Lease], ports: frozenset[str], *, holder: str, now_wall_ns: int) -> tuple[Conflict, ...]:
-    """Leases in force of others than `holder` that cover some of `ports`, oldest first."""
+    """Leases in force of holders other than `holder` that cover some of `ports`, oldest first."""
     found = [
         Conflict(lease=lease, ports=taken)
         for lease in leases

@@ -1,12 +1,13 @@
-"""A composite switch: many elements of few states each, asked as one. Demands become states of elements, with the fewest moves.
+"""A composite switch: many elements of few states each that act as one. Demands become states of elements, with the
+fewest moves.
 
 sel = CompositeSwitch(graph, testbed.composites["sel"])
 compiled = sel.compile([Crossconnect.parse("1A-7B")], present=state)
 print(compiled.moves, compiled.ways)
 
-A move is an element that changes its state, or a crossconnect that a switch without elements makes. The answer is exact (`hwd.fabric.search`); where the
-fewest moves cannot be proved within `EFFORT`, the answer holds and says that it is not `proven`; where not even a way is found, or shown not to be there,
-within it, that is an error.
+A move is an element that changes its state, or a crossconnect that a switch without elements makes. The answer is exact
+(`hwd.fabric.search`). Where minimality cannot be proved within `EFFORT`, the answer is valid and not marked as
+`proven`. Where not even the existence of a solution can be decided within `EFFORT`, that is an error.
 """
 
 import heapq
@@ -33,13 +34,13 @@ from hwd_drivers.core.values import (
 )
 
 EFFORT = 2_000_000
-"""Steps for each of: a way for all demands, the fewest moves, the smallest conflict. About a second each."""
+"""Steps for each of: a path for all demands, the fewest moves, the smallest conflict. About a second each."""
 NAMED_MAX = 6
-"""More parts in a message are not read any more."""
+"""Parts named in a message; nobody reads more."""
 
 
 class ConflictError(RefusedError):
-    """Demands that cannot be at once: the smallest set of them."""
+    """Demands that cannot be met at once: the smallest set of them."""
 
     def __init__(self, message: str, demands: tuple[Crossconnect, ...]) -> None:
         super().__init__(message)
@@ -48,13 +49,15 @@ class ConflictError(RefusedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """How one demand goes: crossconnects of elements, and the ends of the composite's parts that light enters and leaves by, in the demand's own order."""
+    """The path of one demand inside the composite: crossconnects of elements, and the ends where light enters and
+    leaves parts, in the demand's own order.
+    """
 
     crossconnects: tuple[SwitchCrossconnect, ...]
     hops: tuple[tuple[FibreEnd, FibreEnd], ...]
 
     def from_end(self, entry: FibreEnd) -> "Passage":
-        """The same as light goes that enters at this end of it."""
+        """The same path in the direction of light that enters at `entry`."""
         if self.hops[0][0] == entry:
             return self
         back = tuple((out, into) for into, out in reversed(self.hops))
@@ -63,7 +66,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """Demands as crossconnects of elements. `moves`: the elements that change; where not `proven`, `moves_at_least` is known and no more."""
+    """Demands as crossconnects of elements. `moves`: the elements that change; where not `proven`, the minimum is at
+    least `moves_at_least`.
+    """
 
     composite: str
     passages: Mapping[Crossconnect, Passage]
@@ -81,7 +86,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A demand that the elements' present states make, and what the switches say of it."""
+    """A demand that the elements' present states make, and the state that the switches report for it."""
 
     demand: Crossconnect
     state: CrossconnectState
@@ -94,7 +99,7 @@ class Standing:
 
 
 class CompositeSwitch:
-    """One composite of one testbed; nothing of it changes but by a new file."""
+    """One composite of one testbed; immutable."""
 
     def __init__(self, graph: Graph, composite: Composite) -> None:
         self.name = composite.name
@@ -109,13 +114,15 @@ class CompositeSwitch:
         )
 
     def joinable(self, entry: PortSide, out: PortSide) -> bool:
-        """Whether light that enters at `entry` could leave at `out`, were all else free."""
+        """Whether light that enters at `entry` could leave at `out`, if all else were free."""
         if entry.side is out.side and entry.side is not Side.NONE:
             return False
         return self._leads(entry, out) and (entry.side is not Side.B or self._reciprocal)
 
     def near(self, ports: Iterable[PortSide]) -> Callable[[Crossconnect], bool]:
-        """Whether a demand has anything to do with these ends: fibres join the element that it begins at with theirs, in any number of steps."""
+        """Whether a demand can depend on these ends: fibres join its first element with theirs, in any
+        number of steps.
+        """
         island, part_of = self.inside.island, self.inside.part_of
         islands = {island[part_of[self._ports[port]]] for port in ports if port in self._ports}
         return lambda demand: island[part_of[self._ports[demand.a]]] in islands
@@ -125,13 +132,13 @@ class CompositeSwitch:
         return self.inside.switches_of(ports)
 
     def element_of(self, one: SwitchCrossconnect) -> Element | None:
-        """The element of it that makes this crossconnect; None for a switch without elements."""
+        """Its element that makes this crossconnect; None for a switch without elements."""
         end = one.crossconnect.a
         number = self.inside.number[FibreEnd(owner=one.switch, port=end.port, side=end.side)]
         return self.inside.parts[self.inside.part_of[number]].element
 
     def least_losses(self, entry: PortSide) -> Mapping[PortSide, float]:
-        """What light that enters at `entry` loses at most on the way of least loss to each end that it could leave by."""
+        """The greatest loss of light from `entry` to each end that it can leave by, on the path of least loss."""
         if (known := self._losses.get(entry)) is None:
             least: dict[PortSide, float] = {}
             for port, loss_db in self._lost(entry):
@@ -140,7 +147,9 @@ class CompositeSwitch:
         return known
 
     def standing(self, state: State) -> tuple[Standing, ...]:
-        """What the states of the elements join now, in the order of the ports. Parts of switches that are not in `state` join nothing."""
+        """The demands that the present states of the elements make, in the order of the ports. Switches that are not in
+        `state` join nothing.
+        """
         partner, worst = self._joined(state)
         found = []
         for port, start in self._ports.items():
@@ -170,10 +179,12 @@ class CompositeSwitch:
         effort: int = EFFORT,
         explain: bool = True,
     ) -> Compiled:
-        """Ways for all demands at once, with the fewest moves from `present`. What shall `stay` keeps its way; crossconnects that are `needed` stand too.
+        """Paths for all demands at once, with the fewest moves from `present`. Demands in `stay` keep their path;
+        crossconnects in `needed` must exist too.
 
-        Raises ConflictError with the smallest set of demands that cannot be at once, those that stay among them; RefusedError where `effort` is not enough.
-        Where not `explain`, a conflict names all demands: the smallest set takes its time.
+        Raises ConflictError with the smallest set of demands that cannot be met at once, those of `stay` included;
+        RefusedError where `effort` is not enough. Without `explain` a conflict names all demands, since finding the
+        smallest set takes time.
         """
         standing = {one.demand: one.way for one in stay}
         wanted = tuple(dict.fromkeys([*demands, *standing]))
@@ -192,7 +203,7 @@ class CompositeSwitch:
                     ways = better
                     at_least = moves = self.moves_of(ways, given)
             except ExhaustedError:
-                pass  # the answer says itself that it is not proven
+                pass  # the answer itself says that it is not proven
         return Compiled(
             composite=self.name,
             passages={demand: self._passage(ways[place], demand) for place, demand in enumerate(wanted)},
@@ -201,7 +212,7 @@ class CompositeSwitch:
         )
 
     def check(self, demands: Iterable[Crossconnect], *, effort: int = EFFORT) -> None:
-        """Raises as `compile` does where they cannot be at once, whatever the elements' states."""
+        """Raises as `compile` does where the demands cannot be met at once, whatever the elements' states."""
         wanted = tuple(dict.fromkeys(demands))
         self._check_ends(wanted)
         self._check_leads(wanted)
@@ -209,7 +220,7 @@ class CompositeSwitch:
         self._feasible(Search(given, Effort(effort)), given, wanted, effort)
 
     def moves_of(self, ways: Ways, given: Given) -> int:
-        """Elements that these ways move, and crossconnects that they make in parts without states."""
+        """Elements that these paths move, and crossconnects that they make in parts without states."""
         used: dict[int, int] = {}
         made = 0
         for way in ways.values():
@@ -225,7 +236,7 @@ class CompositeSwitch:
         numbers = ((given.present[part], states) for part, states in used.items())
         return made + sum(number is None or not states >> number & 1 for number, states in numbers)
 
-    # --- inside
+    # --- private
 
     def _feasible(
         self, search: Search, given: Given, wanted: tuple[Crossconnect, ...], effort: int, *, explain: bool = True
@@ -234,11 +245,12 @@ class CompositeSwitch:
             ways = search.feasible()
         except ExhaustedError:
             raise RefusedError(
-                f"{self.name}: cannot tell whether its {len(wanted)} demands can be at once: {effort:,} steps of the search were not enough. "
+                f"{self.name}: cannot decide whether its {len(wanted)} demands can be met at once: "
+                f"{effort:,} steps of the search were not enough. "
                 "Ask for fewer at once, or name crossconnects of the elements themselves"
             ) from None
         if ways is None and not explain:
-            raise ConflictError(f"{self.name}: its {len(wanted)} demands cannot be at once", wanted)
+            raise ConflictError(f"{self.name}: its {len(wanted)} demands cannot be met at once", wanted)
         if ways is None:
             raise self._conflict(given, wanted, effort)
         return ways
@@ -293,7 +305,7 @@ class CompositeSwitch:
         )
 
     def _oriented(self, demand: Crossconnect) -> tuple[int, int]:
-        """Where light enters and leaves: on one-way parts only one of both ways leads through."""
+        """Where light enters and leaves: on one-way parts only one of the two directions has a path."""
         a, b = demand.ends
         return (self._ports[a], self._ports[b]) if self._leads(a, b) else (self._ports[b], self._ports[a])
 
@@ -302,13 +314,15 @@ class CompositeSwitch:
         return entry is not None and out is not None and bool(self.inside.reach[entry] >> out & 1)
 
     def _begins(self, port: PortSide, far: PortSide) -> bool:
-        """Whether a demand that light follows from `port` to `far` is written so: each is found from both its ends."""
+        """Whether a demand that light follows from `port` to `far` is written in this order: each is found from both
+        its ends.
+        """
         if (port.side is far.side and port.side is not Side.NONE) or port == far:
             return False
         return Crossconnect.of(port, far).a == port
 
     def _joined(self, state: State) -> tuple[dict[int, int], dict[tuple[int, int], CrossconnectState]]:
-        """Which end each end is joined with, and what is said of it."""
+        """Which end each end is joined with, and the reported state of each such pair."""
         partner: dict[int, int] = {}
         said: dict[tuple[int, int], CrossconnectState] = {}
         for switch in self.inside.switches:
@@ -331,7 +345,7 @@ class CompositeSwitch:
         passage = Passage(crossconnects=crossconnects, hops=hops)
         return passage if demand is None else passage.from_end(self.inside.ends[self._ports[demand.a]])
 
-    # --- why not
+    # --- explanations of conflicts
 
     def _check_ends(self, wanted: Iterable[Crossconnect]) -> None:
         used: dict[PortSide, Crossconnect] = {}
@@ -339,7 +353,8 @@ class CompositeSwitch:
             for end in demand.ends:
                 if (other := used.setdefault(end, demand)) is not demand:
                     raise ConflictError(
-                        f"{self.name}: {other} and {demand} both want {end}; an end is in one demand at a time. Ask for one of them",
+                        f"{self.name}: {other} and {demand} both need {end}; an end is in one demand at a time. "
+                        "Ask for one of them",
                         (other, demand),
                     )
 
@@ -347,7 +362,8 @@ class CompositeSwitch:
         for demand in wanted:
             if not (self._leads(demand.a, demand.b) or self._leads(demand.b, demand.a)):
                 raise ConflictError(
-                    f"{self.name}: cannot have {demand}: no way leads inside from {demand.a} to {demand.b}, whatever its elements do. Use other ends",
+                    f"{self.name}: cannot make {demand}: no path leads inside from {demand.a} to {demand.b}, "
+                    "whatever its elements do. Use other ends",
                     (demand,),
                 )
 
@@ -357,19 +373,21 @@ class CompositeSwitch:
         names = ", ".join(map(str, demands))
         if not demands:
             return ConflictError(
-                f"{self.name}: the crossconnects that are asked of its elements contradict each other; each element is in one state at a time",
+                f"{self.name}: the crossconnects that are needed of its elements contradict each other; "
+                "each element is in one state at a time",
                 demands,
             )
         if len(demands) == 1:
-            text = f"cannot have {names}: what was asked of its elements, and their states, leave it no way"
+            text = f"cannot make {names}: the crossconnects needed of its elements, and their states, leave no path"
         else:
             meet = self._meet([given.demands[place] for place in places])
-            text = f"cannot have {names} at once{meet}; each element is in one state, each fibre end in one way. Ask for one of them less"
+            remedy = "each element is in one state, each fibre end in one path. Ask for one of them less"
+            text = f"cannot make {names} at once{meet}; {remedy}"
         more = "" if smallest else ". Whether fewer of them conflict already was not settled in time"
         return ConflictError(f"{self.name}: {text}{more}", demands)
 
     def _meet(self, demands: list[tuple[int, int]]) -> str:
-        """Parts that more than one of these demands could lead through."""
+        """Parts that more than one of these demands could use."""
         inside = self.inside
         met: dict[int, int] = {}
         for head, tail in demands:
@@ -388,7 +406,8 @@ class CompositeSwitch:
         names = [str(inside.parts[part]) for part, times in sorted(met.items()) if times == most > 1]
         if not names:
             return ""
-        return f": they meet in {', '.join(names[:NAMED_MAX])}{f' and {len(names) - NAMED_MAX} more' if len(names) > NAMED_MAX else ''}"
+        more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+        return f": they meet in {', '.join(names[:NAMED_MAX])}{more}"
 
 
 _WORST_FIRST = (*sorted(DARK), CrossconnectState.TUNING, CrossconnectState.UNSTATED)

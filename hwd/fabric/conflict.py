@@ -1,7 +1,8 @@
 """The smallest set of demands that conflict.
 
-Every set of demands that can be at once leaves some out, and a conflict has one of those left out by each: the smallest conflict is the smallest set that
-meets all that were ever left out (implicit hitting sets; Ignatiev and others, "Smallest MUS extraction with minimal hitting set dualization", CP 2015).
+Every set of demands that can be met at once leaves some out, and a conflict contains one of those left out by each: the
+smallest conflict is the smallest set that hits all these left-out sets (implicit hitting sets; Ignatiev and others,
+"Smallest MUS extraction with minimal hitting set dualization", CP 2015).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,13 +13,14 @@ from hwd.fabric.search import Search
 
 PAIR = 2
 PART_STEPS = 8
-"""What the beginning of a search costs for each part, in its steps."""
+"""The initial cost of a search for each part, in its steps."""
 
 
 def smallest_conflict(given: Given, effort: Effort) -> tuple[tuple[int, ...], bool]:
-    """Places of demands that cannot be at once, and whether no smaller set conflicts. `given` as a whole must conflict.
+    """Indices of demands that cannot be met at once, and whether no smaller set conflicts. The whole problem must
+    conflict.
 
-    Where `effort` does not last, the set is one that conflicts, the smallest that was found by then.
+    Where `effort` does not suffice, the set is a conflict, the smallest that was found by then.
     """
     smallest = tuple(range(len(given.demands)))
     left_out: list[frozenset[int]] = []
@@ -28,11 +30,11 @@ def smallest_conflict(given: Given, effort: Effort) -> tuple[tuple[int, ...], bo
                 return (place,), True
         for smaller in _shrinking(given, smallest, effort):
             smallest = smaller
-            if len(smallest) == PAIR:  # no demand conflicts by itself
+            if len(smallest) == PAIR:  # no demand conflicts alone
                 return smallest, True
         while True:
             chosen = _hitting(left_out, len(smallest), effort)
-            if chosen is None:  # none is smaller
+            if chosen is None:  # there is no smaller one
                 return smallest, True
             if not _fits(given, chosen, effort):
                 return tuple(sorted(chosen)), True
@@ -54,7 +56,9 @@ def _fits(given: Given, places: Iterable[int], effort: Effort) -> bool:
 
 
 def _shrinking(given: Given, places: Sequence[int], effort: Effort) -> Iterator[tuple[int, ...]]:
-    """Smaller and smaller conflicts, to one of which no demand can be left out: parts are dropped as long as the rest conflicts, large ones first."""
+    """Smaller and smaller conflicts, down to one from which no demand can be left out: parts are dropped while the rest
+    conflicts, large ones first.
+    """
     kept = list(places)
     size = len(kept) // 2
     while size >= 1:
@@ -70,7 +74,7 @@ def _shrinking(given: Given, places: Sequence[int], effort: Effort) -> Iterator[
 
 
 def _grown(given: Given, places: frozenset[int], effort: Effort) -> frozenset[int]:
-    """Demands that can be at once, and none more with them."""
+    """A maximal set of demands that can be met at once, with these among them."""
     together = set(places)
     for place in range(len(given.demands)):
         if place not in together and _fits(given, together | {place}, effort):
@@ -79,7 +83,7 @@ def _grown(given: Given, places: frozenset[int], effort: Effort) -> frozenset[in
 
 
 def _hitting(sets: Sequence[frozenset[int]], below: int, effort: Effort) -> frozenset[int] | None:
-    """The smallest set that has one of each of `sets`, None where it has `below` members at least."""
+    """The smallest set that has one of each of `sets`; None where it has `below` members at least."""
     for size in range(below):
         if (found := _hit(sets, frozenset(), size, effort)) is not None:
             return found

@@ -23,7 +23,7 @@ from hwd_drivers.core.errors import BugError, ConfigError
 from hwd_drivers.core.values import Crossconnect, FibreEnd, Side
 
 REORDERINGS_MAX = 8
-"""How often links are routed anew with the one that found no way put first; real racks need none."""
+"""How often links are routed again with the one first that found no path; real racks need none."""
 
 Ways = dict[tuple[NicPortId, NicPortId], dict[int, Trace]]
 """Light from NIC port to NIC port, by lane."""
@@ -31,7 +31,9 @@ Ways = dict[tuple[NicPortId, NicPortId], dict[int, Trace]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LitLinks:
-    """Links that a state of the switches makes. `half`: light goes one way only, or on some lanes only, so that no link comes up."""
+    """Links that a state of the switches makes. `half`: light goes one way only, or on some lanes only, so that no link
+    comes up.
+    """
 
     links: tuple[Link, ...]
     half: tuple[Link, ...]
@@ -39,19 +41,19 @@ class LitLinks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkWays:
-    """A link with the ways that its light takes from switch to switch; how it goes through composites is left to them."""
+    """A link with the paths of its light from switch to switch; the paths inside composites are not chosen yet."""
 
     link: Link
     paths: tuple[Path, ...]
 
     @property
     def crossconnects(self) -> frozenset[SwitchCrossconnect]:
-        """Those of switches, and those of composites as their own."""
+        """Crossconnects of switches, and those of composites under the composite's name."""
         return frozenset(one for path in self.paths for one in path.crossconnects)
 
 
 class Fabric:
-    """Knows one testbed's optics; nothing of it changes but by a new file."""
+    """The optics of one testbed; immutable."""
 
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
@@ -65,7 +67,9 @@ class Fabric:
         self._barred = _barred(testbed)
 
     def optical_ports(self) -> tuple[NicPort, ...]:
-        """NIC ports with all fibres led to optical switches, in the order of the file; those on packet switches are not among them."""
+        """NIC ports whose fibres all lead to optical switches, in the order of the file; those on packet switches are
+        not among them.
+        """
         return tuple(port for port in self._ports.values() if self._is_optical(port))
 
     @property
@@ -73,11 +77,15 @@ class Fabric:
         return self._hops.composites
 
     def route(self, link: Link) -> RoutedLink:
-        """The way of one link by itself. Raises ConfigError where there is none, or where its light would be too weak or too strong."""
+        """The path of one link alone. Raises ConfigError where there is none, or where its light would be too weak or
+        too strong.
+        """
         return self.routes([link])[0]
 
     def routes(self, links: Iterable[Link]) -> tuple[RoutedLink, ...]:
-        """Ways of links that shall stand at once, in their order; no fibre end is used twice, each element is in one state. Raises as `ways` and `routed` do."""
+        """Paths of links that exist at once, in their order; no fibre end is used twice, each element is in one state.
+        Raises as `ways` and `routed` do.
+        """
         ways = self.ways(links)
         compiled = {name: self.composites[name].compile(demands, {}) for name, demands in self.demands(ways).items()}
         return self.routed(ways, compiled)
@@ -89,11 +97,11 @@ class Fabric:
         *,
         closed: Mapping[FibreEnd, str] | None = None,
     ) -> tuple[LinkWays, ...]:
-        """Ways of links that shall stand at once, in their order, and beside what else is asked of composites.
+        """Paths of links that exist at once, in their order, together with `needed` demands on composites.
 
-        `closed`: switch ends that they do not use, with the reason, beside those that the testbed file sets aside.
+        `closed`: switch ends that they must not use, with the reason, besides those that the testbed file reserves.
 
-        Raises ConfigError where a link has none, RefusedError where a composite cannot have all that is asked of it.
+        Raises ConfigError where a link has no path, RefusedError where a composite cannot meet all demands.
         """
         wanted = tuple(links)
         self._check_ports(wanted)
@@ -103,14 +111,16 @@ class Fabric:
         try:
             self._check_composites(ways, beside)
         except ConflictError as conflict:
-            try:  # other ways may do: now each step asks
+            try:  # other paths may exist: now each step asks the composites
                 return self._ordered(wanted, beside, barred, careful=True)
             except _NoWayError:
                 raise conflict from None
         return ways
 
     def routed(self, ways: Iterable[LinkWays], compiled: Mapping[str, Compiled]) -> tuple[RoutedLink, ...]:
-        """The same with the elements that composites use for them. Raises ConfigError where light would be too weak or too strong."""
+        """The same links with the elements that composites use for them. Raises ConfigError where light would be too
+        weak or too strong.
+        """
         return tuple(
             RoutedLink(
                 link=one.link,
@@ -120,7 +130,7 @@ class Fabric:
         )
 
     def demands(self, ways: Iterable[LinkWays]) -> dict[str, frozenset[Crossconnect]]:
-        """What is asked of each composite by these."""
+        """The demands of these links on each composite."""
         found: dict[str, set[Crossconnect]] = {}
         for one in (one for link in ways for one in link.crossconnects if one.switch in self.composites):
             found.setdefault(one.switch, set()).add(one.crossconnect)
@@ -155,7 +165,7 @@ class Fabric:
         raise BugError("routes: the last attempt neither returned nor raised")
 
     def lit(self, state: State) -> LitLinks:
-        """What these crossconnects light, with all mirrors settled."""
+        """The links that these crossconnects light, with all mirrors settled."""
         return self._lit_by(self._ways(state))
 
     def links_of(self, state: State) -> tuple[Link, ...]:
@@ -163,7 +173,7 @@ class Fabric:
         return self.lit(state).links
 
     def routed_in(self, link: Link, state: State) -> RoutedLink:
-        """A link with the circuits that this state gives it; raises ConfigError where the state does not make it."""
+        """A link with the circuits that it has in this state; raises ConfigError where the state does not make it."""
         ways = self._ways(state)
         if not self._is_whole(link, ways):
             raise ConfigError(
@@ -172,17 +182,21 @@ class Fabric:
         return self._routed_by(link, ways)
 
     def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
-        """The links that these crossconnects make, with the circuits that they give them."""
+        """The links that these crossconnects make, with their circuits."""
         ways = self._ways(state)
         return tuple(self._routed_by(link, ways) for link in self._lit_by(ways).links)
 
     def ports_reached(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[NicPortId]:
-        """NIC ports whose light these crossconnects may carry while all else is as in `state`; a switch that is not in it may pass light anywhere."""
+        """NIC ports whose light these crossconnects may carry while all else is as in `state`; a switch that is not in
+        it may pass light anywhere.
+        """
         ends = reached(self._graph, crossconnects, state)
         return frozenset(self._owners[end] for end in ends if end in self._owners)
 
     def of_elements(self, crossconnects: Iterable[SwitchCrossconnect]) -> frozenset[SwitchCrossconnect]:
-        """These with those of composites written out as their elements could have them, whatever they have now. Raises RefusedError where they cannot."""
+        """Replace crossconnects of composites by elements that could make them, whatever they make now. Raises
+        RefusedError where they cannot.
+        """
         found = set[SwitchCrossconnect]()
         demands: dict[str, list[Crossconnect]] = {}
         for one in crossconnects:
@@ -195,7 +209,9 @@ class Fabric:
         return frozenset(found)
 
     def carries(self, one: SwitchCrossconnect, state: State) -> bool:
-        """Whether light of some transmitter may get to some receiver by this crossconnect, while all else is as in `state`."""
+        """Whether light of some transmitter may reach some receiver by this crossconnect, while all else is
+        as in `state`.
+        """
         return carries(self._graph, one, state)
 
     def _check_ports(self, links: tuple[Link, ...]) -> None:
@@ -227,7 +243,8 @@ class Fabric:
         a, b = (self._port(end) for end in link.ends)
         if not fits(a.module, b.module):
             raise ConfigError(
-                f"{link}: {a.id} has a {a.module.type} and {b.id} a {b.module.type}: their lanes differ, so that neither "
+                f"{link}: {a.id} has a {a.module.type} and {b.id} a {b.module.type}: "
+                "their lanes differ, so that neither "
                 "understands the other. Join ports with modules of one type"
             )
         paths = []
@@ -265,13 +282,14 @@ class Fabric:
             )
         if circuit.overload_db > 0:
             raise ConfigError(
-                f"{link}: {circuit.source} -> {circuit.target} can bring {circuit.overload_db:.1f} dB more than the receiver "
+                f"{link}: {circuit.source} -> {circuit.target} "
+                f"can bring {circuit.overload_db:.1f} dB more than the receiver "
                 "bears. Put an attenuator into the fibre"
             )
         return circuit
 
     def _circuit(self, legs: tuple[Leg, ...], crossconnects: tuple[SwitchCrossconnect, ...]) -> Circuit:
-        """Least loss is not stated by makers: overload is judged at typical loss."""
+        """Makers do not state the least loss: overload is computed at typical loss."""
         source, target = legs[0].start, legs[-1].end
         sender, receiver = (self._ports[self._owners[end]].module for end in (source, target))
         fixed = sum(leg.loss_db for leg in legs)
@@ -303,7 +321,7 @@ class Fabric:
         return RoutedLink(link=link, circuits=tuple(circuits))
 
     def _ways(self, state: State) -> Ways:
-        """Light from NIC port to NIC port, by lane; a receiver that gets light of two transmitters has none that counts."""
+        """Light from NIC port to NIC port, by lane; a receiver with light of two transmitters is left out."""
         typical = {name: switch.capabilities.loss_db_typical for name, switch in self.testbed.switches.items()}
         passing = {one: typical[one.switch] for one in lighting(state) if one.switch in typical}
         at: dict[FibreEnd, list[Trace]] = {}
@@ -340,7 +358,7 @@ class Fabric:
 
 
 class _NoWayError(ConfigError):
-    """No way with what is left: another order of the links may find one."""
+    """There is no path with what is left: another order of the links may find one."""
 
 
 def _barred(testbed: Testbed) -> dict[FibreEnd, str]:

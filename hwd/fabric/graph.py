@@ -1,4 +1,6 @@
-"""The fixed part of the optics: where light goes between two devices, through strands and passives, whatever the switches do."""
+"""The fixed part of the optics: the paths of light between two devices, through strands and passives, whatever the
+switches do.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,12 +13,16 @@ INPUT = "in"
 
 
 Alike = FibreEnd | tuple[str, str]
-"""An entry of a switch with elements by itself; of others the switch, and which of its entries: a side, or `in` of a 1xN."""
+"""Entries with the same exits share this name: an entry of a switch with elements has its own; else it is the switch
+with a side, or `in` of a 1xN.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leg:
-    """One way of light from where it leaves a device (`start`) to where the next one takes it (`end`); no switch in between."""
+    """One path of light from the end where it leaves a device (`start`) to the one where it enters the next (`end`); no
+    switch in between.
+    """
 
     start: FibreEnd
     end: FibreEnd
@@ -25,7 +31,7 @@ class Leg:
 
 
 class Graph:
-    """Legs of a testbed, by their start and by their end."""
+    """The legs of a testbed, by their start and by their end."""
 
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
@@ -45,29 +51,29 @@ class Graph:
             name: tuple(end for end in self._emitters(switch) if end in self.legs)
             for name, switch in testbed.switches.items()
         }
-        """Ends of each switch from which light goes on to anything."""
+        """Ends of each switch from which light reaches another device."""
         fibred: dict[str, set[PortSide]] = {name: set() for name in testbed.switches}
         for end in (*self.legs, *self.into):
             if end.owner in fibred:
                 fibred[end.owner].add(end.port_side)
         self.fibred: Mapping[str, frozenset[PortSide]] = {name: frozenset(ends) for name, ends in fibred.items()}
-        """Ends of each switch that light comes to or goes on from."""
+        """Ends of each switch with a fibre in either direction."""
         self.trunks: Mapping[str, tuple[FibreEnd, ...]] = {
             name: tuple(end for end in outs if any(leg.end.owner in testbed.switches for leg in self.legs[end]))
             for name, outs in self.outs.items()
         }
-        """Ends of each switch from which light goes on to a switch."""
+        """Ends of each switch from which light reaches a switch."""
         self.elements: Mapping[str, Mapping[PortSide, Element]] = {
             name: {end: element for element in switch.capabilities.elements for end in _ends(element)}
             for name, switch in testbed.switches.items()
             if switch.capabilities.elements
         }
-        """The element that each end is of, for switches that have some."""
+        """The element of each end, for switches that have elements."""
         self._one_by_n = frozenset(name for name, switch in testbed.switches.items() if is_one_by_n(switch))
         self._outs_alike: dict[Alike, Mapping[FibreEnd, None]] = {}
 
     def outs_of(self, entry: FibreEnd) -> tuple[FibreEnd, ...]:
-        """Ends with a fibre that a crossconnect can bring light of `entry` to."""
+        """Ends with a fibre to which a crossconnect can bring light of `entry`."""
         switch = self.testbed.switches[entry.owner]
         if switch.name not in self.elements:
             return tuple(out for out in self.outs[switch.name] if joinable(switch, entry.port_side, out.port_side))
@@ -75,7 +81,9 @@ class Graph:
         return tuple(out for out in outs if out in self.legs and joinable(switch, entry.port_side, out.port_side))
 
     def alike(self, entry: FibreEnd) -> Alike:
-        """The name of all ends of a switch from which light goes on by the same ends: by `outs_alike`, but for the end that it came in by."""
+        """The name of all ends of a switch with the same exits; `outs_alike` has these, and one of them may be the
+        entry itself.
+        """
         switch = self.testbed.switches[entry.owner]
         if switch.name in self.elements:
             return entry
@@ -84,7 +92,7 @@ class Graph:
         return switch.name, INPUT if switch.name in self._one_by_n and entry.port == INPUT else ""
 
     def outs_alike(self, alike: Alike) -> Mapping[FibreEnd, None]:
-        """Ends with a fibre that light leaves by which came in at an end of this name."""
+        """Ends with a fibre by which light can leave that entered at an end of this name."""
         if (found := self._outs_alike.get(alike)) is None:
             found = self._outs_alike[alike] = dict.fromkeys(self._find_outs(alike))
         return found
@@ -125,7 +133,7 @@ class Graph:
         yield from sorted(packet, key=FibreEnd.sort_key)
 
     def _emitters(self, switch: Switch) -> Iterator[FibreEnd]:
-        """Ends of a switch that light may leave by."""
+        """Ends of a switch by which light may leave."""
         for side in switch.capabilities.ends:
             if gives(switch, side):
                 yield at_switch(switch.name, side)
@@ -168,7 +176,7 @@ def _ends(element: Element) -> frozenset[PortSide]:
 
 
 def joinable(switch: Switch, entry: PortSide, out: PortSide) -> bool:
-    """Whether a switch of this kind can bring light from `entry` to `out`, its elements left aside."""
+    """Whether a switch of this kind can bring light from `entry` to `out`, regardless of its elements."""
     if entry == out or not (takes(switch, entry) and gives(switch, out)):
         return False
     if switch.capabilities.two_sided:
@@ -177,13 +185,13 @@ def joinable(switch: Switch, entry: PortSide, out: PortSide) -> bool:
 
 
 def is_one_by_n(switch: Switch) -> bool:
-    """Whether its crossconnects all have the end `in`."""
+    """Whether all its crossconnects have the end `in`."""
     one_sided = not (switch.capabilities.elements or switch.capabilities.two_sided)
     return one_sided and any(end.port == INPUT for end in switch.capabilities.ends)
 
 
 def through(passive: Passive, end: FibreEnd) -> tuple[FibreEnd, ...]:
-    """Ends that light comes out of, when it enters a passive at `end`."""
+    """Ends at which light leaves a passive that it enters at `end`."""
     match passive.kind, end.port:
         case PassiveKind.PANEL, _:
             other = Side.B if end.side is Side.A else Side.A

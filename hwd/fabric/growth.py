@@ -1,4 +1,4 @@
-"""Ways through a composite as they grow, each from both its ends: steps, what follows from them, and how to take them back."""
+"""Partial paths through a composite, extended from both ends: steps, their consequences, and undo."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from hwd.fabric.inside import Inside
 
 Way = tuple[tuple[int, int], ...]
-"""From where light enters a part to where it leaves it, part by part, in numbers of `Inside`."""
+"""The crossings of one path, (entry, exit) part by part, in numbers of `Inside`."""
 
 Ways = dict[int, Way]
-"""By the place of the demand."""
+"""By the index of the demand."""
 
 
 class ExhaustedError(Exception):
-    """The search has taken as many steps as it may."""
+    """The search has used up its steps."""
 
 
 @dataclass(slots=True)
 class Effort:
-    """Steps that are left; one is a crossing looked at, some 0.2 us."""
+    """The steps that are left; one is a crossing that is examined, some 0.2 us."""
 
     left: int
 
@@ -30,10 +30,11 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the search begins with. `demands`: where light enters and leaves. `present`: the number of the state of each part, None where it is not known.
+    """The problem. `demands`: entry and exit of each. `present`: the number of the state of each part, None where it is
+    unknown.
 
-    `joined`: crossings that stand in parts without states. `fixed`: ways that demands have and keep, by the place of the demand. `needed`: for parts whose
-    state somebody asked for, the states that have it, as bits.
+    `joined`: crossings that exist in parts without states. `fixed`: paths that demands have and keep, by the index of
+    the demand. `needed`: for parts whose state is prescribed, the allowed states, as bits.
     """
 
     inside: Inside
@@ -45,11 +46,11 @@ class Given:
 
 
 Step = tuple[int, int, int]
-"""A crossing, from entry to out, and the states that have it."""
+"""A crossing, from entry to exit, and the states that have it."""
 
 
 class Growth:
-    """What is settled so far, and what follows from it. Each change is on the trail, and `undo` takes it back."""
+    """What is decided so far, and its consequences. Each change is on the trail, and `undo` reverts it."""
 
     def __init__(self, given: Given, effort: Effort) -> None:
         inside = given.inside
@@ -75,17 +76,19 @@ class Growth:
         self.trail: list[Callable[[], None]] = []
         self._due: dict[int, None] = {}
         self.moves = 0
-        """Elements that must move, by what is settled so far."""
+        """Elements that must move by what is decided so far."""
         self._given = given
 
     @property
     def open(self) -> tuple[int, ...]:
         return tuple(demand for demand, done in enumerate(self.done) if not done)
 
-    # --- steps and what follows from them
+    # --- steps and their consequences
 
     def begin(self) -> bool:
-        """Set what is given; False where that leaves some demand no way. Raises ExhaustedError, as all that follows."""
+        """Apply the problem's fixed parts; False where they leave some demand without a path. Raises ExhaustedError, as
+        do all methods below.
+        """
         given = self._given
         for part, states in given.needed.items():
             if not self._narrow(part, states):
@@ -104,7 +107,7 @@ class Growth:
         return self.settle()
 
     def _stand(self, demand: int, entry: int, out: int) -> bool:
-        """Whether a crossing of a fixed way can be used."""
+        """Whether a crossing of a fixed path can be used."""
         for end in (entry, out):
             if self._user[end] not in (-1, demand):
                 return False
@@ -113,7 +116,7 @@ class Growth:
         return self._narrow(self.part_of[entry], states)
 
     def options(self, demand: int, at_head: bool) -> list[Step]:
-        """Steps that the way of this demand can be made longer by, at its head or at its tail."""
+        """Steps that can extend the path of this demand, at its head or at its tail."""
         inside, user, head, tail = self._inside, self._user, self.heads[demand], self._tails[demand]
         found = []
         if at_head:
@@ -144,7 +147,7 @@ class Growth:
         return found
 
     def take(self, demand: int, step: Step, at_head: bool) -> bool:
-        """Make the way longer by one crossing; False where its part can have none of its states any more."""
+        """Extend the path by one crossing; False where no state is left for its part."""
         entry, out, _ = step
         part = self.part_of[entry]
         head, tail, front, back = self.heads[demand], self._tails[demand], self.front[demand], self.back[demand]
@@ -198,7 +201,7 @@ class Growth:
         return self._narrow(part, step[2])
 
     def _narrow(self, part: int, states: int) -> bool:
-        """Leave a part only these of its states; False where none is left."""
+        """Restrict a part to these states; False where none is left."""
         before = self._domain[part]
         after = before & states
         if after != before:
@@ -229,7 +232,9 @@ class Growth:
         self.trail.append(undo)
 
     def settle(self) -> bool:
-        """Take every step that alone is left, and from parts the states that no demand which ends there can use; False where a demand has none."""
+        """Take every step that is the only one left, and exclude states that no demand ending in a part can use; False
+        where a demand has no step.
+        """
         while self._due:
             demand = next(iter(self._due))
             del self._due[demand]
@@ -254,10 +259,12 @@ class Growth:
     def ways(self, demands: Iterable[int]) -> Ways:
         return {demand: (*self.front[demand], *self.back[demand]) for demand in demands}
 
-    # --- the outlook of one demand
+    # --- lower bound of one demand
 
     def outlook(self, demand: int) -> tuple[int, int] | None:
-        """The fewest moves that this demand needs by itself, and the parts, as bits, that its way may lead through; None where it has none."""
+        """The fewest moves that this demand needs alone, and the parts, as bits, that its path may use; None where it
+        has none.
+        """
         inside, user, domain, tail = self._inside, self._user, self._domain, self._tails[demand]
         head = self.heads[demand]
         region = 1 << self.part_of[head]

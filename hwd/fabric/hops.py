@@ -1,4 +1,4 @@
-"""Where light can go on when it enters a switch or a composite; what is inside of a composite is left to it."""
+"""The next steps of light that enters a switch or a composite; the inside of a composite is not looked at."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -10,11 +10,11 @@ from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
 
 Hop = tuple[FibreEnd, SwitchCrossconnect, float]
-"""Where light leaves, by which crossconnect, and what it has lost by then at most, in dB."""
+"""The end where light leaves, the crossconnect, and the greatest loss up to there, in dB."""
 
 
 class Hops:
-    """Made once of one testbed. A station is a switch, or a composite in place of the elements that it is made of."""
+    """Made once for a testbed. A station is a switch, or a composite in place of its elements."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -39,15 +39,15 @@ class Hops:
         self._fits: dict[tuple[str, frozenset[Crossconnect]], bool] = {}
 
     def station(self, end: FibreEnd) -> str:
-        """What light that is at this end is in the hands of."""
+        """The station of this end."""
         return self._ports[end][0] if end in self._ports else end.owner
 
     def port(self, end: FibreEnd) -> PortSide:
-        """The end as its station names it."""
+        """The end under the name that its station uses."""
         return self._ports[end][1] if end in self._ports else end.port_side
 
     def joinable(self, entry: FibreEnd, out: FibreEnd) -> bool:
-        """Whether their station can bring light from one to the other, were all else free."""
+        """Whether their station can bring light from one to the other, if all else were free."""
         station = self.station(entry)
         if station != self.station(out):
             return False
@@ -56,7 +56,7 @@ class Hops:
         return self.graph.joinable(station, entry.port_side, out.port_side)
 
     def onward(self, entry: FibreEnd, lasts: Iterable[FibreEnd]) -> Iterator[Hop]:
-        """Ways on to `lasts`, ends of the same station that lead to the receiver, and to other switches."""
+        """Steps to `lasts`, ends of the same station that lead to the receiver, and to other switches."""
         station = self.station(entry)
         if (composite := self.composites.get(station)) is not None:
             losses = composite.least_losses(self.port(entry))
@@ -73,7 +73,9 @@ class Hops:
                 yield out, self._crossconnect(station, entry, out), loss_db_max
 
     def together(self, one: SwitchCrossconnect, others: Iterable[SwitchCrossconnect], *, careful: bool) -> bool:
-        """Whether a station can have `one` beside others of it that share no end with it; composites are asked only where `careful`."""
+        """Whether a station can have `one` together with its `others`, which share no end with it; composites are only
+        asked where `careful`.
+        """
         if one.switch in self.composites:
             return not careful or self._fit(one.switch, frozenset(other.crossconnect for other in (one, *others)))
         elements = self.graph.elements.get(one.switch)
@@ -101,4 +103,4 @@ class Hops:
 
 
 FITS_KEPT = 10_000
-"""Answers of composites that are kept; routing asks the same again and again."""
+"""Cached answers of composites; routing asks the same again and again."""

@@ -1,6 +1,6 @@
-"""What a composite is made of: its parts, what each can join, the fibres between them, and what light could reach from where.
+"""The inside of a composite: its parts, what each can join, the fibres between them, and which ends light can reach.
 
-Ends are numbered: everything that is searched is in whole numbers and bits.
+Ends are numbered: searches use integers and bits only.
 """
 
 from collections import deque
@@ -15,7 +15,9 @@ from hwd_drivers.core.values import Crossconnect, Element, FibreEnd, PortSide
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """An element of a switch, or a whole switch without elements (`element` None), which joins any ends that are free."""
+    """An element of a switch, or a whole switch without elements (`element` None), which joins any
+    ends that are free.
+    """
 
     switch: str
     element: Element | None
@@ -27,11 +29,12 @@ class Part:
 class Inside:
     """Made once from the fibres.
 
-    `crossings`: from an end where light enters a part to (end where it leaves, states that do so as bits). `entries` is the same the other way round.
-    `wires`: from an end where light leaves a part to the end of the next part that it enters; `sources` the other way round. `reach`: the ends, as bits,
-    where light that enters at an end could leave some part, whatever the states. `ports`: the ends that the composite's own ends are.
-    `leaks`: ends of parts whose fibre leads out of the composite, though they are no port of it, and where to. `comes_back`: whether light that has left
-    an element can come to it again.
+    `crossings`: from an end where light enters a part to (end where it leaves, states that do so as bits). `entries`:
+    the same in reverse. `wires`: from an end where light leaves a part to the end of the next part that it enters;
+    `sources`: the same in reverse. `reach`: the ends, as bits, where light that enters at an end could leave some part,
+    whatever the states. `ports`: the ends of the composite itself. `leaks`: ends of parts whose fibre leads out of the
+    composite, though they are no port of it, and where to. `comes_back`: whether light that has left an element can
+    come back to it.
     """
 
     def __init__(self, graph: Graph, composite: Composite) -> None:
@@ -71,7 +74,9 @@ class Inside:
         return tuple(dict.fromkeys(part.switch for part in self.parts))
 
     def switches_of(self, ports: Iterable[PortSide]) -> tuple[str, ...]:
-        """The switches that have to do with demands at these ends: those of parts that fibres join with theirs, in any number of steps."""
+        """The switches that matter for demands at these ends: those of parts that fibres join with theirs, in any
+        number of steps.
+        """
         islands = {self.island[self.part_of[self.ports[port]]] for port in ports if port in self.ports}
         return tuple(
             dict.fromkeys(
@@ -84,14 +89,16 @@ class Inside:
         return SwitchCrossconnect(switch=one.owner, crossconnect=Crossconnect.of(one.port_side, other.port_side))
 
     def state_at(self, part: int, crossconnects: frozenset[Crossconnect]) -> int | None:
-        """Which state of a part has just these of its crossconnects; None where none has, or it has no states."""
+        """The state of a part with exactly these of its crossconnects; None where none has, or the
+        part has no states.
+        """
         element = self.parts[part].element
         if element is None:
             return None
         mine = crossconnects & element.crossconnects
         return next((number for number, state in enumerate(element.states) if frozenset(state) == mine), None)
 
-    # --- what belongs to it
+    # --- parts
 
     def _part_at(self, end: FibreEnd) -> Part | None:
         if end.owner not in self._graph.testbed.switches:
@@ -109,7 +116,7 @@ class Inside:
         return (at_switch(part.switch, end) for end in ends)
 
     def _found(self, others: frozenset[FibreEnd]) -> tuple[tuple[Part, ...], tuple[tuple[FibreEnd, FibreEnd], ...]]:
-        """Parts with a port, and those that nothing but fibres from other parts leads to."""
+        """Parts with a port, and those that only fibres from other parts lead to."""
         mine = frozenset(self.composite.ports.values())
         seeds = dict.fromkeys(part for end in self.composite.ports.values() if (part := self._part_at(end)) is not None)
         near: dict[Part, list[tuple[FibreEnd, FibreEnd]]] = {}
@@ -164,7 +171,7 @@ class Inside:
                 yield self.number[at_switch(end.owner, out_side)], states
 
     def _wires(self) -> dict[int, int]:
-        """A fibre that a splitter shares out is none: its light would go where nobody asked for it."""
+        """Fibres that a splitter divides are left out: they would carry light to unwanted places."""
         ports = frozenset(self.ports.values())
         found = {}
         for out, end in enumerate(self.ends):

@@ -1,4 +1,4 @@
-"""Where light goes while crossconnects stand as they do: what each receiver gets, and what arrives at each switch end.
+"""The light in a testbed for one state of the crossconnects: at each receiver, and at each switch end.
 
 light = LightMap(testbed).light({SwitchCrossconnect.parse("ocs1:1A-5B"): 0.9})
 for lit in light.lit: print(lit.source, "->", lit.target, lit.loss_db)
@@ -13,15 +13,17 @@ from hwd.model.testbed import Testbed
 from hwd_drivers.core.values import FibreEnd, PortSide, sum_dbm
 
 CROSSINGS_MAX = 64
-"""Light that has crossed this many switches has lost all it had; also ends rings of fibre that lead nowhere."""
+"""Light that crossed so many switches has no power left; this also ends closed rings of fibre."""
 
 Onward = tuple[FibreEnd, SwitchCrossconnect, float]
-"""Where light goes on that enters a switch at some end: where it leaves, through which crossconnect, with which loss in dB."""
+"""The next step of light that enters a switch at some end: the end where it leaves, the crossconnect,
+the loss in dB.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lit:
-    """Light of one transmitter at one receiver, all of its wavelengths on that fibre alike."""
+    """Light of one transmitter at one receiver, all wavelengths of that fibre alike."""
 
     source: FibreEnd
     target: FibreEnd
@@ -31,7 +33,7 @@ class Lit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """Light of one transmitter that enters a switch from its fibre, whether a crossconnect takes it on or not."""
+    """Light of one transmitter that enters a switch from its fibre, whether or not a crossconnect carries it on."""
 
     source: FibreEnd
     end: FibreEnd
@@ -40,7 +42,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Light:
-    """All light of one moment. More than one `Lit` of a target is a collision: such a receiver understands nothing."""
+    """All light at one moment. More than one `Lit` of a target is a collision: such a receiver understands nothing."""
 
     lit: tuple[Lit, ...]
     arrivals: tuple[Arrival, ...]
@@ -55,7 +57,9 @@ class Light:
         return self._at.get(end)
 
     def powers_dbm(self, switch: str, sent_dbm: Callable[[FibreEnd], float]) -> dict[PortSide, float]:
-        """Power of the whole fibre at each end of a switch that light enters; `sent_dbm` is what a transmitter puts into its fibre."""
+        """Power of the whole fibre at each end of a switch that light enters; `sent_dbm` is a transmitter's power into
+        its fibre.
+        """
         found: dict[PortSide, list[float]] = {}
         for arrival in self.arrivals:
             if arrival.end.owner == switch:
@@ -65,7 +69,7 @@ class Light:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Light up to where it enters a device: `legs` from the transmitter on, `crossconnects` between them."""
+    """The path of light up to the device that it enters: `legs` from the transmitter, `crossconnects` between them."""
 
     legs: tuple[Leg, ...]
     crossconnects: tuple[SwitchCrossconnect, ...]
@@ -81,7 +85,7 @@ class Trace:
 
 
 class LightMap:
-    """Follows light through one testbed; made once, asked at each change."""
+    """Traces light through one testbed; made once, used at each change."""
 
     def __init__(self, testbed: Testbed, graph: Graph | None = None) -> None:
         self._testbed = testbed
@@ -89,7 +93,9 @@ class LightMap:
         self._crossings: dict[SwitchCrossconnect, tuple[tuple[FibreEnd, FibreEnd], ...]] = {}
 
     def light(self, passing: Mapping[SwitchCrossconnect, float]) -> Light:
-        """`passing`: crossconnects that let light through now, with their loss in dB. What is tuning or blocked is not among them."""
+        """`passing`: crossconnects that pass light now, with their loss in dB. Those that are tuning or blocked are
+        left out.
+        """
         lit: list[Lit] = []
         arrivals: list[Arrival] = []
         switches = self._testbed.switches
@@ -111,14 +117,16 @@ class LightMap:
     def traces(
         self, passing: Mapping[SwitchCrossconnect, float], sources: Iterable[FibreEnd] | None = None
     ) -> Iterator[Trace]:
-        """Every device that light enters, transmitter by transmitter; only that of `sources` where they are given."""
+        """Every device that light enters, transmitter by transmitter; only of `sources` where that is not None."""
         joined: dict[FibreEnd, Onward] = {}
         for crossconnect, loss in passing.items():
             self.join(joined, crossconnect, loss)
         return self.follow(joined, self.sources if sources is None else sources)
 
     def join(self, joined: dict[FibreEnd, Onward], crossconnect: SwitchCrossconnect, loss: float | None) -> None:
-        """Note in `joined` where light goes on that enters the ends of a crossconnect with this loss; None is not at all."""
+        """Enter into `joined` the next step of light at both ends of a crossconnect with this loss; None:
+        it passes no light.
+        """
         if (crossings := self._crossings.get(crossconnect)) is None:
             crossings = self._crossings[crossconnect] = tuple(self._crossings_of(crossconnect))
         for into, out in crossings:
@@ -128,7 +136,7 @@ class LightMap:
                 del joined[into]
 
     def follow(self, joined: Mapping[FibreEnd, Onward], sources: Iterable[FibreEnd]) -> Iterator[Trace]:
-        """Every device that the light of `sources` enters, as `joined` leads it on."""
+        """Every device that the light of `sources` enters, by the steps in `joined`."""
         legs_of = self._graph.legs
         for source in sources:
             pending = [
@@ -153,7 +161,7 @@ class LightMap:
                     )
 
     def _crossings_of(self, crossconnect: SwitchCrossconnect) -> Iterator[tuple[FibreEnd, FibreEnd]]:
-        """Where light may enter the switch, and leaves it then."""
+        """Pairs of ends: where light may enter the switch, and where it then leaves."""
         switch = self._testbed.switches[crossconnect.switch]
         for into, out in (crossconnect.crossconnect.ends, crossconnect.crossconnect.ends[::-1]):
             if takes(switch, into) and gives(switch, out):
@@ -161,5 +169,5 @@ class LightMap:
 
 
 def light_paths(testbed: Testbed, passing: Mapping[SwitchCrossconnect, float]) -> tuple[Lit, ...]:
-    """What each receiver gets; for more than one question of the same testbed keep a `LightMap`."""
+    """The light at each receiver; to ask more than once about a testbed, use one `LightMap`."""
     return LightMap(testbed).light(passing).lit

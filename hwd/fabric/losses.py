@@ -1,4 +1,6 @@
-"""The least that light loses behind a switch, to every receiver it could reach. Ends that light goes on alike from share one search."""
+"""The least loss of light behind a switch, to every receiver that it can reach. Ends with the same exits
+share one search.
+"""
 
 import heapq
 from collections.abc import Iterable, Mapping
@@ -17,19 +19,22 @@ class Behind:
 
 
 class LeastLosses:
-    """Made once of one testbed; takes a search a switch and side, not one an end."""
+    """Made once for a testbed; needs one search for each switch and side, not for each end."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._found: dict[object, Behind] = {}
 
     def behind(self, entry: FibreEnd, source: FibreEnd) -> Behind:
-        """What light of `source` that enters a switch at `entry` could reach through free switches; the same object for entries that have the same."""
+        """What light of `source` that enters a switch at `entry` could reach through free switches; the same object for
+        entries with the same answer.
+        """
         name = self._graph.alike(entry)
         if entry in self._graph.outs_alike(name) and any(
             (leg.end.owner, leg.end.port) != (source.owner, source.port) for leg in self._graph.legs[entry]
         ):
-            return Behind(self._search(entry, back=False))  # light does not turn back, and here back is somebody else
+            # light does not turn back, and the device behind this end is another one
+            return Behind(self._search(entry, back=False))
         if (found := self._found.get(name)) is None:
             found = self._found[name] = Behind(self._search(entry, back=True))
         return found
@@ -37,7 +42,8 @@ class LeastLosses:
     def _search(self, first: FibreEnd, *, back: bool) -> Mapping[FibreEnd, float]:
         """Dijkstra over the switches; `back`: as if light that enters at `first` could leave there too.
 
-        Entries that are alike lead to the same ends, each but for itself. So the nearest entry of a name leaves at most one end to the next, and nothing to others.
+        Entries of one name lead to the same ends, each except itself. So the nearest entry leaves at most one end to
+        the next, and nothing to others.
         """
         graph, switches = self._graph, self._graph.testbed.switches
         losses: dict[FibreEnd, float] = {}

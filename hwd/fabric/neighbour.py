@@ -1,4 +1,6 @@
-"""Who is at the other end of a port that has come up: found by where its own switches lead, whatever the switches of other hosts were said to carry."""
+"""Finds the far end of a port that has come up by the settings of its own switches, whatever the switches of other
+hosts report.
+"""
 
 from collections.abc import Collection
 
@@ -13,9 +15,10 @@ from hwd_drivers.core.values import Crossconnect, CrossconnectReading, FibreEnd
 def state_with_link(
     fabric: Fabric, port: NicPortId, state: State, free: Collection[str]
 ) -> dict[str, set[Crossconnect]]:
-    """`state`, with what the switches of `free` must carry for the one link that `port` can be in; as it was where there is none, or more than one.
+    """`state`, with the crossconnects that the switches of `free` must have for the only link that `port` can be in.
 
-    A carrier proves that light comes both ways: the far end's switches stood so, even where nobody has told of them yet.
+    Unchanged where there is no such link, or more than one. A carrier proves that light passes both ways: the far end's
+    switches had these crossconnects, even where they have not been reported yet.
     """
     known = {name: {_plain(one) for one in found} for name, found in state.items() if name not in free}
     closed: dict[FibreEnd, str] = {}
@@ -45,7 +48,7 @@ def _way(fabric: Fabric, link: Link, closed: dict[FibreEnd, str]) -> LinkWays | 
     try:
         return fabric.ways([link], closed=closed)[0]
     except HwdError:
-        return None  # that is the answer: no light gets there
+        return None  # that is the answer: no light reaches it
 
 
 def _plain(one: Crossconnect | CrossconnectReading) -> Crossconnect:

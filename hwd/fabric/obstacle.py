@@ -1,4 +1,4 @@
-"""Why there is no way for a circuit: the first thing that is missing, in words."""
+"""Explains why a circuit has no path: the first obstacle, in words."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,9 +7,11 @@ from hwd.fabric.hops import Hops
 from hwd.fabric.path import Taken, find_path
 from hwd_drivers.core.values import FibreEnd
 
+SWAPPED = "Are its two fibres swapped?"
+
 
 def explain(hops: Hops, source: FibreEnd, target: FibreEnd, *, taken: Taken, barred: Mapping[FibreEnd, str]) -> str:
-    """One sentence with a remedy; for when `find_path` found nothing."""
+    """One sentence with a remedy; for circuits without a path."""
     graph = hops.graph
     for end in (source, target):
         if graph.strand_at(end) is None:
@@ -21,9 +23,9 @@ def explain(hops: Hops, source: FibreEnd, target: FibreEnd, *, taken: Taken, bar
     if away := [leg.start for leg in lasts if leg.start.owner in packet]:
         return f"{target} is fed by {away[0]} of a packet switch, which is not driven"
     if not starts:
-        return f"the fibre of {source} leads to {_far(graph, source)}, which takes no light there. Is it plugged the wrong way round?"
+        return f"the fibre of {source} leads to {_far(graph, source)}, where no light can enter. {SWAPPED}"
     if not lasts:
-        return f"the fibre of {target} comes from {_far(graph, target)}, which gives no light there. Is it plugged the wrong way round?"
+        return f"the fibre of {target} comes from {_far(graph, target)}, where no light can leave. {SWAPPED}"
     entries, outs = [leg.end for leg in starts], [leg.start for leg in lasts]
     if find_path(hops, source, target, taken=Taken(), barred=barred):
         return _in_use(taken, entries, outs)
@@ -40,8 +42,10 @@ def _far(graph: Graph, end: FibreEnd) -> FibreEnd:
 def _in_use(taken: Taken, entries: Iterable[FibreEnd], outs: Iterable[FibreEnd]) -> str:
     for end in (*entries, *outs):
         if crossconnect := taken.ends.get(end):
-            return f"{end} is taken by {crossconnect} of another link that is wanted with it"
-    return "every fibre between the switches on the way is taken by the other links that are wanted with it. Add fibres, or ask for fewer links"
+            return f"{end} is used by {crossconnect} of another wanted link"
+    return (
+        "all fibres between the switches on the path are used by other wanted links. Add some, or ask for fewer links"
+    )
 
 
 def _out_of_order(
@@ -49,9 +53,12 @@ def _out_of_order(
 ) -> str:
     for end in (*entries, *outs):
         if end in barred:
-            return f"port {end.owner}.{end.port} is set aside ({barred[end]}). Set its state to normal under `ports`, or use another port"
+            port = f"{end.owner}.{end.port}"
+            return (
+                f"port {port} is reserved ({barred[end]}). Set its state to normal under `ports`, or use another port"
+            )
     names = ", ".join(sorted({f"{end.owner}.{end.port}" for end in barred}))
-    return f"all ways lead through ports that are set aside ({names}). Set one of them to normal under `ports`"
+    return f"all paths lead through ports that are reserved ({names}). Set one of them to normal under `ports`"
 
 
 def _not_joined(hops: Hops, entries: list[FibreEnd], outs: list[FibreEnd]) -> str:
@@ -61,7 +68,7 @@ def _not_joined(hops: Hops, entries: list[FibreEnd], outs: list[FibreEnd]) -> st
             if station == hops.station(out) and not hops.joinable(entry, out):
                 return f"{station} cannot join {hops.port(entry)} to {hops.port(out)}: it joins {_rule(hops, station)}"
     into, out_of = (", ".join(sorted({str(end) for end in ends})) for ends in (entries, outs))
-    return f"the light enters at {into} and would have to leave at {out_of}, and no fibre leads from the one switch to the other"
+    return f"the light enters at {into} and would have to leave at {out_of}, and no fibre joins the two switches"
 
 
 def _rule(hops: Hops, switch: str) -> str:

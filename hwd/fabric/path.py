@@ -1,4 +1,4 @@
-"""Search for the way of one circuit: fewest new crossconnects first, then least loss."""
+"""Search for the path of one circuit: fewest new crossconnects first, then least loss."""
 
 import heapq
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,9 @@ from hwd_drivers.core.values import FibreEnd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """Legs from a transmitter to a receiver, and the crossconnects between them, those of composites as their own."""
+    """Legs from a transmitter to a receiver, and the crossconnects between them; those of composites under the
+    composite's name.
+    """
 
     legs: tuple[Leg, ...]
     crossconnects: tuple[SwitchCrossconnect, ...]
@@ -21,9 +23,9 @@ class Path:
 
 @dataclass(slots=True)
 class Taken:
-    """Switch ends in use by the circuits routed so far. A crossconnect may be used once each way, as circulators have it.
+    """Switch ends in use by the circuits routed so far. A crossconnect may be used once each way, as with circulators.
 
-    `careful`: composites are asked at each step whether they can have all that is asked of them; else in the end.
+    `careful`: composites are asked at each step whether they can meet all demands; else at the end.
     """
 
     careful: bool = False
@@ -41,7 +43,7 @@ class Taken:
         return entry not in self.ends and out not in self.ends
 
     def shares(self, entry: FibreEnd, out: FibreEnd) -> bool:
-        """Whether the crossconnect is there already and carries light the other way only."""
+        """Whether the crossconnect exists already and carries light in the other direction only."""
         return (out, entry) in self.ways and (entry, out) not in self.ways
 
 
@@ -61,13 +63,15 @@ class _Step:
 def find_path(
     hops: Hops, source: FibreEnd, target: FibreEnd, *, taken: Taken, barred: Mapping[FibreEnd, str]
 ) -> Path | None:
-    """The best way from a transmitter to a receiver, or None. `barred` are switch ends that planned paths must not use."""
+    """The best path from a transmitter to a receiver, or None. `barred` are switch ends that planned paths
+    must not use.
+    """
     graph = hops.graph
     switches = graph.testbed.switches
     last: dict[str, list[FibreEnd]] = {}
     for leg in graph.into.get(target, ()):
         last.setdefault(hops.station(leg.start), []).append(leg.start)
-    serial = count()  # decides between equals by the order of the testbed file; steps have no order
+    serial = count()  # equal paths are ordered by the testbed file; steps have no order
     heap = [(0, leg.loss_db, next(serial), _Step(leg, None, None)) for leg in graph.legs.get(source, ())]
     heapq.heapify(heap)
     seen: set[FibreEnd] = set()
@@ -95,7 +99,7 @@ def find_path(
 
 
 def _beside(one: SwitchCrossconnect, taken: Taken, step: _Step) -> Iterator[SwitchCrossconnect]:
-    """What the same station has to carry besides."""
+    """The other crossconnects that the same station has to carry."""
     yield from taken.of_station.get(one.switch, ())
     for earlier in step.back():
         if earlier.crossconnect is not None and earlier.crossconnect.switch == one.switch:

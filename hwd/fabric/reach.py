@@ -1,4 +1,4 @@
-"""What a crossconnect has to do with: the devices whose light may come to it, and those that its light may get to."""
+"""The devices whose light may reach a crossconnect, and those that its light may reach."""
 
 from collections.abc import Iterable
 
@@ -10,10 +10,10 @@ from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
 
 
 def reached(graph: Graph, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[FibreEnd]:
-    """Transmitters from which light may come to these crossconnects, and receivers that it may get to behind them.
+    """Transmitters whose light may reach these crossconnects, and receivers that it may reach behind them.
 
-    Every crossconnect of `state` counts as passing light, whatever its mirrors do. Of a switch that is not in `state` nobody knows what it joins:
-    it may pass light from any end to any other.
+    Every crossconnect of `state` counts as passing light, whatever its mirrors do. The crossconnects of a switch that
+    is not in `state` are unknown: it may pass light from any end to any other.
     """
     passage = _Passage(graph, state)
     ends = [
@@ -26,7 +26,7 @@ def reached(graph: Graph, crossconnects: Iterable[SwitchCrossconnect], state: St
 
 
 def carries(graph: Graph, one: SwitchCrossconnect, state: State) -> bool:
-    """Whether light of a transmitter may come to this crossconnect and get on to a receiver; `state` as for `reached`."""
+    """Whether light of a transmitter may reach this crossconnect and go on to a receiver; `state` as for `reached`."""
     passage = _Passage(graph, state)
     ends = [at_switch(one.switch, end) for end in one.crossconnect.ends]
     return any(
@@ -61,7 +61,7 @@ class _Passage:
         return frozenset(found)
 
     def _through(self, switch: Switch, at: PortSide, *, onward: bool) -> list[FibreEnd]:
-        """Ends that light may go on by, or may have come in by."""
+        """Ends by which light may leave, or may have entered."""
         others: Iterable[PortSide] = (
             self._graph.partners(switch.name, at) if switch.name in self._graph.elements else switch.capabilities.ends
         )

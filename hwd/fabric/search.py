@@ -1,11 +1,14 @@
-"""The search for ways through a composite: one for each demand, no fibre end used twice, each element in one state, the fewest moves.
+"""The search for paths through a composite: one for each demand, no fibre end used twice, each element in one state,
+the fewest moves.
 
-Disjoint ways through elements whose states are coupled: a hard problem in general. The search is exact. Each demand grows its way from both its ends; a step
-that alone is left is taken, and takes from the element's states those that do not have it, which leaves other demands fewer steps (in a fabric of 2x2s this
-is the looping algorithm of Benes networks). Where nothing follows any more, each step is tried in turn. Demands that share no element any more are searched
-apart. A branch is cut off where the elements that must move by now, and those that the rest must move at least, are not fewer than in the best way known.
+Disjoint paths through elements whose states are coupled are a hard problem in general. The search is exact. Each demand
+extends its path from both its ends. A step that is the only one left is taken, and excludes the element's states that
+do not have it, which leaves other demands fewer steps (in a fabric of 2x2s this is the looping algorithm of Benes
+networks). Where nothing follows any more, each step is tried in turn. Demands without a common element are searched
+separately. A branch is cut off where the moves so far, plus a lower bound for the rest, are not fewer than in the best
+solution.
 
-It counts its own steps; when it has taken as many as it may, it says so (`ExhaustedError`) and nothing follows from it.
+It counts its steps; when they are used up it raises `ExhaustedError`, and nothing is proved.
 """
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -23,22 +26,22 @@ class Search:
         inside = given.inside
         self._growth = Growth(given, effort)
         self.moves_found = 0
-        """Those of the ways that `feasible` found."""
+        """Moves of the paths that `feasible` found."""
         self._serves = max(
             (len(state) for part in inside.parts if part.element for state in part.element.states), default=1
         )
         self._passes = self._serves if inside.comes_back else 1
-        """Crossings of one way that one move may serve."""
+        """Crossings of one path that one move may serve."""
 
     @property
     def at_least(self) -> int:
-        """Moves that follow from what is given alone; once `feasible` was asked."""
+        """A lower bound of the moves, from the problem alone; valid after `feasible`."""
         return self._growth.moves
 
     # --- questions
 
     def feasible(self) -> Ways | None:
-        """Some way for each demand; None where there is none."""
+        """Some path for each demand; None where there is none."""
         if not self._growth.begin():
             return None
         regions = {}
@@ -54,17 +57,17 @@ class Search:
         return ways
 
     def fewest(self, below: int) -> Ways | None:
-        """Ways with the fewest moves of all, None where `below` moves are needed at least."""
+        """Paths with the fewest moves; None where at least `below` moves are needed."""
         settled = self._growth.ways(demand for demand in range(len(self._growth.heads)) if self._growth.done[demand])
         found = (
             _run(self._least(self._growth.open, below - 1 - self._growth.moves)) if below > self._growth.moves else None
         )
         return None if found is None else settled | found[1]
 
-    # --- from here to a way for all
+    # --- from the present state to a path for all
 
     def _first(self, demands: tuple[int, ...]) -> _Sub:
-        """Leaves the first that it finds in place."""
+        """Leaves the first solution in place."""
         chosen = self._choose(demand for demand in demands if not self._growth.done[demand])
         if chosen is None:
             return True
@@ -79,7 +82,9 @@ class Search:
         return False
 
     def _least(self, demands: tuple[int, ...], budget: int) -> _Sub:
-        """(moves, ways) with the fewest moves more than now, at most `budget`; None where there is none. Leaves all as it was."""
+        """(moves, paths) with the fewest additional moves, at most `budget`; None where there is none.
+        Restores the state.
+        """
         if not demands:
             return 0, {}
         outlooks = {}
@@ -127,11 +132,13 @@ class Search:
         return best
 
     def _at_least(self, distances: Sequence[int]) -> int:
-        """Moves that these demands need: one move serves as many crossings as a state has crossconnects, of one demand where its way comes back."""
+        """Moves that these demands need: one move serves as many crossings as a state has crossconnects, of one demand
+        where its path comes back.
+        """
         return max(-(-max(distances) // max(1, self._passes)), -(-sum(distances) // max(1, self._serves)))
 
     def _choose(self, demands: Iterable[int]) -> tuple[int, list[Step], bool] | None:
-        """The demand that has come the least far, from outside in, at its end with the fewer steps to choose from."""
+        """The demand with the shortest partial path, from outside in, at its end with fewer steps to choose from."""
         demand = min(demands, key=lambda one: len(self._growth.front[one]) + len(self._growth.back[one]), default=None)
         if demand is None:
             return None
@@ -145,7 +152,7 @@ class Search:
 
 
 def _apart(regions: Mapping[int, int]) -> list[tuple[int, ...]]:
-    """Demands in groups that have no part in common."""
+    """Demands in groups without a common part."""
     groups: list[tuple[int, list[int]]] = []
     for demand, region in regions.items():
         members, others = [demand], []
@@ -160,7 +167,9 @@ def _apart(regions: Mapping[int, int]) -> list[tuple[int, ...]]:
 
 
 def _run(first: _Sub) -> Any:
-    """Runs generators that yield generators, without nesting them: a search may go deeper than the interpreter's stack."""
+    """Runs generators that yield generators, without nesting them: a search may go deeper than the
+    interpreter's stack.
+    """
     stack = [first]
     answer: Any = None
     while stack:

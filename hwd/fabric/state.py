@@ -11,7 +11,7 @@ State = Mapping[str, Iterable[Crossconnect | CrossconnectReading]]
 """Crossconnects by the name of their switch, as wanted (`Desired`) or as read (`Observed`)."""
 
 DARK = frozenset({CrossconnectState.BLOCKED, CrossconnectState.FAILED})
-"""Set and without light until somebody does something; what is tuning gets its light by itself."""
+"""Set and without light until an operator acts; those that are tuning get light without that."""
 
 
 def desired(links: Iterable[RoutedLink]) -> Desired:
@@ -24,7 +24,8 @@ def desired(links: Iterable[RoutedLink]) -> Desired:
 
 
 def difference(wanted: Desired, observed: Observed) -> tuple[Difference, ...]:
-    """One entry for each switch that is not as wanted; a switch that is not named in `wanted` is not meant.
+    """One entry for each switch that is not as wanted; a switch that is not named in `wanted` may have any
+    crossconnects.
 
     A crossconnect that the switch reports as failed is missing where it is wanted and stale where it is not.
     """
@@ -45,7 +46,7 @@ def difference(wanted: Desired, observed: Observed) -> tuple[Difference, ...]:
 
 
 def lighting(state: State) -> tuple[SwitchCrossconnect, ...]:
-    """The crossconnects of a state that let light through, or will when their mirrors have settled."""
+    """The crossconnects of a state that pass light, or will when their mirrors have settled."""
     return tuple(
         SwitchCrossconnect(switch=switch, crossconnect=one if isinstance(one, Crossconnect) else one.crossconnect)
         for switch, crossconnects in state.items()
@@ -55,5 +56,5 @@ def lighting(state: State) -> tuple[SwitchCrossconnect, ...]:
 
 
 def crossconnect_ports(crossconnects: Iterable[SwitchCrossconnect]) -> frozenset[str]:
-    """Names of the switch ports, such as `ocs1.3`, that crossconnects use: what a lease is about."""
+    """Names of the switch ports, such as `ocs1.3`, that crossconnects use: the ports that are leased."""
     return frozenset(f"{one.switch}.{end.port}" for one in crossconnects for end in one.crossconnect.ends)

@@ -15,7 +15,7 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
 
 MTU_LEAST, MTU_MOST = 68, 65_535
-"""IPv4's own limits (RFC 791); a NIC has narrower ones and says so."""
+"""The limits of IPv4 itself (RFC 791); a NIC has narrower ones and reports them."""
 METRIC_MOST: Final = 2**32 - 1
 
 
@@ -23,21 +23,23 @@ class Fec(StrEnum):
     """Forward error correction, in the words of `ethtool --show-fec`."""
 
     AUTO = "auto"
-    """What module and speed ask for."""
+    """What module and speed require."""
     OFF = "off"
-    """None."""
+    """No error correction."""
     RS = "rs"
     """Reed-Solomon, clause 91 or 134."""
     BASER = "baser"
     """Fire code, clause 74."""
     LLRS = "llrs"
-    """Reed-Solomon of low latency."""
+    """Reed-Solomon with low latency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """`port` gets `value`. What it is by setting: mtu bytes; autoneg a bool; fec a word of `Fec`; address `10.1.0.1/32`; neighbour {ip, mac};
-    route {to, via (may be missing), metric (may be missing)}.
+    """One setting of one NIC port: `port` gets `value`.
+
+    Type of the value, by setting: mtu bytes; autoneg a bool; fec a word of `Fec`; address `10.1.0.1/32`; neighbour {ip,
+    mac}; route {to, via (optional), metric (optional)}.
     """
 
     port: NicPortId
@@ -55,7 +57,8 @@ class Action:
 def parse_actions(data: object, testbed: Testbed) -> tuple[Action, ...]:
     """Read `{ports: all | h0.eth0 | [...], set: {mtu: 4200, ...}}`: port by port, in the order of `set`.
 
-    Raises ConfigError for what is not there, is no such value, or is not in the testbed file's `host_actions`.
+    Raises ConfigError for an unknown port or setting, for a wrong value, and for a setting that is not in the testbed
+    file's `host_actions`.
     """
     ports, settings = _split(data)
     ids = _parse_ports(ports, testbed)
@@ -71,7 +74,9 @@ def parse_actions(data: object, testbed: Testbed) -> tuple[Action, ...]:
 
 
 def parse_settings(data: object) -> tuple[tuple[Setting, Json], ...]:
-    """The `set` of a host step, without a testbed; addresses, neighbours and routes may be lists, and are then one setting each. Raises ConfigError."""
+    """Read the `set` of a host step, without a testbed. A list of addresses, neighbours or routes becomes one setting
+    each. Raises ConfigError.
+    """
     if not isinstance(data, Mapping) or not data:
         raise ConfigError(f"host: set: name at least one of {', '.join(Setting)}, such as set: {{mtu: 4200}}")
     found: list[tuple[Setting, Json]] = []

@@ -1,4 +1,4 @@
-"""Delegations: leases of whole switches to the hosts that they belong to. Such a host is the only writer of its switch."""
+"""Delegations: leases of whole switches to the hosts that own them. Such a host is the only writer of its switch."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,16 +8,20 @@ class DelegationState(StrEnum):
     """Whether the host may set its switch."""
 
     GRANTED = "granted"
-    """It may, under the epoch, with nobody in between."""
+    """It may, under this epoch, without asking the daemon."""
     TAKEN_BACK = "taken-back"
-    """It may not, until an operator grants it again. Nobody sets the switch meanwhile: only its host has a line to it."""
+    """It may not, until an operator grants it again. Meanwhile nobody sets the switch: only its host is
+    connected to it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delegation:
-    """The lease of one switch, which lasts until it is taken back. `epoch` counts the grants of this switch; what names another one is not in force.
+    """The lease of one switch, in force until it is revoked. `epoch` counts the grants of this switch; another epoch is
+    not in force.
 
-    `boot`: the life of the host's agent that it was granted to; empty where none has it yet. `why`: who took it back, in words.
+    `boot`: the boot of the host's agent that it was granted to; empty before the first. `why`: who revoked it, in
+    words.
     """
 
     switch: str

@@ -1,30 +1,30 @@
-"""Faults: what a twin can be told to do wrong, for a playbook, the command line and the rack's control socket alike.
+"""Faults that can be injected into twins, by a playbook, the command line or the rack's control socket.
 
-| fault | subject | from then on |
+| fault | subject | effect |
 |---|---|---|
 | deny {code, text} | switch | the next change is denied |
 | reset | switch | all sessions are cut now |
-| refuse {on} | switch | new sessions are ended at once |
-| slow {seconds} | switch | every answer comes so much later |
-| silent {on} | switch | commands are done and not answered |
+| refuse {on} | switch | new sessions are closed at once |
+| slow {seconds} | switch | every answer is delayed by so much |
+| silent {on} | switch | commands are executed and not answered |
 | half | switch | the next answer ends in its middle |
 | garble | switch | the next answer is garbage |
-| wrong | switch | the next answer is a well-formed one to something else |
-| partial {pairs} | switch | of the next change only so many pairs are done; it is acknowledged, or denied where `deny` is set too |
-| stick {ends} | switch | these mirrors do not move any more, and are acknowledged as if they did |
-| fail {ends} | switch | no path of these ends can be made any more, and the switch says so |
-| drift {ends, loss_db, over_s} | switch | each of these ends loses so much more: at once, or little by little |
+| wrong | switch | the next answer is a well-formed one to another command |
+| partial {pairs} | switch | of the next change only so many pairs are made; it is acknowledged, or denied with `deny` |
+| stick {ends} | switch | the mirrors of these ends no longer move, and changes are acknowledged as if they did |
+| fail {ends} | switch | no path of these ends can be made any more, and the switch reports that |
+| drift {ends, loss_db, over_s} | switch | each of these ends loses so much more: at once or gradually |
 | panel {remove, add} | switch | somebody changes crossconnects at its front panel, now |
-| reboot {seconds} | switch | all sessions are cut and none are taken for so long; then it is in its power-up state |
+| reboot {seconds} | switch | all sessions are cut and refused for so long; then it is in its power-up state |
 | slow-firmware {seconds} | port | the NIC's firmware takes so much longer each time |
-| unplug {on} | port | the module is out: no light in or out, and nothing to read |
-| cut {strand} | port | the strand at `tx`, at `rx`, or both are cut: that light is gone |
+| unplug {on} | port | the module is removed: no light in or out, and nothing to read |
+| cut {strand} | port | the strand at `tx`, at `rx`, or both are cut: that light is lost |
 | weak {loss_db} | port | its lasers send so much less |
-| flap {times, down_s, up_s} | port | its carrier falls for `down_s` and is up for `up_s`, `times` times; its light stays |
+| flap {times, down_s, up_s} | port | carrier down for `down_s`, then up for `up_s`, `times` times; its light stays |
 | stuck-phy {on} | port | its PHY stays down, whatever light there is |
-| agent-killed | host | its agent gets SIGKILL now; who keeps it starts another |
+| agent-killed | host | its agent gets SIGKILL now; its supervisor starts another |
 | clock-step {seconds} | host | its clock is set forward (backward, below 0) by so much, now |
-| clear | any, or none for all | all is well again |
+| clear | any, or none for all | all faults of the subject end |
 """
 
 from collections.abc import Mapping
@@ -56,14 +56,14 @@ class _Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @override
     def __str__(self) -> str:
-        """`ocs1 slow seconds=0.5`, as the command line has it."""
+        """`ocs1 slow seconds=0.5`, as on the command line."""
         data = self.to_data()
         subject = [str(data.pop(key)) for key in ("switch", "port", "host") if key in data]
         return " ".join([*subject, str(data.pop("fault")), *(f"{key}={_words(value)}" for key, value in data.items())])
 
 
 class SwitchFault(_Fault, frozen=True, kw_only=True):
-    """Something goes wrong with the twin of `switch`."""
+    """A fault of the twin of `switch`."""
 
     switch: str
 
@@ -73,7 +73,7 @@ class SwitchFault(_Fault, frozen=True, kw_only=True):
 
 
 class PortFault(_Fault, frozen=True, kw_only=True):
-    """Something goes wrong with `port`, a NIC port of a twin host, `h0.eth0`."""
+    """A fault of `port`, a NIC port of a twin host, `h0.eth0`."""
 
     port: str
 
@@ -87,7 +87,7 @@ class PortFault(_Fault, frozen=True, kw_only=True):
 
 
 class HostFault(_Fault, frozen=True, kw_only=True):
-    """Something goes wrong with a twin host as a whole."""
+    """A fault of a twin host as a whole."""
 
     host: str
 
@@ -148,13 +148,13 @@ class Drift(SwitchFault, frozen=True, kw_only=True, tag="drift"):
 
 
 class Panel(SwitchFault, frozen=True, kw_only=True, tag="panel"):
-    """`1A-2B` in `remove` and `add`; what is in the way of `add` is moved."""
+    """`1A-2B` in `remove` and `add`; what collides with `add` is removed."""
 
     remove: tuple[str, ...] = ()
     add: tuple[str, ...] = ()
 
     def pairs(self) -> tuple[tuple[Crossconnect, ...], tuple[Crossconnect, ...]]:
-        """What is removed, and what is added. Raises ConfigError for what is no crossconnect."""
+        """The crossconnects to remove and those to add. Raises ConfigError for what is no crossconnect."""
         return tuple(map(Crossconnect.parse, self.remove)), tuple(map(Crossconnect.parse, self.add))
 
 
@@ -197,7 +197,7 @@ class ClockStep(HostFault, frozen=True, kw_only=True, tag="clock-step"):
 
 
 class Clear(_Fault, frozen=True, kw_only=True, tag="clear"):
-    """Of one subject, or of all where none is named."""
+    """Ends the faults of one subject, or all faults where none is named."""
 
     switch: str | None = None
     port: str | None = None
@@ -239,16 +239,17 @@ def parse_fault(data: Mapping[str, Any]) -> Fault:
 
 
 def decode_fault(line: bytes) -> Fault:
-    """`parse_fault` of JSON. Raises ConfigError on anything else."""
+    """`parse_fault` of JSON. Raises ConfigError for anything else."""
     try:
         data = msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: objects in objects
+    # RecursionError: objects nested too deep
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"fault: not a JSON object: {reason_of(error)}") from error
     return parse_fault(data)
 
 
 def check_fault(fault: Fault, testbed: Testbed) -> None:
-    """Whether the testbed has that subject, and it is a twin. Raises ConfigError for a name, RefusedError for a real device."""
+    """Raises ConfigError where the testbed has no such subject, RefusedError where it is a real device."""
     match fault:
         case Clear(switch=None, port=None, host=None):
             return
@@ -256,21 +257,21 @@ def check_fault(fault: Fault, testbed: Testbed) -> None:
             if (switch := testbed.switches.get(name)) is None:
                 raise ConfigError(f"fault: no switch {name} in testbed {testbed.name}; {_known(testbed.switches)}")
             if switch.twin is None:
-                raise RefusedError(f"fault: {fault}: {name} is a real switch; only a twin can be told to misbehave")
+                raise RefusedError(f"fault: {fault}: {name} is a real switch; faults can only be injected into twins")
             check_ends(fault, name, switch.capabilities)
         case PortFault(port=name) | Clear(port=str(name)):
             id = testbed.port(NicPortId.parse(name)).id
             if testbed.hosts[id.host].twin is None:
-                raise RefusedError(f"fault: {fault}: {id.host} is a real host; only a twin can be told to misbehave")
+                raise RefusedError(f"fault: {fault}: {id.host} is a real host; faults can only be injected into twins")
         case HostFault(host=name) | Clear(host=str(name)):
             if (host := testbed.hosts.get(name)) is None:
                 raise ConfigError(f"fault: no host {name} in testbed {testbed.name}; {_known(testbed.hosts)}")
             if host.twin is None:
-                raise RefusedError(f"fault: {fault}: {name} is a real host; only a twin can be told to misbehave")
+                raise RefusedError(f"fault: {fault}: {name} is a real host; faults can only be injected into twins")
 
 
 def check_ends(fault: Fault, switch: str, capabilities: Capabilities) -> None:
-    """Raises ConfigError where a fault of a switch names an end that this one does not have."""
+    """Raises ConfigError where a fault of a switch names an end that the switch does not have."""
     match fault:
         case Stick(ends=ends) | Fail(ends=ends) | Drift(ends=ends):
             sides = {PortSide.parse(end) for end in ends}

@@ -1,4 +1,4 @@
-"""Holds: ports that nobody can take for as long as what was done to them may still be undone, whatever becomes of a lease."""
+"""Holds: ports that stay reserved while a change of them may still be undone, whether or not a lease is in force."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,14 @@ from enum import StrEnum
 
 
 class HeldFor(StrEnum):
-    """What it is that may still be undone."""
+    """What may still be undone."""
 
     RECONFIGURATION = "reconfiguration"
-    """A way back of switches. Only its own end frees the ports."""
+    """Crossconnects that a reconfiguration may roll back. Only its own end frees the ports."""
     SETTINGS = "settings"
-    """Settings of NIC ports that a run has made. The run itself, and whoever leased the ports before, goes on."""
+    """Settings of NIC ports that a run has made. The run itself, and the holder of the ports' earlier
+    lease, may continue.
+    """
 
     DELEGATION = "delegation"
     """A switch that belongs to a host, which alone sets it."""
@@ -19,7 +21,9 @@ class HeldFor(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """`id` is what commands name, `run` whose it is. `words(ports)` says of some of its ports what keeps them, now, and what can be done."""
+    """`id` is what commands name, `run` the run that it belongs to. `words(ports)` says why some of its ports are held
+    now, and what frees them.
+    """
 
     id: str
     held_for: HeldFor

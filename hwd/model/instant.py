@@ -1,4 +1,4 @@
-"""Instants: stamped events with their bounds, and how much is known of each."""
+"""Instants: stamped events with their error bounds, and how much is known of each."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,9 @@ from hwd_drivers.core.errors import BugError
 
 
 class InstantName(StrEnum):
-    """What happened, in the order in which it must happen (acknowledged has no order with dark and light; carrier and rdma none between them)."""
+    """What happened, in the order that must hold (acknowledged has no order with dark and light; carrier and rdma have
+    none between them).
+    """
 
     COMMANDED = "commanded"
     """First byte of the first command was sent to the switch."""
@@ -34,13 +36,13 @@ class Knowledge(StrEnum):
     SEEN = "seen"
     """It lies between `earliest_ns` and `latest_ns`."""
     UNKNOWN = "unknown"
-    """No source, or the source missed it: `why` says which."""
+    """There is no source, or the source missed it: `why` says which."""
     NEVER_LEFT = "never-left"
     """The state was never lost: a kept link, or a switch so fast that nothing fell."""
 
 
 class Origin(StrEnum):
-    """Where a figure comes from, best first."""
+    """Where a figure comes from, the best first."""
 
     MEASURED = "measured"
     """On hardware."""
@@ -49,7 +51,7 @@ class Origin(StrEnum):
     TWIN = "twin"
     """Drawn from a model."""
     FITTED = "fitted"
-    """Drawn from a model that was made from the very figure it stands beside: never called reproduced."""
+    """Drawn from a model that was fitted to the very figure that it is compared with: never called reproduced."""
 
     def weakest(self, other: "Origin") -> "Origin":
         order = list(Origin)
@@ -60,7 +62,8 @@ class Origin(StrEnum):
 class Instant:
     """One instant of one subject, on the daemon's monotonic clock (ns).
 
-    `best_ns` is the most likely time inside the bounds, where the source knows better than their middle: a notice comes just after what it tells.
+    `best_ns` is the most likely time within the bounds, where the source knows a better one than the middle: a notice
+    follows soon after its event.
     """
 
     name: InstantName

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A claim of `holder` on `ports` until `expires_wall_ns` (unix time, so that it outlives the daemon).
+    """A claim of `holder` on `ports` until `expires_wall_ns` (unix time, so that it survives a restart of the daemon).
 
     A port is `ocs1.3` (both sides of a switch port) or `h0.eth0`. `id` is what commands name.
     """

@@ -1,4 +1,4 @@
-"""Links, circuits and topologies: what someone wants, and where its light goes."""
+"""Links, circuits and topologies: which NIC ports are joined, and by which light paths."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -10,7 +10,7 @@ from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """Two NIC ports joined, both ways. The smaller end stands first: use `Link.of`. Text: `h0.eth0<->h1.eth0`."""
+    """Two NIC ports joined, both ways. The smaller end is the first: use `Link.of`. Text: `h0.eth0<->h1.eth0`."""
 
     a: NicPortId
     b: NicPortId
@@ -73,8 +73,9 @@ class SwitchEnd:
 class Circuit:
     """One one-way light path from a transmitter to a receiver.
 
-    `loss_db_typical` and `loss_db_max` sum strands, passives and crossconnects; `margin_db` is received minus needed power of the weakest lane at
-    the stated minimum transmit power and `loss_db_max`; `overload_db` is how far the strongest lane could exceed what the receiver bears (<= 0: never).
+    `loss_db_typical` and `loss_db_max` sum strands, passives and crossconnects. `margin_db` is received minus needed
+    power of the weakest lane at the stated minimum transmit power and `loss_db_max`. `overload_db` is how far the
+    strongest lane could exceed what the receiver tolerates (<= 0: never).
     """
 
     source: FibreEnd
@@ -88,7 +89,8 @@ class Circuit:
 
     def __str__(self) -> str:
         through = " ".join(str(crossconnect) for crossconnect in self.crossconnects) or "no switch"
-        return f"{self.source} -> {self.target} through {through}, loss <= {self.loss_db_max:.1f} dB, margin {self.margin_db:+.1f} dB"
+        loss = f"loss <= {self.loss_db_max:.1f} dB, margin {self.margin_db:+.1f} dB"
+        return f"{self.source} -> {self.target} through {through}, {loss}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,7 @@ class RoutedLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The links that someone wants, under a name that says how they were made (`ring hosts=h0,h1 rail=0`)."""
+    """The links that are wanted, under a name that says how they were made (`ring hosts=h0,h1 rail=0`)."""
 
     name: str
     links: tuple[Link, ...]

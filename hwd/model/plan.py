@@ -1,4 +1,6 @@
-"""A plan: the moves that turn what the switches report into what is wanted. A value: print it, keep it, apply it by its hash."""
+"""A plan: the moves from the state that the switches report to the wanted one. A value: print it, store it, apply it by
+its hash.
+"""
 
 import hashlib
 import json
@@ -13,31 +15,31 @@ from hwd_drivers.core.values import Crossconnect
 
 
 class ApplyMode(StrEnum):
-    """What to do with crossconnects that stand in the way."""
+    """What to do with crossconnects that collide with wanted ones."""
 
     SAFE = "safe"
-    """Refuse when a wanted end is in use for something else."""
+    """Refuse when a wanted end is in use."""
     UPDATE = "update"
-    """Replace what collides, keep the rest."""
+    """Replace those that collide, keep the rest."""
     OVERWRITE = "overwrite"
     """Replace everything on the switches that are named."""
 
 
 class CrashRule(StrEnum):
-    """What the daemon does at its next start with a reconfiguration that its death left open."""
+    """What the daemon does at its next start with a reconfiguration that its crash left open."""
 
     ROLL_BACK = "roll-back"
     """Back to the state read at the start of the apply."""
     FINISH = "finish"
-    """On to the wanted state."""
+    """Continue to the wanted state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchMoves:
     """What one switch is asked to do, and what it reported before.
 
-    `failed`: what of `before` it said had failed. `lasting`: crossconnects of elements that always join something, and that nobody could tell before what: no
-    way leads back from them.
+    `failed`: those of `before` that it reported as failed. `lasting`: crossconnects of elements that always join
+    something, and whose earlier state nobody knew: they cannot be rolled back.
     """
 
     switch: str
@@ -50,7 +52,7 @@ class SwitchMoves:
 
     @property
     def after(self) -> frozenset[Crossconnect]:
-        """Everything that the switch must report when it is done."""
+        """Everything that the switch must report when the moves are done."""
         return (frozenset(self.before) - frozenset(self.remove)) | frozenset(self.add)
 
     def __str__(self) -> str:
@@ -60,10 +62,11 @@ class SwitchMoves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompositeMoves:
-    """What one composite is asked to do, in its own crossconnects; the moves of its elements are those of their switches.
+    """What one composite is asked to do, in its own crossconnects; the moves of its elements are those of their
+    switches.
 
-    `through`: the crossconnects of elements that each wanted one leads through. `moves`: elements that change for it, no more than any answer needs where
-    that is `moves_at_least`. `darkened`: elements beside those that lose what they join.
+    `through`: the crossconnects of elements that each wanted one uses. `moves`: elements that change for it; that
+    number is minimal where it equals `moves_at_least`. `darkened`: other elements that lose what they join.
     """
 
     composite: str
@@ -78,7 +81,8 @@ class CompositeMoves:
     def __str__(self) -> str:
         words = [f"-{one}" for one in self.remove] + [f"+{one}" for one in self.add]
         dark = f", {self.darkened} go dark" if self.darkened else ""
-        return f"{self.composite}: {' '.join(words) or 'nothing to do'} ({len(self.keep)} kept), {self.moves} elements move{dark}"
+        work = " ".join(words) or "nothing to do"
+        return f"{self.composite}: {work} ({len(self.keep)} kept), {self.moves} elements move{dark}"
 
     def to_data(self) -> dict[str, Json]:
         return {
@@ -95,7 +99,7 @@ class CompositeMoves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLink:
-    """A wanted link: `kept` says that none of its crossconnects moves."""
+    """A wanted link. `kept`: none of its crossconnects moves."""
 
     routed: RoutedLink
     kept: bool
@@ -105,10 +109,10 @@ class PlannedLink:
 class Plan:
     """All that is known before the first command. `hash` covers moves, state before, links and rules.
 
-    `dark`: links that lose their light and are not wanted. `touches`: ports, such as `ocs1.3` and `h0.eth0`, whose light it moves or may move; it
-    follows from the rest and from what is known of other switches, and is not in `hash`. `expected_s`: from command to ready, from what the records
-    say, else from what the devices state (`expected_from` says which). `ready_within_s` None: ready is not asked for. `confirm_within_s` None:
-    confirmed as soon as ready.
+    `dark`: links that lose their light and are not wanted. `touches`: ports, such as `ocs1.3` and `h0.eth0`, whose
+    light it changes or may change; it follows from the rest and from the known state of other switches, and is not in
+    `hash`. `expected_s`: from command to ready, by the records, else by the devices' data (`expected_from` says which).
+    `ready_within_s` None: ready is not asked for. `confirm_within_s` None: confirmed as soon as ready.
     """
 
     what: str
@@ -125,7 +129,7 @@ class Plan:
     ready_within_s: float | None
     confirm_within_s: float | None
     composites: tuple[CompositeMoves, ...] = ()
-    """What is asked of composites; it says no more than `moves`, and is not in `hash`."""
+    """What composites are asked to do. It follows from `moves`, and is not in `hash`."""
     hash: str = field(init=False, compare=False)
     """12 hexadecimal digits, the same on every machine for the same moves from the same state."""
 
@@ -138,7 +142,7 @@ class Plan:
         return not any(move.remove or move.add for move in self.moves)
 
     def to_data(self) -> dict[str, Json]:
-        """As JSON, for people's programs: what moves, what goes dark, where the light goes."""
+        """As JSON, for other programs: what moves, what goes dark, where the light goes."""
         return {
             "hash": self.hash,
             "what": self.what,

@@ -1,4 +1,4 @@
-"""The state of a run: one value that says everything that is asked of a run from outside."""
+"""The state of a run as one value, for all who follow it from outside."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from hwd_drivers.core.errors import ProtocolError
 
 
 class RunState(StrEnum):
-    """Where a run is. The four ended ones have the words of `hwd.records.RunOutcome`, which holds how a run ended and nothing else."""
+    """Where a run is. The four final states have the words of `hwd.records.RunOutcome`."""
 
     QUEUED = "queued"
-    """It waits for its due time, or for runs that have its ports; `waits_for` says for which."""
+    """It waits for its due time, or for runs that hold its ports; `waits_for` says which."""
     RUNNING = "running"
-    """A step is under way; `stage` says how far its reconfiguration is."""
+    """A step is under way; `stage` is the state of its reconfiguration."""
     PAUSED = "paused"
-    """It stands at the border of two steps, with its leases kept, until it is resumed or aborted."""
+    """It is paused between two steps, with its leases in force, until it is resumed or aborted."""
     SUCCEEDED = "succeeded"
     """All steps were done."""
     FAILED = "failed"
@@ -25,7 +25,7 @@ class RunState(StrEnum):
     ABORTED = "aborted"
     """Somebody (`by`) stopped it; it ended in its safe state. A queued one never began."""
     CRASHED = "crashed"
-    """The daemon died under it; its switches are brought back by the journal."""
+    """The daemon ended during the run; the journal restores its switches."""
 
     @property
     def ended(self) -> bool:
@@ -34,12 +34,14 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """One run as it is now, or as it ended: the data of a `run.state` document, of its retained topic, and of `GET /api/v1/runs/{id}/state`.
+    """One run as it is now, or as it ended.
 
-    `step` (from 1) and `what` are of the step under way, or of the last one; None before the first. `stage` is that of the reconfiguration under
-    way: journaled, driving, read-back, waiting, awaiting-confirm, rolling-back. `fault_class` is the title of what failed it. `by` says who paused or
-    aborted it. `rolled_back`: all switches stand where they were before the last apply; where branches ended differently, `safe_state` is `mixed`.
-    `expected_s` is what is left. All `wall_ns` are unix time.
+    It is the data of a `run.state` document, of its retained topic, and of `GET /api/v1/runs/{id}/state`. `step` (from
+    1) and `what` are of the step under way, or of the last one; None before the first. `stage` is that of the
+    reconfiguration under way: journaled, driving, read-back, waiting, awaiting-confirm, rolling-back. `fault_class` is
+    the title of the error that failed it. `by`: who paused or aborted it. `rolled_back`: all switches are as before the
+    last apply; where branches ended differently, `safe_state` is `mixed`. `expected_s`: what remains. All `wall_ns` are
+    unix time.
     """
 
     run: str
@@ -60,7 +62,7 @@ class RunStatus:
     ended_wall_ns: int | None = None
     expected_s: float | None = None
     waits_for: tuple[str, ...] = ()
-    """What a queued run waits for, a text each: `run k3v9`, `its due time`."""
+    """What a queued run waits for, one text each: `run k3v9`, `its due time`."""
 
     def to_data(self) -> dict[str, Json]:
         return {
@@ -86,7 +88,7 @@ class RunStatus:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Fields of a newer hwd are left out. Raises ProtocolError for what is no run state."""
+        """Ignores fields of a newer hwd. Raises ProtocolError for what is no run state."""
         try:
             known = {name: data[name] for name in cls.__slots__ if name in data}
             return cls(**{**known, "state": RunState(data["state"]), "waits_for": tuple(data.get("waits_for") or ())})
@@ -94,7 +96,9 @@ class RunStatus:
             raise ProtocolError(f"run state: cannot read {dict(data)}: {error!r}") from error
 
     def __str__(self) -> str:
-        """`run k3v9 running 7/21 wait until ready (waiting), 40 s left`; `run k3v9 failed (not ready in time: ...), rolled back`."""
+        """`run k3v9 running 7/21 wait until ready (waiting), 40 s left`; `run k3v9 failed (not ready in time: ...),
+        rolled back`.
+        """
         text = f"run {self.run} {self.state}"
         if self.state is RunState.QUEUED:
             return text + (f", waits for {', '.join(self.waits_for)}" if self.waits_for else "")

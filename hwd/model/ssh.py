@@ -1,4 +1,4 @@
-"""SshPlace: how a host is reached over SSH."""
+"""SshPlace: the SSH address of a host."""
 
 import re
 from dataclasses import dataclass
@@ -11,9 +11,10 @@ _PLACE: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[\w.-]+))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshPlace:
-    """What is None is as `~/.ssh/config` has it, else as OpenSSH would.
+    """Fields that are None come from `~/.ssh/config`, else from OpenSSH's defaults.
 
-    `key`: a file with a private key. `known_hosts`: a file with the host's own key. `jump`: through which other host.
+    `key`: a file with a private key. `known_hosts`: a file with the host's own key. `jump`: the host to connect
+    through.
     """
 
     address: str
@@ -24,7 +25,7 @@ class SshPlace:
     jump: Self | None = None
 
     def __str__(self) -> str:
-        """As OpenSSH's own commands have it, `root@10.0.0.10`."""
+        """As OpenSSH's own commands write it, `root@10.0.0.10`."""
         at = f"{self.user}@" if self.user else ""
         if self.port is None:
             return f"{at}{self.address}"

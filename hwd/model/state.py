@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading
 
 Desired = Mapping[str, frozenset[Crossconnect]]
-"""Crossconnects that a switch shall have, by its name. A switch that is not named is not meant."""
+"""Crossconnects that a switch shall have, by its name. Switches that are not named stay as they are."""
 
 Observed = Mapping[str, tuple[CrossconnectReading, ...]]
-"""What each switch reported, by its name. A switch that could not be read is not there."""
+"""What each switch reported, by its name. A switch that could not be read is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One switch: what is wanted and not there, what is there and not wanted."""
+    """One switch: wanted crossconnects that are missing, and existing ones that are not wanted."""
 
     switch: str
     missing: tuple[Crossconnect, ...]

@@ -33,7 +33,7 @@ class NicPortId:
 
 
 class ModuleStandard(StrEnum):
-    """How the memory of a pluggable is laid out."""
+    """The layout of a pluggable module's memory."""
 
     SFF_8472 = "sff-8472"
     """SFP, SFP+, SFP28: one lane; its loss of signal is a state."""
@@ -47,9 +47,10 @@ class ModuleStandard(StrEnum):
 class Module:
     """A pluggable. Powers are per lane, average, in dBm; a loss budget is `tx_min_dbm - rx_min_dbm`.
 
-    `lanes`: optical channels each way. `parallel`: each lane has a fibre of its own (lanes 1..n); else all share one fibre (lane 0).
-    `los_assert_dbm` and `los_deassert_dbm`: where loss of signal is raised and cleared on one lane. `part`: its number, as its memory has it; `los_s` and
-    `monitor_s`: how old at most its sign of loss and its received power may be when they are read (`hwd_agents.process.config.ModuleTiming`); None: not known.
+    `lanes`: optical channels each way. `parallel`: each lane has a fibre of its own (lanes 1..n); else all share one
+    fibre (lane 0). `los_assert_dbm` and `los_deassert_dbm`: where loss of signal is raised and cleared on one lane.
+    `part`: its part number, as in its memory. `los_s` and `monitor_s`: the greatest age of its loss of signal and of
+    its received power when they are read (`hwd_agents.process.config.ModuleTiming`); None: not known.
     """
 
     type: str
@@ -104,9 +105,11 @@ class NicPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostTwin:
-    """A simulated host. `kernel`: its interfaces are real ones in a network namespace; else it lives in the rack's process.
+    """A simulated host. `kernel`: its interfaces are real ones in a network namespace; else it is simulated in the
+    rack's process.
 
-    `machine`: it is a virtual machine with a kernel of its own, which reaches this machine at that address; only what is optical of it is simulated, and its clock is its own.
+    `machine`: the address at which it, a virtual machine with a kernel and a clock of its own, reaches this machine;
+    only its optics are simulated.
     """
 
     kernel: bool
@@ -132,7 +135,9 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchTwin:
-    """A simulated switch: model and size are those of its switch, timing and seed its own. `options`: what its driver's twins can be told to be."""
+    """A simulated switch: it has the model and size of its switch, and a timing and seed of its own. `options`: those
+    of its driver's twins.
+    """
 
     timing: str
     seed: int
@@ -141,7 +146,7 @@ class SwitchTwin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretRef:
-    """Where a secret is; never the secret. `kind` is `env` or `file`."""
+    """The place of a secret; never the secret. `kind` is `env` or `file`."""
 
     kind: str
     name: str
@@ -154,7 +159,8 @@ class SecretRef:
 class Switch:
     """An optical switch as the testbed file states it; `capabilities` are those of its model and size.
 
-    `size` as it is written there. `address` is None for a twin: the rack tells it when it is up. `owner`: the host that alone may drive it.
+    `size` as in the file. `address` is None for a twin: the rack reports it at its start. `owner`: the host that alone
+    may drive it.
     """
 
     name: str
@@ -172,9 +178,9 @@ class Switch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composite:
-    """Switches of few states each, asked as one: `ports` are its ends, and which end of an element each of them is.
+    """Switches of few states each that act as one: `ports` are its ends, and which end of an element each of them is.
 
-    The fibres inside are ordinary strands of the testbed; what belongs to it follows from them.
+    The fibres inside are ordinary strands of the testbed; everything that belongs to it is derived from them.
     """
 
     name: str
@@ -182,7 +188,7 @@ class Composite:
 
 
 class Setting(StrEnum):
-    """What of a NIC port can be set, and put back."""
+    """A setting of a NIC port that can be changed and restored."""
 
     MTU = "mtu"
     """The longest packet, in bytes."""
@@ -231,9 +237,10 @@ class PacketSwitch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strand:
-    """One glass fibre between two ends. Light may use it either way; what stands at its ends decides.
+    """One glass fibre between two ends. Light may use it either way; its ends decide.
 
-    `via` are panel ports that it passes through, their loss not included in `loss_db`. `source` is `file:line` of its entry.
+    `via` are panel ports that it passes through, their loss not included in `loss_db`. `source` is `file:line` of its
+    entry.
     """
 
     ends: tuple[FibreEnd, FibreEnd]
@@ -251,12 +258,12 @@ class Strand:
 
 
 class PortState(StrEnum):
-    """What an operator says of a port."""
+    """The use of a port, as an operator sets it."""
 
     NORMAL = "normal"
     """In use."""
     SPARE = "spare"
-    """Kept free: planned paths do not use it."""
+    """Reserved: planned paths do not use it."""
     MAINTENANCE = "maintenance"
     """Out of order for a stated reason: planned paths do not use it."""
 
@@ -274,7 +281,7 @@ class PortNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Testbed:
-    """Everything of one testbed file, checked. Names map to parts in the order of the file."""
+    """One testbed file, checked. Names map to parts in the order of the file."""
 
     __test__ = False
 
@@ -303,7 +310,7 @@ class Testbed:
         return self.switches[name].capabilities.ends
 
     def port_of(self, name: str, end: PortSide) -> str:
-        """The switch port, `ocs1.3`, that this end of a switch or of a composite is at: what a lease is about."""
+        """The switch port, `ocs1.3`, of this end of a switch or of a composite: the port that is leased."""
         if (composite := self.composites.get(name)) is not None:
             place = composite.ports[end]
             return f"{place.owner}.{place.port}"
@@ -314,7 +321,7 @@ class Testbed:
             yield from host.ports
 
     def port(self, id: NicPortId) -> NicPort:
-        """Raises ConfigError where there is no such port, naming those that are."""
+        """Raises ConfigError where there is no such port, naming the ports that exist."""
         for port in self.ports():
             if port.id == id:
                 return port

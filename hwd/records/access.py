@@ -1,4 +1,4 @@
-"""Access to a store from the event loop: one writer at a time, readers beside it."""
+"""Access to a store from the event loop: one writer at a time, and readers at the same time."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Access:
-    """Calls what blocks in an offload. What has begun to write is ended, whoever is cancelled."""
+    """Runs blocking calls in an offload. A write that has begun is completed, even when its caller is cancelled."""
 
     def __init__(self, store: Store, offload: Offload) -> None:
         self.store = store
@@ -25,6 +25,6 @@ class Access:
             return await to_its_end(self._offload(fn, *args), name="hwd:records/write")
 
     async def read(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        if self.store.in_memory:  # its one connection
+        if self.store.in_memory:  # it has one connection only
             return await self.write(fn, *args)
         return await self._offload(fn, *args)

@@ -1,4 +1,4 @@
-"""The alignments of agents' clocks in the records: they hold as long as the daemon's own clock runs on."""
+"""The alignments of agents' clocks in the records: valid as long as the daemon's machine is not restarted."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,7 +15,9 @@ Alignments = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 class AlignmentTable:
-    """By host and boot, the last alignment, as the data of its document; `Records.add` writes them. `last_resort` writes where the disk may be full."""
+    """By host and boot, the last alignment, as the data of its document; `Records.add` writes them. `last_resort`
+    writes where the disk may be full.
+    """
 
     def __init__(self, access: Access, last_resort: Callable[[Callable[[], Alignments]], Alignments]) -> None:
         self._access = access
@@ -23,7 +25,9 @@ class AlignmentTable:
         self._last_resort = last_resort
 
     async def read(self, clock: str = "") -> Alignments:
-        """Those with the daemon's clock of this name. Those with another are forgotten: its zero was the start of a machine that runs no more."""
+        """The alignments to the daemon's clock of this name. Others are deleted: that clock ended with a
+        restart of the machine.
+        """
         return await self._access.write(self._last_resort, lambda: self._read(clock))
 
     # --- blocking, in the offload

@@ -1,4 +1,4 @@
-"""Delegations in the records: a daemon that starts again knows which epochs it has granted, and grants none of them twice."""
+"""Delegations in the records: a restarted daemon knows which epochs it has granted, and grants none of them twice."""
 
 import sqlalchemy as sa
 
@@ -8,7 +8,7 @@ from hwd.records.schema import delegations
 
 
 class DelegationTable:
-    """One row a switch: the last epoch, whoever had it."""
+    """One row a switch: the last epoch and its holder."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

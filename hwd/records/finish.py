@@ -1,4 +1,4 @@
-"""Work that a cancelled caller still waits for: a transaction that has begun ends, and its caller knows that it did."""
+"""Completes work whose caller is cancelled: a transaction that has begun ends before the cancellation is raised."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def to_its_end(work: Coroutine[Any, Any, T], *, name: str) -> T:
-    """Await `work`. A cancellation is raised only when it is done; its result, or its error, is then nobody's."""
+    """Await `work`. A cancellation is raised only when it is done; its result, or its error, is then dropped."""
     task = asyncio.get_running_loop().create_task(work, name=name)
     try:
         return await asyncio.shield(task)

@@ -1,4 +1,6 @@
-"""Which journal belongs to the records: one that is gone beside them is damage, and not a new one."""
+"""The id of the journal that belongs to the records: if that journal is missing, it was lost, and must not be replaced
+by a new one.
+"""
 
 from typing import Final, Protocol
 
@@ -11,7 +13,7 @@ JOURNAL: Final = "journal"
 
 
 class KnownJournal(Protocol):
-    """The id that the journal has in its first entry, as its daemon learnt it in a life before."""
+    """The id in the first entry of the journal, as an earlier process of the daemon stored it."""
 
     async def read(self) -> str | None: ...
 
@@ -19,7 +21,7 @@ class KnownJournal(Protocol):
 
 
 class MemoryJournalId:
-    """For a journal in memory: records on a disk outlast it, and would miss it."""
+    """For a journal in memory: records on a disk outlive it, and would report it missing."""
 
     def __init__(self) -> None:
         self._id: str | None = None
@@ -32,7 +34,7 @@ class MemoryJournalId:
 
 
 class JournalId:
-    """In the records."""
+    """The id in the records."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -43,7 +45,7 @@ class JournalId:
         return await self._access.read(self._read)
 
     async def write(self, id: str) -> None:
-        """Once, when there is none."""
+        """Store it, once, when there is none."""
         await self._access.write(self._write, id)
 
     # --- blocking, in the offload

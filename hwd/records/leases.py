@@ -1,4 +1,4 @@
-"""The leases in the records: those that last outlive the daemon."""
+"""The leases in the records: they survive a restart of the daemon."""
 
 import json
 
@@ -22,11 +22,11 @@ class LeaseTable:
         return await self._access.read(self._all)
 
     async def save(self, lease: Lease) -> None:
-        """In place of what was saved of it before."""
+        """Insert a lease, or replace the stored one."""
         await self._access.write(self._save, lease)
 
     async def delete(self, id: str) -> None:
-        """One that is not there is no error."""
+        """Delete a lease; no error where there is none."""
         await self._access.write(self._delete, id)
 
     # --- blocking, in the offload

@@ -1,4 +1,4 @@
-"""The queue of runs in the records: it outlives the daemon."""
+"""The queue of runs in the records: it survives a restart of the daemon."""
 
 import json
 
@@ -11,14 +11,14 @@ from hwd.records.schema import queue
 
 
 class QueueTable:
-    """Runs that have not begun. `Records.start_run` takes the run that it begins out, in one transaction."""
+    """Runs that have not begun. `Records.start_run` removes the run that it begins, in one transaction."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self._store = access.store
 
     async def all(self) -> tuple[QueuedRun, ...]:
-        """In the order in which they came."""
+        """In the order in which they were queued."""
         return await self._access.read(self._all)
 
     async def add(self, run: QueuedRun) -> None:

@@ -1,4 +1,4 @@
-"""The sink that keeps documents: buffers them and writes them in batches, without ever blocking the emitter."""
+"""The sink that records documents: buffers them and writes them in batches, without ever blocking the emitter."""
 
 import asyncio
 import dataclasses
@@ -15,26 +15,30 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import BugError, FailedError, HwdError
 
 BUFFERED_MAX = 100_000
-"""Documents held while the database cannot be written (about 50 MB); those that come after are counted and lost."""
+"""Documents buffered while the database cannot be written (about 50 MB); later ones are counted and dropped."""
 BATCH = 1000
 """Documents in one transaction: some 10 ms of the disk's time."""
 PAGE = 500
 """Documents read at once: some 5 ms of the loop's time to send them on."""
 NEVER_DROPPED = frozenset({"host.event", "host.lost"})
-"""An agent forgets its events when they are acknowledged: the gateway gives none while the sink is `full`, and what it gave is held."""
+"""An agent deletes its events when they are acknowledged: the gateway acknowledges none while the sink is `full`, and
+those it passed on are recorded.
+"""
 GATHER_S = 0.05
 """How long the first document of a batch waits for others."""
 RETRY_S = 1.0
 """Between attempts while the database cannot be written."""
 PATIENCE_S = 5.0
-"""A database that was locked, or a disk that somebody cleans up, may come back so soon; after it, runs are failed."""
+"""A locked database, or a full disk that somebody cleans up, may recover within this time; after it,
+runs are failed.
+"""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _End:
-    """How a run ended, on its way into the records."""
+    """The end of a run that is to be written."""
 
     outcome: RunOutcome
     why: str
@@ -43,10 +47,12 @@ class _End:
 
 
 class RecordingSink:
-    """A `Sink`. A document belongs to the run that it names, else to the run of its reconfiguration, else to the one run that goes on.
+    """A `Sink`. A document belongs to the run that it names, else to the run of its reconfiguration, else to the only
+    run under way.
 
-    While several runs go on, what names none of them belongs to none. `run()` writes; `flush()` returns when all that came before it is on the disk,
-    and raises what keeps it from there. Nothing is dropped but beyond `buffered_max`, and of that no event of an agent; what was dropped fails its run.
+    While several runs are under way, a document that names none of them belongs to none. `run()` writes. `flush()`
+    returns when all earlier documents are on the disk, and raises the cause where they cannot be. Documents are only
+    dropped beyond `buffered_max`, never events of an agent; a run that lost documents fails.
     """
 
     def __init__(self, records: Records, *, buffered_max: int = BUFFERED_MAX) -> None:
@@ -68,17 +74,17 @@ class RecordingSink:
 
     @property
     def failure(self) -> HwdError | None:
-        """Why the last attempt to write failed, documents or the end of a run; None when it worked."""
+        """Why the last attempt to write failed, documents or the end of a run; None when it succeeded."""
         return self._documents_failure or self._ends_failure
 
     @property
     def dropped(self) -> int:
-        """Documents lost since the start, because the buffer was full or their data was no JSON."""
+        """Documents lost since the start, because the buffer was full or their data were no JSON."""
         return sum(self._dropped.values())
 
     @property
     def full(self) -> bool:
-        """Documents are dropped now, but those of `NEVER_DROPPED`: whoever can hold them back shall."""
+        """True while documents are dropped, except those of `NEVER_DROPPED`: senders that can wait shall wait."""
         return len(self._buffer) >= self._buffered_max
 
     def __call__(self, document: Document) -> None:
@@ -93,7 +99,7 @@ class RecordingSink:
         self._came.set()
 
     async def run(self) -> None:
-        """Write until cancelled, then write what is left."""
+        """Write until cancelled, then write the rest."""
         try:
             while True:
                 await self._came.wait()
@@ -110,7 +116,7 @@ class RecordingSink:
     async def flush(self) -> None:
         """Raises FailedError where the disk is full, LinkError where the database cannot be reached.
 
-        Of dropped documents, and of an end that cannot be written, `end_run` tells.
+        Dropped documents, and ends of runs that cannot be written, are reported by `end_run`.
         """
         async with self._flushing:
             await to_its_end(self._write_all(), name="hwd:records/flush")
@@ -127,7 +133,8 @@ class RecordingSink:
     async def end_run(
         self, id: str, *, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None = None
     ) -> None:
-        """End a run when all its documents are held. A run that lost some is ended as failed, and the reason is raised.
+        """End a run when all its documents are on the disk. A run that lost some is ended as failed, and the reason is
+        raised.
 
         An end that cannot be written now is written when the database can be.
         """
@@ -135,13 +142,16 @@ class RecordingSink:
         if failure is not None and str(failure) not in why:
             outcome, why = RunOutcome.FAILED, f"{why}; {failure}" if why else str(failure)
         self._ends[id] = _End(outcome=outcome, why=why, ended_wall_ns=ended_wall_ns, safe_state=safe_state)
-        async with self._flushing:  # before documents take the room that is kept for it
+        async with self._flushing:  # before documents take the room that is reserved for it
             failures = await self._write_ends()
         if (failure := failure or failures.get(id)) is not None:
             raise failure
 
     async def close_crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
-        """At a start: end every run that the daemon died under, and return them so. What cannot be written now is written when the database can be."""
+        """At a start: end every run that was under way when the daemon ended, and return them so.
+
+        What cannot be written now is written when the database can be.
+        """
         crashed = await self._records.crashed(now_wall_ns)
         for run in crashed:
             assert run.outcome is not None
@@ -154,7 +164,9 @@ class RecordingSink:
         return crashed
 
     async def documents(self, run: str) -> AsyncGenerator[Document, None]:
-        """All of a run, oldest first, read page by page; while the database cannot be written, those too that wait for it."""
+        """All documents of a run, oldest first, read page by page; while the database cannot be written, with those
+        that wait for it.
+        """
         if (failure := await self.held(run)) is not None:
             log.debug("run %s: read while not all of it is held: %s", run, failure)
         after, more = 0, True
@@ -164,7 +176,7 @@ class RecordingSink:
             if len(page) < PAGE:
                 async with (
                     self._flushing
-                ):  # what is written meanwhile is in the last page or in the buffer, and not in both
+                ):  # a document written meanwhile is in the last page or in the buffer, not in both
                     page = await self._records.documents(run=run, after=after, limit=PAGE)
                     waiting = [one for one in self._buffer if one.run == run]
             for stored in page:
@@ -172,7 +184,7 @@ class RecordingSink:
             more = len(page) == PAGE
             after = page[-1].id if page else after
         for start in range(0, len(waiting), PAGE):
-            await asyncio.sleep(0)  # others have their turn between two pages
+            await asyncio.sleep(0)  # other tasks run between two pages
             for one in waiting[start : start + PAGE]:
                 yield decoded(one)
 
@@ -214,7 +226,7 @@ class RecordingSink:
         try:
             await self.flush()
         except HwdError:
-            self._came.set()  # `failure` holds it and the log has it; try again
+            self._came.set()  # `failure` has it and it is logged; try again
 
     async def _write_all(self) -> None:
         while self._buffer:
@@ -230,7 +242,9 @@ class RecordingSink:
         await self._write_ends()
 
     async def _write_ends(self) -> Mapping[str, HwdError]:
-        """Each by itself: one that cannot be written now keeps no other, and is tried again. Returns why, by run."""
+        """Write each separately: one that cannot be written now delays no other, and is tried again. Returns the
+        reasons, by run.
+        """
         failures: dict[str, HwdError] = {}
         for id, end in list(self._ends.items()):
             try:
@@ -239,7 +253,7 @@ class RecordingSink:
                 failures[id] = error
                 if not isinstance(error, BugError):
                     continue
-                log.error("%s", error)  # no later attempt will do
+                log.error("%s", error)  # a later attempt would fail too
             del self._ends[id]
         waits = next((failures[id] for id in self._ends if id in failures), None)
         if waits is not None:

@@ -1,4 +1,4 @@
-"""Records: runs, documents and how far each agent's events are held, in SQL; the other tables are its parts."""
+"""Records: runs, documents and the acknowledged events of each agent, in SQL; the other tables are its parts."""
 
 import dataclasses
 import json
@@ -33,16 +33,16 @@ _SEE = sa.text(
     "DO UPDATE SET upto = excluded.upto, wall_ns = excluded.wall_ns WHERE excluded.upto > seen.upto"
 )
 SEEN_BOOTS_KEPT = 1024
-"""Newest boots of each host of which it is kept how far their events are held. Anybody with a host's password can make up more."""
+"""Newest boots of each host whose acknowledged events are recorded. Anybody with a host's password can invent more."""
 SEEN_PRUNED_EVERY = 4096
-"""Boots whose events come in before the older ones are dropped: so many more may be there."""
+"""Boots whose events arrive before the older ones are deleted: the table may have so many more."""
 UNOWNED_KEPT = 200_000
-"""Newest documents kept that belong to no run (a watched rack makes some thousand a day)."""
+"""Newest documents that belong to no run and are retained (a watched rack makes some thousand a day)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A document in the records; `id` grows in the order in which they were taken."""
+    """A document in the records; `id` grows in the order of recording."""
 
     id: int
     run: str | None
@@ -50,7 +50,8 @@ class Stored:
 
 
 class Entry(NamedTuple):
-    """A document on its way into the records, its data already encoded. `boot`: host and boot of the agent that it came from; `seq`: of its event.
+    """A document to be recorded, its data already encoded. `boot`: host and boot of the agent that it came from; `seq`:
+    of its event.
 
     A tuple, made in a third of the time of a frozen dataclass: there is one for every document.
     """
@@ -67,8 +68,8 @@ class Entry(NamedTuple):
 class Records:
     """All methods but `close` go through `offload`. One writer at a time; a file's readers do not wait for it.
 
-    `reserve` is given up where the end of a run, or the start of the daemon after a crash, finds the disk full, and taken again when documents can be
-    written.
+    `reserve` is released where the end of a run, or the start of the daemon after a crash, finds the disk full, and
+    taken again when documents can be written.
 
     ```
     records = Records("sqlite:///data/records.db", offload)
@@ -109,19 +110,21 @@ class Records:
         await self._access.write(self._last_resort, self._store.open)
 
     def close(self) -> None:
-        """No call may be under way."""
+        """No call may be in progress."""
         self._store.close()
 
     # --- runs
 
     async def start_run(self, run: Run) -> None:
-        """It is in the queue no more."""
+        """Record the start of a run and remove it from the queue."""
         await self._access.write(self._insert_run, run)
 
     async def end_run(
         self, id: str, *, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None = None
     ) -> None:
-        """Raises BugError where the run is not under way; the same end once more, whose answer was lost, is no error."""
+        """Raises BugError where the run is not under way; a repetition of the same end, whose answer was
+        lost, is no error.
+        """
 
         def end() -> None:
             self._end_run(id, outcome, why, ended_wall_ns, safe_state)
@@ -129,25 +132,31 @@ class Records:
         await self._access.write(self._last_resort, end)
 
     async def settle_run(self, id: str, safe_state: str) -> bool:
-        """Where its switches are, known now of a run whose end did not know it; False while that end is not written."""
+        """Record the state of the switches of a run that ended without knowing it; False while that
+        end is not written.
+        """
         return await self._access.write(self._settle_run, id, safe_state)
 
     async def crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
-        """At a start: every run that has no end ended with the daemon's death. Returns them so, oldest first; nothing is written."""
+        """At a start: every run without an end, as ended by the daemon's crash, oldest first. Nothing is written."""
         return await self._access.read(self._crashed, now_wall_ns)
 
     async def runs(self, *, limit: int | None = None, before: str | None = None) -> tuple[Run, ...]:
-        """Newest first, without their texts and inventories. `before`: the id of one; only older ones. Raises UnknownError."""
+        """Newest first, without their texts and inventories. `before`: the id of a run; only older ones.
+        Raises UnknownError.
+        """
         return await self._access.read(self._runs, limit, before)
 
     async def run(self, id: str) -> Run:
-        """By its id or the start of it; raises UnknownError where that fits none, ConfigError where it fits several."""
+        """By its id or a prefix of it; raises UnknownError where that fits none, ConfigError where it fits several."""
         return await self._access.read(self._run, id)
 
     # --- documents
 
     async def add(self, entries: Sequence[Entry]) -> None:
-        """Write documents and, in the same transaction, what follows from them: how far the events of each boot are held, and its alignment."""
+        """Write documents and, in the same transaction, what follows from them: the acknowledged events of each boot,
+        and its alignment.
+        """
         await self._access.write(self._add, entries)
 
     async def add_documents(self, batch: Iterable[Document], *, run: str | None = None) -> None:
@@ -156,7 +165,7 @@ class Records:
     async def documents(
         self, *, run: str | None = None, kinds: Iterable[str] = (), after: int = 0, limit: int | None = None
     ) -> tuple[Stored, ...]:
-        """In the order in which they were taken. `run` None: of all runs and of none; `kinds` empty: all; `after`: an id."""
+        """In the order of recording. `run` None: of all runs and of none; `kinds` empty: all; `after`: an id."""
         return await self._access.read(self._documents, run, tuple(kinds), after, limit)
 
     async def newest(self, kinds: Iterable[str], *, limit: int, before: int | None = None) -> tuple[Stored, ...]:
@@ -164,13 +173,15 @@ class Records:
         return await self._access.read(self._newest, tuple(kinds), limit, before)
 
     async def last_document(self, run: str, kind: str) -> Document | None:
-        """The newest of a kind of one run."""
+        """The newest document of a kind of one run."""
         return await self._access.read(self._last_document, run, kind)
 
     # --- agents
 
     async def seen(self) -> Mapping[tuple[str, str], int]:
-        """For each (host, boot): the events up to this number are held. The newest boots of each host, the oldest of these first."""
+        """For each (host, boot): the number up to which events are recorded. The newest boots of each host, the oldest
+        of these first.
+        """
         return await self._access.read(self._seen)
 
     # --- blocking, in the offload
@@ -198,14 +209,14 @@ class Records:
             connection.execute(sa.insert(runs), [row])
 
     def _last_resort(self, write: Callable[[], T]) -> T:
-        """Do it, with the room of the reserve where there is no other."""
+        """Write, with the room of the reserve where there is no other."""
         try:
             return write()
         except FailedError:
             if self._reserve is None or not self._reserve.release():
                 raise
             written = write()
-            self._reserve.hold()  # what is left of it, before documents take that
+            self._reserve.hold()  # what is left of it, before documents use that
             return written
 
     def _settle_run(self, id: str, safe_state: str) -> bool:
@@ -249,7 +260,7 @@ class Records:
             if before is not None:
                 at = connection.scalar(sa.select(began).where(runs.c.id == before))
                 if at is None:
-                    raise UnknownError(f"run {before!r}: there is none in the records. `hwd runs` lists them")
+                    raise UnknownError(f"run {before!r}: not in the records. `hwd runs` lists them")
                 query = query.where((began < at) | ((began == at) & (runs.c.id > before)))
             return tuple(_to_run(row) for row in connection.execute(query).mappings())
 
@@ -263,7 +274,7 @@ class Records:
             case [run]:
                 return run
             case []:
-                raise UnknownError(f"run {id!r}: there is none in the records. `hwd runs` lists them")
+                raise UnknownError(f"run {id!r}: not in the records. `hwd runs` lists them")
             case several:
                 named = ", ".join(run.id for run in several[:5]) + (" ..." if len(several) > 5 else "")
                 raise ConfigError(f"run {id!r}: {len(several)} runs start so ({named}). Write more of it")
@@ -296,7 +307,7 @@ class Records:
             self._reserve.hold()
 
     def _prune(self, connection: sa.Connection, added: int) -> None:
-        """Drop the oldest documents of no run; looked at only every hundredth part of what is kept."""
+        """Delete the oldest documents of no run; checked only after a hundredth of the retained number was added."""
         self._unowned_since_pruning += added
         if self._unowned_since_pruning <= self._unowned_kept // 100:
             return
@@ -308,7 +319,7 @@ class Records:
             connection.execute(sa.delete(documents).where(unowned, documents.c.id < oldest_kept))
 
     def _prune_seen(self, connection: sa.Connection, boots: Set[tuple[str, str]]) -> None:
-        """Drop what is known of the oldest boots of each host; looked at only when events of many boots came."""
+        """Delete the oldest boots of each host; checked only when events of many boots came."""
         self._boots_since_pruning |= boots
         if len(self._boots_since_pruning) < SEEN_PRUNED_EVERY:
             return
@@ -357,7 +368,7 @@ def _seen_by_age() -> sa.Subquery:
 
 
 def entry(document: Document, *, run: str | None) -> Entry:
-    """Raises TypeError for data that is not JSON. What JSON has no word for (infinite, not a number) becomes null."""
+    """Raises TypeError for data that are no JSON. Numbers that JSON lacks (infinite, not a number) become null."""
     data = document.data
     seq = data["seq"] if document.kind == "host.event" else 0
     assert isinstance(seq, int)

@@ -1,4 +1,6 @@
-"""Room that is held on the disk of the records, and given up when there is none left: for saying how the runs ended that this fails."""
+"""Disk space reserved beside the records, and released when the disk is full: for recording the ends of the runs that
+this fails.
+"""
 
 import logging
 import os
@@ -10,15 +12,15 @@ from hwd_drivers.core.reason import reason_of
 BYTES = 256 * 1024
 """Some twenty ends of runs: each is a handful of pages in the write-ahead log."""
 LEAST_BYTES = 32 * 1024
-"""One end still fits."""
+"""Enough for one end."""
 
 log = logging.getLogger(__name__)
 
 
 class Reserve:
-    """One file of `BYTES`, or of what there is room for, beside the records. Blocking; called through an Offload.
+    """One file of `BYTES`, or of the free space, beside the records. Blocking; called through an Offload.
 
-    What an earlier life of the daemon held is held: a full disk is when it dies, and when the next one needs it.
+    The file of an earlier process is used again: a full disk is when the daemon ends, and when the next one needs it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,7 +28,9 @@ class Reserve:
         self._held_bytes = path.stat().st_size if path.exists() else 0
 
     def hold(self) -> None:
-        """Take what is not held yet, as far as there is room. On a full disk that is nothing; it is tried again at the next call."""
+        """Reserve what is not reserved yet, as far as there is room. On a full disk that is nothing; the next call
+        tries again.
+        """
         if self._held_bytes >= BYTES:
             return
         try:
@@ -44,9 +48,9 @@ class Reserve:
             log.debug("%s: no more than %d bytes are held: %s", self._path, self._held_bytes, reason_of(error))
 
     def release(self) -> bool:
-        """Give it up; False where nothing was held."""
+        """Release it; False where nothing was reserved."""
         held, self._held_bytes = self._held_bytes > 0, 0
         self._path.unlink(missing_ok=True)
         if held:
-            log.warning("%s: given up, so that the end of a run can be written", self._path)
+            log.warning("%s: released, so that the end of a run can be written", self._path)
         return held

@@ -1,4 +1,4 @@
-"""A run as the records hold it."""
+"""A run in the records."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from hwd_drivers.core.documents import Json
 
 
 class RunOutcome(StrEnum):
-    """How a run ended: the words of `hwd.model.run.RunState` that are an end."""
+    """How a run ended: the final states of `hwd.model.run.RunState`."""
 
     SUCCEEDED = "succeeded"
     """All steps were done."""
@@ -18,14 +18,15 @@ class RunOutcome(StrEnum):
     ABORTED = "aborted"
     """Somebody stopped it; it ended in its safe state."""
     CRASHED = "crashed"
-    """The daemon died under it; what was recorded until then is there."""
+    """The daemon ended during the run; what was recorded until then is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One execution of a playbook. `testbed_text` and `playbook_text` are the files as they were; `inventory` what the devices said they are.
+    """One execution of a playbook. `testbed_text` and `playbook_text` are the files as they were; `inventory` is what
+    the devices reported of themselves.
 
-    `ended_wall_ns` and `outcome` are None while it goes on. `virtual_time`: its seconds are simulated ones.
+    `ended_wall_ns` and `outcome` are None while it is under way. `virtual_time`: its seconds are simulated ones.
     """
 
     id: str
@@ -54,13 +55,15 @@ class Run:
 
 
 LONG = frozenset({"playbook_text", "testbed_text", "inventory"})
-"""What a list of runs goes without: some tens of kilobytes each."""
+"""Fields that a list of runs omits: some tens of kilobytes each."""
 SUMMARY = tuple(field.name for field in dataclasses.fields(Run) if field.name not in LONG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedRun:
-    """A run that has not begun: what it takes to begin it, after a restart too. `due_wall_ns` None: as soon as its ports are free."""
+    """A run that has not begun, with all that its start needs, also after a restart. `due_wall_ns` None: as soon as its
+    ports are free.
+    """
 
     id: str
     playbook: str

@@ -3,14 +3,16 @@
 import sqlalchemy as sa
 
 VERSION = 4
-"""Goes up with every change of a table. A file of a newer version is refused, an older one is brought up by `UPGRADES`."""
+"""Incremented with every change of a table. A file of a newer version is refused, an older one is upgraded
+by `UPGRADES`.
+"""
 
 UPGRADES: dict[int, tuple[str, ...]] = {
     1: (),
     2: (),
     3: ("ALTER TABLE seen ADD COLUMN wall_ns BIGINT NOT NULL DEFAULT 0",),
 }
-"""SQL that turns version n into n + 1. New tables need none: they are made where they are missing."""
+"""SQL that turns version n into n + 1. New tables need none: missing tables are created."""
 
 metadata = sa.MetaData()
 
@@ -82,7 +84,7 @@ seen = sa.Table(
     sa.Column("upto", sa.BigInteger, nullable=False),
     sa.Column("wall_ns", sa.BigInteger, nullable=False, server_default="0"),
 )
-"""How far the events of a boot are held, and when the last of them came."""
+"""The number up to which the events of a boot are recorded, and when the last of them came."""
 
 queue = sa.Table(
     "queue",
@@ -104,7 +106,7 @@ twin_faults = sa.Table(
     sa.Column("run", sa.Text, primary_key=True),
     sa.Column("subject", sa.Text, primary_key=True),
 )
-"""What runs told twins to do wrong and did not clear yet. `subject` is the JSON of the fault that clears it."""
+"""Faults that runs injected into twins and did not clear yet. `subject` is the JSON of the fault that clears it."""
 
 delegations = sa.Table(
     "delegations",
@@ -117,4 +119,4 @@ delegations = sa.Table(
     sa.Column("since_wall_ns", sa.BigInteger, nullable=False),
     sa.Column("why", sa.Text, nullable=False),
 )
-"""The last lease of each switch that its host drives."""
+"""The last delegation of each switch that its host drives."""

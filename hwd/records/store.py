@@ -1,4 +1,4 @@
-"""The database under the records: opens it, brings it to our version, runs transactions. Blocking; called through an Offload."""
+"""The database of the records: opens it, upgrades it, runs transactions. Blocking; called through an Offload."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from hwd_drivers.core.errors import ConfigError, FailedError, LinkError
 from hwd_drivers.core.private_files import FILE_MODE
 
 BUSY_TIMEOUT_MS = 5000
-"""A report that reads the same file may hold it for a moment; a writer waits so long."""
+"""A report that reads the same file may lock it for a moment; a writer waits so long."""
 
 _PAGE_BYTES = 4096
 _ROWS_MOST = 512
@@ -22,10 +22,10 @@ _ROWS_MOST = 512
 
 
 class Store:
-    """One database by SQLAlchemy URL. `sqlite://` is in memory: one connection, gone with the object.
+    """One database by SQLAlchemy URL. `sqlite://` is in memory: one connection, deleted with the object.
 
-    SQLite runs with a write-ahead log and synchronous FULL: what a transaction wrote is on the disk when it returns. `max_bytes` bounds an
-    SQLite file; beyond it writing fails as on a full disk.
+    SQLite runs with a write-ahead log and synchronous FULL: what a transaction wrote is on the disk when it returns.
+    `max_bytes` bounds an SQLite file; beyond it writing fails as on a full disk.
     """
 
     def __init__(self, url: str, *, max_bytes: int | None = None) -> None:
@@ -53,9 +53,11 @@ class Store:
             sa.event.listen(self._engine, "connect", self._prepare_sqlite)
 
     def open(self) -> None:
-        """Make the tables, or upgrade them; refuse a newer shape. A new file is this user's alone, and so are those that SQLite makes beside it."""
+        """Create or upgrade the tables; refuse a newer version. A new file, and those that SQLite makes beside it, can
+        be read by this user only.
+        """
         if self._file is not None:
-            with contextlib.suppress(OSError):  # SQLite, which opens it next, says what is wrong with the place
+            with contextlib.suppress(OSError):  # SQLite, which opens it next, reports what is wrong with the place
                 os.close(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
         with self.transaction("open") as connection:
             present = set(sa.inspect(connection).get_table_names())
@@ -74,7 +76,7 @@ class Store:
 
     @contextmanager
     def transaction(self, attempt: str) -> Iterator[sa.Connection]:
-        """All or nothing. What goes wrong is told with `attempt` in it: LinkError where nobody answers, FailedError else."""
+        """All or nothing. Errors name `attempt`: LinkError where the database does not answer, FailedError else."""
         try:
             with self._engine.begin() as connection:
                 yield connection
@@ -122,10 +124,10 @@ class Store:
 
 
 def insert_rows(connection: sa.Connection, insert: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """`insert`: all of the statement before VALUES. Many rows go with one statement.
+    """`insert`: the statement up to VALUES. Many rows go into one statement.
 
-    With a statement for each row the driver gives Python's lock away and asks for it again at each, and the event loop waits as often. The numbers of
-    rows are powers of two, so that the driver prepares few statements and keeps them.
+    With one statement a row the driver releases and takes the interpreter's lock at each, and the event loop waits as
+    often. The numbers of rows are powers of two, so that the driver prepares few statements and caches them.
     """
     mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
     start = 0

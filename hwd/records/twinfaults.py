@@ -1,4 +1,6 @@
-"""What runs told twins to do wrong, in the records: a daemon that died under a run clears it at its next start."""
+"""Faults that runs injected into twins, in the records: a daemon that crashed during a run clears them at
+its next start.
+"""
 
 from collections.abc import Mapping
 
@@ -16,15 +18,15 @@ class TwinFaultTable:
         self._store = access.store
 
     async def all(self) -> Mapping[str, frozenset[str]]:
-        """What is not cleared yet, by run."""
+        """Faults that are not cleared yet, by run."""
         return await self._access.read(self._all)
 
     async def add(self, run: str, subject: str) -> None:
-        """Durable when it returns; it may be there already."""
+        """Durable when it returns; no error where it is there already."""
         await self._access.write(self._add, run, subject)
 
     async def remove(self, run: str, subject: str) -> None:
-        """It is cleared; it may be gone already."""
+        """Record that it is cleared; no error where it is not there."""
         await self._access.write(self._remove, run, subject)
 
     # --- blocking, in the offload

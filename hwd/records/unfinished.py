@@ -1,4 +1,4 @@
-"""Selections of hosts that the records were told of and hold no timeline of: the daemon ended in between."""
+"""Selections of hosts that are recorded without a timeline, since the daemon ended in between."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ SELECTIONS_LOOKED_AT: Final = 200
 EVENTS_LOOKED_AT: Final = 4000
 
 UNKNOWN: Final = "unknown"
-"""The outcome of one that never gets a timeline: its agent was killed in the middle."""
+"""The outcome of one that never gets a timeline: its agent was killed during it."""
 
 Told = Mapping[str, Any]
 """Data of a `host.event`."""
@@ -28,7 +28,9 @@ class UnfinishedSelections:
         self._store = access.store
 
     async def read(self) -> tuple[Sequence[Told], Sequence[Told]]:
-        """The events of those selections, and what hosts told lately of their ports, each in the order in which they came."""
+        """The events of those selections, and the hosts' latest reports about their ports, each in the order in which
+        they arrived.
+        """
         return await self._access.read(self._read)
 
     # --- blocking, in the offload

@@ -1,4 +1,4 @@
-"""Tables, drawings, pages and files for other programs, from records only."""
+"""Tables, drawings, pages and files for other programs, made from the records only."""
 
 from hwd.report.comparison import Comparison, compare
 from hwd.report.figures.cdf import cdf

@@ -1,4 +1,4 @@
-"""What switches were commanded, and how long each took: control time against the number of pairs of a command."""
+"""Control times of switch commands, by the number of pairs of a command."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,9 @@ _NS_IN_S = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commanded:
-    """What one switch did in one reconfiguration. `pairs`: crossconnects that it made; `commands`: in how many commands. `control_s` None: no answer."""
+    """The commands of one switch in one reconfiguration. `pairs`: crossconnects that it made; `commands`: the number of
+    commands. `control_s` None: no answer.
+    """
 
     reconfiguration: str
     switch: str
@@ -31,7 +33,9 @@ class Commanded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsRow:
-    """Commands that made so many pairs. The interval of the mean is 95 % (bootstrap over whole reconfigurations; None below 20); p99 is None below 100 commands."""
+    """Commands that made so many pairs. The interval of the mean is 95 % (bootstrap over whole reconfigurations; None
+    below 20); p99 is None below 100 commands.
+    """
 
     virtual_time: bool
     pairs: int
@@ -65,9 +69,10 @@ def commanded(one: Reconfigured) -> tuple[Commanded, ...]:
 
 
 def pairs_table(taken: Iterable[tuple[Commanded, bool]], *, seed: int, resamples: int = 2000) -> tuple[PairsRow, ...]:
-    """A row for each number of pairs in each kind of time; with each command, whether its time was virtual.
+    """A row for each number of pairs in each kind of time; the bool of each command says whether its time was virtual.
 
-    Only what went in one command counts: several take the time of several. What only removed made no pair, and does not count either.
+    Only reconfigurations with a single command count: several commands take the time of several. A command that only
+    removed made no pair, and does not count either.
     """
     cells: dict[tuple[bool, int], list[Commanded]] = {}
     for command, virtual_time in taken:

@@ -1,4 +1,4 @@
-"""Two runs side by side: for each stage how far they lie apart, with an interval, and a drawing of it."""
+"""Comparison of two runs: the difference of each stage, with an interval, and a drawing of it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ from hwd.timeline.difference import NEGLIGIBLE, RECONFIGURATIONS_NEEDED
 from hwd_drivers.core.documents import Json
 
 NOTE = (
-    "difference of the medians, second minus first, with a 95 % interval (bootstrap over reconfigurations, each value at the bound that widens it); "
+    "difference of the medians, second minus first, "
+    "with a 95 % interval (bootstrap over reconfigurations, each value at the bound that widens it); "
     "Cliff's delta from -1 to 1: how much more often the second is longer than shorter"
 )
 _MARGIN, _ROW, _SHIFT = 16.0, 24.0, 66.0
@@ -25,7 +26,9 @@ _Scale = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
-    """One stage of what both runs did. `topology`: with the swept values, where there are such; empty: the runs share none, and all links are taken together. `origins`: the weakest of each run."""
+    """One stage that both runs have. `topology`: with the sweep values, where there are any; empty where the runs have
+    none in common, and all links are taken together. `origins`: the weakest of each run.
+    """
 
     topology: str
     stage: StageName
@@ -59,7 +62,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """`remarks`: what makes the two hard to compare."""
+    """`remarks`: differences that make the two hard to compare."""
 
     first: RunReport
     second: RunReport
@@ -76,9 +79,10 @@ class Comparison:
 
 
 def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Comparison:
-    """Each topology that both ran is compared by itself, each swept value too; where they share none, all their links together.
+    """Compare each topology that both ran, and each sweep value; where they have none in common, all their links
+    together.
 
-    Runs that differ in what they swept, and had one value of it each, are compared by topology: that value is the question.
+    Runs with different sweep variables, and one value of each, are compared by topology: that value is the question.
     """
     apart = _sweeps(first) == _sweeps(second) or max(len(_sweeps(first)), len(_sweeps(second))) > 1
     a, b = (_by_topology(report, swept_apart=apart) for report in (first, second))
@@ -86,7 +90,7 @@ def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Compari
     remarks = [*_remarks(first, second)]
     if not apart:
         told = [", ".join(sorted(_sweeps(report))) or "nothing" for report in (first, second)]
-        remarks.append(f"the swept values differ: {' and '.join(told)}")
+        remarks.append(f"the sweep values differ: {' and '.join(told)}")
     if shared:
         remarks += [
             f"only in run {report.run.id}: {topology or 'a reconfiguration without a name'}"
@@ -133,15 +137,18 @@ def verdict(one: Difference) -> str:
             return MISSING
         case True:
             return "longer" if one.shift_s > 0 else "shorter"
-    return "not told apart"
+    return "no difference shown"
 
 
 def comparison_drawing(comparison: Comparison, *, width: float) -> Drawing:
-    """Cliff's delta of each stage with its interval, so that short and long stages stand on one scale; the shift beside it."""
+    """Cliff's delta of each stage with its interval, so that short and long stages share one scale; the
+    shift next to it.
+    """
     marks: list[Mark] = [text(_MARGIN, 26, "Two runs compared", kind="title")]
     first, second = comparison.first.run.id, comparison.second.run.id
     note = (
-        f"Cliff's delta of {second} against {first}: to the right {second} is slower, to the left faster · line: 95 % interval · ring: no interval "
+        f"Cliff's delta of {second} against {first}: to the right {second} is slower, to the left faster · "
+        "line: 95 % interval · ring: no interval "
         "· shade: negligible · right: difference of the medians"
     )
     y = 26.0
@@ -191,7 +198,7 @@ def _forest(row: ComparisonRow, y: float, x: _Scale, width: float) -> Iterator[M
 
 
 def _sweeps(report: RunReport) -> set[str]:
-    """What was swept where links moved, each value in words; empty words where nothing was."""
+    """Sweep values of reconfigurations that moved links, in words; an empty text where there was no sweep."""
     return {swept(timeline.sweep) for timeline in report.timelines if any(not link.kept for link in timeline.links)}
 
 

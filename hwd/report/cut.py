@@ -1,4 +1,4 @@
-"""What the figures of a report are split by: the values of a run that were swept, what was applied, the link, the run, the testbed."""
+"""Groups of a report's figures: by sweep values, topology, link, run or testbed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +13,12 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
 
 USUAL = (Cut.TOPOLOGY, Cut.SWEEP)
-"""Where a playbook says nothing."""
+"""The groups where a playbook has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """The samples of all runs in their groups, and under which conditions those of each group were taken."""
+    """The samples of all runs in their groups, and the conditions under which those of each group were measured."""
 
     samples: tuple[Sample, ...]
     conditions: Mapping[tuple[str, ...], Conditions]
@@ -32,21 +32,23 @@ class Taken:
 
 
 def swept(sweep: Mapping[str, Json]) -> str:
-    """`negotiates=off, repeats=3`; empty where nothing is swept."""
+    """`negotiates=off, repeats=3`; empty where there is no sweep."""
     return ", ".join(
         f"{name}={'true' if value is True else 'false' if value is False else value}" for name, value in sweep.items()
     )
 
 
 def parts_of(by: Sequence[str]) -> tuple[Cut, ...]:
-    """Raises ConfigError naming those that nothing can be split by."""
+    """Raises ConfigError that names unknown groups."""
     if unknown := [part for part in by if part not in list(Cut)]:
         raise ConfigError(f"by {', '.join(unknown)}: figures cannot be split by it. Use {', '.join(Cut)}")
     return tuple(Cut(part) for part in by)
 
 
 def split_by(reports: Sequence[RunReport], by: Sequence[str] | None) -> tuple[Cut, ...]:
-    """What is asked for, else what the playbooks ask for where they agree; else topology and swept values. Several runs are kept apart unless it is said otherwise."""
+    """The requested groups, else those of the playbooks where they agree, else topology and sweep values. Several runs
+    are separate unless groups were requested.
+    """
     if by is not None:
         return parts_of(by)
     asked = {_section(report).by for report in reports}
@@ -55,13 +57,15 @@ def split_by(reports: Sequence[RunReport], by: Sequence[str] | None) -> tuple[Cu
 
 
 def compared_with(reports: Sequence[RunReport]) -> str | None:
-    """The testbed whose figures the playbooks want beside ours, where they agree."""
+    """The testbed with which the playbooks compare, where they agree."""
     asked = {_section(report).compare_with for report in reports}
     return asked.pop() if len(asked) == 1 else None
 
 
 def take(reports: Sequence[RunReport], by: Sequence[str]) -> Taken:
-    """All samples of links that moved, grouped by `by`; stages are always apart, and so are virtual and real time. Raises ConfigError as `parts_of`."""
+    """All samples of links that moved, grouped by `by`; stages are always separate, and so are virtual and real time.
+    Raises ConfigError as `parts_of`.
+    """
     parts = parts_of(by)
     taken: list[Sample] = []
     conditions: dict[tuple[str, ...], Conditions] = {}
@@ -83,7 +87,7 @@ def take(reports: Sequence[RunReport], by: Sequence[str]) -> Taken:
 
 
 def by_sweep(timelines: Sequence[Timeline]) -> Iterator[tuple[str, tuple[Timeline, ...]]]:
-    """The timelines of each value that was swept, with its words, in the order of their first."""
+    """The timelines of each sweep value, with its words, in the order of their first."""
     found: dict[str, list[Timeline]] = {}
     for timeline in timelines:
         found.setdefault(swept(timeline.sweep), []).append(timeline)
@@ -92,7 +96,9 @@ def by_sweep(timelines: Sequence[Timeline]) -> Iterator[tuple[str, tuple[Timelin
 
 
 def _section(report: RunReport) -> ReportEntry:
-    """The section `report` of its playbook; the usual one where there is none, or it is of another version of the language."""
+    """The section `report` of its playbook; the default one where it is missing, or in another version
+    of the language.
+    """
     section = plain(report.run.playbook_text).get("report", {})
     try:
         return ReportEntry.model_validate(section)

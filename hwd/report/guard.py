@@ -1,4 +1,6 @@
-"""How long switches were unguarded between our read and our write, and what other clients lost in that."""
+"""The windows between our read of a switch and our write, and the crossconnects of other clients that were
+lost in them.
+"""
 
 import statistics
 from dataclasses import dataclass, field
@@ -6,7 +8,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, kw_only=True)
 class Guard:
-    """`windows_s`: of each command, from the end of our last read of its switch to its first byte. `overruns`: one text each."""
+    """`windows_s`: for each command, from the end of our last read of its switch to its first byte. `overruns`: one
+    text each.
+    """
 
     windows_s: list[float] = field(default_factory=list)
     overruns: list[str] = field(default_factory=list)
@@ -18,5 +22,5 @@ class Guard:
         lost = len(self.overruns)
         return (
             f"{middle_ms:.3g} ms in the middle, {longest_ms:.3g} ms at most, of {len(self.windows_s)} commands; "
-            f"{lost or 'none'} known to have taken what another client made meanwhile"
+            f"{lost or 'none'} known to have removed what another client made meanwhile"
         )

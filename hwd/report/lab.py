@@ -1,4 +1,4 @@
-"""What a run's times come from: which timing each twin draws from, and whether NICs negotiate, in each of its reconfigurations."""
+"""The conditions of a run: the timing of each twin, and whether NICs negotiate, in each of its reconfigurations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,9 @@ from hwd.twin.timing import NIC_TIMINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """`timings`: names of those that the twins drew from; empty on hardware. `autoneg`: whether NICs negotiated, both where some did; empty where nobody knows."""
+    """`timings`: names of the timings of the twins; empty on hardware. `autoneg`: whether NICs negotiated, both where
+    some did; empty where that is unknown.
+    """
 
     timings: frozenset[str] = frozenset()
     autoneg: frozenset[bool] = frozenset()
@@ -23,14 +25,16 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """Timings that a testbed file names: of the twins of switches and of what else they say, and of NICs by host."""
+    """Timings in a testbed file: of the switches' twins, and of NICs by host."""
 
     others: frozenset[str] = frozenset()
     nics: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Run) -> Self:
-        """From the testbed's text as it was recorded, wherever a `timing` stands in it; none of what cannot be read."""
+        """Read it from the recorded text of the testbed, wherever it has a `timing`; parts that cannot be
+        read are ignored.
+        """
         parsed = plain(run.testbed_text)
         hosts = parsed.pop("hosts", None)
         nics = {
@@ -42,11 +46,11 @@ class Lab:
 
     @property
     def named(self) -> frozenset[str]:
-        """All of them, as the testbed file has them."""
+        """All timings, by their names in the testbed file."""
         return self.others | frozenset(self.nics.values())
 
     def conditions(self, timeline: Timeline) -> Conditions:
-        """Those of the links that it moved, by the settings that were in force."""
+        """The conditions of the links that it moved, by the settings that were in force."""
         moved = [link.link for link in timeline.links if not link.kept]
         found = Conditions(timings=self.others)
         for end in {end for link in moved for end in link.ends}:
@@ -64,7 +68,9 @@ class Lab:
 
 
 def plain(text: str) -> dict[str, Any]:
-    """The values of a file of the project, as its own reader has them; nothing where it cannot be read, since whoever ran it was told."""
+    """The values of a YAML file of the project; empty where it cannot be read, since its problems were
+    reported at the run.
+    """
     root = parse_tree(text.encode("utf-8", "surrogatepass"), file="recorded").root
     values: dict[str, Any] = root.plain() if root is not None else {}
     return values

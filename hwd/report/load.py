@@ -1,4 +1,4 @@
-"""A run and what a report needs of it, read from the records."""
+"""Loads a run and the data of its report from the records."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -24,10 +24,10 @@ _KINDS = (
     "run.step",
 )
 _BROKEN_OFF_KINDS = ("host.event",)
-"""What a timeline is made of that nobody made; most of the documents of a run, and not needed where it came to its end."""
+"""Kinds that are only needed for a reconfiguration without a timeline; they are most of the documents of a run."""
 _PAGE = 1000
 BROKEN_OFF = "broken off"
-"""Outcome of a reconfiguration whose end nobody recorded."""
+"""Outcome of a reconfiguration whose end was not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +42,11 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """One run with its timelines in the order of their ends. `lab`: what its twins draw from.
+    """One run with its timelines in the order of their ends. `lab`: the timings of its twins.
 
-    `commands`: what each switch did in each reconfiguration. `events_lost`: what agents said that they could not hold or see. `steps_failed`: texts
-    of steps that failed. `guard`: the windows between read and write, and what they cost others. `clock_steps`: texts, of hosts whose clock was stepped meanwhile.
+    `commands`: the commands of each switch in each reconfiguration. `events_lost`: events that agents could not hold or
+    see. `steps_failed`: texts of steps that failed. `guard`: the windows between read and write, and what other clients
+    lost in them. `clock_steps`: texts, one for each step of a host's clock during the run.
     """
 
     run: Run
@@ -60,7 +61,7 @@ class RunReport:
 
 
 async def load(records: Records, ids: Iterable[str]) -> tuple[RunReport, ...]:
-    """Runs by id or the start of it. Raises ConfigError where one is not there."""
+    """Runs by id or a prefix of it. Raises ConfigError where one does not exist."""
     return tuple([await _load(records, id) for id in ids])
 
 
@@ -77,7 +78,9 @@ async def _load(records: Records, id: str) -> RunReport:
 
 
 def of_documents(run: Run, documents: Iterable[Document]) -> RunReport:
-    """The same from the documents of a run, oldest first, wherever they come from; kinds that a report does not need are passed over."""
+    """Make it from the documents of a run, oldest first, from any source; kinds that a report does not need
+    are ignored.
+    """
     gathering = _Gathering(run)
     for document in documents:
         gathering.take(document)
@@ -111,7 +114,8 @@ class _Gathering:
             case "switch.overrun":
                 lost = ", ".join(data["lost"])
                 self._guard.overruns.append(
-                    f"{data['reconfiguration']}: overrun on {data['switch']}: {lost} of another client, made in the {data['window_s'] * 1e3:.3g} ms between our read and our write, was lost"
+                    f"{data['reconfiguration']}: overrun on {data['switch']}: {lost} of another client was lost; "
+                    f"it was made in the {data['window_s'] * 1e3:.3g} ms between our read and our write"
                 )
             case "run.step" if data["state"] == "failed":
                 self._steps_failed.append(f"step {data['step']}: {data['what']}")
@@ -147,7 +151,7 @@ class _Gathering:
 
 
 def run_of(data: Mapping[str, Any]) -> Run:
-    """A run from its record as the daemon tells it; what else is told of it is passed over."""
+    """Make a run from the daemon's JSON record; other fields are ignored."""
     known = {field.name for field in fields(Run)}
     outcome = None if data["outcome"] is None else RunOutcome(data["outcome"])
     return Run(**{**{key: value for key, value in data.items() if key in known}, "outcome": outcome})

@@ -1,7 +1,8 @@
-"""The papers' figures that reports stand beside ours: the only constants of a report, each with its source.
+"""The papers' figures that reports compare ours with: the only constants of a report, each with its source.
 
-opus: "photonic rails", the Opus paper; mfabric: mFabric / MixNet; acos: arrays of cheap optical switches. `drawn_by` names the twins' timings that were made from a figure: what those
-play stands beside it to show that the twin is what it claims to be, and never as a reproduction.
+opus: "photonic rails", the Opus paper; mfabric: mFabric / MixNet; acos: arrays of cheap optical switches. `drawn_by`
+names the twins' timings that were fitted to a figure: the measurements of such a twin show that it plays its model, and
+are never a reproduction.
 """
 
 from collections.abc import Iterable
@@ -13,10 +14,10 @@ from hwd.timeline import StageName
 
 
 class Statistic(StrEnum):
-    """What the paper says the figure is."""
+    """The statistic of a figure, by the paper."""
 
     TYPICAL = "about"
-    """Read from a text or a timeline; no statistics are given."""
+    """Read from a text or a timeline; the paper has no statistics."""
     UP_TO = "up to"
     """The largest that the paper saw."""
     MEAN = "mean"
@@ -25,7 +26,8 @@ class Statistic(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperFigure:
-    """One figure of a paper, in seconds; `low_s` and `high_s` are equal where the paper gives one value. `pairs`: crossconnects of one command.
+    """One figure of a paper, in seconds; `low_s` and `high_s` are equal where the paper has one value. `pairs`:
+    crossconnects of one command.
 
     `autoneg`: whether the NICs of the figure negotiated; None where it does not matter, or is not said.
     """
@@ -76,15 +78,18 @@ FIGURES: tuple[PaperFigure, ...] = (
         remark="to the first RDMA transmit", drawn_by=(*_OPUS_NICS, "mfabric-cx6"),
     ),
     PaperFigure(
-        paper=_MFABRIC, where="fig. 10", stage=StageName.CONTROL, statistic=Statistic.MEAN, low_s=0.04144, high_s=0.04144,
+        paper=_MFABRIC, where="fig. 10", stage=StageName.CONTROL, statistic=Statistic.MEAN,
+        low_s=0.04144, high_s=0.04144,
         condition="1 pair", pairs=1, drawn_by=("polatis-mfabric",),
     ),
     PaperFigure(
-        paper=_MFABRIC, where="fig. 10", stage=StageName.CONTROL, statistic=Statistic.MEAN, low_s=0.04244, high_s=0.04244,
+        paper=_MFABRIC, where="fig. 10", stage=StageName.CONTROL, statistic=Statistic.MEAN,
+        low_s=0.04244, high_s=0.04244,
         condition="4 pairs", pairs=4, drawn_by=("polatis-mfabric",),
     ),
     PaperFigure(
-        paper=_MFABRIC, where="fig. 10", stage=StageName.CONTROL, statistic=Statistic.MEAN, low_s=0.04675, high_s=0.04675,
+        paper=_MFABRIC, where="fig. 10", stage=StageName.CONTROL, statistic=Statistic.MEAN,
+        low_s=0.04675, high_s=0.04675,
         condition="16 pairs", pairs=16, drawn_by=("polatis-mfabric",),
     ),
     PaperFigure(
@@ -119,9 +124,11 @@ FIGURES: tuple[PaperFigure, ...] = (
 
 
 def figures(under: Conditions, *, compare_with: str | None = None) -> tuple[PaperFigure, ...]:
-    """Those to stand beside what was measured under these conditions: of the paper that `compare_with` starts with (`opus-testbed`), else of the papers
-    whose timings the twins drew from, else, on hardware, of all. Of NICs that negotiate, or do not, only where ours did; of several conditions
-    of one stage that a twin's timing tells apart, only those that it was made from.
+    """The figures to compare with measurements under these conditions.
+
+    They are of the paper that `compare_with` starts with (`opus-testbed`), else of the papers whose timings the twins
+    draw from, else, on hardware, of all. Figures for NICs that negotiate, or do not, only appear where ours did the
+    same; of several conditions of one stage with separate timings, only those of the twin's timing.
     """
     if compare_with is not None:
         papers = {figure.paper for figure in FIGURES if compare_with.startswith(figure.paper)}

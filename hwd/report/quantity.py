@@ -1,9 +1,9 @@
-"""Figures as people read them."""
+"""Formats figures for people."""
 
 import math
 
 MISSING = "–"  # noqa: RUF001 - the typographer's dash for an empty cell
-"""Stands where nothing is known: absent is not zero."""
+"""For an unknown value: unknown is not zero."""
 
 
 def duration(seconds: float | None) -> str:

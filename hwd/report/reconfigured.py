@@ -1,4 +1,4 @@
-"""Reconfigurations put together again from the documents of a run, one after the other, without holding the run."""
+"""Rebuilds reconfigurations from the documents of a run, one after the other, without loading the run."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +15,12 @@ from hwd_drivers.twins.timing import SWITCH_TIMINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconfigured:
-    """One reconfiguration of a run, as far as it came.
+    """One reconfiguration of a run, as far as it was recorded.
 
-    `whole`: its timeline was recorded. Else the run broke off in it, and `timeline` is made of what was recorded until then, in which silence says nothing.
-    `made` and `removed`: crossconnects by switch. `switches`: of each link, by its text. `outcome` None: nobody recorded its end. Unix time is
-    the daemon's monotonic time plus `wall_offset_ns`. `states`: when it entered which.
+    `whole`: its timeline was recorded. Else the run broke off in it, and `timeline` is made of what was recorded until
+    then, in which a missing event means nothing. `made` and `removed`: crossconnects by switch. `switches`: of each
+    link, by its text. `outcome` None: its end was not recorded. Unix time is the daemon's monotonic time plus
+    `wall_offset_ns`. `states`: when it entered which.
     """
 
     timeline: Timeline
@@ -50,9 +51,10 @@ class _Open:
 
 
 class Reassembly:
-    """Takes the documents of a run in their order; gives each reconfiguration when it ended, and at last those that never did.
+    """Takes the documents of a run in their order; returns each reconfiguration when it ended, and finally those that
+    never did.
 
-    Holds only what is of reconfigurations that are open.
+    Only documents of open reconfigurations are in memory.
     """
 
     def __init__(self, run: Run) -> None:
@@ -61,7 +63,7 @@ class Reassembly:
 
     @property
     def open_since_ns(self) -> int | None:
-        """When the oldest that is open began; None where none is."""
+        """The beginning of the oldest open one; None where none is open."""
         return min((one.at_ns for one in self._open.values()), default=None)
 
     def take(self, document: Document) -> Reconfigured | None:
@@ -77,7 +79,7 @@ class Reassembly:
         id = data.get("reconfiguration")
         if not isinstance(id, str) or not document.kind.startswith(("reconfiguration.", "timeline")):
             return None
-        # Its beginning is missing where documents were lost: what there is still counts.
+        # Its beginning is missing where documents were lost: the rest still counts.
         one = self._open.setdefault(id, _Open(id, document.at_ns, document.wall_ns - document.at_ns))
         match document.kind:
             case "reconfiguration.started":
@@ -95,7 +97,7 @@ class Reassembly:
         return None
 
     def rest(self) -> Iterator[Reconfigured]:
-        """Those that never ended, oldest first."""
+        """Reconfigurations that never ended, oldest first."""
         while self._open:
             yield self._done(self._open.pop(next(iter(self._open))), None)
 
@@ -131,7 +133,7 @@ class Reassembly:
 
 
 def reconfigured(run: Run, documents: Iterable[Document]) -> Iterator[Reconfigured]:
-    """Each when its end comes by, at last those that have none."""
+    """Each at its end, finally those that have none."""
     reassembly = Reassembly(run)
     for document in documents:
         if (one := reassembly.take(document)) is not None:
@@ -140,7 +142,7 @@ def reconfigured(run: Run, documents: Iterable[Document]) -> Iterator[Reconfigur
 
 
 def _switch_origins(run: Run) -> dict[str, Origin]:
-    """What the answer of each twin is worth, as the daemon would say; a switch that is not named is hardware."""
+    """The origin of each twin's answers, as the daemon would state it; a switch that is missing is hardware."""
     switches = plain(run.testbed_text).get("switches")
     origins: dict[str, Origin] = {}
     for name, switch in switches.items() if isinstance(switches, dict) else ():

@@ -1,4 +1,4 @@
-"""The table of stages: our figures, where they come from, and the papers' beside them."""
+"""The table of stages: our figures, their origins, and the papers' figures."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -25,7 +25,9 @@ ORIGIN_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """A paper's figure beside a row. `fitted`: the twin's timing was made from it, so that agreement shows nothing about the rack."""
+    """A paper's figure for a row. `fitted`: the twin's timing was fitted to it, so that agreement shows nothing about
+    the rack.
+    """
 
     figure: PaperFigure
     fitted: bool
@@ -46,7 +48,9 @@ class StageRow:
 
     @property
     def origin(self) -> Origin | None:
-        """The weakest of the values; fitted, too, where the twin's timing was made from a figure that stands beside."""
+        """The weakest origin of the values; fitted where the twin's timing was fitted to one of the papers' figures of
+        this row.
+        """
         return Origin.FITTED if any(one.fitted for one in self.beside) else self.statistics.origin
 
     @property
@@ -66,7 +70,9 @@ def stage_table(
     compare_with: str | None = None,
     seed: int = SEED,
 ) -> tuple[StageRow, ...]:
-    """`by`: parts of `Cut`; stages are always apart, and so are virtual and real time. Empty `by`: all together. Raises ConfigError on other parts."""
+    """`by`: parts of `Cut`; stages are always separate, and so are virtual and real time. Empty `by`: all together.
+    Raises ConfigError for other parts.
+    """
     taken = take(reports, by)
     return tuple(_row(row, taken.conditions[row.group], compare_with) for row in summarise(taken.samples, seed=seed))
 

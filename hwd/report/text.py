@@ -12,7 +12,7 @@ _RIGHT = frozenset({1, 2, 4, 5, 6})
 
 
 def stage_text(rows: Sequence[StageRow]) -> str:
-    """Lines without colour; each group under its name; the words of the origins that occur under the table."""
+    """Lines without colour; each group under its name; an explanation of the origins below the table."""
     cells: list[tuple[str, ...]] = []
     lines: list[str | None] = []
     heading = ""

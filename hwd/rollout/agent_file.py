@@ -11,13 +11,11 @@ from hwd.rollout.layout import Layout
 from hwd_agents.process.config import make_config
 from hwd_drivers.core.errors import ConfigError
 
-HEAD: Final = (
-    "# Made by `hwd agent` from the testbed {testbed}: what is changed here is gone with the next `hwd agent deploy`.\n"
-)
+HEAD: Final = "# Made by `hwd agent` from the testbed {testbed}: the next `hwd agent deploy` overwrites changes.\n"
 
 
 def make_agent_file(testbed: Testbed, host: Host, *, broker: str, layout: Layout) -> bytes:
-    """Raises ConfigError where the testbed does not say what an agent needs."""
+    """Raises ConfigError where the testbed lacks what an agent needs."""
     if not host.ports:
         raise ConfigError(f"{host.name}: has no NIC ports in testbed {testbed.name}: there is nothing to watch")
     ports: dict[str, Any] = {}
@@ -45,7 +43,7 @@ def make_agent_file(testbed: Testbed, host: Host, *, broker: str, layout: Layout
 
 
 def owned_switches(testbed: Testbed, host: Host) -> tuple[Switch, ...]:
-    """Switches that this host alone drives."""
+    """Switches that only this host drives."""
     return tuple(switch for switch in testbed.switches.values() if switch.owner == host.name)
 
 
@@ -63,7 +61,8 @@ def _switch(testbed: Testbed, host: Host, switch: Switch) -> dict[str, Any]:
     if (secret := switch.login_password) is not None:
         if secret.kind != "file":
             raise ConfigError(
-                f"{switch.name}: its password is in {secret} of this machine, and {host.name} drives it. Put it in a file there, and write password: {{file: PATH}}"
+                f"{switch.name}: its password is in {secret} of this machine, and {host.name} drives it. "
+                "Put it in a file there, and write password: {{file: PATH}}"
             )
         data["password_file"] = secret.name
     return data

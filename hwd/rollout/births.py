@@ -1,4 +1,4 @@
-"""Births: what agents say of themselves at the broker, whether a daemon runs or not."""
+"""Birth messages of agents at the broker, whether a daemon runs or not."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,12 +16,12 @@ from hwd_drivers.core.ids import Draws, RandomIds
 
 CONNECT_S: Final = 10.0
 RETAINED_S: Final = 0.5
-"""A broker sends what it has kept right after it has taken a subscription."""
+"""A broker sends its retained messages right after it has accepted a subscription."""
 
 
 @asynccontextmanager
 async def connected(bus: MqttBus, address: str) -> AsyncGenerator[None]:
-    """Run a client of the broker. Raises LinkError where there is none, and where it does not take the user and the password."""
+    """Run a client of the broker. Raises LinkError where there is none, and where it refuses user or password."""
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def answered(why: str) -> None:
@@ -37,7 +37,8 @@ async def connected(bus: MqttBus, address: str) -> AsyncGenerator[None]:
                 refused = await answer
         except TimeoutError:
             raise LinkError(
-                f"broker {address}: cannot be reached from here within {CONNECT_S:g} s. Is it up, and is its address right?"
+                f"broker {address}: cannot be reached from here within {CONNECT_S:g} s. "
+                "Is it running, and is its address right?"
             ) from None
         if refused:
             raise LinkError(f"broker {address}: {refused}")
@@ -48,7 +49,7 @@ async def connected(bus: MqttBus, address: str) -> AsyncGenerator[None]:
 
 
 class Births:
-    """`birth` and `up` by host; births that cannot be read are in `unreadable`, with why."""
+    """`birth` and `up` by host; births that cannot be read are in `unreadable`, with the reason."""
 
     def __init__(self, testbed: str, bus: MqttBus, address: str) -> None:
         self._testbed = testbed
@@ -65,7 +66,7 @@ class Births:
     @classmethod
     @asynccontextmanager
     async def open(cls, testbed: str, url: str) -> AsyncGenerator["Births"]:
-        """Connected, with all that the broker has kept. Raises LinkError where there is no broker."""
+        """Connected, with all retained messages. Raises LinkError where there is no broker."""
         address = str(BrokerUrl.parse(url))
         bus = MqttBus(url, f"hwd-agent-{RandomIds().token(length=8)}", SystemClock(), Draws(None))
         births = cls(testbed, bus, address)
@@ -74,7 +75,7 @@ class Births:
             yield births
 
     def is_up(self, host: str) -> bool:
-        """Whether the agent of the last birth lives."""
+        """Whether the agent of the last birth is connected."""
         birth, state = self.birth.get(host), self.state.get(host)
         return birth is not None and state is not None and state.boot == birth.boot and state.state == "up"
 
@@ -83,7 +84,7 @@ class Births:
         return None if birth is None else birth.boot
 
     async def born(self, host: str, *, after: str | None, within_s: float) -> Birth:
-        """The birth of a life of the host's agent that is not `after`. Raises DeadlineError where none comes."""
+        """The birth of a boot of the host's agent other than `after`. Raises DeadlineError where none comes."""
 
         def there() -> bool:
             return self.is_up(host) and self.boot(host) != after
@@ -94,12 +95,12 @@ class Births:
         except TimeoutError:
             why = f" What came cannot be read: {self.unreadable[host]}." if host in self.unreadable else ""
             raise DeadlineError(
-                f"{host}: its agent was started, and no birth of it came to {self._address} within {within_s:g} s.{why}"
+                f"{host}: its agent was started, and no birth of it reached {self._address} within {within_s:g} s.{why}"
             ) from None
         return self.birth[host]
 
     async def forget(self, host: str) -> None:
-        """Say that nothing of the host's ports is set any more, then take away what the broker has kept of it."""
+        """Publish that the host's ports have no settings any more, then delete the broker's retained messages of it."""
         birth = self.birth.get(host)
         if birth is not None and birth.settings:
             last = msgspec.structs.replace(birth, seq=birth.seq + 1, settings=[])

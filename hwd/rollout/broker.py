@@ -1,4 +1,4 @@
-"""The broker's address as a host reaches it."""
+"""The address at which a host reaches the broker."""
 
 import ipaddress
 import os
@@ -15,7 +15,9 @@ BROKER_VARIABLE: Final = "HWD_BROKER"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brokers:
-    """`named`: what the operator said, as hosts reach it. `daemons`: the one of the daemon that runs here, as this machine reaches it. Where a URL names no user, `logins` has them."""
+    """`named`: the operator's choice, as hosts reach it. `daemons`: the broker of the daemon on this machine, as this
+    machine reaches it. `logins` are for URLs without a user.
+    """
 
     named: str | None
     daemons: str | None
@@ -30,10 +32,11 @@ class Brokers:
         *,
         logins: Logins | None = None,
     ) -> "Brokers":
-        """Raises ConfigError for a password on the command line, which everybody on this machine may read."""
+        """Raises ConfigError for a password on the command line, which everybody on this machine can read."""
         if option is not None and BrokerUrl.parse(option).password is not None:
             raise ConfigError(
-                f"--broker {BrokerUrl.parse(option)}: everybody on this machine can read a password that is on a command line. Put the URL into {BROKER_VARIABLE} instead"
+                f"--broker {BrokerUrl.parse(option)}: everybody on this machine can read a password on a command line. "
+                f"Put the URL into {BROKER_VARIABLE} instead"
             )
         named = option or environment.get(BROKER_VARIABLE) or None
         if named is not None:
@@ -42,25 +45,27 @@ class Brokers:
 
     @property
     def from_here(self) -> str:
-        """As this machine reaches it, with the daemon's login. Raises ConfigError where nobody said."""
+        """The URL for this machine, with the daemon's login. Raises ConfigError where no broker is known."""
         url = self.daemons or self.named
         if url is None:
             raise ConfigError(
-                f"no broker: no daemon of this testbed runs here. Start it (hwd serve), or name the broker with --broker mqtt://HOST:PORT or {BROKER_VARIABLE}"
+                "no broker: no daemon of this testbed runs here. "
+                f"Start it (hwd serve), or name the broker with --broker mqtt://HOST:PORT or {BROKER_VARIABLE}"
             )
         return url if self.logins is None else self.logins.for_daemon(url)
 
     def login_of(self, host: str) -> str | None:
-        """The broker as this machine reaches it, with the login of a host's agent; None where all have the one that the URL names."""
+        """The URL for this machine, with the login of a host's agent; None where all have the one in the URL."""
         if self.logins is None:
             return None
         url = self._with_login(host, self.from_here)
         return url if BrokerUrl.parse(url).user == self.logins.access.user(host) else None
 
     def for_host(self, name: str, facts: Mapping[str, Any], *, towards: str | None) -> str:
-        """As this host reaches it, with its login. `facts` are `hwd.rollout.onhost.facts.look`'s, `towards` is the address of this machine that the host sees.
+        """The URL for this host, with its login. `facts` are those of `hwd.rollout.onhost.facts.look`; `towards` is the
+        address of this machine as the host sees it.
 
-        Raises ConfigError where that cannot be: an address that leads the host to itself.
+        Raises ConfigError where there is none: an address that leads the host to itself.
         """
         url = self._with_login(name, self.named or self.from_here)
         broker = BrokerUrl.parse(url)
@@ -68,21 +73,24 @@ class Brokers:
             return url
         if broker.transport == "unix" or _only_here(broker.host):
             raise ConfigError(
-                f"{name}: it cannot reach the broker at {broker}: on that host this leads to the host itself. Let the daemon's broker listen for other machines "
-                f"(hwd serve --mqtt embedded:{towards or 'ADDRESS'}:1883), or start the daemon with another broker (its URL in HWD_MQTT), "
+                f"{name}: it cannot reach the broker at {broker}: on that host the address means the host itself. "
+                "Let the daemon's broker listen for other machines "
+                f"(hwd serve --mqtt embedded:{towards or 'ADDRESS'}:1883), "
+                "or start the daemon with another broker (its URL in HWD_MQTT), "
                 f"or put that one's URL as hosts reach it into {BROKER_VARIABLE}: mqtt://{towards or 'ADDRESS'}:1883"
             )
         if _everywhere(broker.host):
             if towards is None:
                 raise ConfigError(
-                    f"{name}: the broker listens on every address of this machine, and behind a jump host none of them is known to lead here. Name one with --broker mqtt://ADDRESS:{broker.port}"
+                    f"{name}: the broker listens on every address of this machine, and behind a jump host "
+                    f"it is unknown which of them leads here. Name one with --broker mqtt://ADDRESS:{broker.port}"
                 )
             shown = f"[{towards}]" if ":" in towards else towards
             return url.replace(f"//{broker.host}", f"//{shown}").replace(f"@{broker.host}", f"@{shown}")
         return url
 
     def _with_login(self, host: str, url: str) -> str:
-        """A URL that names the daemon's own user, too, gets that of the host."""
+        """A URL with the host's login in place of the daemon's own."""
         if self.logins is None:
             return url
         access = self.logins.access
@@ -91,7 +99,7 @@ class Brokers:
 
 
 def same_machine(facts: Mapping[str, Any]) -> bool:
-    """Whether a host is this machine, its network included."""
+    """Whether a host is this machine, with the same network."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
     return bool(facts["boot"] == boot and facts["network"] == os.stat("/proc/self/ns/net").st_ino)

@@ -1,4 +1,4 @@
-"""Rollout: agents to hosts, one host after another, until the first that does not come out."""
+"""Rollout: deploys agents to hosts, one host after another, until the first failure."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,16 @@ from hwd_drivers.core.offload import Offload
 BIRTH_WITHIN_S: Final = 30.0
 LAST_LINES: Final = 4
 OWNER_EXTRAS: Final = ("gpio", "http", "serial", "ssh")
-"""What drivers of switches may need, where the host drives some."""
+"""Extras that drivers may need, for hosts that drive switches."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Rollout:
-    """`upgrade`: hosts that have an agent get this version; else those that have none, or this one already. `home`: of the user, for `.ssh`.
+    """`upgrade`: hosts that have an agent get this version; else those that have none, or this one already. `home`: the
+    user's, for `.ssh`.
 
-    reports = await Rollout(testbed=testbed, brokers=brokers, layout=Layout(), offload=offload, cache=cache, progress=say).run([host, ...])
+    reports = await Rollout(testbed=testbed, brokers=brokers, layout=Layout(), offload=offload, cache=cache,
+    progress=say).run([host, ...])
     """
 
     testbed: Testbed
@@ -130,14 +132,14 @@ class Rollout:
             changed = tuple(done["changed"])
             touched = bool(changed or done["started"])
             if births is not None:
-                say("waiting for its birth")
+                say("waiting for its birth message")
                 anew = done["started"]
                 birth = await self._born(host.name, remote, births, after=was if anew else None)
-                say(f"born: version {birth.version}, boot {birth.boot}, {len(birth.ports)} ports")
+                say(f"connected: version {birth.version}, boot {birth.boot}, {len(birth.ports)} ports")
         except (FailedError, LinkError) as error:
             if not touched:
-                was_left = "Nothing had to be changed there, and the agent that ran before was left to run"
-                raise _with(error, f"{was_left}. See what keeps it: hwd agent doctor {host.name}") from error
+                was_left = "Nothing had to be changed there, and the agent still runs as before"
+                raise _with(error, f"{was_left}. For the cause: hwd agent doctor {host.name}") from error
             if facts["current"] is None or not (self.upgrade or self._lives(facts)):
                 raise _with(error, self._what_stays(host.name)) from error
             await self._back(host, remote, births, error, say)
@@ -147,7 +149,9 @@ class Rollout:
         return HostReport(host=host.name, result=Result.DONE, version=bundle.version, changed=changed or ("started",))
 
     async def _born(self, name: str, remote: RemoteHost, births: Births, *, after: str | None) -> Birth:
-        """Its birth. Where none comes, the agent's last words go with the error: after the way back nobody finds them."""
+        """Wait for its birth. Where none comes, the end of the agent's log goes into the error: after the rollback it
+        cannot be found.
+        """
         try:
             return await births.born(name, after=after, within_s=self.birth_within_s)
         except DeadlineError as error:
@@ -156,15 +160,18 @@ class Rollout:
             raise DeadlineError(f"{error}{words}") from error
 
     def _what_stays(self, name: str) -> str:
-        """In words, where nothing that ran was there before."""
-        again = "and systemd goes on starting it: " if self.layout.unit else "where nothing ran before: "
-        return f"What was put there stays, {again}`hwd agent doctor {name}` says what keeps it, `hwd agent deploy {name}` tries again, `hwd agent remove {name}` takes it away"
+        """The remains of a first roll-out, in words."""
+        again = "and systemd keeps starting it: " if self.layout.unit else "where nothing ran before: "
+        return (
+            f"The installed files stay, {again}`hwd agent doctor {name}` finds the cause, "
+            f"`hwd agent deploy {name}` tries again, `hwd agent remove {name}` removes them"
+        )
 
     async def _back(self, host: Host, remote: RemoteHost, births: Births | None, error: HwdError, say: Say) -> NoReturn:
-        """Always raises: what was tried did not come out."""
+        """Restore the earlier agent after a failure. Always raises."""
         why = str(error).removeprefix(f"{host.name}: ")
         what = "the upgrade" if self.upgrade else "what was deployed"
-        say(f"{what} did not come out: going back to what was before")
+        say(f"{what} failed: restoring the earlier agent")
         was = None if births is None else births.boot(host.name)
         try:
             done = await remote.do("back")
@@ -172,7 +179,7 @@ class Rollout:
                 await births.born(host.name, after=was, within_s=self.birth_within_s)
         except HwdError as worse:
             raise FailedError(
-                f"{host.name}: {what} did not come out ({why}), and neither did the way back: {worse}"
+                f"{host.name}: {what} failed ({why}), and so did restoring the earlier agent: {worse}"
             ) from error
         raise _RolledBackError(
             f"{host.name}: {what} did not come out, and {done['current']} runs again as before: {why}",
@@ -180,11 +187,12 @@ class Rollout:
         ) from error
 
     async def _check(self, host: Host, remote: RemoteHost, facts: Mapping[str, Any], url: str) -> None:
-        """What would keep the agent from running, before anything is touched."""
+        """Check what would keep the agent from running, before anything is changed."""
         name = host.name
         if facts["implementation"] != "cpython":
             raise ConfigError(
-                f"{name}: its Python is {facts['implementation']}; the agent's wheels are for CPython. Install that there"
+                f"{name}: its Python is {facts['implementation']}; the agent's wheels are for CPython. "
+                "Install that there"
             )
         if not facts["venv"]:
             raise ConfigError(
@@ -194,7 +202,8 @@ class Rollout:
             raise ConfigError(f"{name}: {facts['near']} is read-only. Name a place that is not with --prefix DIR")
         if self.layout.unit and not facts["systemd"]:
             raise ConfigError(
-                f"{name}: systemd does not run there. Use --prefix DIR --no-start, and start DIR/opt/hwd-agent/current/bin/hwd-agent as you start services there"
+                f"{name}: systemd does not run there. Use --prefix DIR --no-start, "
+                "and start DIR/opt/hwd-agent/current/bin/hwd-agent as you start services there"
             )
         missing = [port.interface for port in host.ports if port.interface not in facts["interfaces"]]
         if missing:
@@ -204,7 +213,8 @@ class Rollout:
             why = await remote.reach(broker.host, broker.port)
             if why:
                 raise LinkError(
-                    f"{name}: it cannot reach the broker at {broker}: {why}. Does it listen on that address, and does no firewall stand between?"
+                    f"{name}: it cannot reach the broker at {broker}: {why}. "
+                    "Does it listen on that address, and does a firewall block it?"
                 )
 
     async def _bundle(self, host: Host, facts: Mapping[str, Any], say: Say) -> Bundle:
@@ -227,8 +237,10 @@ class Rollout:
         there = (facts["environments"].get(current) or {}).get("version", "")
         if is_newer(there, bundle.version):
             raise RefusedError(
-                f"{host.name}: has the newer hwd-agent {there}, and this is {bundle.version}: upgrade hwd on this machine. "
-                f"To go back all the same: hwd agent remove {host.name} --keep-spool, then hwd agent deploy {host.name}"
+                f"{host.name}: has the newer hwd-agent {there}, and this is {bundle.version}: "
+                "upgrade hwd on this machine. "
+                f"To downgrade all the same: hwd agent remove {host.name} --keep-spool, "
+                f"then hwd agent deploy {host.name}"
             )
         if not self.upgrade:
             raise RefusedError(
@@ -236,7 +248,7 @@ class Rollout:
             )
 
     def _lives(self, facts: Mapping[str, Any]) -> bool:
-        """Whether the agent that is there can be taken for a good one."""
+        """Whether the present agent of the host counts as good."""
         return bool(facts["service"].get("ActiveState") == "active" if self.layout.unit else facts["current_runs"])
 
 
@@ -244,18 +256,19 @@ def _check_room(name: str, facts: Mapping[str, Any]) -> None:
     if facts["free_bytes"] < NEEDED_BYTES:
         free, needed = facts["free_bytes"] // 1_000_000, NEEDED_BYTES // 1_000_000
         raise FailedError(
-            f"{name}: {facts['near']} has {free} MB free, and {needed} MB are needed. Free some, or name another place with --prefix DIR"
+            f"{name}: {facts['near']} has {free} MB free, and {needed} MB are needed. "
+            "Free some, or name another place with --prefix DIR"
         )
 
 
 def _with(error: HwdError, more: str) -> HwdError:
-    """The same, with what it means; below the agent's last words where it ends with those."""
+    """The same error, with an explanation; below the end of the agent's log where the error has one."""
     words = str(error)
     return type(error)(f"{words}\n{more}" if "\n" in words else f"{words.rstrip('.')}. {more}")
 
 
 class _RolledBackError(FailedError):
-    """What was before runs again."""
+    """The earlier agent runs again."""
 
     def __init__(self, message: str, version: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Doctor: everything that keeps a host's agent from being heard, in words."""
+"""Doctor: finds everything that keeps a host's agent from connecting."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ from hwd_drivers.core.errors import HwdError, LinkError
 from hwd_drivers.core.ids import Draws
 
 CLOCK_MOST_NS = 100_000
-"""A clock that is known no better blurs the stages of a fast switch."""
+"""A larger error of a clock blurs the stages of a fast switch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """All findings of one host, in the order in which one thing needs the other."""
+    """All findings of one host, in the order of their dependencies."""
 
     host: str
     findings: Sequence[Finding]
@@ -45,7 +45,9 @@ class Diagnosis:
 
 @dataclass(slots=True, kw_only=True)
 class Doctor:
-    """`ask_daemon`: the status of the daemon of this testbed, None where none runs. Asked after each host was looked at, which takes seconds."""
+    """`ask_daemon`: the status of the testbed's daemon, None where none runs. Called after each host was examined,
+    which takes seconds.
+    """
 
     testbed: Testbed
     brokers: Brokers
@@ -55,7 +57,7 @@ class Doctor:
     home: Path | None = None
 
     async def run(self, hosts: Sequence[Host]) -> tuple[Diagnosis, ...]:
-        """One after another; never raises an HwdError: that is a finding."""
+        """One after another; never raises an HwdError: that becomes a finding."""
         try:
             async with Births.open(self.testbed.name, self.brokers.from_here) as births:
                 return tuple([await self._host(host, births, "") for host in hosts])
@@ -90,7 +92,7 @@ class Doctor:
         return Diagnosis(host=host.name, findings=findings)
 
     async def _there(self, host: Host) -> tuple[list[Finding], Mapping[str, Any]]:
-        """Over SSH, and the facts."""
+        """Findings over SSH, and the facts."""
         self.progress(host.name, f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
         async with RemoteHost.open(
             host, self.layout, lambda words: self.progress(host.name, words), home=self.home
@@ -99,7 +101,8 @@ class Doctor:
             findings = [
                 green(
                     "host",
-                    f"{host.ssh}: {facts['system']}, kernel {facts['kernel']}, Python {facts['python']}, {facts['machine']}",
+                    f"{host.ssh}: {facts['system']}, kernel {facts['kernel']}, "
+                    f"Python {facts['python']}, {facts['machine']}",
                 )
             ]
             findings += of_install(host.name, facts)
@@ -111,13 +114,14 @@ class Doctor:
                 findings.append(
                     yellow(
                         "wall clock",
-                        "nothing keeps it right, so the times of its log mislead (figures do not hang on it). Install chrony or systemd-timesyncd there",
+                        "no time service runs, so the times of its log mislead (figures do not depend on it). "
+                        "Install chrony or systemd-timesyncd there",
                     )
                 )
         return findings, facts
 
     async def _configured(self, host: Host, remote: RemoteHost, facts: Mapping[str, Any]) -> list[Finding]:
-        """Agent file and unit against the testbed; the broker from there."""
+        """Agent file and unit compared with the testbed; the broker as seen from there."""
         try:
             url = self.brokers.for_host(host.name, facts, towards=remote.local_address)
         except HwdError as error:
@@ -131,7 +135,8 @@ class Doctor:
             found.append(
                 red(
                     "agent file",
-                    f"others may read it (mode {facts['config_mode']}, not 600), and its password is in it: hwd agent deploy {host.name}",
+                    f"others can read it (mode {facts['config_mode']}, not 600), and its password is in it: "
+                    f"hwd agent deploy {host.name}",
                 )
             )
         if self.layout.unit:
@@ -143,7 +148,7 @@ class Doctor:
             found.append(
                 red(
                     "broker",
-                    f"the host cannot reach {broker}: {why}. Does it listen there, and does no firewall stand between?",
+                    f"the host cannot reach {broker}: {why}. Does it listen there, and does a firewall block it?",
                 )
                 if why
                 else green("broker", f"the host reaches {broker}")
@@ -151,7 +156,9 @@ class Doctor:
         return found
 
     async def _login(self, host: Host) -> list[Finding]:
-        """Whether the broker takes the password that a roll-out brings. The agent's own connection is left alone: a client id of its own."""
+        """Whether the broker accepts the password of a roll-out, with a client id of its own, so that the agent's
+        connection is not disturbed.
+        """
         if (url := self.brokers.login_of(host.name)) is None:
             return []
         address = str(BrokerUrl.parse(url))
@@ -169,11 +176,11 @@ def _at_the_daemon(host: str, daemon: Mapping[str, Any] | None) -> list[Finding]
         return [
             red(
                 "daemon",
-                "the one that runs here does not know this host. Start it anew with this testbed file: hwd serve",
+                "the one that runs here does not know this host. Restart it with this testbed file: hwd serve",
             )
         ]
     if status is None:
-        return [yellow("daemon", "no daemon of this testbed runs here, so nobody takes the agent's events: hwd serve")]
+        return [yellow("daemon", "no daemon of this testbed runs here, so nothing reads the agent's events: hwd serve")]
     if not status["up"]:
         return [red("daemon", f"does not hear the agent: {status['cause']}")]
     clock = status["clock"]

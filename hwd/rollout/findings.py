@@ -1,4 +1,4 @@
-"""Finding: one thing that the doctor looked at, how it stands, and what to do about it."""
+"""Finding: one thing that the doctor examined, its state, and the remedy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ class Light(StrEnum):
     GREEN = "green"
     """As it should be."""
     YELLOW = "yellow"
-    """It works, and something is not seen or not right."""
+    """It works, and something is missing or wrong."""
     RED = "red"
     """It does not work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """`subject` is what was looked at; `text` says how it is, and what to do where it is not green."""
+    """`subject` is what was examined; `text` says its state, and the remedy where it is not green."""
 
     subject: str
     light: Light
@@ -50,7 +50,7 @@ def red(subject: str, text: str) -> Finding:
 
 
 def of_install(host: str, facts: Mapping[str, Any]) -> list[Finding]:
-    """The environment, and what is left of a roll-out that was cut off."""
+    """The environment, and the remains of an interrupted roll-out."""
     found = []
     current = facts["current"]
     manifest = facts["environments"].get(current) if current is not None else None
@@ -60,7 +60,8 @@ def of_install(host: str, facts: Mapping[str, Any]) -> list[Finding]:
         found.append(
             red(
                 "install",
-                f"the environment {current} does not run with Python {facts['python']} (it was made with {manifest['python']}). Make it anew: hwd agent deploy {host}",
+                f"the environment {current} does not run with Python {facts['python']} "
+                f"(it was made with {manifest['python']}). Make it again: hwd agent deploy {host}",
             )
         )
     else:
@@ -69,27 +70,29 @@ def of_install(host: str, facts: Mapping[str, Any]) -> list[Finding]:
         found.append(
             yellow(
                 "install",
-                f"a roll-out was cut off: {', '.join(facts['before'])} was kept. Finish it: hwd agent deploy {host}",
+                f"a roll-out was interrupted, which saved {', '.join(facts['before'])}. "
+                f"Finish it: hwd agent deploy {host}",
             )
         )
     return found
 
 
 def of_disk(facts: Mapping[str, Any], *, needed_bytes: int) -> list[Finding]:
-    """Where roll-outs put what they bring; the agent's events are on the same disk most often."""
+    """The disk for installed files; the agent's events are usually on the same one."""
     if facts["free_bytes"] >= needed_bytes:
         return []
     free, needed = facts["free_bytes"] // 1_000_000, needed_bytes // 1_000_000
     return [
         yellow(
             "disk",
-            f"{facts['near']} has {free} MB free, and an upgrade needs {needed} MB. Free some: on a full disk events are kept in memory only",
+            f"{facts['near']} has {free} MB free, and an upgrade needs {needed} MB. "
+            "Free some: on a full disk events are in memory only",
         )
     ]
 
 
 def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
-    """The systemd unit, with the agent's last words where it does not run."""
+    """The systemd unit, with the end of the agent's log where it does not run."""
     service = facts["service"]
     if not facts["systemd"]:
         return [red("unit", "systemd does not run on this host")]
@@ -116,7 +119,8 @@ def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
                 "unit",
                 "\n".join(
                     [
-                        f"it ended and was started again, {restarts} times since it was rolled out; its last words before that:",
+                        f"it ended and was started again, {restarts} times since the roll-out; "
+                        "the end of its log before that:",
                         *facts["ended"][-8:],
                     ]
                 ),
@@ -134,7 +138,7 @@ def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
 
 
 def of_silence(state: State | None, *, unreadable: str | None, never: bool, log: Sequence[str]) -> Finding:
-    """An agent that is not heard of. `log`: its last words, where its unit runs all the same."""
+    """An agent that is not connected. `log`: the end of its log, where its unit runs all the same."""
     said = {"down": "it stopped in order", "lost": "its connection was lost"}
     if unreadable:
         text = f"what came cannot be read: {unreadable}"
@@ -142,13 +146,15 @@ def of_silence(state: State | None, *, unreadable: str | None, never: bool, log:
         text = "the broker has none: no agent of this host has reached it, or it was removed since"
     else:
         text = f"the agent is down: {said.get(state.state, state.state) if state else 'it never said that it is up'}"
-    return red("birth", "\n".join([f"{text}; it runs, and its last words are:", *log[-6:]]) if log else text)
+    return red("birth", "\n".join([f"{text}; it runs, and the end of its log is:", *log[-6:]]) if log else text)
 
 
 def of_birth(
     host: Host, birth: Birth, *, ours: str, daemon: str | None, links: Mapping[str, str] | None
 ) -> list[Finding]:
-    """What the agent says of itself: version, ports, each source of each port, spool, settings. `links`: `hwd.rollout.onhost.facts.links` of now; None where nobody could look."""
+    """The agent's own report: version, ports, each source of each port, spool, settings. `links`: those of
+    `hwd.rollout.onhost.facts.links` now; None where they are unknown.
+    """
     found = []
     if why := skew(daemon or ours, birth.version):
         found.append(red("version", why))
@@ -168,7 +174,8 @@ def of_birth(
             found.append(
                 red(
                     name,
-                    f"there is no interface {note.interface} on the host. Is the NIC there, and named so? Correct `interface` in the testbed file, then hwd agent deploy {host.name}",
+                    f"there is no interface {note.interface} on the host. Is the NIC there, and named so? "
+                    f"Correct `interface` in the testbed file, then hwd agent deploy {host.name}",
                 )
             )
         else:
@@ -181,26 +188,31 @@ def of_birth(
     found += [*_selection(birth), *_spool(birth)]
     if birth.settings:
         runs = sorted({held.run for held in birth.settings})
-        found.append(yellow("settings", f"{len(birth.settings)} settings of {', '.join(runs)} are not put back yet"))
+        found.append(yellow("settings", f"{len(birth.settings)} settings of {', '.join(runs)} are not restored yet"))
     return found
 
 
 def _carrier(subject: str, note: PortNote, links: Mapping[str, str] | None) -> Finding:
-    """As it is now: a birth has what was when the agent came up."""
+    """The carrier now: a birth has the state at the agent's start."""
     if links is None:
         return green(subject, f"{note.interface}, carrier {'up' if note.carrier else 'down'} at its birth")
     match links.get(note.interface):
         case "off":
-            words = f"{note.interface} is set down on the host, so it never has a carrier. Set it up: ip link set {note.interface} up"
-            return yellow(subject, f"{words}. Its routes and neighbours went with it: set them again")
+            words = (
+                f"{note.interface} is set down on the host, so it never has a carrier. "
+                f"Set it up: ip link set {note.interface} up"
+            )
+            return yellow(subject, f"{words}. Its routes and neighbours are lost too: set them again")
         case "up" | "down" as carrier:
             return green(subject, f"{note.interface}, carrier {carrier}")
         case _:
-            return yellow(subject, f"{note.interface} has just gone from the host, and the agent has not said so yet")
+            return yellow(
+                subject, f"{note.interface} has just disappeared from the host, and the agent has not reported it yet"
+            )
 
 
 def _unasked(source: str, note: SourceNote, *, has_rdma: bool) -> bool:
-    """Whether nobody wants to hear of it: the testbed names no RDMA device, or counters are not to be read."""
+    """Whether this source was not asked for: the testbed names no RDMA device, or counters are not to be read."""
     return bool(note.why_not) and ((source == "sysfs" and not has_rdma) or source == "counters")
 
 
@@ -220,14 +232,15 @@ def _spool(birth: Birth) -> Sequence[Finding]:
     spool = birth.inventory.spool or SpoolNote()
     waiting = birth.spool_next_seq - birth.spool_oldest_seq
     if spool.why:
-        return [red("spool", f"events cannot be kept under /var/lib/hwd-agent: {spool.why}")]
+        return [red("spool", f"events cannot be stored under /var/lib/hwd-agent: {spool.why}")]
     limit = "" if spool.limit_bytes is None else f" of {spool.limit_bytes / 1e6:.1f}"
     size = f"{(spool.bytes or 0) / 1e6:.1f}{limit} MB, {waiting} events waited at its birth"
     if birth.spool_lost:
         return [
             yellow(
                 "spool",
-                f"{birth.spool_lost} events were dropped, as it was full: {size}. Let the daemon run, or give it more room (spool.limit_bytes)",
+                f"{birth.spool_lost} events were dropped, as it was full: {size}. "
+                "Let the daemon run, or give it more room (spool.limit_bytes)",
             )
         ]
     return [green("spool", size)]

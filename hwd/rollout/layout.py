@@ -1,4 +1,4 @@
-"""Layout: where on a host everything of the agent is."""
+"""Layout: the paths of everything that belongs to an agent on a host."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,13 +10,13 @@ from hwd_drivers.core.errors import ConfigError
 UNIT_PATH: Final = "/etc/systemd/system/hwd-agent.service"
 RUN_LOCK: Final = "/run/hwd-agent-rollout.lock"
 HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
-"""From the unit: ProtectHome, PrivateTmp."""
+"""Hidden from the unit: ProtectHome, PrivateTmp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """`prefix`: stands before every path but the unit's, for hosts whose `/opt` or `/etc` cannot be written to. Without `unit` nothing is started, and
-    nothing outside the prefix is touched.
+    """`prefix` precedes every path but the unit's, for hosts whose `/opt` or `/etc` cannot be written. Without `unit`
+    nothing is started, and nothing outside the prefix is changed.
     """
 
     prefix: str = ""
@@ -29,16 +29,17 @@ class Layout:
             )
         if self.unit and any(PurePosixPath(self.prefix).is_relative_to(one) for one in HIDDEN if self.prefix):
             raise ConfigError(
-                f"--prefix {self.prefix}: the unit sees nothing of {', '.join(HIDDEN)}. Name another, such as /srv/hwd, or use --no-start"
+                f"--prefix {self.prefix}: the unit cannot see {', '.join(HIDDEN)}. "
+                "Name another, such as /srv/hwd, or use --no-start"
             )
         if any(one.isspace() or one in "%$\\\"'" for one in self.prefix):
             raise ConfigError(
-                f"--prefix {self.prefix}: blanks, quotes, % and $ cannot stand in a systemd unit. Name another"
+                f"--prefix {self.prefix}: a systemd unit cannot have blanks, quotes, % and $. Name another"
             )
 
     @property
     def root(self) -> str:
-        """The environments, and the link `current` to the one that runs."""
+        """The environments, and the link `current` to the one in use."""
         return f"{self.prefix}/opt/hwd-agent"
 
     @property
@@ -47,18 +48,22 @@ class Layout:
 
     @property
     def state(self) -> str:
-        """The spool, and what runs have set."""
+        """The spool, and the settings that runs have made."""
         return f"{self.prefix}/var/lib/hwd-agent"
 
     @property
     def staging(self) -> str:
-        """Where roll-outs copy to, each into a folder of its own. What one that was cut off left there, the next one takes away."""
+        """Where roll-outs copy to, each into a folder of its own. The remains of an interrupted one are
+        removed by the next.
+        """
         return f"{self.prefix}/var/lib/hwd-agent-rollout"
 
     @property
     def lock(self) -> str:
-        """Held by the one roll-out that is at work there: the unit is one, whatever stands before the other paths. Where only root can make it, or, without
-        root, at the home of who logs in: in a folder of everybody any user of the host could take its name.
+        """Locked by the one roll-out in progress: there is only one unit, whatever the prefix.
+
+        In a folder where only root can create files, or, without root, in the user's home: in a folder of everybody any
+        user of the host could take its name.
         """
         if self.unit:
             return RUN_LOCK

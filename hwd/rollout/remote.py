@@ -1,4 +1,4 @@
-"""RemoteHost: one host over SSH, and what `hwd.rollout.onhost` does there."""
+"""RemoteHost: one host over SSH, and the calls of `hwd.rollout.onhost` there."""
 
 import asyncio
 import getpass
@@ -24,21 +24,24 @@ Say = Callable[[str], None]
 PYTHON_LEAST: Final = (3, 11)
 PYTHONS: Final = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 LOOK_S: Final = 120.0
-"""A look takes a second; on a host with one busy processor it was seen to take over a minute."""
+"""Takes a second; over a minute was measured on a host with one busy processor."""
 WORK_S: Final = 1200.0
 """An environment takes ten seconds on a present host, minutes on a slow one."""
 FIND: Final = "; ".join(
     [
-        f"for p in {' '.join(PYTHONS)}; do v=$($p -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null) && echo \"$p $v\"",
+        f"for p in {' '.join(PYTHONS)}",
+        "do v=$($p -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null) && echo \"$p $v\"",
         "done",
         "echo uid $(id -u)",
     ]
 )
-"""POSIX sh: whatever else the host has not, it has that."""
+"""POSIX sh: every host has it."""
 
 
 class RemoteHost:
-    """Open it with `RemoteHost.open`, as a context. Every call runs in a thread of its own; one that is cancelled ends the connection."""
+    """Open it with `RemoteHost.open`, as a context. Every call runs in a thread of its own; cancelling one
+    ends the connection.
+    """
 
     def __init__(self, host: Host, ssh: Ssh, layout: Layout, offload: ThreadOffload, say: Say) -> None:
         self.name = host.name
@@ -55,7 +58,9 @@ class RemoteHost:
     async def open(
         cls, host: Host, layout: Layout, say: Say, *, home: Path | None = None, clock: Clock | None = None
     ) -> AsyncGenerator[Self]:
-        """Logged in, with a Python that is new enough, as root. Raises as `Ssh.open`, RefusedError without rights, ConfigError without Python."""
+        """Logged in as root, with a Python that is new enough. Raises as `Ssh.open`, RefusedError without rights,
+        ConfigError without Python.
+        """
         if host.ssh is None:
             raise ConfigError(
                 f"{host.name}: the testbed file does not say how to reach it: give it ssh: root@ADDRESS"
@@ -81,12 +86,14 @@ class RemoteHost:
 
     @property
     def local_address(self) -> str | None:
-        """What this machine is to the host; None behind a jump host."""
+        """The address of this machine as the host sees it; None behind a jump host."""
         return self._ssh.local_address
 
     @asynccontextmanager
     async def alone(self) -> AsyncGenerator[None]:
-        """Nobody else rolls out to the host meanwhile. Raises RefusedError, with who does; where the connection breaks the host is free again."""
+        """Exclude other roll-outs to the host. Raises RefusedError that names the other one; where the connection
+        breaks the host is released.
+        """
         who = f"{getpass.getuser()}@{socket.gethostname()}"
         command, program = self._command("hold", who=who), make_program()
 
@@ -100,7 +107,7 @@ class RemoteHost:
                     yield
                 case {"busy": str() as other}:
                     raise RefusedError(
-                        f"{self.name}: somebody rolls out to it already: {other}. Try again when that is done"
+                        f"{self.name}: another roll-out to it is in progress: {other}. Try again when that is done"
                     )
                 case {"failed": str() as failed}:
                     raise FailedError(f"{self.name}: {failed}")
@@ -110,15 +117,15 @@ class RemoteHost:
             await self._call(end)
 
     async def look(self) -> dict[str, Any]:
-        """What is there: `hwd.rollout.onhost.facts.look`."""
+        """The result of `hwd.rollout.onhost.facts.look`."""
         return await self.do("look", within_s=LOOK_S)
 
     async def reach(self, host: str, port: int) -> str:
-        """Why the host has no way to this TCP port; empty where it has."""
+        """Why the host cannot reach this TCP port; empty where it can."""
         return str((await self.do("reach", host=host, port=port, within_s=LOOK_S))["why"])
 
     async def do(self, verb: str, *, within_s: float = WORK_S, **arguments: Any) -> dict[str, Any]:
-        """A verb of `hwd.rollout.onhost.program`. Raises FailedError with its words."""
+        """Run a verb of `hwd.rollout.onhost.program`. Raises FailedError with its message."""
         command = self._command(verb, **arguments)
         last: dict[str, Any] = {}
 
@@ -150,7 +157,7 @@ class RemoteHost:
 
     @asynccontextmanager
     async def staging(self, contents: Mapping[str, bytes | Path]) -> AsyncGenerator[str]:
-        """A folder of its own on the host with these files, taken away afterwards."""
+        """A new folder on the host with these files, removed afterwards."""
         folder = str((await self.do("stage", user=self._user, within_s=LOOK_S))["folder"])
         total = sum(len(one) if isinstance(one, bytes) else one.stat().st_size for one in contents.values())
         over = 0
@@ -190,21 +197,26 @@ class RemoteHost:
         if not fit:
             has = ", ".join(f"{name} is {'.'.join(map(str, version))}" for name, version in versions.items())
             raise ConfigError(
-                f"{self.name}: {f'its Python is too old ({has})' if has else 'it has no python3'}; the agent needs at least {least}. "
-                f"Install one there, such as Debian 12's or Ubuntu 24.04's python3, or on RHEL 9: dnf install python3.11"
+                f"{self.name}: {f'its Python is too old ({has})' if has else 'it has no python3'}; "
+                f"the agent needs at least {least}. "
+                "Install one there, such as Debian 12's or Ubuntu 24.04's python3, or on RHEL 9: "
+                "dnf install python3.11"
             )
         self._python = fit[0]
         if user != "0" and self._layout.needs_root:
             done = await self._run("sudo -n true")
             if done.status:
                 raise RefusedError(
-                    f"{self.name}: the user with id {user} is not root, and sudo does not let it be without a password ({done.err or done.status}). "
+                    f"{self.name}: the user with id {user} is not root, "
+                    f"and sudo requires a password ({done.err or done.status}). "
                     f"Log in as root, or add a line to /etc/sudoers.d: USER ALL=(root) NOPASSWD: ALL"
                 )
             self._sudo = "sudo -n "
 
     async def _call(self, work: Callable[[], T]) -> T:
-        """In the thread of this host. A thread cannot be stopped: one whose caller is cancelled loses its connection."""
+        """Run it in the thread of this host. A thread cannot be stopped: when its caller is cancelled, the connection
+        is closed.
+        """
         try:
             return await self._offload(work)
         except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Removal: an agent and all that belongs to it taken away from hosts, and from the broker."""
+"""Removal: removes an agent and all that belongs to it from hosts and from the broker."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,9 @@ from hwd_drivers.core.errors import HwdError, LinkError
 
 @dataclass(slots=True, kw_only=True)
 class Removal:
-    """`keep_spool`: leave what the daemon has not acknowledged yet. `leave_settings`: leave what runs have set of the ports. `broker`: None asks none."""
+    """`keep_spool`: leave events that the daemon has not acknowledged. `leave_settings`: leave settings that runs have
+    made. `broker`: None: leave the broker alone.
+    """
 
     testbed: Testbed
     broker: str | None
@@ -49,7 +51,7 @@ class Removal:
         say(f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
         async with RemoteHost.open(host, self.layout, say, home=self.home) as remote, remote.alone():
             done = await remote.do("remove", keep_spool=self.keep_spool, leave_settings=self.leave_settings)
-        changed = [f"put back {one}" for one in done["back"]] + [f"removed {path}" for path in done["removed"]]
+        changed = [f"restored {one}" for one in done["back"]] + [f"removed {path}" for path in done["removed"]]
         if self.broker is not None:
             try:
                 async with Births.open(self.testbed.name, self.broker) as births:
@@ -59,6 +61,8 @@ class Removal:
             except LinkError as error:
                 done_there = f": {', '.join(changed)}" if changed else ""
                 raise LinkError(
-                    f"{host.name}: nothing is left there{done_there}. What the broker has kept of it is not cleared: {error} Then: hwd agent remove {host.name}"
+                    f"{host.name}: nothing is left there{done_there}. "
+                    f"The broker's retained messages of it remain: {error} "
+                    f"Then: hwd agent remove {host.name}"
                 ) from error
         return HostReport(host=host.name, result=Result.DONE if changed else Result.ALREADY, changed=tuple(changed))

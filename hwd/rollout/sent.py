@@ -1,10 +1,12 @@
-"""The program that is sent to a host's own Python, `python3 -I -B - VERB JSON`: modules of ours in one text, since nothing of ours is there yet."""
+"""Makes the program for a host's own Python, `python3 -I -B - VERB JSON`: several modules in one text, since none of
+ours is installed there yet.
+"""
 
 from importlib.resources import files
 from typing import Final
 
 MODULES: Final = ("programs", "facts", "lock", "staging", "program")
-"""Each after those that it imports."""
+"""In the order of their imports."""
 
 
 def make_program() -> bytes:

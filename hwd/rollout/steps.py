@@ -1,4 +1,4 @@
-"""What a roll-out says while it goes, and of each host at its end."""
+"""Progress of a roll-out, and the report of each host."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,25 +9,25 @@ from hwd_drivers.core.errors import HwdError
 
 
 class Result(StrEnum):
-    """What became of one host."""
+    """The result for one host."""
 
     DONE = "done"
-    """It is as it was asked for."""
+    """It is as requested."""
     ALREADY = "already"
     """It was so before; nothing was changed."""
     ROLLED_BACK = "rolled-back"
-    """It did not come out, and what was before runs again."""
+    """It failed, and the earlier agent runs again."""
     FAILED = "failed"
-    """It did not come out."""
+    """It failed."""
     CUT_OFF = "cut-off"
-    """It was ended in the middle by its operator."""
+    """The operator interrupted it."""
     UNTOUCHED = "untouched"
-    """Its turn did not come."""
+    """It was not started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReport:
-    """`changed`: in words. `why`: what kept it, where it is not done; as text, that is said by the error which goes with it."""
+    """`changed`: in words. `why`: the cause, where it is not done; in text output the accompanying error says it."""
 
     host: str
     result: Result
@@ -53,15 +53,13 @@ class HostReport:
 
 
 class CutOffError(HwdError):
-    """Ended in the middle by its operator, with Ctrl-C."""
+    """The operator interrupted it with Ctrl-C."""
 
     exit_status = 130
     title = "cut off"
 
     def __init__(self, host: str, remedy: str) -> None:
-        super().__init__(
-            f"{host}: was left in the middle of it; what was under way there goes on to the end of its step. {remedy}"
-        )
+        super().__init__(f"{host}: was interrupted; the step in progress there is completed. {remedy}")
 
 
 Progress = Callable[[str, str], None]

@@ -1,4 +1,4 @@
-"""The systemd unit of the agent on one host: the one that comes with the agent, with what this host needs."""
+"""The systemd unit of the agent on one host: the agent's own, with what this host needs."""
 
 from collections.abc import Collection
 from importlib.resources import files
@@ -9,12 +9,12 @@ from hwd.rollout.layout import Layout
 TOOL_CAPABILITIES: Final = "CAP_SYS_RAWIO CAP_SYS_ADMIN"
 """`mlxlink` and `mstlink` map the registers of the NIC."""
 PCI: Final = "/sys/devices"
-"""Where these registers are files, `config` and `resource0` of the PCI device: all of /sys is read-only but for what is named."""
+"""The place of these registers as files, `config` and `resource0` of the PCI device: /sys is otherwise read-only."""
 
 
 def make_unit(layout: Layout, *, tools: Collection[str], switches: bool) -> bytes:
-    """`tools`: those of the NIC's vendor that are installed there. `switches`: whether the host drives switches at its own lines: the group
-    of the socket for its jobs is then set.
+    """`tools`: those of the NIC's vendor that are installed there. `switches`: whether the host drives switches by its
+    own lines: the group of the socket for its jobs is then set.
     """
     standard = Layout()
     text = files("hwd_agents").joinpath("hwd-agent.service").read_text(encoding="utf-8")

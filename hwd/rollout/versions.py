@@ -1,10 +1,10 @@
-"""Which of two versions of hwd is the newer one."""
+"""Compares two versions of hwd."""
 
 import re
 
 
 def is_newer(one: str, than: str) -> bool:
-    """By their numbers, such as 0.10.1; False where either has none that could be compared."""
+    """By their numbers, such as 0.10.1; False where either has none that can be compared."""
     ours, other = _numbers(one), _numbers(than)
     return bool(ours and other) and ours > other
 

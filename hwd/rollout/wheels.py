@@ -1,4 +1,6 @@
-"""Bundle: the wheels that a host needs, made and fetched on the operator's machine, where a host may have no way to any index."""
+"""Bundle: the wheels that a host needs, made and fetched on the operator's machine, since a host may have no access to
+an index.
+"""
 
 import base64
 import hashlib
@@ -31,7 +33,7 @@ FETCH_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What wheels have to fit: CPython `python`, such as 3.11, on a Linux of this `machine` and C library."""
+    """The requirements of wheels: CPython `python`, such as 3.11, on a Linux with this `machine` and C library."""
 
     python: str
     machine: str
@@ -43,7 +45,7 @@ class Target:
 
     @classmethod
     def of(cls, facts: Mapping[str, object]) -> "Target":
-        """From what `hwd.rollout.onhost.facts.look` tells."""
+        """From the facts of `hwd.rollout.onhost.facts.look`."""
         libc = facts["libc"]
         assert isinstance(libc, list)
         name, version = libc if libc[0] else ("musl", f"1.{MUSL_NEWEST}")
@@ -65,7 +67,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """`id` names the environment: the agent's version and a digest of every wheel. `spec` is what pip is asked for."""
+    """`id` names the environment: the agent's version and a digest of every wheel. `spec` is the argument of pip."""
 
     id: str
     version: str
@@ -78,9 +80,11 @@ class Bundle:
 
 
 def make_bundle(target: Target, *, extras: Sequence[str], cache: Path, say: Callable[[str], None]) -> Bundle:
-    """Build ours, fetch the others where the cache has them not. Blocking. `extras` are those of hwd-drivers that the host needs.
+    """Build our wheels, fetch the others where the cache lacks them. Blocking. `extras` are those of hwd-drivers that
+    the host needs.
 
-    Raises FailedError with pip's words where something cannot be fetched, ConfigError where pip or we ourselves are not installed here.
+    Raises FailedError with pip's message where a fetch fails, ConfigError where pip or hwd itself is not installed
+    here.
     """
     folder = cache / "wheels"
     try:
@@ -90,7 +94,8 @@ def make_bundle(target: Target, *, extras: Sequence[str], cache: Path, say: Call
         needs = _needs(target, own, drivers, folder, say)
     except OSError as error:
         raise FailedError(
-            f"{error.filename or folder}: cannot keep wheels there: {error.strerror}. Free some room, or name another place with XDG_CACHE_HOME"
+            f"{error.filename or folder}: cannot store wheels there: {error.strerror}. "
+            "Free some room, or name another place with XDG_CACHE_HOME"
         ) from error
     wheels = tuple(sorted((*own, *needs), key=lambda path: path.name))
     digest = hashlib.sha256(f"{target.python} {target.machine} {drivers}".encode())
@@ -106,7 +111,9 @@ def make_bundle(target: Target, *, extras: Sequence[str], cache: Path, say: Call
 
 
 def own_wheel(distribution: str, folder: Path) -> Path:
-    """The wheel of one of our distributions as it is installed here, editable or not: the code that runs here is the code that is rolled out."""
+    """The wheel of one of our distributions as it is installed here, editable or not: the code that runs
+    here is deployed.
+    """
     package = OWN[distribution]
     try:
         installed = importlib.metadata.distribution(distribution)
@@ -116,7 +123,7 @@ def own_wheel(distribution: str, folder: Path) -> Path:
         ) from error
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
-        raise ConfigError(f"{package} cannot be found in {sys.prefix}. Install {distribution} anew")
+        raise ConfigError(f"{package} cannot be found in {sys.prefix}. Reinstall {distribution}")
     source = Path(found.submodule_search_locations[0])
     version = installed.version
     info = f"{package}-{version}.dist-info"
@@ -141,7 +148,7 @@ def own_wheel(distribution: str, folder: Path) -> Path:
 
 
 def _needs(target: Target, own: Sequence[Path], drivers: str, folder: Path, say: Callable[[str], None]) -> list[Path]:
-    """What ours need on the target, pip included; fetched once for each set of needs."""
+    """The dependencies of ours on the target, pip included; fetched once for each set of dependencies."""
     pins = _pins()
     metadata = "".join(importlib.metadata.distribution(name).read_text("METADATA") or "" for name in OWN)
     key = json.dumps([target.python, target.platforms, drivers, metadata, pins])
@@ -153,7 +160,7 @@ def _needs(target: Target, own: Sequence[Path], drivers: str, folder: Path, say:
             _fetch(target, own, drivers, part, pins)
             for wheel in own:
                 (part / wheel.name).unlink()
-            if not kept.is_dir():  # another roll-out may have been quicker: what it has fetched is as good
+            if not kept.is_dir():  # another roll-out may have been quicker: its wheels are as good
                 os.replace(part, kept)
         finally:
             shutil.rmtree(part, ignore_errors=True)
@@ -161,7 +168,9 @@ def _needs(target: Target, own: Sequence[Path], drivers: str, folder: Path, say:
 
 
 def _fetch(target: Target, own: Sequence[Path], drivers: str, folder: Path, pins: Sequence[str]) -> None:
-    """With the versions that are installed here, as far as there are such wheels for the target; else with those that fit."""
+    """Fetch the versions that are installed here, as far as there are such wheels for the target; else
+    others that fit.
+    """
     if importlib.util.find_spec("pip") is None:
         raise ConfigError(f"pip is not installed in {sys.prefix}, and wheels are fetched with it: python -m ensurepip")
     constraints = folder / "constraints.txt"
@@ -187,12 +196,13 @@ def _fetch(target: Target, own: Sequence[Path], drivers: str, folder: Path, pins
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         words = " ".join(errors[-2:]) or done.stderr.strip()[-300:]
     raise FailedError(
-        f"wheels for {target} cannot be fetched: {words}. Is there a way to the package index from this machine? pip's own settings (PIP_INDEX_URL, PIP_FIND_LINKS) hold"
+        f"wheels for {target} cannot be fetched: {words}. Can this machine reach the package index? "
+        "pip's own settings (PIP_INDEX_URL, PIP_FIND_LINKS) apply"
     )
 
 
 def _pins() -> list[str]:
-    """The versions that are installed here: what the agent was tested with is what it gets."""
+    """The versions that are installed here: the agent was tested with them."""
     found = {one.metadata["Name"]: one.version for one in importlib.metadata.distributions()}
     left_out = {*OWN, "hwd-daemon", "pip", "setuptools"}
     return sorted(f"{name}=={version}" for name, version in found.items() if name and name not in left_out)

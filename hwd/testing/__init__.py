@@ -1,4 +1,4 @@
-"""The pytest plugin: tests against a rack of twins, or against the real one with a flag.
+"""The pytest plugin: tests on a rack of twins, or on a real one with `--hwd-lab`.
 
 def test_links_are_back_within_a_second(circuit, timeline):
     circuit("h0.eth0 <-> h1.eth0")

@@ -1,4 +1,7 @@
-"""What is kept of a test that failed: documents, report, status, logs, testbed. A part that cannot be had says why in its file."""
+"""Saves the documents, report, status, logs and testbed of a test that failed.
+
+A part that cannot be read is replaced by a file that says why.
+"""
 
 import io
 import json
@@ -19,11 +22,11 @@ from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.output_file import write_file
 
 NAME_MAX = 120
-"""Characters of a folder's name; file systems take 255."""
+"""Characters of a folder's name; file systems allow 255."""
 
 
 def keep(lab: Lab, top: Path, why: str) -> str:
-    """Write it all into a folder of the test's name under `top`; returns the text for pytest's report."""
+    """Write everything into a folder of the test's name under `top`; returns the text for pytest's report."""
     folder = top / folder_name(lab.test)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -40,7 +43,7 @@ def keep(lab: Lab, top: Path, why: str) -> str:
 
 
 def folder_name(test: str) -> str:
-    """`tests/test_x.py::test_y[1]` without what file systems dislike."""
+    """`tests/test_x.py::test_y[1]` without characters that file systems refuse."""
     return re.sub(r"[^\w.-]+", "-", test).strip("-.")[-NAME_MAX:]
 
 
@@ -48,19 +51,19 @@ def _write(path: Path, make: Callable[[], str]) -> None:
     try:
         text = make()
     except HwdError as error:
-        text = f"cannot be had: {error.title}: {error}\n"
+        text = f"cannot be read: {error.title}: {error}\n"
     write_file(path, text)
 
 
 def _documents(lab: Lab, why: str) -> str:
-    """As `hwd export --as jsonl` writes a run."""
+    """The documents in the format of `hwd export --as jsonl`."""
     file = io.BytesIO()
     jsonl(*_run(lab, why), file)
     return file.getvalue().decode()
 
 
 def _run(lab: Lab, why: str) -> tuple[Run, tuple[Document, ...]]:
-    """The test as if it had been a run, with all that happened in it, runs or not."""
+    """The test as if it had been a run, with all documents since its beginning."""
     documents = lab.documents().documents
     now_ns = SystemClock().wall_ns()
     status = lab.status()

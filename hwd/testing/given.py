@@ -1,4 +1,4 @@
-"""The smaller fixtures: circuits, faults, and what was measured."""
+"""The fixtures `circuit`, `fault` and `timeline`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Never
@@ -14,7 +14,7 @@ SUBJECTS = ("switch", "port", "host")
 
 
 class Circuit:
-    """Makes light paths for one test; all are given back at its end.
+    """Makes light paths for one test; all are removed at its end.
 
     circuit("h0.eth0 <-> h1.eth0", "h0.eth1 <-> h1.eth1")    links; it waits until they are ready
     circuit("ring rail=0")                                   whatever `hwd apply` takes
@@ -25,12 +25,12 @@ class Circuit:
         self._lab = lab
 
     def __call__(self, *wanted: str, mode: str = "update", ready_within_s: float | None = READY_WITHIN_S) -> Applied:
-        """Raises HwdError: NotReadyError where a link is not ready in time, and then the switches are as before."""
+        """Raises HwdError: NotReadyError where a link is not ready in time; the switches are then as before."""
         return self._lab.apply(*wanted, mode=mode, ready_within_s=ready_within_s)
 
 
 class Fault:
-    """Tells twins to misbehave for one test; at its end they are well again.
+    """Injects faults into twins for one test; they are cleared at its end.
 
     fault("slow", switch="ocs1", seconds=0.5)
     fault("unplug", port="h0.eth0")
@@ -41,13 +41,15 @@ class Fault:
         self._touched: list[Mapping[str, Json]] = []
 
     def __call__(self, name: str, **fields: Json) -> None:
-        """Acts under the test's lease. Skips the test on glass where the subject is no twin, or is leased to others."""
+        """Inject a fault under the test's lease. Skips the test on real hardware where the subject is no twin, or is
+        leased to others.
+        """
         subject = {key: value for key, value in fields.items() if key in SUBJECTS}
         if new := subject not in self._touched:
-            self._touched.append(subject)  # before it is asked: an answer that is lost says nothing of the twin
+            self._touched.append(subject)  # before the call: if its answer is lost, the twin may have the fault
         try:
             self._tell({**fields, "fault": name})
-        except (RefusedError, ConfigError) as error:  # it was not done
+        except (RefusedError, ConfigError) as error:  # the fault was not injected
             if new:
                 self._touched.remove(subject)
             if not (self._lab.glass and isinstance(error, RefusedError)):
@@ -55,12 +57,12 @@ class Fault:
             _skip(str(error))
 
     def clear(self) -> None:
-        """End all faults of what was told to misbehave here, and of nothing else; safe to call any number of times."""
+        """Clear the faults that were injected here, and no others; safe to call any number of times."""
         failed: list[HwdError] = []
         for subject in list(self._touched):
             try:
                 self._tell({**subject, "fault": "clear"})
-            except HwdError as error:  # the others are cleared all the same
+            except HwdError as error:  # the other subjects are cleared all the same
                 failed.append(error)
             else:
                 self._touched.remove(subject)
@@ -72,7 +74,7 @@ class Fault:
 
 
 class TimelinesOfTest:
-    """What was measured in this test until now, a timeline for each reconfiguration that has ended."""
+    """The timelines of this test so far, one for each reconfiguration that has ended."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -88,11 +90,11 @@ class TimelinesOfTest:
 
     @property
     def turnaround_s(self) -> StageSeconds:
-        """Of the last one: from the command to the first transfer, of its slowest link."""
+        """The turnaround of the last reconfiguration's slowest link: from the command to the first transfer."""
         return self.last.turnaround_s
 
     def seconds(self, stage: StageName | str) -> StageSeconds:
-        """A stage of the last one, of its slowest link. Raises FailedError where a link's is not known."""
+        """A stage of the last reconfiguration's slowest link. Raises FailedError where a link's is unknown."""
         return self.last.seconds(stage)
 
     def __len__(self) -> int:

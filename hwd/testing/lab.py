@@ -1,4 +1,4 @@
-"""What a test gets: the daemon under a lease of its own, and the rack as it was before when the test is over."""
+"""The fixture `lab`: the daemon under a lease of the test, and crossconnects restored when the test is over."""
 
 import getpass
 import socket
@@ -16,20 +16,20 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 
 LEASE_S = 600.0
-"""A test that lasts longer says so: @pytest.mark.hwd_lease(for_s=3600)."""
+"""A longer test says so: @pytest.mark.hwd_lease(for_s=3600)."""
 READY_WITHIN_S = 20.0
-"""The slowest NICs known take some 10 s."""
+"""The slowest known NICs take some 10 s."""
 BACK_WITHIN_S = 15.0
-"""For a switch whose sessions were cut to be back: attempts are at most some seconds apart."""
+"""For a switch to reconnect whose sessions were cut: attempts are at most some seconds apart."""
 
 _clock = SystemClock()
 
 
 class Lab:
-    """One test's hold on the rack.
+    """The rack as one test uses it.
 
-    `client` is the daemon's, for everything that has no fixture; name `lab.lease.id` where a call takes a lease. `glass`: the rack is not that of the
-    plugin, it was named by --hwd-lab.
+    `client` is for everything that has no fixture; pass `lab.lease.id` where a call takes a lease. `glass`: the rack
+    was named by --hwd-lab, the plugin did not start it.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Lab:
 
     @property
     def holder(self) -> str:
-        """By this name others see whose lease it is."""
+        """The holder of the test's lease, as others see it."""
         return f"{getpass.getuser()}@{socket.gethostname()}, pytest {self.test}"[:200]
 
     def aclient(self) -> AsyncClient:
@@ -62,11 +62,15 @@ class Lab:
         return self.client.status()
 
     def documents(self, *kinds: str) -> Kept:
-        """What happened since the beginning of the test; a kind that ends with a dot means all that begin so."""
+        """Documents since the beginning of the test, of these kinds; a kind that ends with a dot selects
+        all that begin so.
+        """
         return self.client.documents(after=self.since, kinds=kinds)
 
     def timelines(self) -> Timelines:
-        """Of this test's reconfigurations, and of those of others meanwhile where the lease is for a part of the rack."""
+        """Timelines since the beginning of the test. Where the lease covers a part of the rack, those of other people's
+        reconfigurations are among them.
+        """
         return Timelines.of_documents(self.documents("timeline").documents)
 
     def apply(
@@ -78,13 +82,14 @@ class Lab:
     ) -> Applied:
         """Apply links (`h0.eth0 <-> h1.eth0`, any number), or one text as `hwd apply` takes it, under the test's lease.
 
-        `ready_within_s` None: be content with what the switches report.
+        `ready_within_s` None: do not wait for ready links, only for the switches' read-back.
         """
         text = ", ".join(wanted)
         links = all("<->" in one for one in wanted)
         if not wanted or (len(wanted) > 1 and not links):
             raise ConfigError(
-                f"{text or 'nothing'}: write links (h0.eth0 <-> h1.eth0), or one text such as `ring rail=0` or `ocs1:1A-2B`"
+                f"{text or 'nothing'}: write links (h0.eth0 <-> h1.eth0), "
+                "or one text such as `ring rail=0` or `ocs1:1A-2B`"
             )
         file = (text, _topology(wanted)) if links else None
         return self.client.apply(
@@ -97,7 +102,9 @@ class Lab:
         )
 
     def run(self, playbook: str | Path, **parameters: object) -> RunResult:
-        """Run a playbook to its end: a file, or the name of one that hwd brings. The run takes its own lease in place of the test's."""
+        """Run a playbook to its end: a file, or a playbook that is part of hwd, by name. The run's own lease replaces
+        the test's.
+        """
         with self.handed_over():
             started = self.client.start_playbook(playbook, parameters=parameters)
             self._follow(started.id)
@@ -105,7 +112,7 @@ class Lab:
 
     @contextmanager
     def handed_over(self) -> Generator[None]:
-        """The ports without the test's lease, for runs that take their own; it is taken anew at the end."""
+        """Release the test's lease for runs that take their own; it is taken again at the end."""
         self.client.release_lease(self.lease.id)
         try:
             yield
@@ -120,10 +127,12 @@ class Lab:
         return any(lease.id == self.lease.id for lease in self.client.leases())
 
     def end(self) -> None:
-        """Put the crossconnects back that the lease covers, and give the lease back."""
+        """Restore the crossconnects that the lease covers, and release the lease."""
         if not self.is_leased():
             raise RefusedError(
-                f"lease {self.lease.id}: not in force at the end of the test, so that its crossconnects were not put back. It ends after {self._for_s:g} s, or was taken away; @pytest.mark.hwd_lease(for_s=3600) asks for a longer one"
+                f"lease {self.lease.id}: not in force at the end of the test, so that its crossconnects were not "
+                f"restored. It expired after {self._for_s:g} s, or was revoked; "
+                "@pytest.mark.hwd_lease(for_s=3600) extends it"
             )
         try:
             for one in self.client.reconfigurations():
@@ -134,7 +143,7 @@ class Lab:
             self.client.release_lease(self.lease.id)
 
     def _follow(self, run: str) -> None:
-        """To its end, which it has here too when the test is stopped."""
+        """Follow a run to its end; where the test is interrupted, abort the run."""
         try:
             for _ in self.client.follow(run):
                 pass
@@ -143,7 +152,7 @@ class Lab:
             raise
 
     def _switches(self) -> list[SwitchStatus]:
-        """Those that were there at the beginning; raises LinkError where one does not come back."""
+        """The switches that were connected at the beginning; raises LinkError where one does not reconnect."""
         due_ns = _clock.monotonic_ns() + round(BACK_WITHIN_S * 1e9)
         while True:
             switches = [switch for switch in self.client.switches() if switch.name in self._before]
@@ -152,7 +161,8 @@ class Lab:
                 return switches
             if _clock.monotonic_ns() > due_ns:
                 raise LinkError(
-                    f"{away}: not back within {BACK_WITHIN_S:g} s; the crossconnects of the test were not put back"
+                    f"{away}: not connected again within {BACK_WITHIN_S:g} s; "
+                    "the crossconnects of the test were not restored"
                 )
             threading.Event().wait(POLL_S)
 
@@ -162,7 +172,9 @@ class Lab:
                 self.client.apply(what=wanted, lease=self.lease.id)
 
     def _as_before(self, switch: SwitchStatus) -> str | None:
-        """What to apply, so that ours are as before, and nothing is said of those of others; None where all is so."""
+        """The topology to apply to restore our ports without touching those of others; None where nothing
+        has to change.
+        """
         now, before = (
             {one for one in some if self._is_ours(switch.name, one)}
             for some in (switch.crossconnects, self._before[switch.name])
@@ -187,7 +199,7 @@ def _topology(links: Iterable[str]) -> str:
 
 
 def counts(status: Status) -> Mapping[str, int]:
-    """What is there now, by what @pytest.mark.hwd_needs asks for."""
+    """Count what is up, by the names that @pytest.mark.hwd_needs takes."""
     ports = [port for host in status.hosts if host.up for port in host.ports]
     return {
         "switches": sum(switch.up is not False for switch in status.switches),

@@ -1,4 +1,5 @@
-"""A process of hwd on the leash of the tests that started it: it ends when they do, however that ends.
+"""Runs the `hwd` command line in a process that gets SIGTERM when the tests that started it end, even when they are
+killed.
 
 python -m hwd.testing.leash PARENT_PID serve testbed.yaml ...
 """
@@ -14,10 +15,10 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 def main(parent: int) -> None:
-    """Become the command line, with what is left of the arguments."""
+    """Run the command line with the remaining arguments."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
-        sys.exit(f"hwd: the tests that started it, pid {parent}, are gone already")
+        sys.exit(f"hwd: the tests that started it, pid {parent}, have ended already")
     runpy.run_module("hwd.cli", run_name="__main__", alter_sys=True)
 
 

@@ -1,4 +1,4 @@
-"""Options, markers, fixtures and hooks. Every pytest of the environment loads this file, so that it imports nothing of hwd before a test asks for it."""
+"""Options, markers, fixtures and hooks. Every pytest of the environment loads this file: it imports hwd only on use."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,13 +26,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--hwd-leased",
         choices=["fail", "skip"],
         default="fail",
-        help="what becomes of a test whose ports are leased to somebody else",
+        help="what happens to a test whose ports are leased to somebody else",
     )
     group.addoption(
         "--hwd-artefacts",
         metavar="DIR",
         default="hwd-failures",
-        help="where documents, report and logs of failed tests are kept",
+        help="where documents, report and logs of failed tests are saved",
     )
 
 
@@ -43,12 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
         f"hwd_needs({', '.join(f'{name}=0' for name in NEEDS)}): skip the test where the rack has less that is up",
     )
     if config.getoption("hwd_lab") and config.getoption("hwd_testbed"):
-        raise pytest.UsageError("--hwd-lab is the real rack and --hwd-testbed are twins: name one of them")
+        raise pytest.UsageError("--hwd-lab is the real rack and --hwd-testbed are twins: name only one of them")
 
 
 @pytest.fixture(scope="session")
 def hwd_running(request: pytest.FixtureRequest) -> "Iterator[RunningLab]":
-    """The daemon of the session: twins that are started for it, or --hwd-lab."""
+    """The daemon of the session: with twins that are started for it, or the one of --hwd-lab."""
     from hwd.testing.running import DEFAULT_TESTBED, RunningLab
     from hwd_drivers.core.errors import HwdError
 
@@ -66,7 +66,7 @@ def hwd_running(request: pytest.FixtureRequest) -> "Iterator[RunningLab]":
 
 @pytest.fixture
 def lab(request: pytest.FixtureRequest, hwd_running: "RunningLab") -> "Iterator[Lab]":
-    """The rack, under a lease of this test; crossconnects are put back at its end."""
+    """The rack, under a lease of this test; crossconnects are restored at its end."""
     from hwd.testing.lab import Lab
     from hwd_drivers.core.errors import HwdError, RefusedError
 
@@ -87,7 +87,7 @@ def lab(request: pytest.FixtureRequest, hwd_running: "RunningLab") -> "Iterator[
         made.end()
     except HwdError as error:
         why = f"{error.title}: {error}"
-    if why:  # what tells of it goes with the fixtures: keep it now
+    if why:  # save now: the fixtures' processes are the source
         request.node.stash[_KEPT] = _keep(request.node, why)
     made.close()
     if why:
@@ -104,11 +104,13 @@ def circuit(lab: "Lab") -> "Circuit":
 
 @pytest.fixture
 def fault(lab: "Lab") -> "Iterator[Fault]":
-    """Tells twins to misbehave: `fault("slow", switch="ocs1", seconds=0.5)`. Skips the test where there are none."""
+    """Injects faults into twins: `fault("slow", switch="ocs1", seconds=0.5)`. Skips the test where
+    there are no twins.
+    """
     from hwd.testing.given import Fault
 
     if lab.glass and lab.running.twins is False:
-        pytest.skip("fault: --hwd-lab has real devices only, and only twins can be told to misbehave")
+        pytest.skip("fault: --hwd-lab has real devices only; faults can only be injected into twins")
     made = Fault(lab)
     yield made
     made.clear()
@@ -116,7 +118,7 @@ def fault(lab: "Lab") -> "Iterator[Fault]":
 
 @pytest.fixture
 def timeline(lab: "Lab") -> "TimelinesOfTest":
-    """What was measured in this test: `assert timeline.turnaround_s < 8`."""
+    """Timelines of this test: `assert timeline.turnaround_s < 8`."""
     from hwd.testing.given import TimelinesOfTest
 
     return TimelinesOfTest(lab)
@@ -124,7 +126,7 @@ def timeline(lab: "Lab") -> "TimelinesOfTest":
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    """Keep what is known of a failed test, while its processes are there."""
+    """Save the data of a failed test while its processes still run."""
     report = yield
     if report.failed and call.excinfo is not None and _LAB in item.stash:
         if report.when != "teardown":
@@ -135,7 +137,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_assertrepr_compare(config: pytest.Config, op: str, left: object, right: object) -> list[str] | None:
-    """Under a stage that was too long, the stages of all links."""
+    """Below a stage that took too long, show the stages of all links."""
     for value in (left, right):
         if (told := getattr(value, "hwd_table", None)) is not None:
             return [f"{left!r} {op} {right!r}", *str(told).splitlines()]

@@ -1,4 +1,4 @@
-"""A process of hwd that the tests started, and the end of what it said."""
+"""Processes of hwd that the tests start, and the last lines of their logs."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ WORDS = 12
 
 
 class Process:
-    """`hwd` with some arguments, on the leash of this process; what it says goes to `log`."""
+    """`hwd` with some arguments; its output is appended to `log`. It ends when this process ends."""
 
     def __init__(self, log: Path, *arguments: str, environment: Mapping[str, str]) -> None:
         self.log = log
@@ -30,14 +30,14 @@ class Process:
             )
 
     def check(self) -> None:
-        """Raises FailedError with its last words where it has ended."""
+        """Raises FailedError with the end of the log where the process has ended."""
         if (status := self._process.poll()) is not None:
             raise FailedError(
                 f"{self.log.stem} of the tests ended with status {status}. The end of {self.log}:\n{tail(self.log)}"
             )
 
     def end(self) -> None:
-        """In order, and without order when that takes too long."""
+        """Stop it with SIGTERM, and with SIGKILL when that takes too long."""
         self._process.terminate()
         try:
             self._process.wait(END_WITHIN_S)
@@ -47,7 +47,7 @@ class Process:
 
 
 class Processes:
-    """Those of one rack. End them."""
+    """The processes of one rack. End them."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
@@ -55,13 +55,13 @@ class Processes:
         self._started: dict[str, Process] = {}
 
     def start(self, name: str, *arguments: str) -> None:
-        """In place of the one of this name, whose log it goes on with."""
+        """Start a process in place of the one of this name; it appends to the same log."""
         if (before := self._started.pop(name, None)) is not None:
             before.end()
         self._started[name] = Process(self._folder / f"{name}.log", *arguments, environment=self._environment)
 
     def end(self) -> None:
-        """The last one first."""
+        """Stop all, the last one first."""
         while self._started:
             _, process = self._started.popitem()
             process.end()

@@ -1,4 +1,4 @@
-"""The daemon that a session of tests uses: its own, on twins, or one that drives the real rack."""
+"""The daemon that a session of tests uses: its own, with twins, or the one of the real rack."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import BugError, LinkError
 
 UP_WITHIN_S = 30.0
-"""For daemon, twins and agents to be there and their clocks aligned; 2 s on two idle cores."""
+"""For daemon, twins and agents to connect and their clocks to be aligned; 2 s on two idle cores."""
 POLL_S = 0.02
 DEFAULT_TESTBED = Path(__file__).with_name("two-hosts.yaml")
 
@@ -28,7 +28,9 @@ _clock = SystemClock()
 
 
 class RunningLab:
-    """Close it. `glass`: it was named by --hwd-lab. `twins` is None where only the daemon knows whether it has some."""
+    """Close it. `glass`: it was named by --hwd-lab. `twins` is None where only the daemon knows whether
+    there are twins.
+    """
 
     def __init__(
         self,
@@ -53,7 +55,9 @@ class RunningLab:
 
     @classmethod
     def on_twins(cls, testbed: Path) -> Self:
-        """Daemon and rack of their own, in a folder of their own. Raises ConfigError with all problems of the file."""
+        """Start a daemon and a rack of twins in a temporary folder. Raises ConfigError with all
+        problems of the file.
+        """
         name, file = load(testbed).require().name, str(testbed.absolute())
         with ExitStack() as stack:
             folder = _folder(stack)
@@ -70,7 +74,10 @@ class RunningLab:
 
     @classmethod
     def on_glass(cls, named: str) -> Self:
-        """The daemon at a URL; or that of a testbed file, started where none runs. One that was started here ends here, with its twins."""
+        """The daemon at a URL, or that of a testbed file, which is started where none runs.
+
+        A daemon that was started here is stopped here, with its twins.
+        """
         if named.startswith(("http://", "https://")):
             with Client.find(named) as client:
                 return cls(ExitStack(), name=client.status().testbed, url=named, glass=True)
@@ -94,20 +101,20 @@ class RunningLab:
         self._stack.close()
 
     def connect(self) -> Client:
-        """A client; close it."""
+        """A new client; close it."""
         if self._url is not None:
             return Client.find(self._url)
         return Client.find(environment=self.environment, testbed=self.name)
 
     def aconnect(self) -> AsyncClient:
-        """A client for coroutines; close it in their loop."""
+        """A new client for coroutines; close it in their loop."""
         if self._url is not None:
             return AsyncClient.find(self._url)
         return AsyncClient.find(environment=self.environment, testbed=self.name)
 
     @property
     def logs(self) -> tuple[Path, ...]:
-        """Of the processes that were started here."""
+        """Logs of the processes that were started here."""
         return self._processes.logs if self._processes is not None else ()
 
     def check(self) -> None:
@@ -116,7 +123,10 @@ class RunningLab:
             self._processes.check()
 
     def settle(self, within_s: float, *, at_least: bool = True) -> Status:
-        """Wait until all is there and nothing is under way. Raises LinkError that says what is not; not so without `at_least`, on a real rack."""
+        """Wait until everything is connected and nothing is under way.
+
+        Raises LinkError that says what is missing; without `at_least`, on a real rack, it does not raise.
+        """
         due_ns = _clock.monotonic_ns() + round(within_s * 1e9)
         with self.connect() as client:
             while True:
@@ -130,7 +140,9 @@ class RunningLab:
                 threading.Event().wait(POLL_S)
 
     def start_daemon(self) -> None:
-        """Start the daemon, or start it again after its death, and wait until it is there. Raises BugError where it is not ours."""
+        """Start the daemon, or restart it after it ended, and wait until it is ready. Raises BugError where the daemon
+        was not started here.
+        """
         if self._processes is None:
             raise BugError(f"lab {self.name}: its daemon was not started here")
         self._processes.start("daemon", *self._daemon)
@@ -146,7 +158,7 @@ class RunningLab:
 
 
 def _folder(stack: ExitStack) -> Path:
-    """A short path: those of Unix sockets must be."""
+    """A temporary folder with a short path: those of Unix sockets are limited."""
     folder = Path(tempfile.mkdtemp(prefix="hwd-"))
     stack.callback(shutil.rmtree, folder)
     return folder

@@ -1,10 +1,10 @@
-"""Alignment: what the clock of an agent shows, in terms of the daemon's, with a bound that holds.
+"""Alignment: the conversion from an agent's clock to the daemon's, with an error bound that always holds.
 
-Each four-timestamp exchange gives two facts about the offset (agent minus daemon): a request cannot arrive before it was sent, so the offset at
-`t2` is at most `t2 - t1`; a reply cannot arrive before it was sent, so the offset at `t3` is at least `t3 - t4`. The offset is a straight line (its
-slope is the drift), so all facts together leave a polygon of possible lines. Its middle is the estimate and its extent the bound, which holds
-whatever the delays were, however lopsided. The exchanges with the smallest delays are the ones that shape it (Moon, Skelly and Towsley, INFOCOM
-1999); the others are dropped.
+Each four-timestamp exchange gives two facts about the offset (agent minus daemon): a request cannot arrive before it
+was sent, so the offset at `t2` is at most `t2 - t1`; a reply cannot arrive before it was sent, so the offset at `t3` is
+at least `t3 - t4`. The offset is a straight line (its slope is the drift), so all facts together leave a polygon of
+possible lines. Its middle is the estimate and its extent the bound, which holds for any delays, symmetric or not. The
+exchanges with the smallest delays determine it (Moon, Skelly and Towsley, INFOCOM 1999); the others are dropped.
 """
 
 import math
@@ -16,21 +16,25 @@ from typing import Any
 from hwd.timeline.clock_step import ClockStep
 
 DRIFT_MOST_PPM = 200.0
-"""Quartz of computers is specified within 100 ppm; more between two hosts is a fault, and taken for steps."""
+"""Quartz of computers is specified within 100 ppm; more between two hosts is a fault, and counts as steps."""
 _SLOPE_MOST = DRIFT_MOST_PPM * 1e-6 / (1 - DRIFT_MOST_PPM * 1e-6)
-"""Drift counts by the daemon's clock, the slope of the line by the agent's."""
+"""The drift is relative to the daemon's clock, the slope of the line to the agent's."""
 WANDER_PPM = 0.1
-"""How much the drift itself may change within the window: the temperature of a machine moves quartz by some 0.1 ppm a degree."""
+"""How much the drift itself may change within the window: the temperature of a machine moves quartz by some
+0.1 ppm a degree.
+"""
 WINDOW_NS = 60_000_000_000
 SLOT_NS = 1_000_000_000
-"""Of each slot of the window only the facts that bind most are kept."""
+"""Of each slot of the window only the tightest facts are kept."""
 _SLACK_NS = 2.0
 """Stamps are whole nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One exchange: sent by the daemon, received and sent by the agent, received by the daemon; each on its own clock."""
+    """One exchange: sent by the daemon, received and sent by the agent, received by the daemon; each
+    on its own clock.
+    """
 
     t1_ns: int
     t2_ns: int
@@ -39,7 +43,7 @@ class Sample:
 
     @property
     def round_trip_ns(self) -> int:
-        """Time under way, both ways; the agent's time in between does not count."""
+        """The time that both messages were on the way; the agent's time in between does not count."""
         return (self.t4_ns - self.t1_ns) - (self.t3_ns - self.t2_ns)
 
     @property
@@ -53,8 +57,9 @@ class Sample:
 class Alignment:
     """The clock of one boot of an agent against the daemon's. Everything needed to convert is in these fields.
 
-    `offset_ns`: agent minus daemon when the agent's clock showed `at_agent_ns`, right within `error_ns`. `drift_ppm`: how much the offset grows
-    in a million of the agent's clock, right within `drift_error_ppm`. `samples`: exchanges behind it. `round_trip_ns`: the shortest of them.
+    `offset_ns`: agent minus daemon when the agent's clock showed `at_agent_ns`, right within `error_ns`. `drift_ppm`:
+    how much the offset grows in a million of the agent's clock, right within `drift_error_ppm`. `samples`: exchanges
+    used. `round_trip_ns`: the shortest of them.
     """
 
     boot: str
@@ -68,7 +73,7 @@ class Alignment:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Alignment":
-        """Read back the data of a `clock.aligned` document. Raises KeyError where it lacks a field."""
+        """Read the data of a `clock.aligned` document. Raises KeyError where a field is missing."""
         return cls(
             boot=str(data["boot"]),
             offset_ns=int(data["offset_ns"]),
@@ -97,13 +102,15 @@ class Alignment:
         return f"offset {self.offset_ns / 1e9:.6f} s +- {self.error_ns / 1e3:.0f} us, drift {self.drift_ppm:.1f} ppm"
 
     def to_daemon(self, agent_ns: int) -> tuple[int, int]:
-        """Return a time of the agent on the daemon's clock, and its error, which grows with the distance from the samples."""
+        """Convert a time of the agent to the daemon's clock, with its error, which grows with the distance
+        from the samples.
+        """
         away_ns = agent_ns - self.at_agent_ns
         mid_ns = agent_ns - self.offset_ns - round(self.drift_ppm * 1e-6 * away_ns)
         return mid_ns, self._error_ns(away_ns)
 
     def to_agent(self, daemon_ns: int) -> tuple[int, int]:
-        """Return a time of the daemon on the agent's clock, and its error."""
+        """Convert a time of the daemon to the agent's clock, with its error."""
         away_ns = (daemon_ns + self.offset_ns - self.at_agent_ns) / (1 - self.drift_ppm * 1e-6)
         return self.at_agent_ns + round(away_ns), self._error_ns(away_ns) + 1
 
@@ -112,7 +119,7 @@ class Alignment:
 
 
 class Aligner:
-    """Collects the samples of one boot. Not bound to any clock: the newest sample is now.
+    """Collects the samples of one boot. It reads no clock: the newest sample is the present.
 
     ```
     aligner = Aligner("8f14...")
@@ -132,7 +139,7 @@ class Aligner:
         self._alignment: Alignment | None = None
 
     def add(self, sample: Sample) -> bool:
-        """Take a sample; return True where it cannot agree with the earlier ones: a clock was stepped, and they are forgotten.
+        """Add a sample; return True where it contradicts the earlier ones: a clock was stepped, and they are dropped.
 
         Raises ValueError for a sample that is not `possible`.
         """
@@ -143,7 +150,9 @@ class Aligner:
         return stepped
 
     def alignment(self) -> Alignment | None:
-        """Return the present alignment; None before the first sample. It is asked for with each event, and made once a sample."""
+        """Return the present alignment; None before the first sample. It is computed once a sample, and
+        read with each event.
+        """
         if self._alignment is None and self._origin is not None:
             self._alignment = self._align(self._origin)
         return self._alignment
@@ -153,7 +162,7 @@ class Aligner:
             self._begin(sample)
             return False
         polygon = self._clip(self._polygon, self._facts(sample, 0.0))
-        if not polygon:  # by wander, or by a step
+        if not polygon:  # by a change of the drift, or by a step
             before = self.alignment()
             assert before is not None
             polygon = self._clip(self._rebuild(sample), self._facts(sample, 0.0))
@@ -188,12 +197,12 @@ class Aligner:
 
     @property
     def _zero_ns(self) -> int:
-        """The offset that all lines are counted from, to keep floats exact."""
+        """The offset that all lines are relative to, to keep floats exact."""
         assert self._origin is not None
         return self._origin.t2_ns - self._origin.t1_ns
 
     def _step(self, before: Alignment, sample: Sample) -> ClockStep:
-        """What lies between the sample that agreed last and this one, which does not."""
+        """The step between the last sample that agreed and this one, which does not."""
         expected_ns, error_ns = before.to_agent((sample.t1_ns + sample.t4_ns) // 2)
         found_ns = (sample.t2_ns + sample.t3_ns) // 2
         return ClockStep(
@@ -210,7 +219,9 @@ class Aligner:
         self._polygon = self._clip(_EVERYTHING, self._facts(sample, 0.0))
 
     def _keep(self, sample: Sample) -> None:
-        """File the sample in its slot; the polygon is made anew when one leaves the window, so that what wore off is forgotten."""
+        """Store the sample in its slot; rebuild the polygon when a sample leaves the window, so that
+        expired facts are dropped.
+        """
         slot = sample.t3_ns // SLOT_NS
         if not self._slots or self._slots[-1].number != slot:
             self._slots.append(_Slot(slot, sample))
@@ -222,7 +233,9 @@ class Aligner:
             self._polygon = self._rebuild(sample)
 
     def _rebuild(self, newest: Sample) -> "list[_Line]":
-        """All kept facts, each loosened by what the drift may have wandered since; counted from the oldest, so that numbers stay small."""
+        """Collect all stored facts, each loosened by the possible change of drift since; relative to the oldest, so
+        that numbers stay small.
+        """
         self._origin = self._slots[0].binding[0]
         polygon = _EVERYTHING
         for slot in self._slots:
@@ -261,7 +274,7 @@ class _Fact:
     sign: float
 
     def clip(self, polygon: list[_Line]) -> list[_Line]:
-        """Cut off what breaks the fact (Sutherland and Hodgman); empty where all does."""
+        """Cut off what violates the fact (Sutherland and Hodgman); empty where all of it does."""
         over = [self.sign * (line.offset + line.slope * self.x - self.bound) for line in polygon]
         if all(each <= 0 for each in over):
             return polygon
@@ -284,11 +297,11 @@ _EVERYTHING = [
     _Line(_FAR_NS, _SLOPE_MOST),
     _Line(-_FAR_NS, _SLOPE_MOST),
 ]
-"""All lines that can be: an hour around the offset of the origin, and the drift that a clock may have."""
+"""All possible lines: an hour around the offset of the origin, and the drift that a clock may have."""
 
 
 class _Slot:
-    """The samples of a second that bind most: shortest way there, shortest way back, shortest both ways."""
+    """The tightest samples of a second: shortest request, shortest reply, shortest round trip."""
 
     def __init__(self, number: int, sample: Sample) -> None:
         self.number = number

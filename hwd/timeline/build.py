@@ -14,7 +14,9 @@ from hwd.timeline.stage import stages
 from hwd.timeline.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 
 DAEMON = "daemon"
-"""Source of the instants that the daemon stamps itself: when it sent, when the answer was whole. Where a host drove its own switch, the data names it."""
+"""Source of the instants that the daemon stamps: first byte sent, answer complete. Where a host drove its own switch,
+the data name it.
+"""
 
 
 def build_timeline(
@@ -28,12 +30,14 @@ def build_timeline(
     dwells_s: Mapping[str, float] | None = None,
     clock_steps: Sequence[tuple[str, ClockStep]] = (),
 ) -> Timeline:
-    """Take `reconfiguration.started`, `reconfiguration.commanded` and `host.event` data, and what the agents say that they sampled.
+    """Build it from `reconfiguration.started`, `reconfiguration.commanded` and `host.event` data, and what the agents
+    say that they sampled.
 
-    Each link of `started` names its `switches`, or its `crossconnects` (`ocs1:1A-2B`): only a switch that had to add something for it counts; a
-    link that says neither waits for every switch that moved. `sampled`: see `Observed`. `switch_origins` says what the answer of each switch is
-    worth, since a twin's is drawn; a switch that is not there is hardware. `actions`: what was done to NIC ports meanwhile. `dwells_s` by link text.
-    `clock_steps`: by host; each is a breach, beside those of the order that it makes, and widens no bound to hide them.
+    Each link of `started` names its `switches`, or its `crossconnects` (`ocs1:1A-2B`): only a switch that had to add
+    something for it counts; a link that names neither waits for every switch that moved. `sampled`: see `Observed`.
+    `switch_origins`: the origin of the answers of each switch, since a twin's are drawn; a switch that is missing is
+    hardware. `actions`: settings of NIC ports that were changed meanwhile. `dwells_s` by link text. `clock_steps`: by
+    host; each is reported as a breach, with the violations of order that it causes, and widens no bound to hide them.
     """
     observed = Observed(started["reconfiguration"], events, sampled)
     commands = _commands(commanded, switch_origins)
@@ -90,7 +94,9 @@ _OF_SWITCHES = (InstantName.COMMANDED, InstantName.ACKNOWLEDGED)
 
 
 def _commands(commanded: Sequence[Mapping[str, Any]], origins: Mapping[str, Origin]) -> tuple[SwitchCommand, ...]:
-    """One for each switch; several exchanges with one switch are one command, from the first byte to the last answer."""
+    """One for each switch; several exchanges with one switch count as one command, from the first byte to
+    the last answer.
+    """
     by_switch: dict[str, list[Mapping[str, Any]]] = {}
     for data in commanded:
         by_switch.setdefault(data["switch"], []).append(data)
@@ -115,7 +121,7 @@ def _command(switch: str, parts: list[Mapping[str, Any]], origins: Mapping[str, 
 
 
 def _stamp(name: InstantName, at_ns: int, origin: Origin, source: str, error_ns: int) -> Instant:
-    """Whoever drives the switch stamps it; a host's clock is known to an error."""
+    """Make an instant by the clock of the process that drives the switch; a host's clock is known to an error."""
     return Instant(
         name=name,
         knowledge=Knowledge.SEEN,
@@ -128,7 +134,7 @@ def _stamp(name: InstantName, at_ns: int, origin: Origin, source: str, error_ns:
 
 
 def _added(moves: Sequence[Mapping[str, Any]]) -> dict[str, frozenset[SwitchCrossconnect]]:
-    """What was added on each switch that moved."""
+    """The crossconnects that were added on each switch that moved."""
     return {
         move["switch"]: frozenset(SwitchCrossconnect.parse(f"{move['switch']}:{text}") for text in move["add"])
         for move in moves
@@ -168,7 +174,9 @@ def _roll_up(name: InstantName, ends: Sequence[EndTimeline]) -> Instant:
 
 
 def _extreme(name: InstantName, subjects: Sequence[tuple[str, Instant]], *, latest: bool) -> Instant:
-    """The earliest or latest of some; unknown if one is unknown; those that never left do not count unless all did."""
+    """The earliest or latest of some instants; unknown if one is unknown; those that never left do not
+    count unless all did.
+    """
     unknown = [f"{subject}: {one.why}" for subject, one in subjects if one.knowledge is Knowledge.UNKNOWN]
     if unknown:
         return Instant.unknown(name, "; ".join(unknown))

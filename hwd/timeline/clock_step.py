@@ -1,4 +1,4 @@
-"""ClockStep: a host's clock was set, or stood still, between two exchanges with it."""
+"""ClockStep: a host's clock was set, or stopped, between two exchanges with it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _NS_IN_S, _NS_IN_MS = 1e9, 1e6
 class ClockStep:
     """By how much (forwards above 0), right within `error_ns`, and between which two times of the daemon's clock.
 
-    Events of that host from in between are put where its clock before the step would have them, until the step is found.
+    Events of that host in between are converted by its clock before the step, until the step is found.
     """
 
     by_ns: int
@@ -23,7 +23,7 @@ class ClockStep:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "ClockStep":
-        """Read back the data of a `clock.stepped` document. Raises KeyError where it lacks a field."""
+        """Read the data of a `clock.stepped` document. Raises KeyError where a field is missing."""
         return cls(**{name: int(data[name]) for name in ("by_ns", "error_ns", "earliest_ns", "latest_ns")})
 
     def to_data(self) -> dict[str, Json]:
@@ -36,7 +36,7 @@ class ClockStep:
         }
 
     def text(self, host: str, *, zero_ns: int) -> str:
-        """In words; times count from `zero_ns`."""
+        """The step in words; times count from `zero_ns`."""
         since_ms, until_ms = (self.earliest_ns - zero_ns) / _NS_IN_MS, (self.latest_ns - zero_ns) / _NS_IN_MS
         return f"{host}: {self}, between {since_ms:.3f} and {until_ms:.3f} ms: instants of its ports may be off by that"
 

@@ -1,4 +1,4 @@
-"""How far two sets of values of one stage lie apart: the difference of their medians and Cliff's delta, each with an interval."""
+"""Comparison of two samples of one stage: the difference of their medians and Cliff's delta, each with an interval."""
 
 import zlib
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from hwd.timeline.stage import StageName
 from hwd.timeline.statistics import Sample
 
 RECONFIGURATIONS_NEEDED = CLUSTERS_NEEDED
-"""On either side."""
+"""On each side."""
 NEGLIGIBLE = 0.147
-"""Of Cliff's delta."""
+"""Limit of Cliff's delta."""
 
 
 class Size(StrEnum):
@@ -28,7 +28,7 @@ class Size(StrEnum):
     MEDIUM = "medium"
     """Below 0.474."""
     LARGE = "large"
-    """From there on."""
+    """From 0.474 on."""
 
     @classmethod
     def of(cls, delta: float) -> "Size":
@@ -42,7 +42,9 @@ class Size(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """The values of one side: most likely, shortest and longest possible, and the reconfiguration of each, numbered from 0 on."""
+    """The values of one side: most likely, shortest and longest possible, and the reconfiguration of each, numbered
+    from 0 on.
+    """
 
     best_s: Floats
     least_s: Floats
@@ -70,9 +72,10 @@ class Values:
 class Difference:
     """The second side minus the first.
 
-    `shift_s`: difference of the medians. `delta`: Cliff's, how much more often a value of the second side is larger than one of the first than smaller,
-    from -1 to 1. Their 95 % intervals are a bootstrap over whole reconfigurations, since links of one are not independent; at either edge each
-    value stands at that one of its own bounds that lies furthest out. None where a side has fewer than `RECONFIGURATIONS_NEEDED`.
+    `shift_s`: difference of the medians. `delta`: Cliff's, the probability that a value of the second side is larger
+    than one of the first minus that of the opposite, from -1 to 1. Their 95 % intervals are a bootstrap over whole
+    reconfigurations, since links of one are not independent; for either limit each value is at that of its own bounds
+    that lies furthest out. None where a side has fewer than `RECONFIGURATIONS_NEEDED`.
     """
 
     n: tuple[int, int]
@@ -85,7 +88,7 @@ class Difference:
 
     @property
     def relative(self) -> float | None:
-        """The shift as a share of the first median; None where that is nothing."""
+        """The shift as a share of the first median; None where that is zero."""
         return self.shift_s / self.median_s[0] if self.median_s[0] else None
 
     @property
@@ -94,14 +97,16 @@ class Difference:
 
     @property
     def told_apart(self) -> bool | None:
-        """Whether the interval of the shift leaves 0 out; None where there is no interval."""
+        """Whether the interval of the shift excludes 0; None where there is no interval."""
         return None if self.shift_within_s is None else not self.shift_within_s[0] <= 0 <= self.shift_within_s[1]
 
 
 def difference(
     first: Sequence[Sample], second: Sequence[Sample], *, stage: StageName, seed: int, resamples: int = 2000
 ) -> Difference | None:
-    """Of the samples that have a value; None where a side has none. The same samples and seed give the same intervals."""
+    """Of the samples that have a value; None where a side has none. The same samples and seed give the
+    same intervals.
+    """
     a, b = Values.of(first), Values.of(second)
     if not (len(a.best_s) and len(b.best_s)):
         return None

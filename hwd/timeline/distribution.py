@@ -1,4 +1,4 @@
-"""Cumulative distributions with a band in which the true one lies, whatever its form."""
+"""Cumulative distributions with a band that contains the true one, whatever its form."""
 
 import math
 from collections import Counter
@@ -11,13 +11,15 @@ from hwd.timeline.statistics import Sample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """`best_s`, `least_s` and `most_s` are ascending, each for itself: most likely values, and the bounds of all of them.
+    """`best_s`, `least_s` and `most_s` are each sorted: most likely values, and their lower and upper bounds.
 
-    Each value is only known to lie within its bounds. So the distribution of the sample is not above that of `least_s` and not below that of `most_s`,
-    and the true one is, with 95 %, nowhere further than `half_width` from it: the inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's constant
-    (Annals of Probability, 1990). It holds for the whole curve at once. What it counts are whole `reconfigurations`, since links of one are not independent:
-    the curve is the mean of theirs, which strays no further than one link drawn from each would; where some have more links than others, they count as
-    the fewer that Kish's effective number says. With fewer than six of them `half_width` is None, and there is no band.
+    Each value is only known to lie within its bounds. So the distribution of the sample is not above that of `least_s`
+    and not below that of `most_s`, and the true one is, with 95 %, nowhere further than `half_width` from it: the
+    inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's constant (Annals of Probability, 1990). It holds for
+    the whole curve at once. It counts whole `reconfigurations`, since links of one are not independent: the curve is
+    the mean of theirs, which deviates no further than one link drawn from each would. Where some have more links than
+    others, they count as the smaller number that Kish's effective sample size says. With fewer than six of them
+    `half_width` is None, and there is no band.
     """
 
     best_s: tuple[float, ...]
@@ -28,17 +30,21 @@ class Distribution:
 
     @property
     def low(self) -> tuple[tuple[float, float], ...]:
-        """The lower edge of the band: from each of these times on, that share at least. Empty where there is no band."""
+        """The lower edge of the band: from each of these times on, at least that share. Empty where
+        there is no band.
+        """
         return () if self.half_width is None else _edge(self.most_s, -self.half_width)
 
     @property
     def high(self) -> tuple[tuple[float, float], ...]:
-        """The upper edge: from each of these times on, that share at most; before the first, `half_width`. Empty where there is no band."""
+        """The upper edge: from each of these times on, at most that share; before the first, `half_width`. Empty where
+        there is no band.
+        """
         return () if self.half_width is None else _edge(self.least_s, self.half_width)
 
 
 def distribution(taken: Sequence[Sample]) -> Distribution | None:
-    """Of the samples that have a value; None where none has."""
+    """The distribution of the samples that have a value; None where none has."""
     seen = [sample for sample in taken if sample.stage.seconds is not None]
     if not seen:
         return None

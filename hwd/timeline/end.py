@@ -1,12 +1,13 @@
-"""One end of a link: which observation stands for each instant, and what silence means.
+"""One end of a link: which observation is chosen for each instant, and what the absence of one means.
 
 The rules:
 - `dark` is the first loss of light after the command, `ready` the first transfer;
-- `light`, `firmware`, `carrier`, `rdma` are the last coming up after the command that is not after `ready`: what falls later is another story,
-  and is told apart;
-- of several sources that saw one instant, the one of the best origin is chosen, then the narrowest interval, then the earliest;
-- a state whose source says that it is down at the end is unknown, and so is one that nobody watched;
-- never left: nobody saw a change, the agent watched it, and says that it never was away.
+- `light`, `firmware`, `carrier`, `rdma` are the last rise after the command that is not after `ready`; a later fall
+  does not belong to this reconfiguration and is reported separately;
+- of several sources that saw one instant, the one of the best origin is chosen, then the narrowest interval, then the
+  earliest;
+- a state whose source says that it is down at the end is unknown, and so is one that no source watched;
+- never left: there was no change, the agent watched it, and reports that it was never lost.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +24,7 @@ _NS_IN_MS = 1e6
 
 
 def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -> EndTimeline:
-    """`since_ns`: the earliest time at which the link was commanded; what is surely before it does not count."""
+    """`since_ns`: the earliest time at which the link was commanded; anything that is surely earlier does not count."""
     changes = [change for change in port.changes if change.latest_ns >= since_ns]
     if kept and all(change.up for change in changes):
         instants = tuple(Instant.never_left(name, "kept link") for name in END_INSTANTS)
@@ -45,14 +46,14 @@ def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Falls:
-    """Texts of what fell where nothing should. `explained`: what a run did to the NIC ports of the link took it down."""
+    """Texts of unexpected falls. `explained`: those that a run caused by a setting of the link's NIC ports."""
 
     broken: tuple[str, ...] = ()
     explained: tuple[str, ...] = ()
 
 
 def falls_after_ready(end: EndTimeline, port: PortObserved, actions: Sequence[HostAction]) -> Falls:
-    """What fell after the first transfer: one text for each source that saw it."""
+    """Falls after the first transfer: one text for each source that saw them."""
     ready = end.instant(InstantName.READY)
     if ready.knowledge is not Knowledge.SEEN:
         return Falls()
@@ -73,7 +74,7 @@ def falls_after_ready(end: EndTimeline, port: PortObserved, actions: Sequence[Ho
 
 
 def falls_of_kept(link: Link, port: PortObserved, *, since_ns: int, actions: Sequence[HostAction]) -> Falls:
-    """The first thing that fell after `since_ns` on a link that should have kept everything."""
+    """The first fall after `since_ns` on a kept link."""
     falls = [change for change in port.changes if not change.up and change.earliest_ns >= since_ns]
     return _told(
         falls, link, actions, lambda falls: f"{port.id}: kept link {link} lost its {falls[0].name} ({falls[0].source})"
@@ -145,7 +146,7 @@ def _unseen(name: InstantName, port: PortObserved, changes: list[Change]) -> Ins
         return Instant.unknown(name, f"no transfer succeeded in {watch.samples} tries{lost}")
     if watch.never_lost and not port.lost:
         return Instant.never_left(name, f"never away in {how}")
-    return Instant.unknown(name, f"no event tells it ({how}){lost}")
+    return Instant.unknown(name, f"no event reports it ({how}){lost}")
 
 
 def _rank(instant: Instant) -> tuple[int, int, int, str]:

@@ -1,4 +1,4 @@
-"""What was done to NIC ports on purpose while links were watched: a fall that comes of it is no broken order."""
+"""Intended settings of NIC ports while links were watched: a fall that one of them causes is no breach."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,14 +7,17 @@ from typing import Any, Final, Self
 from hwd.model.link import Link
 
 TAKES_DOWN_WITHIN_NS: Final = 1_000_000_000
-"""After a setting is there, everything that it takes down has gone: sources look every 100 ms or oftener, and stamps are milliseconds off. What falls later
-has another reason."""
+"""A setting takes effect within this time: sources look every 100 ms or more often, and stamps are milliseconds off. A
+later fall has another cause.
+"""
 _NS_IN_S = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAction:
-    """A setting of one NIC port that a run changed, or that was put back. From the daemon's asking for it to the answer that it is there."""
+    """A setting of one NIC port that a run changed or restored: from the daemon's request to the answer
+    that it is in effect.
+    """
 
     port: str
     words: str
@@ -23,7 +26,7 @@ class HostAction:
 
     @classmethod
     def of(cls, run_host: Mapping[str, Any], *, at_ns: int) -> Self:
-        """From the data of a `run.host` document that was told at `at_ns`."""
+        """Read the data of a `run.host` document that was emitted at `at_ns`."""
         setting = run_host.get("setting") or ""
         return cls(
             port=run_host["port"],
@@ -34,7 +37,7 @@ class HostAction:
 
 
 def taken_down_by(actions: Iterable[HostAction], link: Link, *, earliest_ns: int, latest_ns: int) -> HostAction | None:
-    """The last action on either end of the link that explains why something of it fell between these times; None where none does."""
+    """The last action on either end of the link that explains a fall between these times; None where none does."""
     ends = {str(end) for end in link.ends}
     found = [
         action

@@ -1,4 +1,6 @@
-"""What agents said of NIC ports during one reconfiguration: changes up and down, what was watched, what was lost."""
+"""Reports of agents about NIC ports during one reconfiguration: changes up and down, what was watched,
+what was lost.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,12 +15,12 @@ STATES: Mapping[str, tuple[InstantName, str]] = {
     "firmware": (InstantName.FIRMWARE, "up"),
     "rdma": (InstantName.RDMA, "active"),
 }
-"""Event types that tell a state both ways: the instant of its coming up, and the field that holds the state."""
+"""Event types that report a state both ways: the instant of its rise, and the field that holds the state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Something of a port came up or went down between two times, as one source saw it. Going dark is light going down."""
+    """A state of a port rose or fell between two times, as one source saw it. Going dark is a fall of light."""
 
     name: InstantName
     up: bool
@@ -46,9 +48,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """How one thing of one port was watched: how often, with which longest gap, and whether it was there all the time.
+    """How one state of one port was watched: how often, with which longest gap, and whether it was up all the time.
 
-    `why_not` is empty where it could be looked at.
+    `why_not` is empty where it could be watched.
     """
 
     samples: int
@@ -61,7 +63,8 @@ class Watch:
 class PortObserved:
     """All that is known of one port, changes in the order in which they happened.
 
-    `settled`: its agent told what it watched; without that, silence means nothing. `lost`: events that its host's spool dropped meanwhile.
+    `settled`: its agent reported what it watched; without that, the absence of a change means nothing. `lost`: events
+    that its host's spool dropped.
     """
 
     id: NicPortId
@@ -76,8 +79,8 @@ class PortObserved:
 class Observed:
     """Reads `host.event` data of one reconfiguration, and what was sampled.
 
-    `sampled` maps NIC ports (`h0.eth0`) to what their agent's settle reply says of them: an `hwd_agents.watchers.tally.Observation` for each of light,
-    firmware, carrier, rdma, ready. What cannot be read is left out and named in `unreadable`.
+    `sampled` maps NIC ports (`h0.eth0`) to their agent's settle reply: an `hwd_agents.watchers.tally.Observation` for
+    each of light, firmware, carrier, rdma, ready. Entries that cannot be read are skipped and named in `unreadable`.
     """
 
     def __init__(

@@ -1,6 +1,8 @@
-"""Bootstrap over clusters: what was measured together is drawn together. Seeded, so that one record gives one interval.
+"""Bootstrap over clusters: values that were measured together are drawn together. Seeded, so that one record gives one
+interval.
 
-A cluster is a whole reconfiguration: its links went the same way at the same time under the same load, so they are no independent values.
+A cluster is a whole reconfiguration: its links were commanded at the same time under the same load, so they are not
+independent.
 """
 
 import math
@@ -13,16 +15,20 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _DRAWN_AT_ONCE = 1 << 20
-"""Values drawn in one step: bounds the memory to some 10 MB."""
+"""Values drawn in one step: limits the memory to some 10 MB."""
 CONFIDENCE = 0.95
 CLUSTERS_NEEDED = 6
-"""For any interval. With fewer independent values even their whole range does not hold the median with 95 % (1 - 2 / 2^5 = 94 %)."""
+"""For any interval. With fewer independent values even their whole range does not contain the median with 95 % (1 - 2 /
+2^5 = 94 %).
+"""
 CLUSTERS_NEEDED_BY_MEAN = 20
-"""A few large values move a mean, and a small sample has none of them: with six exponential ones its interval would hold in 88 %, not in 95 %."""
+"""A few large values move a mean, and a small sample has none of them: with six exponential values the interval would
+hold in 88 %, not in 95 %.
+"""
 
 
 def numbered(names: Iterable[Hashable]) -> tuple[int, ...]:
-    """For each name its number, from 0 on in the order of their first places."""
+    """Number each name, from 0 on in the order of first occurrence."""
     numbers: dict[Hashable, int] = {}
     return tuple(numbers.setdefault(name, len(numbers)) for name in names)
 
@@ -30,7 +36,9 @@ def numbered(names: Iterable[Hashable]) -> tuple[int, ...]:
 def median_interval(
     values: Floats, clusters: Sequence[int], generator: np.random.Generator, resamples: int
 ) -> tuple[float, float] | None:
-    """Bootstrap of the median, 95 %. `clusters`: for each value the number of its cluster, from 0 on. None below `CLUSTERS_NEEDED`."""
+    """Bootstrap of the median, 95 %. `clusters`: for each value the number of its cluster, from 0 on. None
+    below `CLUSTERS_NEEDED`.
+    """
     if (count := len(set(clusters))) < CLUSTERS_NEEDED:
         return None
     medians = [
@@ -53,10 +61,11 @@ def mean_interval(
 
 
 def percentiles(found: Floats, *, clusters: int) -> tuple[float, float]:
-    """The middle of what was drawn, as much of it as holds 95 % where there are so few clusters.
+    """The central part of the drawn values that holds 95 % for so few clusters.
 
-    The plain percentiles of a bootstrap are too narrow for few: by the spread of a sample against that of what it was drawn from, sqrt(n / (n - 1)), and
-    by Student's t against the normal distribution. These are Hesterberg's expanded ones (The American Statistician 69, 2015, section 5.3).
+    The plain percentiles of a bootstrap are too narrow for few: by the spread of a sample against that of its
+    population, sqrt(n / (n - 1)), and by Student's t against the normal distribution. These are Hesterberg's expanded
+    ones (The American Statistician 69, 2015, section 5.3).
     """
     tail = 100 * NormalDist().cdf(-math.sqrt(clusters / (clusters - 1)) * _student(clusters - 1))
     low, high = np.percentile(found, [tail, 100 - tail])
@@ -64,7 +73,8 @@ def percentiles(found: Floats, *, clusters: int) -> tuple[float, float]:
 
 
 def _student(freedom: int) -> float:
-    """The quantile of Student's t that leaves out half of what is not `CONFIDENCE`, within 0.2 % from five degrees of freedom on.
+    """The quantile of Student's t that excludes half of what is not `CONFIDENCE`, within 0.2 % from five degrees of
+    freedom on.
 
     The expansion of Abramowitz and Stegun, 26.7.5.
     """
@@ -93,7 +103,7 @@ def draw(clusters: Sequence[int], generator: np.random.Generator, rows: int) -> 
 
 
 def weighted_medians(values: Floats, weights: Floats) -> Floats:
-    """For each row of `weights`: the median of the values, each as often as its weight says; between two, their middle."""
+    """For each row of `weights`: the weighted median of the values; between two, their middle."""
     order = np.argsort(values, kind="stable")
     ascending = values[order]
     upto = np.cumsum(weights[:, order], axis=1)

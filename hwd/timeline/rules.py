@@ -1,4 +1,4 @@
-"""The order that instants must keep, and the breaches of it."""
+"""The order that instants must keep, and its breaches."""
 
 from collections.abc import Mapping
 
@@ -11,13 +11,15 @@ CHAINS: tuple[tuple[InstantName, ...], ...] = (
     (_N.COMMANDED, _N.DARK, _N.LIGHT, _N.FIRMWARE, _N.RDMA, _N.READY),
     (_N.COMMANDED, _N.ACKNOWLEDGED),
 )
-"""Each instant is at or before all that follow it in its chain; carrier and rdma have no order, nor has acknowledged with light."""
+"""Each instant is at or before all that follow it in its chain; carrier and rdma have no order, nor have acknowledged
+and light.
+"""
 
 _NS_IN_MS = 1e6
 
 
 def breaches(subject: str, instants: Mapping[InstantName, Instant]) -> tuple[str, ...]:
-    """One text for each pair that is out of order beyond both bounds, leaving out what a nearer breach already says.
+    """One text for each pair that is out of order beyond both bounds, except where a nearer breach implies it.
 
     Times in the texts count from `commanded` where it is seen.
     """

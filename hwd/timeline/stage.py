@@ -10,7 +10,7 @@ _NS_IN_S = 1e9
 
 
 class StageName(StrEnum):
-    """What is timed, in the order of a report."""
+    """The stages, in the order of a report."""
 
     CONTROL = "control"
     """From the first byte sent to the switch's answer. mFabric's Figure 10 is this one."""
@@ -34,7 +34,7 @@ class StageName(StrEnum):
 class Stage:
     """One stage of one link. `seconds` is None unless `knowledge` is seen; `why` then says what is missing.
 
-    `error_s` is the sum of the bounds of both ends. `why` of a seen stage is a remark, such as another start than usual.
+    `error_s` is the sum of the bounds of both ends. `why` of a seen stage is a remark, such as an unusual start.
     """
 
     name: StageName
@@ -65,11 +65,11 @@ _BETWEEN: Mapping[StageName, tuple[InstantName, ...]] = {
     StageName.TURNAROUND: (InstantName.LIGHT, InstantName.FIRMWARE, InstantName.CARRIER, InstantName.RDMA),
     StageName.ACTIVATION: (InstantName.LIGHT, InstantName.FIRMWARE),
 }
-"""What the length of a long stage is made of: `ready` may be a real event, and yet nearly all of the turnaround drawn."""
+"""Stages that make up a long stage: `ready` may be a real event, and yet nearly all of the turnaround may be drawn."""
 
 
 def stages(instants: Mapping[InstantName, Instant]) -> tuple[Stage, ...]:
-    """All stages of a link from its rolled-up instants."""
+    """All stages of a link, from its instants."""
     return tuple(_stage(name, instants) for name in StageName)
 
 
@@ -101,9 +101,11 @@ def _stage(name: StageName, instants: Mapping[InstantName, Instant]) -> Stage:
 
 
 def _origin(name: StageName, start: Instant, rest: list[Instant]) -> Origin:
-    """The weakest of what the length depends on. A start drawn from a fitted model counts as drawn: what was fitted is the stage before it.
+    """The weakest origin among those that determine the length. A start drawn from a fitted model counts as drawn: the
+    stage before it was fitted.
 
-    The first transfer waits for nothing that a twin draws once its port is active, so the start of `ready` does not count.
+    The first transfer waits for nothing that a twin draws once its port is active, so the start of `ready` does not
+    count.
     """
     origins = [instant.origin for instant in rest if instant.knowledge is Knowledge.SEEN]
     if name is not StageName.READY:

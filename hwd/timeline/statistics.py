@@ -1,4 +1,4 @@
-"""Statistics of stages over many timelines. Virtual and real time are never put together."""
+"""Statistics of stages over many timelines. Virtual and real time are never mixed."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -12,19 +12,19 @@ from hwd.timeline.stage import Stage, StageName
 from hwd.timeline.timeline import Timeline
 
 P99_NEEDS = 100
-"""Fewer measurements than this have no 99th percentile."""
+"""With fewer measurements there is no 99th percentile."""
 P95_NEEDS = 20
-"""Fewer measurements than this have no 95th percentile."""
+"""With fewer measurements there is no 95th percentile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One stage of one link in one reconfiguration. `group` is what a table is split by: the topology, the run, or both.
+    """One stage of one link in one reconfiguration. `group` is what a table is split by: the topology, the run, or
+    both.
 
-    Links of one reconfiguration are not independent of each other: whole reconfigurations are.
-
-    `within_s`: the shortest and the longest that it can have been. `measurement`: what it was read from; links that wait for one answer of a switch
-    share one, and are one value measured once. None: its own.
+    Links of one reconfiguration are not independent of each other: whole reconfigurations are. `within_s`: the shortest
+    and the longest possible duration. `measurement`: what it was read from; links that wait for one answer of a switch
+    share one, which is one value measured once. None: its own.
     """
 
     group: tuple[str, ...]
@@ -38,11 +38,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStatistics:
-    """One row: a stage of one group in one kind of time. Figures are None where `n` values do not carry them.
+    """One row: a stage of one group in one kind of time. Figures are None where `n` values are too few for them.
 
-    `measured` counts measurements: fewer than `n` where links share some; `reconfigurations` are what they come from. `median_low_s` and `median_high_s`
-    bound the median with 95 % (bootstrap over whole reconfigurations; None below six of them); `error_s` is the median of the values' own bounds.
-    `origin` is the weakest of all values. `unknown` and `never_left` count what has no value.
+    `measured` counts measurements: fewer than `n` where links share some; `reconfigurations` counts their sources.
+    `median_low_s` and `median_high_s` bound the median with 95 % (bootstrap over whole reconfigurations; None below six
+    of them); `error_s` is the median of the values' own bounds. `origin` is the weakest of all values. `unknown` and
+    `never_left` count stages without a value.
     """
 
     group: tuple[str, ...]
@@ -65,7 +66,7 @@ class StageStatistics:
 
 
 def samples(timelines: Iterable[Timeline], *, virtual_time: bool, group: Sequence[str] | None = None) -> list[Sample]:
-    """All stages of all links that were not kept. `group` None: by what was asked for, the topology's name."""
+    """All stages of all links that moved. `group` None: the topology's name."""
     return [
         Sample(
             group=(timeline.what,) if group is None else tuple(group),
@@ -92,7 +93,7 @@ def measurements(taken: Iterable[Sample]) -> tuple[int, ...]:
 def summarise(taken: Iterable[Sample], *, seed: int, resamples: int = 2000) -> tuple[StageStatistics, ...]:
     """One row for each group, stage and kind of time, groups in the order of their first sample, stages in their own.
 
-    A row depends on its own values and `seed` only, never on what other rows there are.
+    A row depends on its own values and `seed` only, not on the other rows.
     """
     cells: dict[tuple[tuple[str, ...], bool, StageName], list[Sample]] = {}
     for sample in taken:

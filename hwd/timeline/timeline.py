@@ -1,4 +1,4 @@
-"""A timeline: all instants of one reconfiguration by subject, rolled up to links, with what broke the order."""
+"""A timeline: all instants of one reconfiguration by subject, aggregated to links, with the breaches of their order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ END_INSTANTS = (
     InstantName.RDMA,
     InstantName.READY,
 )
-"""The instants that an end of a link has. `ready` belongs to the link; each end says when its own transfers succeeded."""
+"""The instants of one end of a link. `ready` belongs to the link; each end reports when its own transfers succeeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,10 @@ class SwitchCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTimeline:
-    """One end of a link: the chosen instants in the order of END_INSTANTS, and every observation they were chosen from. `rc`: the recovery of its reliable
-    connection, where one was kept."""
+    """One end of a link: the chosen instants in the order of END_INSTANTS, and every observation they were chosen from.
+
+    `rc`: the recovery of its reliable connection, where it had one.
+    """
 
     link: Link
     end: NicPortId
@@ -53,7 +55,7 @@ class EndTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkTimeline:
-    """A link with its rolled-up instants (all of InstantName) and stages (all of StageName).
+    """A link with its instants (all of InstantName) and stages (all of StageName).
 
     `dwell_s`: time since the link's last reconfiguration when this one was commanded; None where that is not known.
     """
@@ -78,7 +80,9 @@ class LinkTimeline:
         return limits(name, {instant.name: instant for instant in self.instants})
 
     def within_s(self, name: StageName) -> tuple[float, float] | None:
-        """The shortest and the longest that a stage can have been, by the bounds of its instants; None where it was not seen."""
+        """The shortest and the longest possible duration of a stage, by the bounds of its instants; None where it was
+        not seen.
+        """
         start, end = self.limits(name)
         if Knowledge.SEEN is not start.knowledge or Knowledge.SEEN is not end.knowledge:
             return None
@@ -87,10 +91,11 @@ class LinkTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """One reconfiguration. `breaches` are texts: an order that must hold and does not, a kept link that went dark. `explained` are texts too: what
-    would be a breach, had not a run set the NIC port that fell, or its peer.
+    """One reconfiguration.
 
-    `sweep`: what its run swept, with the values in force. `settings`: what runs had set of the NIC ports at its ends, by port.
+    `breaches` are texts: an order that must hold and does not, a kept link that went dark. `explained` are texts too:
+    breaches that a run caused by a setting of the NIC port that fell, or of its peer. `sweep`: the sweep variables of
+    its run, with their values. `settings`: the NIC settings that runs had in force at its ends, by port.
     """
 
     reconfiguration: str
@@ -137,7 +142,9 @@ class Timeline:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Raises KeyError or ValueError on what `to_data` did not make; older records know of no sweep and no settings."""
+        """Raises KeyError or ValueError where `to_data` did not make it; older records have no sweep
+        and no settings.
+        """
         return cls(
             reconfiguration=data["reconfiguration"],
             run=data["run"],

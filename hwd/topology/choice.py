@@ -1,12 +1,12 @@
-"""What the arguments of a topology choose: hosts, rails and groups of a testbed, as parties of hosts with their NIC ports.
+"""The arguments of a topology select hosts, rails and groups of a testbed: parties of hosts with their NIC ports.
 
 | argument | means |
 |---|---|
-| `hosts=h0,h1` | these hosts, in this order; else all that have NIC ports on optical switches, in the order of the file |
-| `rail=0` (or `0,1`) | NIC ports of these rails; else of every rail that the hosts have, each for itself. Where no port has a rail, all are on one |
-| `groups=dp` | hosts by their group labels: `dp` stands for the labels dp, dp0, dp1, ...; each label is a party of its own. Else all hosts are one party |
+| `hosts=h0,h1` | these hosts, in this order; by default all with optical NIC ports, in the order of the file |
+| `rail=0` (or `0,1`) | NIC ports of these rails; by default every rail. Where no port has a rail, there is one |
+| `groups=dp` | hosts by group labels: `dp` selects dp, dp0, ...; a label is a party. By default all hosts are one |
 
-NIC ports on packet switches are never chosen.
+NIC ports on packet switches are never selected.
 """
 
 import re
@@ -22,7 +22,9 @@ from hwd_drivers.core.values import natural_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Party:
-    """Hosts that are joined among themselves on one rail, with their NIC ports there, in order. `rail` None: the testbed has no rails."""
+    """Hosts that are joined among themselves on one rail, with their NIC ports there, in order. `rail` None: the
+    testbed has no rails.
+    """
 
     hosts: tuple[str, ...]
     rail: int | None
@@ -31,7 +33,7 @@ class Party:
 
     @property
     def place(self) -> str:
-        """Where it is, for messages: `on rail 0 of group dp1`."""
+        """Rail and group for messages: `on rail 0 of group dp1`."""
         words = [
             *([f"on rail {self.rail}"] if self.rail is not None else []),
             *([f"of group {self.label}"] if self.label else []),
@@ -40,7 +42,7 @@ class Party:
 
 
 def parties(testbed: Testbed, arguments: Mapping[str, str]) -> tuple[Party, ...]:
-    """Parties by label, then by rail. Raises ConfigError where an argument chooses nothing."""
+    """Parties by label, then by rail. Raises ConfigError where an argument selects nothing."""
     ports: dict[str, list[NicPort]] = {name: [] for name in testbed.hosts}
     for port in Fabric(testbed).optical_ports():
         ports[port.id.host].append(port)
@@ -68,7 +70,7 @@ def parties(testbed: Testbed, arguments: Mapping[str, str]) -> tuple[Party, ...]
 
 
 def topology_of(name: str, arguments: Mapping[str, str], links: Iterable[Link]) -> Topology:
-    """With the name that says how it was made; raises ConfigError where a NIC port would be in two links."""
+    """Make a topology whose name says how it was made; raises ConfigError where a NIC port would be in two links."""
     made = tuple(links)
     text = " ".join([name, *(f"{key}={value}" for key, value in arguments.items())])
     used: dict[NicPortId, Link] = {}
@@ -89,7 +91,8 @@ def need_ports(what: str, party: Party, *, least: int) -> None:
         if len(have) < least:
             names = f" ({', '.join(port.id.port for port in have)})" if have else ""
             raise ConfigError(
-                f"{what}: needs {least} NIC port{'s' if least > 1 else ''} on optical switches a host; {host} has {len(have)}{names} {party.place}. "
+                f"{what}: needs {least} NIC port{'s' if least > 1 else ''} on optical switches a host; "
+                f"{host} has {len(have)}{names} {party.place}. "
                 f"Leave {host} out with hosts=..., or choose another rail or topology"
             )
 

@@ -26,10 +26,10 @@ GENERATORS: Mapping[str, Generator] = {
 
 
 def generate(name: str, testbed: Testbed, arguments: Mapping[str, str]) -> Topology:
-    """Raises ConfigError where there is no such topology or argument, or the testbed cannot have it."""
+    """Raises ConfigError for an unknown topology or argument, and where the testbed cannot have it."""
     generator = GENERATORS.get(name)
     if generator is None:
-        raise ConfigError(f"topology {name!r}: not known; there are {', '.join(GENERATORS)}")
+        raise ConfigError(f"topology {name!r}: unknown; there are {', '.join(GENERATORS)}")
     for argument in arguments:
         if argument not in generator.arguments:
             raise ConfigError(f"topology {name}: no argument {argument!r}; it takes {', '.join(generator.arguments)}")

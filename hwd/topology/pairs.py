@@ -1,7 +1,7 @@
 """Pairs: neighbours joined two by two.
 
-The first host with the second, the third with the fourth, and so on; on each rail the n-th NIC port of the one with the n-th of the other, as many as
-both have.
+The first host is joined with the second, the third with the fourth, and so on. On each rail the n-th NIC port of the
+one is joined with the n-th of the other, as many as both have.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,8 @@ def pairs(testbed: Testbed, arguments: Mapping[str, str]) -> Topology:
 def _links(party: Party) -> Iterator[Link]:
     if len(party.hosts) % 2:
         raise ConfigError(
-            f"pairs: needs an even number of hosts; there are {len(party.hosts)} ({', '.join(party.hosts)}) {party.place}. "
+            f"pairs: needs an even number of hosts; "
+            f"there are {len(party.hosts)} ({', '.join(party.hosts)}) {party.place}. "
             "Name an even number with hosts=..."
         )
     need_ports("pairs", party, least=1)

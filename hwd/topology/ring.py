@@ -1,7 +1,8 @@
 """Rings: every host joined to the next one, the last to the first.
 
-A host gives two NIC ports on a rail, the first two by name. The second one goes to the first one of the next host: `h0.eth1<->h1.eth0`,
-`h1.eth1<->h2.eth0`, ..., `h3.eth1<->h0.eth0`. Two hosts make a ring of two parallel links. Each rail, and each group on it, has a ring of its own.
+A host uses two NIC ports on a rail, the first two by name. The second one is joined to the first one of the next host:
+`h0.eth1<->h1.eth0`, `h1.eth1<->h2.eth0`, ..., `h3.eth1<->h0.eth0`. Two hosts make a ring of two parallel links. Each
+rail, and each group on it, has a ring of its own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,8 @@ def ring(testbed: Testbed, arguments: Mapping[str, str]) -> Topology:
 def giant_ring(testbed: Testbed, arguments: Mapping[str, str]) -> Topology:
     """The static ring over all ranks that Opus falls back to (section 4, faults), whatever groups they are in.
 
-    A rank sends on the rail of its GPU, and no light goes from rail to rail: so it is one ring over all hosts on every rail, joined inside the servers.
+    A rank sends on the rail of its GPU, and no light crosses from rail to rail: so it is one ring over all hosts on
+    every rail, joined inside the servers.
     """
     chosen = parties(testbed, arguments)
     return topology_of("giant-ring", arguments, (link for party in chosen for link in _links("giant-ring", party)))

@@ -21,9 +21,9 @@ from hwd_agents.process.config import (
 from hwd_drivers.core.errors import BugError
 
 TWIN_LOGIN = "twin"
-"""A twin takes any."""
+"""A twin accepts any."""
 PROMPT = ModuleTiming(los_s=0.0, monitor_s=0.0)
-"""What a twin's module shows is never old."""
+"""The readings of a twin's module have no delay."""
 
 
 def agent_config(
@@ -38,9 +38,11 @@ def agent_config(
     selection: SelectionConfig | None = None,
     graph: Graph | None = None,
 ) -> AgentConfig:
-    """`graph` is that of the testbed, for who makes many. `addresses`: where the rack's twins are; the switches that the host owns are driven there. `selection`: where its jobs ask for them.
+    """`graph` is that of the testbed, for callers that make many. `addresses`: those of the rack's twins, for the
+    switches that the host owns. `selection`: the socket where its jobs set them.
 
-    `shift_clock` false: the clock of whoever makes the agent is moved already, or not to be moved."""
+    `shift_clock` false: the clock of the agent's process is shifted already, or must not be.
+    """
     twin = testbed.hosts[host].twin
     if twin is None:
         raise BugError(f"{host}: is no twin; its agent is configured where it runs")
@@ -65,12 +67,13 @@ def agent_config(
         sources=sources,
         spool=spool or SpoolConfig(),
         clock=shifted if shift_clock else None,
-        realtime=False,  # broker and daemon share its processors: kept waiting, they answer late, and the clocks seem off by that
+        # broker and daemon share its processors: kept waiting, they answer late, and the clocks seem off by that
+        realtime=False,
     )
 
 
 def prompt_unless_declared(host: Host) -> dict[str, ModuleTiming]:
-    """Of a twin host, by part."""
+    """The delays of the modules of a twin host, by part: none, unless the testbed declares some."""
     prompt = {part_of(port.module): PROMPT for port in host.ports}
     return {**prompt, **declared_timings(host)}
 
@@ -78,13 +81,13 @@ def prompt_unless_declared(host: Host) -> dict[str, ModuleTiming]:
 def _switches(
     testbed: Testbed, host: str, addresses: Mapping[str, str], graph: Graph | None
 ) -> dict[str, SwitchConfig]:
-    """Those that the host owns, at the addresses of their twins; a real one is where the testbed file says."""
+    """The switches that the host owns, at the addresses of their twins; a real one has that of the testbed file."""
     found = {}
     for name, ports in ports_behind(testbed, host, graph).items():
         switch = testbed.switches[name]
         address = switch.address if switch.twin is None else addresses.get(name)
         if address is None:
-            raise BugError(f"{name}: {host} cannot be told where its switch is; the rack gave no address")
+            raise BugError(f"{name}: the address of this switch of {host} is unknown; the rack gave none")
         found[name] = SwitchConfig(
             driver=switch.driver,
             model=switch.model,

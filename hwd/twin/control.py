@@ -1,10 +1,11 @@
-"""The rack's control socket: its twins are told to misbehave, while it runs. JSON lines, one answer a request.
+"""The rack's control socket: faults of its twins, while it runs. JSON lines, one answer a request.
 
-{"switch": "ocs1", "fault": "slow", "seconds": 0.5}                    a fault, as `hwd.model.fault` has them
-{"fault": "clear"}                                                     all is well again
-{"fault": "list"}                                                      what is set now
+{"switch": "ocs1", "fault": "slow", "seconds": 0.5}                    a fault, as in `hwd.model.fault`
+{"fault": "clear"}                                                     clear all faults
+{"fault": "list"}                                                      list the faults
 
-The answer is {"done": true}, to the list with "set": [faults], or {"done": false, "why": "...", "refused": whether it is no twin}.
+The answer is {"done": true}, to the list with "set": [faults], or {"done": false, "why": "...", "refused": whether it
+is no twin}.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ CONTROL: Final = "control"
 """Name of the control socket in the run directory; no host's, whose sockets end in .sock."""
 LINE_LIMIT_BYTES: Final = 64 * 1024
 ANSWER_LIMIT_BYTES: Final = 16 * 1024 * 1024
-"""Every port of a large rack with every fault that there is."""
+"""Every port of a large rack with every fault."""
 ANSWER_TIMEOUT_S: Final = 5.0  # an answer takes under a millisecond
 LIST: Final = {"fault": "list"}
 
@@ -63,15 +64,16 @@ class ControlSession(asyncio.Protocol):
 
 
 def ask(path: Path, fault: Fault) -> None:
-    """Set a fault in the rack whose control socket is `path`, and wait for it.
+    """Inject a fault into the rack with this control socket, and wait for it.
 
-    Raises ConfigError for a subject that is not there, RefusedError where it is no twin, LinkError where the rack is away. It blocks, a millisecond where all is well.
+    Raises ConfigError for an unknown subject, RefusedError where it is no twin, LinkError where the rack does not
+    answer. It blocks, usually for a millisecond.
     """
     _ask(path, fault.to_data())
 
 
 def ask_present(path: Path) -> tuple[Fault, ...]:
-    """What is set now in the rack whose control socket is `path`. Raises LinkError where it is away."""
+    """The faults of the rack with this control socket. Raises LinkError where it does not answer."""
     return tuple(map(parse_fault, _ask(path, LIST)["set"]))
 
 

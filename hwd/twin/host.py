@@ -21,10 +21,10 @@ from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 FIRST_IFINDEX = 100
 
 UDP_OVERHEAD_BYTES = 28
-"""Of IPv4 and UDP."""
+"""Headers of IPv4 and UDP."""
 
 ChangeNic = Callable[[NicPortId, Callable[[Nic, int], None]], None]
-"""Do something to a NIC port, with the time, and let the rack see to what comes of it."""
+"""Change a NIC port at the present time; the rack handles the consequences."""
 
 Deliver = Callable[[NicPortId, tuple[str, int], tuple[str, int], bytes], None]
 """A datagram leaves a port: (port, source, target, payload)."""
@@ -53,8 +53,8 @@ class _Port:
 class HostTwin:
     """Implements `hwd_agents.sources.twin.hostwire_server.TwinHost`.
 
-    On a kernel host, links and datagrams are the kernel's own and are not told here: `links_here` is false. `light_origin`: what the times of its light are
-    worth, those of the switches.
+    On a kernel host, links and datagrams are the kernel's own and are not sent here: `links_here` is false.
+    `light_origin`: the origin of the times of its light, that of the switches.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class HostTwin:
             notes["datagrams"] = SourceNote(sees=["ready"], origin=Origin.TWIN)
         self.notes: Mapping[str, SourceNote] = notes
 
-    # --- what the rack tells
+    # --- calls of the rack
 
     def changed(self, change: NicChange, *, stamp_ns: int) -> None:
         """A port of this host changed; `stamp_ns` is unix time."""
@@ -122,24 +122,26 @@ class HostTwin:
                 return  # the agent reads these: module memory and files
 
     def arrived(self, id: NicPortId, source: tuple[str, int], target: tuple[str, int], payload: bytes) -> None:
-        """A datagram came out of the fibre of a port. It is dropped without carrier, and when it is for another address: a wrong patch brings such."""
+        """Deliver a datagram from the fibre of a port. It is dropped without carrier, and when it is for another
+        address, as after wrong patching.
+        """
         port = self._by_id[id]
         if self._links_here and port.nic.is_up(What.CARRIER) and port.takes(target[0], payload):
             for wire in self._wires:
                 wire.tell_datagram(port.port.interface, source, target, payload)
 
     def unplug(self, id: NicPortId, on: bool) -> None:
-        """Take the module of a port out, or put it back; its light is the rack's."""
+        """Remove the module of a port, or insert it; the rack handles its light."""
         self._by_id[id].unplugged = on
 
     def step_clock(self, step_s: float) -> None:
-        """From now on the host's clock is off by so much, all steps together."""
+        """Step the host's clock by so much, in addition to earlier steps."""
         self.clock_step_s = step_s
         for wire in self._wires:
             wire.tell_clock_step(step_s)
 
     def hang_up(self) -> None:
-        """End the wires to agents."""
+        """Close the connections of agents."""
         for wire in list(self._wires):
             wire.close()
 
@@ -196,7 +198,7 @@ class HostTwin:
             case Setting.ADDRESS, bool(there) if self._links_here:
                 (port.addresses.add if there else port.addresses.discard)(ip_interface(str(value)))
             case _:
-                raise RefusedError(f"{port.port.id}: {setting}: a twin host cannot be given {state!r}")
+                raise RefusedError(f"{port.port.id}: {setting}: a twin host cannot have {state!r}")
 
     def attached(self, wire: HostWireServer) -> None:
         self._wires.append(wire)
@@ -208,7 +210,7 @@ class HostTwin:
             self._is_attached.clear()
 
     async def until_attached(self) -> None:
-        """Until an agent is there."""
+        """Wait until an agent is connected."""
         await self._is_attached.wait()
 
     def _find(self, interface: str) -> _Port:
@@ -235,7 +237,7 @@ _NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
 def _files(port: _Port) -> Iterator[tuple[str, Callable[[], str]]]:
-    """What sysfs shows of the port's RDMA device, `mlx5_0`, or `mlx5_0/2` for another port of it than 1."""
+    """The sysfs files of the port's RDMA device, `mlx5_0`, or `mlx5_0/2` for a port of it other than 1."""
     if port.port.rdma is None:
         return
     device, _, number = port.port.rdma.partition("/")

@@ -1,4 +1,4 @@
-"""What a virtual machine of a rack is started with: taps, its monitor and its agent's configuration, as arguments of QEMU."""
+"""The arguments of QEMU for a virtual machine of a rack: taps, its monitor and its agent's configuration."""
 
 import os
 from collections.abc import Mapping
@@ -21,13 +21,15 @@ from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descr
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 
 CONFIG_NAME: Final = "opt/hwd/agent.yaml"
-"""Under it the machine finds its agent's configuration: /sys/firmware/qemu_fw_cfg/by_name/<this>/raw."""
+"""The name of the agent's configuration in the machine: /sys/firmware/qemu_fw_cfg/by_name/<this>/raw."""
 LOOPBACK: Final = ("127.", "localhost", "::1", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """`arguments` are for QEMU, which must get the `descriptors` (of taps) under their numbers. `nics`: by port, the hardware address."""
+    """`arguments` are for QEMU, which must get the `descriptors` (of taps) under their numbers. `nics`: by port, the
+    hardware address.
+    """
 
     arguments: tuple[str, ...]
     descriptors: tuple[int, ...]
@@ -37,7 +39,10 @@ class Joining:
 def join(
     testbed: Testbed, host: str, *, rack: RackPlace | None, daemon: DaemonPlace | None, run_dir: Path, nic: str
 ) -> Joining:
-    """Take the taps of a virtual machine, whose NICs are of the kind `nic`, and write its agent's configuration. Raises ConfigError, LinkError, RefusedError."""
+    """Open the taps of a virtual machine, whose NICs are of the kind `nic`, and write its agent's configuration.
+
+    Raises ConfigError, LinkError, RefusedError.
+    """
     if host not in testbed.hosts:
         raise ConfigError(f"{host}: testbed {testbed.name} has no such host. It has {', '.join(testbed.hosts)}")
     twin = testbed.hosts[host].twin
@@ -49,11 +54,12 @@ def join(
         raise LinkError(f"testbed {testbed.name}: no twin rack of it is up. Start it with hwd twin up")
     if daemon is None:
         raise LinkError(
-            f"testbed {testbed.name}: no daemon of it is ready: the agent of {host} must be told its broker. Start it with hwd serve"
+            f"testbed {testbed.name}: no daemon of it is ready, and the agent of {host} needs its broker. "
+            "Start it with hwd serve"
         )
     entry: Mapping[str, Any] = rack.hosts[host]
     if not entry.get("machine"):
-        raise RefusedError(f"{host}: is no virtual machine to the rack that is up (pid {rack.pid}). Start that anew")
+        raise RefusedError(f"{host}: is no virtual machine in the running rack (pid {rack.pid}). Restart that")
     config = run_dir / f"agent-{host}.yaml"
     config.touch(mode=0o600)  # the broker's password is in it
     config.chmod(0o600)
@@ -76,7 +82,7 @@ def join(
 
 
 def _agent(testbed: Testbed, host: str, here: str, twin: str, broker: str) -> str:
-    """As YAML; `here` is this machine as that one reaches it."""
+    """The configuration as YAML; `here` is the address of this machine as the virtual machine sees it."""
     config = agent_config(
         testbed,
         host,
@@ -90,7 +96,7 @@ def _agent(testbed: Testbed, host: str, here: str, twin: str, broker: str) -> st
 
 
 def _seen_from(here: str, url: str) -> str:
-    """A broker that listens on this machine's loopback, as the machine reaches it; another as it is."""
+    """The URL for the machine: one on this machine's loopback is replaced by `here`."""
     broker = BrokerUrl.parse(url)
     if broker.transport == "unix":
         raise RefusedError(f"broker {broker}: a virtual machine cannot reach a Unix socket. Take mqtt://host:port")
@@ -109,7 +115,7 @@ def _bracketed(ip: str) -> str:
 
 
 def _tap(keeper: Path, name: str, host: str) -> int:
-    """Open in programs that this one becomes."""
+    """Open a tap device so that it is inherited by QEMU."""
     try:
         descriptor = ask_for_descriptor(keeper, KeeperRequest(verb=Verb.TAP, ns=SWITCH, name=name, value="0"))
     except OSError as error:

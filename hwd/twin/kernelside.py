@@ -1,4 +1,6 @@
-"""The kernel side of a rack: NIC ports as interfaces or, of virtual machines, as taps; light as redirects; static neighbours."""
+"""The kernel side of a rack: NIC ports as interfaces or, for virtual machines, as taps; light as redirects;
+static neighbours.
+"""
 
 import asyncio
 import errno
@@ -16,15 +18,15 @@ from hwd.twin.monitor import MachineMonitor
 from hwd_drivers.core.clock import Clock
 
 NIC_PREFIX: Final = "hwd-"
-"""The NIC of port `eth0` is `hwd-eth0` to QEMU."""
+"""The NIC of port `eth0` is `hwd-eth0` in QEMU."""
 _GONE: Final = frozenset({errno.ENODEV, errno.ENETDOWN})
-"""What the kernel says of an interface that somebody has removed, or switched off."""
+"""Errors of the kernel for an interface that was removed, or set down."""
 
 log = logging.getLogger(__name__)
 
 
 def kernel_hosts(testbed: Testbed) -> tuple[Host, ...]:
-    """The hosts that the testbed wants in the kernel."""
+    """The hosts whose interfaces are in the kernel."""
     return tuple(host for host in testbed.hosts.values() if host.twin is not None and host.twin.kernel)
 
 
@@ -36,12 +38,14 @@ def machine_hosts(testbed: Testbed) -> tuple[Host, ...]:
 class KernelNetwork:
     """`hwd.twin.rack.KernelSide` on a keeper that was started with the kernel hosts of the testbed.
 
-    Every port knows the hardware address of every other one: no ARP, which would cost a second after each dark time. A socket that is bound to a port sends to
-    any address through it; others follow a route that leads to where a port's light comes from. Neighbours and routes of virtual machines are their own.
+    Every port knows the hardware address of every other one: no ARP, which would cost a second after each dark time. A
+    socket that is bound to a port sends to any address through it; other sockets follow a route to the source of the
+    port's light. Neighbours and routes of virtual machines are their own.
 
-    An interface that somebody removes or switches off takes itself out: the switches' light and the other ports go on.
+    An interface that was removed or set down only affects itself: the switches' light and the other ports continue to
+    work.
 
-    `monitors`: by virtual machine, the socket of its monitor; `run` stays in touch with them.
+    `monitors`: by virtual machine, the socket of its monitor; `run` stays connected with them.
     """
 
     def __init__(self, testbed: Testbed, keeper: Keeper, clock: Clock, *, monitors: Mapping[str, Path]) -> None:
@@ -77,7 +81,7 @@ class KernelNetwork:
             raise
 
     def light(self, receivers: Mapping[NicPortId, tuple[NicPortId, ...]]) -> None:
-        """From now on the light of these senders goes to these receivers, in one call to the kernel."""
+        """Redirect the light of these senders to these receivers, in one call to the kernel."""
         changes = [Light(from_port=str(sender), to_ports=tuple(map(str, ids))) for sender, ids in receivers.items()]
         if not self._stands(lambda: self._crossbar.apply(changes)):
             for change in changes:
@@ -90,7 +94,9 @@ class KernelNetwork:
                 self._stands(partial(self._networks[host].route, self._routes(host, pairs)))
 
     def carrier(self, port: NicPortId, up: bool, told: Callable[[int, int], None]) -> None:
-        """Set the carrier of a port; `told` gets the stamps before and after, of a virtual machine when it has answered."""
+        """Set the carrier of a port; `told` gets the stamps before and after, of a virtual machine when it
+        has answered.
+        """
         if (monitor := self._monitors.get(port.host)) is not None:
             monitor.set(f"{NIC_PREFIX}{port.port}", up=up, told=told)
             return
@@ -99,24 +105,24 @@ class KernelNetwork:
             told(brackets[0].before_ns, brackets[0].after_ns)
 
     async def run(self) -> None:
-        """Stay in touch with the virtual machines until cancelled."""
+        """Stay connected with the virtual machines until cancelled."""
         async with asyncio.TaskGroup() as group:
             for host, monitor in self._monitors.items():
                 group.create_task(monitor.run(), name=f"hwd:{host}/monitor")
 
     def taps(self, host: str) -> dict[str, Plug]:
-        """By port name, what each NIC of a virtual machine is plugged into."""
+        """By port name, the interface that each NIC of a virtual machine is connected to."""
         return {id.port: plug for id, plug in self._plugs.items() if id.host == host}
 
     def close(self) -> None:
-        """Give the sockets back; what they made goes with the keeper."""
+        """Close the sockets; what they made is removed with the keeper."""
         self._crossbar.close()
         for network in self._networks.values():
             network.close()
         self._networks.clear()
 
     def _light_one(self, change: Light) -> None:
-        """To those receivers that are there; one that is not must not keep the light where it was."""
+        """Redirect to the receivers that exist; a missing one must not leave the light where it was."""
         if self._stands(lambda: self._crossbar.apply([change])):
             return
         there: list[str] = []
@@ -127,14 +133,14 @@ class KernelNetwork:
                 there.append(port)
 
     def _stands(self, do: Callable[[], object]) -> bool:
-        """Whether all interfaces that `do` is about are there; what was refused for another reason is raised."""
+        """Whether all interfaces of `do` exist; another error is raised."""
         try:
             do()
         except KernelError as error:
             if error.number not in _GONE:
                 raise
             log.warning(
-                "%s: somebody removed it or switched it off. `ip link set up` in its host, or start the rack anew",
+                "%s: it was removed or set down. Use `ip link set up` in its host, or restart the rack",
                 error,
             )
             return False
@@ -150,7 +156,7 @@ class KernelNetwork:
             self._networks[port.id.host].add_address(plug, IPv4Interface(port.ip))
 
     def _routes(self, host: str, pairs: Iterable[tuple[NicPortId, NicPortId]]) -> dict[IPv4Address, Plug]:
-        """Where the ports of one host get light from now, to there."""
+        """The routes of one host: from each source of light to the port that receives it."""
         own = self._own(host)
         return {
             ip: self._plugs[id]

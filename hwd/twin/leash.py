@@ -1,4 +1,5 @@
-"""An agent's process on the leash of its rack: it ends when the rack does, however that ends. Where the rack is killed so is the agent: nobody stopped it in order.
+"""Runs an agent in a process that is killed when its rack ends, however that ends: a killed rack cannot stop it in
+order.
 
     python leash.py PARENT_PID --config FILE
 
@@ -15,10 +16,10 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 def main(parent: int) -> None:
-    """Become the agent."""
+    """Run the agent."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        sys.exit(f"hwd-agent: its rack, pid {parent}, is gone already")
+        sys.exit(f"hwd-agent: its rack, pid {parent}, has ended already")
     from hwd_agents.process import main as cli
 
     cli.main()

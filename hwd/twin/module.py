@@ -1,4 +1,4 @@
-"""What the memory of a simulated NIC port's module shows, in the layout of the standard that it follows."""
+"""The memory of a simulated NIC port's module, in the layout of its standard."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,18 +9,18 @@ from hwd_agents.sources.modules import cmis, sff8472, sff8636
 
 VENDOR: Final = "hwd twin"
 PART_CHARACTERS: Final = 16
-"""A part number is as long in all three standards."""
+"""The length of a part number in all three standards."""
 THRESHOLD_MA, SLOPE_MW_MA = 15.0, 0.04
-"""Of a DFB laser at 35 degrees: the current at which it begins to shine, and the power in the fibre for each mA beyond it."""
+"""Of a DFB laser at 35 degrees: the threshold current, and the power in the fibre for each mA above it."""
 
 
 def part_of(module: Module) -> str:
-    """The part number that a twin's module shows: that of the testbed file, or the name of its type."""
+    """The part number in a twin's module: that of the testbed file, or the name of its type."""
     return (module.part or module.type)[:PART_CHARACTERS]
 
 
 def module_memory(nic: Nic, tx_dbm: Sequence[float], *, serial: str) -> bytes:
-    """As it is read now; flags that the standard latches are cleared by it."""
+    """The memory at a read; flags that the standard latches are cleared by it."""
     part, name = part_of(nic.module), serial[:PART_CHARACTERS]
     bias_ma = tuple(THRESHOLD_MA + 10 ** (power_dbm / 10) / SLOPE_MW_MA for power_dbm in tx_dbm)
     rx_dbm, sent_dbm = nic.lanes_dbm, tuple(tx_dbm)

@@ -1,6 +1,6 @@
-"""The monitor of a virtual machine (QMP of QEMU): what it says of the cables of its NICs.
+"""The monitor of a virtual machine (QMP of QEMU): connects and disconnects the cables of its NICs.
 
-Whether a NIC has carrier is told to the machine's own driver, as a real event; a tap device cannot tell it.
+The machine's own driver sees that as a real carrier event; a tap device cannot produce one.
 """
 
 import asyncio
@@ -16,13 +16,15 @@ from hwd_drivers.core.errors import LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
 
 AGAIN_AFTER_S: Final = 0.2
-"""Between two tries to reach a machine that is not there: started, it takes seconds until its kernel looks at a cable."""
+"""Between two attempts to reach a machine that is off: it takes seconds from its start until its kernel
+looks at a cable.
+"""
 
 log = logging.getLogger(__name__)
 
 
 class MachineMonitor:
-    """Keeps the cables of one machine as they were set last, also when the machine is started anew.
+    """Sets the cables of one machine, also again when the machine is restarted.
 
     monitor = MachineMonitor("h0", run_dir / "h0.monitor", clock)
     task = asyncio.create_task(monitor.run())
@@ -39,7 +41,9 @@ class MachineMonitor:
         self._waiting: dict[int, Callable[[], None]] = {}
 
     def set(self, nic: str, *, up: bool, told: Callable[[int, int], None]) -> None:
-        """Plug the cable of a NIC in, or pull it; `told` gets the stamps between which that was. At once, while there is no machine who could see it."""
+        """Connect the cable of a NIC, or disconnect it; `told` gets the stamps before and after. Immediately, while no
+        machine is connected.
+        """
         self._cables[nic] = up
         before_ns = self._clock.monotonic_ns()
         if self._writer is None:
@@ -48,7 +52,7 @@ class MachineMonitor:
             self._ask("set_link", {"name": nic, "up": up}, lambda: told(before_ns, self._clock.monotonic_ns()))
 
     async def run(self) -> None:
-        """Stay in touch until cancelled."""
+        """Stay connected until cancelled."""
         away = False
         while True:
             try:
@@ -60,7 +64,10 @@ class MachineMonitor:
                 await self._live(reader, writer)
             except (OSError, LinkError, ProtocolError) as error:
                 log.log(
-                    logging.DEBUG if away else logging.INFO, "%s: its machine is gone: %s", self._host, reason_of(error)
+                    logging.DEBUG if away else logging.INFO,
+                    "%s: its machine has disconnected: %s",
+                    self._host,
+                    reason_of(error),
                 )
                 away = True
             finally:
@@ -71,11 +78,11 @@ class MachineMonitor:
                     done()
 
     async def _live(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, to its end, which it raises."""
+        """Serve one connection until its end, which it raises."""
         if "QMP" not in await _said(reader):
             raise ProtocolError(f"{self._path}: it does not greet as QEMU's monitor does")
         self._writer = writer
-        self._ask("qmp_capabilities", {}, lambda: log.info("%s: its machine is there", self._host))
+        self._ask("qmp_capabilities", {}, lambda: log.info("%s: its machine is connected", self._host))
         for nic, up in self._cables.items():
             self._ask("set_link", {"name": nic, "up": up}, lambda: None)
         while True:
@@ -94,7 +101,7 @@ class MachineMonitor:
 
 
 async def _said(reader: asyncio.StreamReader) -> dict[str, Any]:
-    """Its next word. Raises LinkError at the end, ProtocolError for what is no word of it."""
+    """The next message. Raises LinkError at the end, ProtocolError for what is no message."""
     try:
         line = await reader.readline()
         if not line:

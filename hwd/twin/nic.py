@@ -1,4 +1,4 @@
-"""A simulated NIC port: from received light to PHY, carrier and RDMA. No clock of its own: each call is told the time."""
+"""A simulated NIC port: from received light to PHY, carrier and RDMA. It reads no clock: each call has the time."""
 
 import random
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ NEVER_S = 1e9
 
 
 class What(StrEnum):
-    """Something about a port that is there or not."""
+    """A state of a port that is up or down."""
 
     LIGHT = "light"
     """No lane has loss of signal; the light may still be too weak to be read."""
@@ -28,7 +28,7 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicChange:
-    """`what` of a port came or went at `at_ns`."""
+    """`what` of a port rose or fell at `at_ns`."""
 
     port: NicPortId
     what: What
@@ -39,13 +39,15 @@ class NicChange:
 class Nic:
     """One port.
 
-    Its firmware starts when the port can read its light (every lane between sensitivity and overload, all from one sender) and the sender can read its
-    own: until then the far end sends remote fault, which keeps the lit end down. Whose light the far end reads does not matter, here as with real NICs: a
-    ring of three one-way circuits comes up. Another sender, or the loss of either light, takes everything down.
+    Its firmware starts when the port can read its light (every lane between sensitivity and overload, all from one
+    sender) and the sender can read its own: until then the far end sends remote fault, which keeps the lit end down.
+    Whose light the far end reads does not matter, as with real NICs: a ring of three one-way circuits comes up. Another
+    sender, or the loss of either light, takes everything down.
 
-    Auto-negotiation and FEC are its own: a change of them takes its link down, and the times are those of the NIC with that negotiation.
+    Each port has its own auto-negotiation and FEC: a change of them takes its link down, and the times are those of the
+    NIC with that negotiation.
 
-    A link that is taken down sooner than `RAPID_S` after it was taken down before (up, or on its way up) comes back slower.
+    A link that is taken down sooner than `RAPID_S` after the last time (up, or on its way up) comes back more slowly.
     """
 
     def __init__(self, id: NicPortId, module: Module, timing: NicTiming, rng: random.Random) -> None:
@@ -54,7 +56,7 @@ class Nic:
         self.timing = timing
         self.lanes_dbm: tuple[float | None, ...] = (None,) * module.lanes
         self.sender: NicPortId | None = None
-        """Whose light arrives here (that of a packet switch too); None where nobody sends, or more than one."""
+        """The sender of the light that arrives here (a packet switch too); None for no sender, or more than one."""
         self._los = [True] * module.lanes
         self._latched_los = [True] * module.lanes
         self._rng = rng
@@ -67,7 +69,7 @@ class Nic:
         self.fec: tuple[str, ...] | None = None
         """The modes that are set; None while the NIC chooses."""
         self.firmware_more_s = 0.0
-        """A fault: its firmware takes so much longer each time from now on."""
+        """A fault: its firmware takes so much longer each time."""
         self.stuck = False
         """A fault: its PHY stays down, and it sends remote fault, whatever light there is."""
 
@@ -81,7 +83,7 @@ class Nic:
 
     @property
     def reads(self) -> bool:
-        """Whether this port can read what it receives; while it cannot it sends remote fault."""
+        """Whether this port can read what it receives; while it cannot, it sends remote fault."""
         module = self.module
         return (
             not self.stuck
@@ -93,13 +95,17 @@ class Nic:
         )
 
     def take_latched_los(self) -> tuple[bool, ...]:
-        """Loss of signal at any time since the last call, by lane; the call clears it, as reading a real module does."""
+        """Loss of signal at any time since the last call, by lane; the call clears it, as reading a
+        real module does.
+        """
         latched = tuple(self._latched_los)
         self._latched_los = list(self._los)
         return latched
 
     def receive(self, now_ns: int, *, sender: NicPortId | None, lanes_dbm: Sequence[float | None]) -> None:
-        """The light that arrives from now on; `lanes_dbm` has one power a lane, None where it is dark. Call `settle` of every port after it."""
+        """Set the light that arrives; `lanes_dbm` has one power a lane, None where it is dark. Call `settle` of every
+        port after it.
+        """
         self._pass(now_ns - 1)
         self.lanes_dbm = tuple(lanes_dbm)
         for lane, power_dbm in enumerate(lanes_dbm):
@@ -108,12 +114,12 @@ class Nic:
             elif power_dbm >= self.module.los_deassert_dbm:
                 self._los[lane] = False
         if sender != self.sender:
-            self._take_down(now_ns)  # a receiver that gets another sender has to lock anew, however short the dark was
+            self._take_down(now_ns)  # a receiver with another sender has to lock again, however short the dark time was
             self.sender = sender
         self._set(What.LIGHT, not any(self._los), now_ns)
 
     def settle(self, now_ns: int, *, far_end_reads: bool) -> None:
-        """Start or stop, now that all light is where it is; `far_end_reads`: whether the sender of our light can read its own."""
+        """Start or stop, once all light is set; `far_end_reads`: whether the sender of our light can read its own."""
         self._pass(now_ns - 1)
         if not (self.reads and far_end_reads):
             self._take_down(now_ns)
@@ -122,12 +128,15 @@ class Nic:
             self._due = now_ns + _ns(firmware_s), What.PHY
 
     def negotiate(self, now_ns: int, on: bool) -> None:
-        """Switch auto-negotiation. Call `settle` after it. Raises RefusedError where nobody knows how long this NIC takes then."""
+        """Switch auto-negotiation. Call `settle` after it. Raises RefusedError where there are no times of
+        this NIC for that.
+        """
         if on is self.autoneg:
             return
         if self.timing.other is None:
             raise RefusedError(
-                f"{self.id}: auto-negotiation {'on' if on else 'off'}: there is no figure of it for the NIC timing {self.timing.name}"
+                f"{self.id}: auto-negotiation {'on' if on else 'off'}: "
+                f"the NIC timing {self.timing.name} has no figure for it"
             )
         self.timing, self.autoneg = nic_timing(self.timing.other), on
         self.restart(now_ns)
@@ -138,7 +147,7 @@ class Nic:
         self._take_down(now_ns)
 
     def flap(self, now_ns: int, down_s: float) -> None:
-        """Let the carrier fall for `down_s`; the PHY and the light stay. Nothing, where there is no carrier."""
+        """Drop the carrier for `down_s`; PHY and light stay. Does nothing where there is no carrier."""
         self._pass(now_ns - 1)
         if not self.is_up(What.CARRIER):
             return
@@ -151,13 +160,13 @@ class Nic:
         return self._due[0] if self._due is not None else None
 
     def advance(self, now_ns: int) -> tuple[NicChange, ...]:
-        """What changed since the last call, in order, each at its own time."""
+        """The changes since the last call, in order, each at its own time."""
         self._pass(now_ns)
         changes, self._changes = tuple(self._changes), []
         return changes
 
     def _pass(self, now_ns: int) -> None:
-        """Let time pass; what was due before `now_ns` happened when it was due."""
+        """Advance the time; events that were due before `now_ns` happen at their own time."""
         while self._due is not None and self._due[0] <= now_ns:
             at_ns, what = self._due
             self._set(what, True, at_ns)

@@ -1,4 +1,4 @@
-"""The agents of a rack's hosts, a process each: started, started again when they die, and ended."""
+"""The agents of a rack's hosts, one process each: started, restarted when they end, and stopped."""
 
 import asyncio
 import logging
@@ -12,22 +12,23 @@ from typing import Final
 from hwd.twin import leash
 
 AGAIN_AFTER_S: Final = 1.0
-"""As long as systemd's `RestartSec=1` of a real host's agent."""
+"""As systemd's `RestartSec=1` for a real host's agent."""
 WELL_AFTER_S: Final = 5.0
-"""An agent that lived so long after its last start is well again."""
+"""An agent that ran for so long after its last start is healthy again."""
 UP_WITHIN_S: Final = 5.0
-"""Others wait no longer for an agent that is not up; one takes 0.5 s on an idle core."""
+"""How long others wait for an agent to start; one takes 0.5 s on an idle core."""
 END_WITHIN_S: Final = 2.0
 LOG_LIMIT_BYTES: Final = 1024 * 1024
-"""A longer log is begun anew at the next start."""
+"""A longer log is truncated at the next start."""
 
 log = logging.getLogger(__name__)
 
 
 class AgentProcess:
-    """The agent of one host. `on_pid` is called with its process id, and with None while there is none.
+    """The agent of one host. `on_pid` is called with its process id, and with None when it ends.
 
-    `config` writes its configuration, and says where. Of all that share `turns` so many start at a time, each until it is `up`: what is up already answers while hundreds start.
+    `config` writes its configuration, and returns the path. `turns` limits the number of agents that start at a time,
+    each until it is `up`: those that are up already answer while hundreds start.
     """
 
     def __init__(
@@ -49,12 +50,12 @@ class AgentProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def kill(self) -> None:
-        """SIGKILL, as a crash; `run` starts it again. Nothing, while it is dead."""
+        """Send SIGKILL, as a crash; `run` restarts it. Does nothing while no process runs."""
         if self._process is not None:
             self._process.kill()
 
     async def run(self) -> None:
-        """Keep it alive until cancelled; then it is told to end, and killed after `END_WITHIN_S`."""
+        """Keep it running until cancelled; then SIGTERM, and SIGKILL after `END_WITHIN_S`."""
         deaths = 0
         while True:
             async with self._turns:
@@ -83,7 +84,7 @@ class AgentProcess:
             await asyncio.sleep(AGAIN_AFTER_S)
 
     async def _start_up(self) -> "tuple[subprocess.Popen[bytes], asyncio.Future[int]]":
-        """Until it is up, has ended, or takes so long that others go on."""
+        """Wait until it is up, has ended, or the time for others is over."""
         process, ended = self._start()
         up = asyncio.create_task(self._up())
         try:
@@ -96,7 +97,7 @@ class AgentProcess:
         return process, ended
 
     def _start(self) -> "tuple[subprocess.Popen[bytes], asyncio.Future[int]]":
-        """In a session of its own: Ctrl-C is the rack's to handle."""
+        """Start it in a session of its own: Ctrl-C is the rack's to handle."""
         mode = "ab" if self._log_file.exists() and self._log_file.stat().st_size < LOG_LIMIT_BYTES else "wb"
         command = [sys.executable, "-P", os.fspath(leash.__file__), str(os.getpid()), "--config", str(self._config())]
         with self._log_file.open(mode) as words:
@@ -117,7 +118,7 @@ async def _end(process: "subprocess.Popen[bytes]", ended: "asyncio.Future[int]")
 
 
 def _watch(process: "subprocess.Popen[bytes]") -> "asyncio.Future[int]":
-    """Its exit status, when it has ended; asyncio's own way would take a thread."""
+    """Its exit status, when it has ended; asyncio's own method would need a thread."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
     pidfd = os.pidfd_open(process.pid)

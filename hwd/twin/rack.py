@@ -5,8 +5,9 @@
     ...
     await rack.close()
 
-Light goes from a transmitter through strands and tuned crossconnects to a receiver; what is tuning is dark. Whenever a mirror changes, the light that it
-touches is followed anew, NIC ports are told, and what they make of it (PHY, carrier, RDMA) comes at its drawn time.
+Light goes from a transmitter through strands and tuned crossconnects to a receiver; a tuning crossconnect is dark.
+Whenever a mirror changes, the light that it affects is traced again and NIC ports get it; their own changes (PHY,
+carrier, RDMA) follow at their drawn times.
 """
 
 import asyncio
@@ -31,30 +32,32 @@ from hwd_drivers.twins.registry import Twin, twin_of
 from hwd_drivers.twins.timing import find_timing
 
 TX_BELOW_MAX_DB: Final = (1.0, 3.0)
-"""Lasers of a twin send this much below the most that their module may: real ones sit in the upper part of their range."""
+"""Lasers of a twin send this much below the maximum of their module: real ones are in the upper part of their range."""
 
 LEAD_NS: Final = 1_500_000
-"""Timers of asyncio fire up to a millisecond late, ten times the time from PHY to carrier: for kernel hosts they are set so much earlier, and the rest of the
-time is spent in the loop."""
+"""Timers of asyncio fire up to a millisecond late, ten times the time from PHY to carrier: for kernel hosts they are
+set so much earlier, and the loop waits actively for the rest.
+"""
 
 
 class KernelSide(Protocol):
-    """What a rack does to the kernel for its kernel hosts: `hwd.twin.kernelside`."""
+    """The rack's effects in the kernel for its kernel hosts: `hwd.twin.kernelside`."""
 
     def light(self, receivers: Mapping[NicPortId, tuple[NicPortId, ...]]) -> None:
-        """From now on the light of these senders goes to these receivers; others stay as they are. Names ports of kernel hosts only."""
+        """Redirect the light of these senders to these receivers; others are unchanged. Only ports of kernel hosts."""
         ...
 
     def carrier(self, port: NicPortId, up: bool, told: Callable[[int, int], None]) -> None:
-        """Set the carrier of a port; `told` gets the stamps before and after, at once or when it is known."""
+        """Set the carrier of a port; `told` gets the stamps before and after, at once or when they are known."""
         ...
 
 
 class TwinRack:
-    """All twins of one testbed. Its real devices are left alone, and dark.
+    """All twins of one testbed. Its real devices are not touched, and are dark.
 
-    The draws of each twin come from its own seed in the testbed. With a `kernel`, hosts that the testbed wants there, and virtual machines, have their links and
-    packets in it; packets do not pass between such a host and one in this process. Without one all hosts are in this process. `truth` is told what really happened, and when.
+    The draws of each twin come from its own seed in the testbed. With a `kernel`, kernel hosts and virtual machines
+    have their links and packets in it; packets do not pass between such a host and one in this process. Without one all
+    hosts are in this process. `truth` gets the true times of all changes.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class TwinRack:
         self._rays = Rays(testbed, sent_dbm)
 
     async def start(self) -> dict[str, str]:
-        """Open every twin; returns {name of switch or host: address}."""
+        """Start every twin; returns {name of switch or host: address}."""
         addresses: dict[str, str] = {}
         for name, switch in self.testbed.switches.items():
             if switch.twin is None:
@@ -120,7 +123,7 @@ class TwinRack:
         return addresses
 
     async def close(self) -> None:
-        """Stop all twins and hang up on their agents; safe to call any number of times."""
+        """Stop all twins and disconnect their agents; safe to call any number of times."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -139,7 +142,7 @@ class TwinRack:
     # --- settings and faults
 
     def change_nic(self, id: NicPortId, change: Callable[[Nic, int], None]) -> None:
-        """Do something to a NIC port, with the time, and let it and those that get its light start or stop."""
+        """Change a NIC port at the present time, and let it and the ports that receive its light start or stop."""
         now_ns = self._clock.monotonic_ns()
         others = self._lit_by([id])
         self._apply(now_ns, [id, *others])
@@ -147,7 +150,7 @@ class TwinRack:
         self._settle(now_ns, [id, *others], lambda: None)
 
     def change_light(self, change: Callable[[Rays], Touched]) -> None:
-        """Do something to the light, and let it have its effects."""
+        """Change the light, and apply the effects."""
         self._light_changed(self._clock.monotonic_ns(), change(self._rays))
 
     # --- light
@@ -157,7 +160,9 @@ class TwinRack:
         self._light_changed(now_ns, self._rays.pass_through(switch, passing))
 
     def _light_changed(self, now_ns: int, touched: Touched) -> None:
-        """Tell ports and monitors what arrives now. Losses take effect before the kernel's light goes elsewhere, gains after it."""
+        """Update ports and monitors with the light that arrives now. Losses take effect before the kernel's light is
+        redirected, gains after it.
+        """
         for end in touched.switch_ends:
             if (twin := self.switches.get(end.owner)) is not None:
                 twin.mirror.set_input(end.port_side, self._rays.at_switch(end), now_ns)
@@ -175,7 +180,7 @@ class TwinRack:
         self._settle(now_ns, ids + others, lambda: self._redirect(ids, lost))
 
     def _settle(self, now_ns: int, settled: Iterable[NicPortId], redirect: Callable[[], None]) -> None:
-        """Let ports start or stop, now that all is set; what they lose by it comes before `redirect`, what they gain after it."""
+        """Let ports start or stop; their losses come before `redirect`, their gains after it."""
         settled = list(settled)
         for id in settled:
             self.nics[id].settle(now_ns, far_end_reads=self._far_end_reads(self.nics[id].sender))
@@ -191,7 +196,7 @@ class TwinRack:
         self._arm()
 
     def _lit_by(self, touched: Iterable[NicPortId]) -> list[NicPortId]:
-        """Other ports that get the light of one whose light changed: its remote fault may come or go."""
+        """Other ports that receive the light of one whose light changed: its remote fault may rise or fall."""
         found = dict.fromkeys(touched)
         lit = dict.fromkeys(id for sender in found for id in self._receivers.get(sender, ()))
         return [id for id in lit if id not in found]
@@ -204,7 +209,7 @@ class TwinRack:
         return self.nics[sender].reads
 
     def _redirect(self, ids: Iterable[NicPortId], lost: Iterable[NicPortId]) -> None:
-        """Bring `_receivers` and the kernel up to date for ports whose light changed, and senders that lost one."""
+        """Update `_receivers` and the kernel for ports whose light changed, and senders that lost one."""
         moved = dict.fromkeys(lost)
         for left in moved:
             for id in [id for id in self._receivers.get(left, ()) if self.nics[id].sender != left]:
@@ -226,7 +231,7 @@ class TwinRack:
     # --- time
 
     def _apply(self, now_ns: int, ids: Iterable[NicPortId]) -> None:
-        """What was due before now happened."""
+        """Apply the changes that were due before now."""
         for id in ids:
             before_ns = self._clock.monotonic_ns()
             for change in self._advance_one(id, now_ns - 1):
@@ -242,7 +247,7 @@ class TwinRack:
         return changes
 
     def _advance(self) -> None:
-        """Do what is due, then sleep until the next thing is."""
+        """Apply what is due, then sleep until the next change."""
         self._timer = None
         now_ns = self._clock.monotonic_ns()
         while self._due and self._due[0][0] <= now_ns:
@@ -279,7 +284,9 @@ class TwinRack:
         self._timer = loop.call_later(max(0, wait_ns) / 1e9, self._advance)
 
     def _changed(self, change: NicChange, before_ns: int, after_ns: int) -> None:
-        """Make a change visible, and tell the truth of it: what is pushed has its drawn time, what is read is there from now on."""
+        """Publish a change and its true time: changes with notices come at their drawn times, others can be
+        read at once.
+        """
 
         def told(before_ns: int, after_ns: int) -> None:
             self._truth(Truth(port=change.port, what=change.what, up=change.up, before_ns=before_ns, after_ns=after_ns))
@@ -300,7 +307,7 @@ class TwinRack:
     # --- parts
 
     def _make_host(self, host: Host, draws: Draws) -> dict[NicPortId, tuple[float, ...]]:
-        """Make the host and its NIC ports; returns what they send, by lane."""
+        """Make the host and its NIC ports; returns their transmit powers, by lane."""
         assert host.twin is not None
         timing = nic_timing(host.twin.timing)
         low_db, high_db = TX_BELOW_MAX_DB

@@ -1,4 +1,6 @@
-"""The light of a rack as it stands: what each receiver gets in each lane, and the sum that enters each switch. Only what a change touches is followed anew."""
+"""The light of a rack: the power at each receiver by lane, and the sum that enters each switch. Only what a change
+affects is traced again.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,12 +11,14 @@ from hwd.model.testbed import Module, NicPort, NicPortId, Testbed
 from hwd_drivers.core.values import Crossconnect, FibreEnd, Side, sum_dbm
 
 PACKET_BELOW_MAX_DB = 2.0
-"""Ports of packet switches send this much below the most that the module at the other end may: nobody states their modules."""
+"""Ports of packet switches send this much below the maximum of the module at the other end: their own
+modules are not stated.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
-    """What a change made different: receivers, and ends of switches; each once, in an order that is always the same."""
+    """The receivers and switch ends that a change affected; each once, in a deterministic order."""
 
     receivers: tuple[NicPortId, ...] = ()
     switch_ends: tuple[FibreEnd, ...] = ()
@@ -22,7 +26,9 @@ class Touched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """What one port gets: the power of each lane, None where it is dark, and whose light it is: None for nobody's, or for that of more than one."""
+    """The light at one port: the power of each lane, None where it is dark, and its sender: None for no sender, or more
+    than one.
+    """
 
     sender: NicPortId | None
     lanes_dbm: tuple[float | None, ...]
@@ -30,14 +36,15 @@ class Received:
 
 @dataclass(slots=True)
 class _Ray:
-    """Where the light of one transmitter goes: receivers, and switch ends that it enters, each with the loss up to there."""
+    """The light of one transmitter: the receivers and switch ends that it reaches, each with the loss up to there."""
 
     receivers: dict[FibreEnd, float] = field(default_factory=dict)
     entered: dict[FibreEnd, float] = field(default_factory=dict)
 
 
 class Rays:
-    """Light of the transmitters in `sent_dbm` (power by lane) and of packet switches; all other transmitters of the testbed are dark.
+    """Light of the transmitters in `sent_dbm` (power by lane) and of packet switches; all other transmitters of the
+    testbed are dark.
 
     rays = Rays(testbed, {NicPortId.parse("h0.eth0"): (1.0, 1.2, 0.9, 1.1)})
     touched = rays.pass_through("ocs1", {Crossconnect.parse("1A-5B"): 0.9})
@@ -54,23 +61,23 @@ class Rays:
             source: _Ray() for source in self._map.sources if self._sends(port_of(source))
         }
         self._through: dict[FibreEnd, dict[FibreEnd, float]] = {}
-        """Who enters a switch end, by transmitter, with the loss."""
+        """Light that enters a switch end, by transmitter, with the loss."""
         self._lit: dict[FibreEnd, dict[FibreEnd, float]] = {}
-        """Who arrives at a receiver's fibre, by transmitter, with the loss."""
+        """Light at a receiver's fibre, by transmitter, with the loss."""
         self._weaker_db: dict[NicPortId, float] = {}
         self._silent: dict[NicPortId, None] = {}
         self._deaf: dict[NicPortId, None] = {}
         self._follow(self._rays)
 
     def weaken(self, id: NicPortId, loss_db: float) -> Touched:
-        """From now on a port sends so much less."""
+        """Reduce the power of a port by so much."""
         self._weaker_db[id] = loss_db
         rays = [ray for source, ray in self._rays.items() if port_of(source) == id]
         receivers = dict.fromkeys(port_of(end) for ray in rays for end in ray.receivers)
         return Touched(receivers=tuple(receivers), switch_ends=tuple(end for ray in rays for end in ray.entered))
 
     def silence(self, id: NicPortId, on: bool) -> Touched:
-        """From now on none of a port's light comes into its fibre, or (`on` false) all of it."""
+        """Keep all of a port's light out of its fibre, or (`on` false) let it in again."""
         if on:
             self._silent[id] = None
         else:
@@ -78,7 +85,7 @@ class Rays:
         return self._follow([source for source in self._rays if port_of(source) == id])
 
     def deafen(self, id: NicPortId, on: bool) -> Touched:
-        """From now on no light comes out of the fibre of a port, or (`on` false) all that is in it."""
+        """Keep all light of a port's fibre from its receiver, or (`on` false) let it in again."""
         if on:
             self._deaf[id] = None
         else:
@@ -86,7 +93,7 @@ class Rays:
         return Touched(receivers=(id,))
 
     def pass_through(self, switch: str, passing: Mapping[Crossconnect, float]) -> Touched:
-        """From now on these crossconnects of a switch let light through, each with its loss in dB."""
+        """Let these crossconnects of a switch pass light, each with its loss in dB, and no others."""
         before = self._passing.get(switch, {})
         if before == passing:
             return Touched()
@@ -109,7 +116,7 @@ class Rays:
         return Touched(receivers=tuple(dict.fromkeys(map(port_of, self._lit))), switch_ends=tuple(self._through))
 
     def received(self, id: NicPortId) -> Received:
-        """What a NIC port gets now."""
+        """The light at a NIC port now."""
         port = self._ports[id]
         lanes_dbm: list[float | None] = []
         senders: list[FibreEnd] = []
@@ -125,11 +132,11 @@ class Rays:
         )
 
     def lights(self, id: NicPortId) -> bool:
-        """Whether a port of a packet switch gets any light."""
+        """Whether a port of a packet switch receives any light."""
         return any(port_of(end) == id for end in self._lit)
 
     def at_switch(self, end: FibreEnd) -> float | None:
-        """All light that comes in at a switch end, in dBm, None where it is dark."""
+        """The total power that enters a switch end, in dBm, None where it is dark."""
         arriving = self._through.get(end, {})
         like = next(iter(self._ports.values())).module
         powers = [power_dbm - loss for source, loss in arriving.items() for power_dbm in self._powers(source, like)]
@@ -157,7 +164,9 @@ class Rays:
         (ray.receivers if trace.end.side is Side.RX else ray.entered)[trace.end] = trace.loss_db
 
     def _lanes(self, arriving: Mapping[FibreEnd, float], module: Module, end: FibreEnd) -> Sequence[float | None]:
-        """Powers that one fibre brings: by wavelength where it carries the whole port, all in one where it is one lane's."""
+        """Powers of the light in one fibre: by wavelength where it carries the whole port, all in one where
+        it is one lane's.
+        """
         beams = [[power_dbm - loss for power_dbm in self._powers(source, module)] for source, loss in arriving.items()]
         if end.lane:
             together = [power_dbm for beam in beams for power_dbm in beam]
@@ -166,7 +175,7 @@ class Rays:
         return [sum_dbm(*lane) if lane else None for lane in powers]
 
     def _powers(self, source: FibreEnd, like: Module) -> tuple[float, ...]:
-        """Power of each lane that leaves by one transmitter's fibre; a packet switch has a module like the one at the other end."""
+        """Power of each lane in one transmitter's fibre; a packet switch has a module like the one at the other end."""
         sent = self._sent_dbm.get(port_of(source))
         if sent is None:
             sent = (like.tx_max_dbm - PACKET_BELOW_MAX_DB,) * like.lanes
@@ -179,7 +188,7 @@ class Rays:
 
 
 def port_of(end: FibreEnd) -> NicPortId:
-    """The NIC port, or port of a packet switch, that a transmitter or receiver belongs to."""
+    """The NIC port, or port of a packet switch, of a transmitter or receiver."""
     return NicPortId(host=end.owner, port=end.port)
 
 
@@ -189,7 +198,7 @@ def _replace(
     old: Mapping[FibreEnd, float],
     new: Mapping[FibreEnd, float],
 ) -> list[FibreEnd]:
-    """Put what one transmitter does anew into `table`; returns the ends where that made a difference."""
+    """Replace the entries of one transmitter in `table`; returns the ends where that made a difference."""
     moved = [end for end in {**old, **new} if old.get(end) != new.get(end)]
     for end in moved:
         at_end = table.setdefault(end, {})

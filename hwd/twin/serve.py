@@ -1,4 +1,4 @@
-"""The twin rack as a process: keeper, twins, an agent a host, what it says of itself, and its end.
+"""The twin rack as a process: keeper, twins, one agent a host, its announcement, and its end.
 
 await serve_rack(testbed, run_dir=run_dir(testbed.name))    # until SIGTERM, SIGINT or SIGHUP
 """
@@ -40,7 +40,7 @@ from hwd_drivers.twins.terminal import TerminalDialer
 AGENTS_AT_ONCE_PER_CORE = 2
 """So many start at a time."""
 AGENTS_TOLD = 20
-"""Of so many it is said how far they are."""
+"""From so many agents on, their progress is logged."""
 ANNOUNCE_AGAIN_S = 0.5
 
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -57,10 +57,12 @@ async def serve_rack(
     mqtt_from: Path | None = None,
     scenario: Scenario | None = None,
 ) -> None:
-    """Run the twins of a testbed until cancelled; all is ended in order then, within 3 s. `run_dir` is made where it is not there, and others must not be able to enter it.
+    """Run the twins of a testbed until cancelled; all is stopped in order then, within 3 s.
 
-    Kernel hosts become process hosts with `process_hosts`, and, with one warning, where this machine gives no namespaces. Agents find the broker under `mqtt`
-    in the JSON file `mqtt_from`, by default the daemon's. A `scenario` begins when all is up. Raises RefusedError, naming the pid, where a rack runs in this `run_dir`.
+    `run_dir` is created where it does not exist, and others must not be able to enter it. Kernel hosts become process
+    hosts with `process_hosts`, and, with one warning, where this machine has no namespaces. Agents find the broker
+    under `mqtt` in the JSON file `mqtt_from`, by default the daemon's. A `scenario` begins when all is up. Raises
+    RefusedError, naming the pid, where a rack runs in this `run_dir`.
     """
     run_dir = run_dir.absolute()
     run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -77,7 +79,9 @@ async def serve_rack(
 
 
 class _Announcer:
-    """Says what the rack is: at once, and what changes soon after that together, since the file names all hosts."""
+    """Writes the rack's announcement: the first change at once, later ones soon after together, since the file names
+    all hosts.
+    """
 
     def __init__(self, write: Callable[[RackPlace], None]) -> None:
         self._write = write
@@ -104,7 +108,7 @@ class _Announcer:
 
 
 class _Rack:
-    """What runs, and what is said of it."""
+    """The running parts of a rack, and its announcement."""
 
     def __init__(
         self,
@@ -143,11 +147,11 @@ class _Rack:
         process_hosts: bool,
         announce: Callable[[RackPlace], None],
     ) -> "_Rack":
-        """Open keeper, twins and control socket; `stack` closes them, last first."""
+        """Start keeper, twins and control socket; `stack` closes them, last first."""
         clock, dialer = SystemClock(), TerminalDialer()
         if process_hosts and (machines := machine_hosts(testbed)):
             raise RefusedError(
-                f"{machines[0].name}: is a virtual machine: leave --process-hosts away, or make it a twin of another kind"
+                f"{machines[0].name}: is a virtual machine: omit --process-hosts, or make it a twin of another kind"
             )
         keeper = None if process_hosts else await _open_keeper(testbed, run_dir, stack)
         if keeper is None:
@@ -207,7 +211,7 @@ class _Rack:
         )
 
     async def live(self, mqtt_from: Path, *, with_agents: bool, scenario: Scenario | None) -> None:
-        """Run agents until cancelled; raises LinkError when the keeper dies, whose namespaces die with it."""
+        """Run agents until cancelled; raises LinkError when the keeper ends, and its namespaces with it."""
         tasks: list[asyncio.Task[None]] = []
         turns = asyncio.Semaphore(AGENTS_AT_ONCE_PER_CORE * (os.cpu_count() or 1))
         async with asyncio.TaskGroup() as group:
@@ -245,7 +249,7 @@ class _Rack:
             for task in tasks:
                 task.cancel()
         raise LinkError(
-            f"twin rack {self.testbed.name}: the keeper of its namespaces ended with status {status}. Start the rack again"
+            f"twin rack {self.testbed.name}: the keeper of its namespaces ended with status {status}. Restart the rack"
         )
 
     def _announce(self) -> None:
@@ -256,7 +260,7 @@ class _Rack:
         self._announce()
 
     async def _agent_up(self, host: str) -> None:
-        """Until the agent is in touch with its host; tells of the progress of many."""
+        """Wait until the agent is connected with its host; logs the progress of many."""
         await self._rack.hosts[host].until_attached()
         self._up.add(host)
         total = len(self._agents)
@@ -283,7 +287,9 @@ class _Rack:
 
 
 def _machine(run_dir: Path, host: str, kernel: KernelNetwork) -> Json:
-    """What a virtual machine is started with: where its monitor is looked for, and the tap of each NIC, with the NIC's hardware address."""
+    """The data for starting a virtual machine: the path of its monitor, and the tap and hardware
+    address of each NIC.
+    """
     plugs = kernel.taps(host)
     taps: dict[str, Json] = {port: {"tap": plug.tap, "address": plug.address} for port, plug in plugs.items()}
     return {"monitor": str(monitor_socket(run_dir, host)), "nics": taps}
@@ -296,7 +302,7 @@ def _kill(agents: Mapping[str, AgentProcess], host: str) -> None:
 
 
 def _places(address: str, protocols: Mapping[str, str]) -> str:
-    """Where a twin is, and where else it answers."""
+    """The addresses of a twin, by protocol."""
     return ", ".join([address, *(f"{name} {place}" for name, place in protocols.items() if place != address)])
 
 
@@ -310,7 +316,7 @@ def without_kernel(testbed: Testbed) -> Testbed:
 
 
 async def _open_keeper(testbed: Testbed, run_dir: Path, stack: AsyncExitStack) -> Keeper | None:
-    """A keeper of the namespaces that the testbed wants; None where it wants none, or this machine gives none."""
+    """A keeper of the namespaces of the testbed; None where it needs none, or this machine has none."""
     hosts, machines = kernel_hosts(testbed), machine_hosts(testbed)
     if not hosts and not machines:
         return None

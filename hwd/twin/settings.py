@@ -1,4 +1,6 @@
-"""Settings of a twin that is served alone: its driver and model, its size, timing and seed, and the options that twins of its driver have."""
+"""Settings of a twin that is served alone: driver and model, size, timing and seed, and the options of its
+driver's twins.
+"""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,12 +28,14 @@ OWN: Final[Mapping[str, str]] = {
     "light": "dBm that come in at every end of side A, or every end of a one-sided switch; left out, it is dark",
     "seed": "of all that is drawn; the same one gives the same twin",
 }
-"""Settings that every twin has, with what they mean."""
+"""Settings of every twin, with their meanings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinSettings:
-    """A twin as it is asked for. `light_dbm`: what comes in at each end where light may enter. `options` are checked against those of its driver's twins."""
+    """The settings of one twin. `light_dbm`: the power at each end where light may enter. `options` are checked against
+    those of its driver's twins.
+    """
 
     model: str
     spec: registry.DriverSpec
@@ -43,7 +47,9 @@ class TwinSettings:
 
     @classmethod
     def parse(cls, model: str, settings: Sequence[str], *, driver: str | None = None, port: int | None = None) -> Self:
-        """`settings` are `key=value`. `port`: where it listens, which tells the driver where several know the model. Raises ConfigError."""
+        """`settings` are `key=value`. `port`: where it listens, which selects the driver where several know the model.
+        Raises ConfigError.
+        """
         spec = find_spec(model, driver=driver, port=port)
         texts = dict(map(_setting, settings))
         fields = spec.twin_options.model_fields
@@ -69,7 +75,9 @@ class TwinSettings:
 
 
 def find_spec(model: str, *, driver: str | None = None, port: int | None = None) -> registry.DriverSpec:
-    """The driver of this name, else the one that has the port as its own, else the first that is meant for the model. Raises ConfigError."""
+    """The driver of this name, else the one whose default port this is, else the first that is made for the model.
+    Raises ConfigError.
+    """
     specs = [registry.find(driver)] if driver else list(registry.installed().specs.values())
     fitting = [spec for spec in specs if model in spec.models]
     if not fitting:
@@ -85,7 +93,7 @@ def find_spec(model: str, *, driver: str | None = None, port: int | None = None)
 
 
 def describe(model: str, *, driver: str | None = None) -> tuple[registry.DriverSpec, list[tuple[str, str, str]]]:
-    """What can be set of twins of a model: name, default, meaning."""
+    """The settings of twins of a model: name, default, meaning."""
     spec = find_spec(model, driver=driver)
     rows = [(name, {"timing": "ideal", "seed": "0"}.get(name, ""), meaning) for name, meaning in OWN.items()]
     for name, field in spec.twin_options.model_fields.items():
@@ -114,7 +122,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _options(spec: registry.DriverSpec, texts: Mapping[str, str]) -> dict[str, Json]:
-    """Values as YAML has them, but where only the text itself will do: a password of digits."""
+    """Values as YAML has them, except where only text is valid: a password of digits."""
     values: dict[str, Any] = {key: _value(text) for key, text in texts.items()}
     for key in _wrong(spec, values):
         if key not in _wrong(spec, {**values, key: texts[key]}):

@@ -1,9 +1,9 @@
-"""A twin alone on a port, for a driver, a terminal or somebody else's client: `hwd twin serve`.
+"""A twin alone on a port, for a driver, a terminal or another client: `hwd twin serve`.
 
     settings = TwinSettings.parse("polatis-6000", ["size=32x32"])
     await serve_single(settings, print, listen="127.0.0.1:3082")    # until cancelled
 
-While it is up `hwd fault` reaches it: it announces itself as a rack of one switch does.
+While it runs `hwd fault` finds it: it announces itself as a rack of one switch does.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """A twin that is up. `address`: where its own protocol listens. `addresses`: all of them, by protocol."""
+    """A running twin. `address`: that of its own protocol. `addresses`: all of them, by protocol."""
 
     name: str
     address: str
@@ -51,12 +51,12 @@ class Serving:
 
     @property
     def others(self) -> dict[str, str]:
-        """Where it listens beside its own protocol."""
+        """The addresses of its other protocols."""
         return {protocol: place for protocol, place in self.addresses.items() if place != self.address}
 
 
 class SingleFaults:
-    """What goes wrong with the one twin that there is."""
+    """The faults of the only twin."""
 
     def __init__(self, name: str, capabilities: Capabilities, faults: Faults) -> None:
         self._name = name
@@ -65,7 +65,7 @@ class SingleFaults:
         self._standing = StandingFaults()
 
     def check(self, fault: Fault) -> None:
-        """Raises ConfigError for one of something else, and for ends that are not there."""
+        """Raises ConfigError for a fault of another subject, and for unknown ends."""
         if not isinstance(fault, SwitchFault | Clear):
             raise ConfigError(f"fault: {fault}: there is only the switch {self._name} here")
         if fault.subject not in ("", self._name):
@@ -94,7 +94,9 @@ async def serve_single(
     name: str | None = None,
     scenario: Path | None = None,
 ) -> None:
-    """Until cancelled; `say` is told when it listens. Raises ConfigError for a place where it cannot, and for a scenario with mistakes."""
+    """Run until cancelled; `say` is called when it listens. Raises ConfigError for an address that cannot be used, and
+    for a scenario with mistakes.
+    """
     async with AsyncExitStack() as stack:
         name, announcement = _hold_name(name or settings.model, stack, fixed=name is not None)
         dialer = TerminalDialer()
@@ -137,7 +139,9 @@ async def serve_single(
 
 
 def _hold_name(name: str, stack: AsyncExitStack, *, fixed: bool) -> tuple[str, Announcement]:
-    """Hold this name until `stack` ends, or the next one that is free: `polatis-6000`, `polatis-6000-2`. Raises RefusedError where a `fixed` one is taken."""
+    """Reserve this name until `stack` ends, or the next free one: `polatis-6000`, `polatis-6000-2`. Raises RefusedError
+    where a `fixed` one is in use.
+    """
     for number in itertools.count(1):
         held = name if number == 1 else f"{name}-{number}"
         try:

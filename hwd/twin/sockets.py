@@ -1,4 +1,4 @@
-"""The Unix sockets of a rack in its run directory: where each one is, and whether Linux can have it there."""
+"""The Unix sockets of a rack in its run directory: their paths, and the check of their lengths."""
 
 import os
 from collections.abc import Iterator
@@ -12,32 +12,32 @@ from hwd_drivers.core.errors import ConfigError
 
 
 def control_socket(run_dir: Path) -> Path:
-    """Where `hwd fault` speaks to the rack."""
+    """The socket of `hwd fault`."""
     return run_dir / CONTROL
 
 
 def host_socket(run_dir: Path, host: str) -> Path:
-    """Where the agent of a host twin asks for its NICs."""
+    """The socket of a host twin for its agent."""
     return run_dir / f"{host}.sock"
 
 
 def select_socket(run_dir: Path, host: str) -> Path:
-    """Where the jobs of a host set its own switches; only a host that has some listens there."""
+    """The socket where the jobs of a host set its own switches; only hosts with switches have one."""
     return run_dir / f"{host}.select.sock"
 
 
 def monitor_socket(run_dir: Path, host: str) -> Path:
-    """Where the monitor of a virtual machine is looked for."""
+    """The socket of the monitor of a virtual machine."""
     return run_dir / f"{host}.monitor"
 
 
 def check_sockets(testbed: Testbed, run_dir: Path) -> None:
-    """Raises ConfigError, with the remedy, where the path of one of them would be longer than Linux takes."""
+    """Raises ConfigError, with the remedy, where one of the paths would be longer than Linux allows."""
     check_path(max(_all(testbed, run_dir.absolute()), key=lambda path: len(os.fsencode(path))))
 
 
 def check_path(path: Path) -> Path:
-    """The path itself; raises ConfigError where it is longer than Linux takes."""
+    """The path itself; raises ConfigError where it is longer than Linux allows."""
     if (length := len(os.fsencode(path))) > SOCKET_PATH_LIMIT_BYTES:
         raise ConfigError(
             f"{path}: cannot be a Unix socket: {length} bytes, over the {SOCKET_PATH_LIMIT_BYTES} of Linux. "

@@ -1,4 +1,6 @@
-"""How long a simulated NIC takes from light to RDMA, each figure with its source. The times of simulated switches are the drivers'."""
+"""The times of a simulated NIC from light to RDMA, each figure with its source. The drivers have those of
+simulated switches.
+"""
 
 import random
 from collections.abc import Mapping
@@ -7,18 +9,20 @@ from dataclasses import dataclass
 from hwd_drivers.core.errors import ConfigError
 
 RAPID_S = 5.0
-"""A link that is taken down sooner than this after the last time is a rapid repeat: its firmware takes longer, the more so the sooner. The papers give no
-figure for it; this is our choice."""
+"""A link that is taken down sooner than this after the last time is a rapid repeat: its firmware takes longer, the
+sooner the longer. The papers have no figure for it; this is our choice.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicTiming:
     """Draws the times of one NIC port, in seconds.
 
-    Firmware (light both ways to the NIC's PHY being up) is normal around `firmware_s` with `firmware_sd_s`, cut at half and double of it, and stretched
-    after a short dwell up to `rapid_s` at dwell 0. Carrier and RDMA are uniform between their two figures. `fitted_to` is the figure that the times were
-    made from, so that nobody calls that figure reproduced. `autoneg`: whether the NIC negotiates, with these times; `other` is the timing of the same NIC with
-    that the other way round, None where there is no figure for it.
+    Firmware (light both ways to the NIC's PHY being up) is normal around `firmware_s` with `firmware_sd_s`, cut at half
+    and double of it, and stretched after a short dwell up to `rapid_s` at dwell 0. Carrier and RDMA are uniform between
+    their two figures. `fitted_to` is the figure that the times were fitted to, which is therefore never called
+    reproduced. `autoneg`: whether the NIC negotiates, with these times; `other` is the timing of the same NIC with the
+    opposite setting, None where there is no figure for it.
     """
 
     name: str
@@ -64,7 +68,8 @@ NIC_TIMINGS: Mapping[str, NicTiming] = {
         ),
         NicTiming(
             name="opus-cx6dx",
-            source=f"{_OPUS}: about 3 s of firmware without auto-negotiation, up to 10 s under rapid repeats; carrier 70-80 us; RDMA 100-200 ms",
+            source=f"{_OPUS}: about 3 s of firmware without auto-negotiation, up to 10 s under rapid repeats; "
+            "carrier 70-80 us; RDMA 100-200 ms",
             fitted_to=_OPUS,
             firmware_s=3.0,
             firmware_sd_s=0.15,
@@ -76,14 +81,15 @@ NIC_TIMINGS: Mapping[str, NicTiming] = {
         ),
         NicTiming(
             name="mfabric-cx6",
-            source="mFabric, section 6 and figure 12: NIC activation mean 5.67 s, p99 6.33 s, light to active NIC; carrier and RDMA as in Opus figure 9",
+            source="mFabric, section 6 and figure 12: NIC activation mean 5.67 s, p99 6.33 s, light to active NIC; "
+            "carrier and RDMA as in Opus figure 9",
             fitted_to="mFabric, figure 12",
             firmware_s=5.67,
-            firmware_sd_s=(6.33 - 5.67) / 2.326,  # p99 of a normal lies 2.326 deviations above its mean
+            firmware_sd_s=(6.33 - 5.67) / 2.326,  # p99 of a normal distribution lies 2.326 deviations above its mean
             rapid_s=5.67,
             carrier_s=(70e-6, 80e-6),
             rdma_s=(0.1, 0.2),
-            autoneg=True,  # as NICs come; the paper does not say
+            autoneg=True,  # the default of NICs; the paper does not say
             other=None,
         ),
         NicTiming(
@@ -103,7 +109,7 @@ NIC_TIMINGS: Mapping[str, NicTiming] = {
 
 
 def nic_timing(name: str) -> NicTiming:
-    """Raises ConfigError naming those that exist."""
+    """Raises ConfigError that names the existing ones."""
     if (timing := NIC_TIMINGS.get(name)) is None:
-        raise ConfigError(f"NIC timing {name!r}: not known; there are {', '.join(NIC_TIMINGS)}")
+        raise ConfigError(f"NIC timing {name!r}: unknown; there are {', '.join(NIC_TIMINGS)}")
     return timing

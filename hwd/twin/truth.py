@@ -1,4 +1,4 @@
-"""What a twin really did, and when: the bracket that measurements are judged by."""
+"""The true times of a twin's changes, as the reference for measurements."""
 
 import json
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from hwd.model.testbed import NicPortId
 from hwd.twin.nic import What
 
 LIMIT_BYTES: Final = 16 * 1024 * 1024
-"""Of one file of truths; about 100 bytes a change. One older file is kept beside it."""
+"""Of one file; about 100 bytes a change. One older file is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """`what` of `port` came or went between the two stamps, `Clock.monotonic_ns` of the rack's machine."""
+    """`what` of `port` rose or fell between the two stamps, `Clock.monotonic_ns` of the rack's machine."""
 
     port: NicPortId
     what: What
@@ -52,7 +52,7 @@ class TruthFile:
 
     def __call__(self, truth: Truth) -> None:
         if self._file is None:
-            return  # a rack that is being closed
+            return  # a rack that is closing
         self._file.write(f"{truth}\n")
         if self._file.tell() >= self._limit_bytes:
             self._file.close()

@@ -142,7 +142,7 @@ def test_a_run_that_is_not_there_is_bad_input(hwd: Any) -> None:
     for command in ("show", "report"):
         said = hwd(command, "nosuch")
         assert said.status == 2
-        assert "there is none" in said.err
+        assert "not in the records" in said.err
     assert hwd("abort", "nosuch").status == 3
 
 
@@ -181,7 +181,7 @@ def test_runs_are_queued_paused_resumed_and_taken_out(hwd: Any, playbook: str, t
     assert "its due time" in rows[2]
     assert "2 more in the queue: hwd queue" in hwd("runs").out
     assert hwd("runs", "--json").json[0]["state"] in ("running", "paused")
-    assert hwd("resume", running["run"]).out == f"run {running['run']} goes on\n"
+    assert hwd("resume", running["run"]).out == f"run {running['run']} continues\n"
     assert hwd("abort", late["run"], "--json").json["outcome"] == "aborted"
     assert hwd("run", playbook, "--json").json["outcome"] == "succeeded", "it waits for those before it"
     assert {run["state"] for run in hwd("runs", "--json").json[:3]} == {"succeeded", "aborted"}

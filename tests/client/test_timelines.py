@@ -24,7 +24,7 @@ def test_a_timeline_is_had_by_its_reconfiguration(circuit: Circuit, lab: Lab) ->
     made = circuit("h0.eth0 <-> h1.eth0")
     circuit("h0.eth0 <-> h1.eth1")
     assert lab.client.timeline(made.id).reconfiguration == made.id
-    with pytest.raises(FailedError, match="reconfiguration nobody: no timeline of it is kept"):
+    with pytest.raises(FailedError, match="reconfiguration nobody: it has no timeline here"):
         lab.client.timeline("nobody")
 
 

@@ -20,7 +20,7 @@ WorkOf = Callable[[Callable[[], object]], int]
         ("testbed: t\nhost: {}\n", "2: host: unknown key; did you mean hosts?"),
         ("playbook: p\nsteps: []\n", "2: steps: must not be empty"),
         ("topology: t\nlinks: [h0.eth0 <-> h7.eth0]\n", "2: links[0]: h7.eth0: no such NIC port in testbed opus-testbed; did you mean h3.eth0?"),
-        ("test_bed: t\n", "1: is no testbed, playbook, topology or scenario: a file names its kind at its top (did you mean testbed?)"),
+        ("test_bed: t\n", "1: is no testbed, playbook, topology or scenario: the key at its top names the kind (did you mean testbed?)"),
         ("", "1: the file is empty"),
     ],
 )  # fmt: skip

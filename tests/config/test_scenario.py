@@ -60,7 +60,7 @@ def test_subjects_of_a_rack_are_named() -> None:
         ("scenario: s\nfaults:\n  - at_s: 1\n    fault: slow\n    secs: 1\n", "s.yaml:5: faults[0].secs: unknown key; did you mean seconds?"),
         ("scenario: s\nfaults:\n  - at_s: 1\n    fault: slow\n    seconds: -1\n", "s.yaml:4: faults[0].fault: slow: seconds: expected float >= 0"),
         ("scenario: s\nfaults:\n  - at_s: 1\n    fault: stick\n    ends: []\n", "s.yaml:4: faults[0].fault: stick: name at least one end"),
-        ("scenario: s\nevery_s: 5\nfaults:\n  - {at_s: 5, fault: reset}\n", "s.yaml:4: faults[0].at_s: 5.0 s never comes: all begins anew every 5.0 s"),
+        ("scenario: s\nevery_s: 5\nfaults:\n  - {at_s: 5, fault: reset}\n", "s.yaml:4: faults[0].at_s: 5.0 s is never reached: the scenario repeats every 5.0 s"),
     ],
 )  # fmt: skip
 def test_mistake_is_told_with_its_place(text: str, problem: str) -> None:

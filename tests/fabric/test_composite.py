@@ -364,7 +364,7 @@ def test_where_the_effort_does_not_last_for_the_fewest_moves_the_answer_says_so(
 
 
 def test_where_the_effort_does_not_last_for_any_way_it_is_an_error_and_no_conflict() -> None:
-    with pytest.raises(RefusedError, match=r"cannot tell whether its 32 demands can be at once: 100 steps") as refused:
+    with pytest.raises(RefusedError, match=r"cannot decide whether its 32 demands can be met at once: 100 steps") as refused:
         large_benes(32).check(shuffled(32, seed=1), effort=100)
     assert not isinstance(refused.value, ConflictError)
 
@@ -378,7 +378,7 @@ def test_a_conflict_names_its_demands_and_where_they_meet() -> None:
     ports |= {"1B": "b1.1B", "2B": "b1.2B", "3B": "b2.1B", "4B": "b2.2B"}
     composite = composed(kinds, wires, ports)
     with pytest.raises(
-        ConflictError, match=r"sel: cannot have 1A-1B, 2A-2B at once: they meet in a1 e, b1 e; "
+        ConflictError, match=r"sel: cannot make 1A-1B, 2A-2B at once: they meet in a1 e, b1 e; "
     ) as refused:
         composite.compile([pair("1A-1B"), pair("4A-4B"), pair("2A-2B")], {})
     assert set(refused.value.demands) == {pair("1A-1B"), pair("2A-2B")}
@@ -387,19 +387,19 @@ def test_a_conflict_names_its_demands_and_where_they_meet() -> None:
 def test_an_end_that_two_demands_want_is_named() -> None:
     kinds, wires = benes()
     composite = composed(kinds, wires, {"1A": "a1.1A", "1B": "c1.1B", "2B": "c1.2B"})
-    with pytest.raises(ConflictError, match="1A-1B and 1A-2B both want 1A; an end is in one demand at a time"):
+    with pytest.raises(ConflictError, match="1A-1B and 1A-2B both need 1A; an end is in one demand at a time"):
         composite.compile([pair("1A-1B"), pair("1A-2B")], {})
 
 
 def test_a_demand_without_a_way_is_told_apart() -> None:
     composite = composed({"s1": "1x2", "s2": "1x2"}, [], {"1A": "s1.in", "2A": "s2.in", "1B": "s1.1", "2B": "s2.1"})
-    with pytest.raises(ConflictError, match="sel: cannot have 1A-2B: no way leads inside from 1A to 2B"):
+    with pytest.raises(ConflictError, match="sel: cannot make 1A-2B: no path leads inside from 1A to 2B"):
         composite.compile([pair("1A-2B")], {})
 
 
 def test_what_is_asked_of_elements_by_name_is_part_of_it() -> None:
     composite = composed({"s1": "1x2"}, [], {"1A": "s1.in", "1B": "s1.1", "2B": "s1.2"})
     needed = SwitchCrossconnect.parse("s1:in-2")
-    with pytest.raises(ConflictError, match="cannot have 1A-1B: what was asked of its elements"):
+    with pytest.raises(ConflictError, match="cannot make 1A-1B: the crossconnects needed of its elements"):
         composite.compile([pair("1A-1B")], {"s1": frozenset([pair("in-2")])}, needed=[needed])
     assert composite.compile([pair("1A-2B")], {"s1": frozenset([pair("in-1")])}, needed=[needed]).moves == 1

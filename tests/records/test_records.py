@@ -71,7 +71,7 @@ async def test_run_is_found_by_the_start_of_its_id(records: Records) -> None:
     with pytest.raises(ConfigError, match=r"3 runs start so \(ab, abd2, abc1\)\. Write more of it"):
         await records.run("a")
     for none in ("x", "", "%", "ab_"):
-        with pytest.raises(ConfigError, match="there is none"):
+        with pytest.raises(ConfigError, match="not in the records"):
             await records.run(none)
 
 

@@ -28,7 +28,7 @@ def test_window_and_what_was_lost_stand_in_the_report() -> None:
     report = of_documents(RUN, documents)
     assert report.guard.windows_s == [0.002, 0.004, 0.0123]
     said = (
-        "4 ms in the middle, 12.3 ms at most, of 3 commands; 1 known to have taken what another client made meanwhile"
+        "4 ms in the middle, 12.3 ms at most, of 3 commands; 1 known to have removed what another client made meanwhile"
     )
     assert str(report.guard) == said
     (lost,) = report.guard.overruns

@@ -82,7 +82,7 @@ def test_ports_on_packet_switches_are_not_chosen(rack: Rack) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("torus", {}, "topology 'torus': not known; there are giant-ring, pairs, ring"),
+        ("torus", {}, "topology 'torus': unknown; there are giant-ring, pairs, ring"),
         ("ring", {"host": "h0"}, "topology ring: no argument 'host'; it takes hosts, rail, groups"),
         ("giant-ring", {"groups": "dp"}, "topology giant-ring: no argument 'groups'; it takes hosts, rail"),
         ("ring", {"hosts": "h0"}, "ring: needs two hosts at least; h0 is alone on rail 0"),

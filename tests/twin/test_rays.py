@@ -48,7 +48,7 @@ def test_switch_ends_get_the_sum_of_the_lanes(make_testbed: MakeTestbed) -> None
 
 
 def test_light_of_two_transmitters_adds_up_and_belongs_to_nobody(make_testbed: MakeTestbed) -> None:
-    """A splitter, used the wrong way round, brings light of two."""
+    """A splitter, used the fibres swapped, brings light of two."""
     testbed = make_testbed(
         hosts="  h4: {twin: {timing: ideal}, nics: {eth0: {module: 100g-lr4}}}",
         extra="""

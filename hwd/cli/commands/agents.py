@@ -35,13 +35,14 @@ Broker = Annotated[
     typer.Option(
         "--broker",
         metavar="URL",
-        help="The broker as hosts reach it, such as mqtt://10.0.0.1:1883. Default: HWD_BROKER, else that of the daemon here.",
+        help="The broker as hosts reach it, such as mqtt://10.0.0.1:1883. "
+        "Default: HWD_BROKER, else that of the daemon here.",
     ),
 ]
 Prefix = Annotated[
     str,
     typer.Option(
-        "--prefix", metavar="DIR", help="A folder on the hosts that stands before /opt, /etc and /var/lib of the agent."
+        "--prefix", metavar="DIR", help="A folder on the hosts that precedes the agent's /opt, /etc and /var/lib."
     ),
 ]
 NoStart = Annotated[
@@ -63,9 +64,10 @@ def deploy(
     no_start: NoStart = False,
     json: Json = False,
 ) -> None:
-    """Copy the agent to hosts, start it, and wait until it is heard of. One host after another; the first that does not come out ends it.
+    """Copy the agent to hosts, start it, and wait until it connects. One host after another; the first failure ends it.
 
-    Hosts need Python 3.11, systemd and an SSH server that takes us as root or lets us sudo; no way to the internet. Done twice, nothing is changed.
+    Hosts need Python 3.11, systemd and an SSH server that accepts us as root or lets us sudo; no internet access. A
+    repetition changes nothing.
     """
     _roll_out(hosts, testbed, broker, _layout(prefix, no_start), json, upgrade=False)
 
@@ -79,7 +81,9 @@ def upgrade(
     no_start: NoStart = False,
     json: Json = False,
 ) -> None:
-    """Put this version beside the one that runs, and switch. Where the new one is not heard of, the old one runs again."""
+    """Install this version next to the running one, and switch. Where the new one does not connect, the old
+    one runs again.
+    """
     _roll_out(hosts, testbed, broker, _layout(prefix, no_start), json, upgrade=True)
 
 
@@ -91,14 +95,14 @@ def remove(
     prefix: Prefix = "",
     no_start: NoStart = False,
     keep_spool: Annotated[
-        bool, typer.Option("--keep-spool", help="Leave the events that the daemon has not taken yet.")
+        bool, typer.Option("--keep-spool", help="Leave the events that the daemon has not read yet.")
     ] = False,
     leave_settings: Annotated[
         bool, typer.Option("--leave-settings", help="Leave what runs have set of the ports as it is.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Stop the agent, put back what runs have set, and leave nothing of it: not on the host, not at the broker."""
+    """Stop the agent, restore what runs have set, and remove it completely, from the host and from the broker."""
     from hwd.rollout.remove import Removal
 
     layout = _layout(prefix, no_start)
@@ -128,7 +132,9 @@ def doctor(
     no_start: NoStart = False,
     json: Json = False,
 ) -> None:
-    """Say of each host what is green, yellow or red, why, and what to do about it. Exit status 1 where something is red."""
+    """Report for each host what is green, yellow or red, why, and what to do about it. Exit status 1 where
+    something is red.
+    """
     import asyncio
 
     from hwd.rollout.doctor import Doctor
@@ -161,7 +167,7 @@ def _light(light: "Light") -> Styled:
 
 
 def _daemon_status(daemon: "DaemonPlace | None") -> "dict[str, Any] | None":
-    """What the daemon of the testbed says; None where none answers."""
+    """The status of the testbed's daemon; None where none answers."""
     from hwd.client import Client
     from hwd_drivers.core.errors import LinkError
 
@@ -204,7 +210,7 @@ def _go(
     broker: str | None,
     json: bool,
 ) -> None:
-    """Do it for the hosts, with progress; say what became of each, and end with the error that stopped it."""
+    """Run it for the hosts, with progress; report each host, and raise the error that stopped it."""
     import asyncio
 
     from hwd_drivers.core.offload import ThreadOffload

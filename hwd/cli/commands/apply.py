@@ -1,4 +1,4 @@
-"""`hwd plan`, `apply`, `confirm`, `rollback`, `give-up`: what the switches do."""
+"""`hwd plan`, `apply`, `confirm`, `rollback`, `give-up`: reconfigurations."""
 
 import re
 from pathlib import Path
@@ -51,9 +51,9 @@ def plan(
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Say what an apply would move, and which links would go dark. Touches nothing.
+    """Show what an apply would move, and which links would go dark. Changes nothing.
 
-    The hash that it prints can be applied later; limits and lease that were given here are in it.
+    The hash that it prints can be applied later; it includes the limits and the lease of this command.
     """
     from hwd.client import Client
 
@@ -76,9 +76,10 @@ def apply(
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Plan, show the plan, and make it so: drive, read back, wait until all links are ready.
+    """Plan, show the plan, and apply it: drive, read back, wait until all links are ready.
 
-    WHAT may be the hash of a plan. What is not ready in time, or cannot be, is rolled back (exit status 5; 6 where a switch cannot be brought back now). Ctrl-C rolls back (130).
+    WHAT may be the hash of a plan. Links that are not ready in time, or cannot be, are rolled back (exit status 5; 6
+    where a switch cannot be restored now). Ctrl-C rolls back (130).
     """
     from hwd.client import Client
 
@@ -99,7 +100,7 @@ def apply(
 
 
 def confirm(reconfiguration: Reconfiguration = None, url: Url = None, json: Json = False) -> None:
-    """Keep what was applied with --confirm-within."""
+    """Keep the state that was applied with --confirm-within."""
     from hwd.client import Client
 
     output = Output(json=json)
@@ -110,7 +111,7 @@ def confirm(reconfiguration: Reconfiguration = None, url: Url = None, json: Json
 
 
 def rollback(reconfiguration: Reconfiguration = None, url: Url = None, json: Json = False) -> None:
-    """Go back to the state that was read before the apply."""
+    """Restore the state that was read before the apply."""
     from hwd.client import Client
 
     output = Output(json=json)
@@ -127,7 +128,9 @@ def give_up(
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Leave a reconfiguration that was cut off, and cannot be brought back, as it is; its ports are free then. No switch is driven."""
+    """Give up an interrupted reconfiguration that cannot be rolled back: its ports are free, and no
+    switch is driven.
+    """
     from hwd.client import Client
 
     output = Output(json=json)
@@ -140,14 +143,14 @@ def give_up(
 
 
 def show_plan(output: Output, plan: dict[str, Any]) -> None:
-    """What moves, what goes dark, how long it will take."""
+    """Show what moves, what goes dark, and the expected time."""
     output.say(f"plan {plan['hash']}: {plan['what']} ({plan['mode']})")
     for composite in plan.get("composites", ()):
         for line in composite_lines(composite):
             output.say(line)
     for move in plan["moves"]:
         if plan.get("composites") and not (move["remove"] or move["add"]):
-            continue  # a composite's elements are many, and most stay
+            continue  # a composite has many elements, and most do not change
         changes = [*(f"-{one}" for one in move["remove"]), *(f"+{one}" for one in move["add"])]
         output.say(f"  {move['switch']}: {' '.join(changes) or 'nothing to do'} ({len(move['keep'])} kept)")
     rows = [
@@ -172,7 +175,7 @@ def show_plan(output: Output, plan: dict[str, Any]) -> None:
 
 
 def composite_lines(composite: dict[str, Any]) -> list[str]:
-    """What is asked of a composite, and the elements that each crossconnect leads through."""
+    """The moves of a composite, and the elements that each crossconnect uses."""
     changes = [*(f"-{one}" for one in composite["remove"]), *(f"+{one}" for one in composite["add"])]
     moves, least = composite["moves"], composite["moves_at_least"]
     proof = "" if moves == least else f", at least {least} must"
@@ -185,7 +188,7 @@ def composite_lines(composite: dict[str, Any]) -> list[str]:
 
 
 def wanted_of(what: list[str]) -> dict[str, Any]:
-    """The words of WHAT as the client takes them: a file is read here, where it is."""
+    """The words of WHAT as the client takes them: a file is read here."""
     text = " ".join(what)
     if not text.endswith((".yaml", ".yml")):
         return {"what": text}
@@ -232,11 +235,12 @@ def _say_how_it_is(output: Output, result: dict[str, Any]) -> None:
     output.say(f"{result['reconfiguration']} ({result['what']}) ", coloured(how), why)
     if result["confirm_in_s"] is not None and result["outcome"] is None:
         output.say(
-            f"It goes back by itself in {seconds(result['confirm_in_s'])}, unless: hwd confirm {result['reconfiguration']}"
+            f"It is rolled back in {seconds(result['confirm_in_s'])}, unless: hwd confirm {result['reconfiguration']}"
         )
     elif result["outcome"] == "failed":
         output.say(
-            f"It stays open, and is tried again until it is done; `hwd give-up {result['reconfiguration']}` leaves it as it is"
+            f"It stays open, and is tried again until it succeeds; "
+            f"`hwd give-up {result['reconfiguration']}` leaves it as it is"
         )
     elif result["outcome"] == "confirmed" and result["links"]:
         waiting = len(result["not_ready"])

@@ -1,4 +1,4 @@
-"""`hwd block` and `hwd unblock`: fibre ends that a switch holds dark, whatever crossconnect they are in."""
+"""`hwd block` and `hwd unblock`: fibre ends that a switch blocks, whatever crossconnect they are in."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ Ends = Annotated[
         help="Fibre ends of a switch, and ranges of them: ocs1:3A,4A..6A. More switches after a blank.",
     ),
 ]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Stands beside your name in what is recorded.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, recorded with your name.")]
 
 
 def add_to(program: typer.Typer) -> None:
@@ -26,7 +26,7 @@ def add_to(program: typer.Typer) -> None:
 
 
 def block(ends: Ends, why: Why = "", lease: Lease = None, url: Url = None, json: Json = False) -> None:
-    """Hold fibre ends dark, by a shutter or a disabled port. The crossconnects stay as they are."""
+    """Block fibre ends, by a shutter or a disabled port. The crossconnects stay as they are."""
     from hwd.client import Client
 
     output, wanted = Output(json=json), parse_words(ends)
@@ -36,7 +36,7 @@ def block(ends: Ends, why: Why = "", lease: Lease = None, url: Url = None, json:
 
 
 def unblock(ends: Ends, why: Why = "", lease: Lease = None, url: Url = None, json: Json = False) -> None:
-    """Let fibre ends go that are held dark."""
+    """Unblock fibre ends."""
     from hwd.client import Client
 
     output, wanted = Output(json=json), parse_words(ends)
@@ -53,7 +53,9 @@ def show(output: Output, done: Sequence[dict[str, Any]]) -> None:
 
 
 def parse_words(words: Sequence[str]) -> dict[str, list[str]]:
-    """`ocs1:3A,4A..6A ocs2:1B` by switch. Raises ConfigError where a word is not of that form; what there is, the daemon knows."""
+    """`ocs1:3A,4A..6A ocs2:1B` by switch. Raises ConfigError where a word has another form; the daemon
+    checks the names.
+    """
     found: dict[str, list[str]] = {}
     for word in words:
         switch, colon, ends = word.partition(":")

@@ -1,4 +1,4 @@
-"""`hwd broker`: an MQTT broker other than the daemon's own."""
+"""`hwd broker`: configuration of an MQTT broker other than the daemon's own."""
 
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +29,7 @@ def _group() -> None:
 def acl(
     testbed: Annotated[Path, typer.Argument(metavar="TESTBED", help="The testbed file.")],
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The folder for the files; made where it is not there.")
+        Path, typer.Option("--out", metavar="DIR", help="The folder for the files; created where it does not exist.")
     ],
     data: Annotated[
         Path | None,
@@ -41,9 +41,11 @@ def acl(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write the users, the passwords (hashed) and the rules of a testbed for Mosquitto 2, and the lines of its configuration that name them.
+    """Write the users, the passwords (hashed) and the rules of a testbed for Mosquitto 2, and the configuration lines
+    that name them.
 
-    They are those of the daemon's own broker: one user for the daemon and one a host, with passwords that are drawn once for a data folder. Again after a host was added.
+    They are those of the daemon's own broker: one user for the daemon and one a host, with passwords that are generated
+    once for a data folder. Repeat it after a host was added.
     """
     import os
 
@@ -72,7 +74,9 @@ def acl(
         raise ConfigError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
     output.remark(
         f"The passwords are those of the data folder {data or of_daemon}: it must be the daemon's.\n"
-        f"Let Mosquitto's user read them, write `include_dir {folder}` or the lines of {CONF} into its configuration, and give it SIGHUP after each change.\n"
-        f"The daemon and `hwd agent` log in by themselves where the broker's URL names no user: HWD_MQTT=mqtt://HOST:1883"
+        f"Let Mosquitto's user read them, write `include_dir {folder}` or the lines of {CONF} into its configuration, "
+        f"and send it SIGHUP after each change.\n"
+        f"The daemon and `hwd agent` use their own logins where the broker's URL names no user: "
+        f"HWD_MQTT=mqtt://HOST:1883"
     )
     output.data({"folder": str(folder), "users": list(logins.users), "data_dir": str(data or of_daemon)})

@@ -1,6 +1,7 @@
-"""`hwd demo`: a twin rack with kernel hosts in real time, the same rack many times in virtual time, and one report of both.
+"""`hwd demo`: a twin rack with kernel hosts in real time, the same rack many times in virtual time, and one report of
+both.
 
-All that is started here is ended here. Records and sockets live in a temporary folder; the report stays.
+All processes that it starts end with it. Records and sockets are in a temporary folder; the report is kept.
 """
 
 import asyncio
@@ -27,11 +28,13 @@ from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.core.output_file import write_file
 
 UP_WITHIN_S = 60.0
-"""For daemon, twin rack and agents to be up and their clocks aligned; 4 s on two idle cores, over 25 s was seen on two that five programs shared."""
+"""For daemon, twin rack and agents to connect and align their clocks; 4 s on two idle cores, over 25 s on two that five
+programs shared.
+"""
 END_WITHIN_S = 10.0
 REAL_REPEATS = 2
 VIRTUAL_REPEATS = 7
-"""Each gives eight links twice: more than the hundred samples of a stage that a p99 needs."""
+"""Each measures eight links twice: in all more than the hundred samples of a stage that a p99 needs."""
 POLL_S = 0.2
 
 
@@ -61,9 +64,10 @@ def main(*, report: Path, json: bool) -> int:
 
 
 async def _runs(folder: Path, output: Output) -> tuple[str, str, str, float]:
-    """Both runs: the id of the one in real time, its kind of hosts, the id of the one in virtual time, seconds for both.
+    """Do both runs: the id of the one in real time, its kind of hosts, the id of the one in virtual time, seconds for
+    both.
 
-    The one in real time mostly waits for twins: the other one is computed meanwhile, behind everything else that wants a processor.
+    The one in real time mostly waits for twins: the other one is computed meanwhile, at the lowest priority.
     """
     loop = asyncio.get_running_loop()
     began_s = loop.time()
@@ -73,7 +77,9 @@ async def _runs(folder: Path, output: Output) -> tuple[str, str, str, float]:
 
 
 async def _real(folder: Path, output: Output, up: asyncio.Event) -> tuple[str, str]:
-    """The experiment on the kernel rack; returns the run's id, and what kind the hosts were. `up` is set when it begins."""
+    """Run the experiment on the kernel rack; returns the run's id, and the kind of hosts. `up` is set
+    when it begins.
+    """
     testbed, playbook = shipped("examples", "opus-testbed"), shipped("playbooks", "reconfiguration-timeline")
     environment = {**os.environ, "HWD_RUN_DIR": str(folder / "run")}
     (folder / "run").mkdir(mode=0o700)
@@ -105,13 +111,14 @@ async def _real(folder: Path, output: Output, up: asyncio.Event) -> tuple[str, s
 
 
 async def _virtual(folder: Path, output: Output, up: asyncio.Event) -> str:
-    """The same experiment, repeated in virtual time from when `up` is set; returns the run's id."""
+    """Run the same experiment repeatedly in virtual time, once `up` is set; returns the run's id."""
     testbed, playbook = shipped("examples", "opus-testbed"), shipped("playbooks", "reconfiguration-timeline")
     (folder / "virtual").mkdir()
     await up.wait()
     output.note(f"demo: {VIRTUAL_REPEATS * 2} reconfigurations in virtual time, meanwhile")
     process = await asyncio.create_subprocess_exec(
-        "nice", "-n", "19", sys.executable, "-m", "hwd.sim", str(testbed), str(playbook), "--records", str(records_path(folder / "virtual")),
+        "nice", "-n", "19", sys.executable, "-m", "hwd.sim", str(testbed), str(playbook),
+        "--records", str(records_path(folder / "virtual")),
         "-D", f"repeats={VIRTUAL_REPEATS}", "--today", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
@@ -157,7 +164,7 @@ class _Process:
     log: Path
 
     def check(self) -> None:
-        """Raises FailedError with its last words when it has ended."""
+        """Raises FailedError with the end of its log when it has ended."""
         if self.process.returncode is not None:
             words = self.log.read_text(errors="replace").splitlines()[-5:]
             raise FailedError(f"demo: a process ended with status {self.process.returncode}: {' / '.join(words)}")
@@ -165,7 +172,7 @@ class _Process:
 
 @contextlib.asynccontextmanager
 async def _process(log: Path, environment: dict[str, str], *arguments: str) -> AsyncIterator[_Process]:
-    """An `hwd` process, ended in order with the block."""
+    """An `hwd` process, stopped with the block."""
     with log.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "hwd.cli", *arguments, stdout=file, stderr=file, env=environment
@@ -183,7 +190,7 @@ async def _process(log: Path, environment: dict[str, str], *arguments: str) -> A
 
 
 async def _up(processes: list[_Process], environment: dict[str, str]) -> Client:
-    """Wait until switches answer and every agent is up with its clock aligned."""
+    """Wait until switches answer and every agent is connected with its clock aligned."""
     try:
         async with asyncio.timeout(UP_WITHIN_S):
             while True:

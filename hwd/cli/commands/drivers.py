@@ -1,4 +1,4 @@
-"""`hwd driver list`, `check`, `new`: what drivers are installed, how good they are, and the start of another."""
+"""`hwd driver list`, `check`, `new`: installed drivers, their quality, and packages for new ones."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hwd_drivers.devices.registry import DriverSpec
 
 OURS = "hwd-drivers"
-"""The package of the drivers in this source tree; others keep their own tables."""
+"""The package of the drivers in this source tree; other packages have their own tables."""
 PAGE = Path("drivers/README.md")
 
 _driver = typer.Typer(
@@ -28,7 +28,7 @@ def add_to(program: typer.Typer) -> None:
 
 @_driver.command("list", epilog="Example: hwd driver list")
 def list_drivers(json: Json = False) -> None:
-    """Say which drivers are installed, from which package, and which models they know."""
+    """List the installed drivers, with their packages and models."""
     from hwd_drivers.core.errors import ConfigError
     from hwd_drivers.devices import registry
 
@@ -76,14 +76,16 @@ def check(
         ),
     ] = "platinum",
     write: Annotated[
-        bool, typer.Option("--write", help=f"Renew the table in {PAGE}; with --rack, keep the run beside the driver.")
+        bool, typer.Option("--write", help=f"Update the table in {PAGE}; with --rack, save the run with the driver.")
     ] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say how each check ended.")] = False,
     json: Json = False,
 ) -> None:
-    """Check drivers against their own twins, over ways that are whole, bytewise, slow, lossy and dying, and say of what quality each is. Exit status 1 where a check fails.
+    """Check drivers against their own twins, over transports that are whole, bytewise, slow, lossy and dying, and
+    report the quality of each. Exit status 1 where a check fails.
 
-    With --rack the switches are those of a testbed file: twins as it has them, and real ones, as far as they can be checked without making something go wrong.
+    With --rack the switches are those of a testbed file: twins as configured there, and real ones, as far as they can
+    be checked without injecting faults.
     """
     from hwd_drivers.conformance.examine import examine
     from hwd_drivers.conformance.quality import Quality
@@ -93,7 +95,7 @@ def check(
     if up_to not in list(Quality)[1:]:
         raise ConfigError(f"--up-to {up_to}: there are {', '.join(list(Quality)[1:])}")
     if write and rack is None and up_to != Quality.PLATINUM:
-        raise ConfigError(f"--write: the table tells of all checks. Leave --up-to {up_to} away")
+        raise ConfigError(f"--write: the table has the results of all checks. Omit --up-to {up_to}")
     specs, refused = _wanted(names or [], every=every)
     for error in refused.values():
         output.note(error)
@@ -122,11 +124,13 @@ def check(
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the driver, such as acme-x1.")],
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="A folder that is not there yet. Default: hwd-NAME.")
+        Path | None, typer.Argument(metavar="DIR", help="A folder that does not exist yet. Default: hwd-NAME.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Start the package of a new driver: protocol, driver, twin, models, README and tests of a made-up device, which pass `hwd driver check` as they are."""
+    """Create the package of a new driver: protocol, driver, twin, models, README and tests of a made-up device, which
+    pass `hwd driver check` unchanged.
+    """
     from hwd_drivers.scaffold import scaffold
 
     output = Output(json=json)
@@ -139,7 +143,7 @@ def new(
 
 
 def _wanted(names: Sequence[str], *, every: bool) -> "tuple[list[DriverSpec], dict[str, str]]":
-    """Those that were named; or all that can be loaded, and why the others cannot, by name."""
+    """The drivers that were named; or all that can be loaded, and by name why the others cannot."""
     from hwd_drivers.core.errors import ConfigError
     from hwd_drivers.devices import registry
 
@@ -157,7 +161,9 @@ def _wanted(names: Sequence[str], *, every: bool) -> "tuple[list[DriverSpec], di
 
 
 def _collected(results: "Iterator[Result]", output: Output, *, verbose: bool) -> "list[Result]":
-    """All of them; failures are said when they come, and how far it is. What drivers log of the trouble that is made for them is not."""
+    """All results; failures and progress are shown as they come. Log messages of drivers about injected
+    faults are not shown.
+    """
     import logging
 
     import rich.progress

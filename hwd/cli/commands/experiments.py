@@ -15,10 +15,10 @@ from hwd_drivers.core.errors import ConfigError
 
 TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M")
 LISTED = 100
-"""Runs that fit a look."""
+"""Runs that fit on a screen."""
 DAY_TIMES = ("%H:%M", "%H:%M:%S")
 IN_MOST_S = 366 * 86_400.0
-"""What is to begin in more than a year was mistyped."""
+"""A start in more than a year is a typing error."""
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -55,7 +55,8 @@ def run_(
 ) -> None:
     """Run a playbook and follow it to its end.
 
-    It waits in the queue while runs before it have its ports, and for its time. Ctrl-C asks, then ends the run in its safe state (130).
+    It waits in the queue while earlier runs hold its ports, and for its time. Ctrl-C asks, then ends the run in its
+    safe state (130).
     """
     from hwd.cli.follow import follow
     from hwd.client import Client
@@ -84,7 +85,7 @@ def run_(
 
 
 def abort(run: RunId, url: Url = None, json: Json = False) -> None:
-    """End a run in its safe state, within 5 seconds; one that waits is taken out of the queue."""
+    """End a run in its safe state, within 5 seconds; a queued run is removed from the queue."""
     from hwd.client import Client
 
     output = Output(json=json)
@@ -95,29 +96,29 @@ def abort(run: RunId, url: Url = None, json: Json = False) -> None:
 
 
 def pause(run: RunId, url: Url = None, json: Json = False) -> None:
-    """Let a run stand still at the next border of two steps; it keeps its leases."""
+    """Pause a run after its present step; its leases stay in force."""
     from hwd.client import Client
 
     output = Output(json=json)
     with Client.find(url) as hwd:
         status = hwd.pause(run, by=me())
-    output.say(f"{status}; it stands still before its next step, until: hwd resume {status.run}")
+    output.say(f"{status}; it pauses before its next step, until: hwd resume {status.run}")
     output.data(status.to_data())
 
 
 def resume(run: RunId, url: Url = None, json: Json = False) -> None:
-    """Let a run go on that was paused."""
+    """Continue a paused run."""
     from hwd.client import Client
 
     output = Output(json=json)
     with Client.find(url) as hwd:
         status = hwd.resume(run, by=me())
-    output.say(f"run {status.run} goes on")
+    output.say(f"run {status.run} continues")
     output.data(status.to_data())
 
 
 def queue(url: Url = None, json: Json = False) -> None:
-    """Runs that wait, in the order in which they start, and what each waits for."""
+    """List queued runs in the order of their start, and what each waits for."""
     from hwd.client import Client
 
     output = Output(json=json)
@@ -146,7 +147,7 @@ def runs(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """The newest runs of the records, with the step of those that go on."""
+    """The newest runs of the records, with the step of those under way."""
     output = Output(json=json)
     states: dict[str, str] = {}
     waiting = 0
@@ -204,7 +205,7 @@ def _due(at: str | None, in_: str | None) -> int | None:
 
 
 def in_seconds(text: str) -> float:
-    """Of `90`, `90s`, `15m`, `1.5h`. Raises ConfigError for what is none, and beyond a year."""
+    """Seconds from `90`, `90s`, `15m`, `1.5h`. Raises ConfigError for other texts, and beyond a year."""
     number, unit_s = (text[:-1], UNITS_S[text[-1]]) if text[-1:] in UNITS_S else (text, 1.0)
     try:
         seconds = float(number) * unit_s
@@ -216,11 +217,13 @@ def in_seconds(text: str) -> float:
 
 
 def due_at(text: str, now_ns: int) -> int:
-    """A time of this machine's time zone; a time of day is the next such. Raises ConfigError for what is none, or is over."""
+    """Unix time of a local time; a time of day is the next one. Raises ConfigError for other texts,
+    and for the past.
+    """
     now = datetime.fromtimestamp(now_ns / 1e9).astimezone()
     for form in TIMES + DAY_TIMES:
         try:
-            read = datetime.strptime(text, form)  # noqa: DTZ007 - a time of this machine's own zone; made so below
+            read = datetime.strptime(text, form)  # noqa: DTZ007 - a local time; its zone is added below
         except ValueError:
             continue
         if form in DAY_TIMES:
@@ -230,13 +233,13 @@ def due_at(text: str, now_ns: int) -> int:
         else:
             due = read.astimezone()
         if due <= now:
-            raise ConfigError(f"--at {text}: is over; it is {now:%Y-%m-%d %H:%M:%S} now")
+            raise ConfigError(f"--at {text}: is in the past; it is {now:%Y-%m-%d %H:%M:%S} now")
         return round(due.timestamp() * 1e9)
     raise ConfigError(f"--at {text}: write it as 22:30 or 2027-01-10 22:30")
 
 
 def _playbook(name: str, parameters: dict[str, str]) -> tuple[str, str]:
-    """File and text of a playbook, with all that it includes: a path, or one of those that come with hwd."""
+    """File and text of a playbook, with all that it includes: a path, or the name of a playbook that is part of hwd."""
     from hwd.config.playbook.playbook import bundle_playbook
     from hwd.config.shipped import shipped
 

@@ -1,4 +1,4 @@
-"""`hwd fault`: tell the twins of a rack that is up to misbehave, and to behave again."""
+"""`hwd fault`: inject faults into the twins of a running rack, and clear them."""
 
 import json as json_text
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ def fault(
         typer.Argument(
             metavar="SUBJECT FAULT K=V",
             autocompletion=completing.subjects,
-            help="A switch, a NIC port or a host; what goes wrong; how. Or one JSON object. Nothing: list what is set.",
+            help="A switch, a NIC port or a host; the fault; its fields. Or one JSON object. Nothing: list the faults.",
         ),
     ] = None,
     testbed: Annotated[
@@ -32,13 +32,15 @@ def fault(
         typer.Option(
             "--testbed",
             metavar="NAME",
-            help="Default: that of the daemon of --url or HWD_URL, else the one whose twin rack is up.",
+            help="Default: that of the daemon of --url or HWD_URL, else the one whose twin rack is running.",
         ),
     ] = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Let twins misbehave: slow or stuck switches, slow firmware, cut fibres, weak light, flaps, killed agents, stepped clocks. `clear` ends one subject's, or all."""
+    """Inject faults into twins: slow or stuck switches, slow firmware, cut fibres, weak light, flaps, killed agents,
+    stepped clocks. `clear` ends those of one subject, or all.
+    """
     from hwd.twin.control import ask, ask_present
 
     output = Output(json=json)
@@ -59,7 +61,9 @@ def fault(
 
 
 def parse_words(words: Sequence[str], hosts: Collection[str]) -> Any:
-    """The fault in `ocs1 slow seconds=0.5`, in `clear`, or in one JSON object; `hosts` tells hosts from switches. Raises ConfigError."""
+    """The fault in `ocs1 slow seconds=0.5`, in `clear`, or in one JSON object; `hosts` distinguishes hosts from
+    switches. Raises ConfigError.
+    """
     from hwd.model.fault import FAULTS, HostFault, PortFault, SwitchFault, decode_fault, parse_fault
     from hwd_drivers.core.errors import ConfigError
 
@@ -92,7 +96,7 @@ def parse_words(words: Sequence[str], hosts: Collection[str]) -> Any:
 
 
 def _testbed_of_daemon(url: str | None) -> str | None:
-    """The testbed of the daemon that --url or HWD_URL names; None where neither does."""
+    """The testbed of the daemon of --url or HWD_URL; None where neither is set."""
     import os
 
     from hwd.client import Client
@@ -104,7 +108,7 @@ def _testbed_of_daemon(url: str | None) -> str | None:
 
 
 def _find_rack(testbed: str | None, words: Sequence[str]) -> Any:
-    """Of several that are up the one with the subject in `words`."""
+    """The running rack; of several the one with the subject in `words`."""
     from hwd.config.run_files.places import rack_of, racks
     from hwd_drivers.core.errors import ConfigError, LinkError
 
@@ -126,7 +130,7 @@ def _find_rack(testbed: str | None, words: Sequence[str]) -> Any:
 
 
 def _value(key: str, text: str) -> Any:
-    """A word as JSON has it: on, off, a number, a list of ends or crossconnects, else itself."""
+    """Convert a word: on, off, a number, a list of ends or crossconnects, else a text."""
     if key in ("ends", "remove", "add"):
         return text.split(",") if text else []
     if text in ("on", "off"):

@@ -1,4 +1,6 @@
-"""The conformance suite on the switches of a testbed: twins as it has them, and real ones at ports that it calls spare."""
+"""Runs the conformance suite on the switches of a testbed: twins as configured there, and real ones at
+their spare ports.
+"""
 
 import asyncio
 import os
@@ -29,10 +31,11 @@ from hwd_drivers.twins.timing import find_timing
 
 
 def check_rack(spec: DriverSpec, rack: Path, output: Output, *, up_to: Quality, write: bool) -> Iterator[Result]:
-    """Every check on every switch of this driver, as they end; with `write` each real one's run is kept beside the driver.
+    """Every check on every switch of this driver, as they end; with `write` the run of each real one is saved with the
+    driver.
 
-    Raises ConfigError where the testbed has no such switch, or too few spare ports on a real one; RefusedError where a daemon drives it, or a spare port
-    carries something.
+    Raises ConfigError where the testbed has no such switch, or too few spare ports on a real one; RefusedError where a
+    daemon drives it, or a spare port has a crossconnect.
     """
     testbed = load(rack).require()
     switches = [one for one in testbed.switches.values() if one.driver == spec.name]
@@ -96,7 +99,8 @@ def _bench(spec: DriverSpec, testbed: Testbed, switch: Switch) -> Bench:
     try:
         arrangements = Arrangements.of(switch.capabilities, spare)
     except ConfigError as error:
-        text = f"{switch.name}: spare {error}. Name more as `ports: {{{switch.name}.31: {{state: spare}}}}` in the testbed file"
+        example = f"ports: {{{switch.name}.31: {{state: spare}}}}"
+        text = f"{switch.name}: spare {error}. Name more as `{example}` in the testbed file"
         raise ConfigError(text) from error
     return Bench(
         open=lambda: open_switch(switch, _no_documents),
@@ -109,7 +113,7 @@ def _bench(spec: DriverSpec, testbed: Testbed, switch: Switch) -> Bench:
 
 
 async def _identified(bench: Bench, switch: Switch) -> str:
-    """What the unit says it is, when nobody uses the ends that the checks are going to move."""
+    """The unit's identity, once the ends that the checks will move are known to be free."""
     device = await bench.open()
     try:
         carried = await found(device, bench)
@@ -121,4 +125,4 @@ async def _identified(bench: Bench, switch: Switch) -> str:
 
 
 def _no_documents(document: Document) -> None:
-    """The suite looks at the device itself."""
+    """Documents are not needed: the suite reads the device itself."""

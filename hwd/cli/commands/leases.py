@@ -1,4 +1,4 @@
-"""`hwd lease`: claims on ports."""
+"""`hwd lease`: leases of ports."""
 
 import getpass
 import socket
@@ -32,7 +32,7 @@ def add_to(program: typer.Typer) -> None:
 
 
 def me() -> str:
-    """Who holds a lease that is taken here."""
+    """The holder of leases that are taken here."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
@@ -44,7 +44,7 @@ def take(
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Claim ports: nobody else changes them until the lease ends."""
+    """Lease ports: nobody else changes them until the lease ends."""
     from hwd.client import Client
 
     output = Output(json=json)
@@ -68,7 +68,7 @@ def list_(url: Url = None, json: Json = False) -> None:
 
 @_lease.command(epilog="Example: hwd lease renew k3v9 --for 3600")
 def renew(lease: LeaseId, for_s: For = 600.0, url: Url = None, json: Json = False) -> None:
-    """Let a lease last so many seconds from now."""
+    """Renew a lease: it expires so many seconds from now."""
     from hwd.client import Client
 
     output = Output(json=json)
@@ -80,7 +80,7 @@ def renew(lease: LeaseId, for_s: For = 600.0, url: Url = None, json: Json = Fals
 
 @_lease.command(epilog="Example: hwd lease release k3v9")
 def release(lease: LeaseId, url: Url = None, json: Json = False) -> None:
-    """Give a lease back."""
+    """Release a lease."""
     from hwd.client import Client
 
     output = Output(json=json)
@@ -92,13 +92,16 @@ def release(lease: LeaseId, url: Url = None, json: Json = False) -> None:
 
 @_lease.command(epilog="Example: hwd lease kick k3v9")
 def kick(lease: LeaseId, url: Url = None, json: Json = False) -> None:
-    """Take a lease away from its holder, also a host's own switch, which nobody sets then until `hwd lease grant`; or a hold, as `hwd status` names it, from the settings of a run that cannot be put back."""
+    """Revoke a lease, also a host's own switch, which nobody can set then until `hwd lease grant`.
+
+    Or end a hold, as `hwd status` names it, of the settings of a run that cannot be restored.
+    """
     from hwd.client import Client
 
     output = Output(json=json)
     with Client.find(url) as hwd:
         kicked = hwd.kick_lease(lease, by=me())
-    output.say(f"lease {kicked['lease']} taken away from {kicked['holder']}")
+    output.say(f"lease {kicked['lease']} of {kicked['holder']} revoked")
     if why := kicked.get("why"):
         output.note(str(why))
     output.data(kicked)
@@ -107,12 +110,12 @@ def kick(lease: LeaseId, url: Url = None, json: Json = False) -> None:
 @_lease.command(epilog="Example: hwd lease grant sel0")
 def grant(
     switch: Annotated[
-        str, typer.Argument(metavar="SWITCH", help="A host's own switch, that was taken back with `kick`.")
+        str, typer.Argument(metavar="SWITCH", help="A host's own switch, whose lease was revoked with `kick`.")
     ],
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Let a host set its own switch again."""
+    """Delegate a switch to its host again."""
     from hwd.client import Client
 
     output = Output(json=json)
@@ -121,7 +124,7 @@ def grant(
     if granted["told"]:
         output.say(f"{granted['holder']} may set {granted['lease']} again, epoch {granted['epoch']}")
     else:
-        output.say(f"{granted['holder']} may set {granted['lease']} again as soon as its agent is there")
+        output.say(f"{granted['holder']} may set {granted['lease']} again as soon as its agent is connected")
     output.data(granted)
 
 

@@ -1,4 +1,4 @@
-"""`hwd demo`, `check`, `schema`, `serve`, `twin`: files, processes, twins."""
+"""`hwd demo`, `check`, `schema`, `serve`, `twin`: files, daemon, twins."""
 
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ _twin = typer.Typer(
 
 TestbedFile = Annotated[Path, typer.Argument(metavar="TESTBED", help="A testbed file.")]
 ScenarioFile = Annotated[
-    Path | None, typer.Option("--scenario", metavar="FILE", help="What goes wrong with the twins, and when.")
+    Path | None, typer.Option("--scenario", metavar="FILE", help="Faults of the twins, and their times.")
 ]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say every step.")]
 
@@ -32,12 +32,12 @@ def add_to(program: typer.Typer) -> None:
 
 
 def demo(
-    report: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where the report goes.")] = Path(
+    report: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The file for the report.")] = Path(
         "demo-report.html"
     ),
     json: Json = False,
 ) -> None:
-    """A whole twin rack and its main experiment, in one process tree, under a minute."""
+    """Run a whole twin rack and its main experiment in one process tree, under a minute."""
     from hwd.cli.commands.demo import main
 
     raise typer.Exit(main(report=report, json=json))
@@ -47,10 +47,10 @@ def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Testbeds, playbooks, topologies, scenarios.")],
     json: Json = False,
 ) -> None:
-    """Say everything that is wrong in files, with file and line. Exit status 2 when more than warnings were found.
+    """Report all problems of files, with file and line. Exit status 2 when there are more than warnings.
 
-    Playbooks and topologies are held against the testbed, where one is among the files. A name without a path is a playbook that comes with hwd, where
-    no such file is here.
+    Playbooks and topologies are checked against the testbed, where one is among the files. A name without a path is a
+    playbook that is part of hwd, where no such file exists here.
     """
     from hwd.cli.write_target import busy
     from hwd.config.shipped import shipped
@@ -86,13 +86,15 @@ def schema(
     kind: Annotated[str, typer.Argument(metavar="testbed|playbook|scenario", help="What kind of file.")],
     json: Json = False,
 ) -> None:
-    """Print the JSON Schema of testbed, playbook or scenario files, for editors. What hangs together over a whole file only `hwd check` knows."""
+    """Print the JSON Schema of testbed, playbook or scenario files, for editors. Rules over a whole file are only
+    checked by `hwd check`.
+    """
     from hwd.config.json_schema import SCHEMAS, json_schema
     from hwd.config.yaml.problem import nearest
     from hwd_drivers.core.errors import ConfigError
 
     if kind not in SCHEMAS:
-        raise ConfigError(f"schema {kind!r}: there is none; {nearest(kind, SCHEMAS)}")
+        raise ConfigError(f"schema {kind!r}: unknown; {nearest(kind, SCHEMAS)}")
     Output(json=True).data(json_schema(kind))
 
 
@@ -114,12 +116,13 @@ def serve(
         typer.Option(
             "--mqtt",
             metavar="BROKER",
-            help="`embedded`, `embedded:HOST:PORT` for agents elsewhere, or mqtt://host:port. Default: HWD_MQTT, the file that HWD_MQTT_FILE names, else embedded. "
-            "A URL with a password belongs there: everybody can read a command line.",
+            help="`embedded`, `embedded:HOST:PORT` for agents elsewhere, or mqtt://host:port. "
+            "Default: HWD_MQTT, the file that HWD_MQTT_FILE names, else embedded. "
+            "Put a URL with a password there: everybody can read a command line.",
         ),
     ] = None,
     no_twin: Annotated[
-        bool, typer.Option("--no-twin", help="Do not start the twin rack; somebody runs `hwd twin up`.")
+        bool, typer.Option("--no-twin", help="Do not start the twin rack; `hwd twin up` runs it.")
     ] = False,
     verbose: Verbose = False,
 ) -> None:
@@ -167,7 +170,7 @@ def up(
 
 @_twin.command(epilog="Example: hwd twin down examples/opus-testbed.yaml")
 def down(testbed: TestbedFile, json: Json = False) -> None:
-    """End the twin rack of a testbed that runs in the background."""
+    """Stop the twin rack of a testbed that runs in the background."""
     import os
     import signal
 
@@ -181,7 +184,7 @@ def down(testbed: TestbedFile, json: Json = False) -> None:
     if rack is None:
         raise LinkError(f"testbed {name}: no twin rack of it is up. Nothing to do")
     os.kill(rack.pid, signal.SIGTERM)
-    output.say(f"twin rack {name} (pid {rack.pid}) told to end")
+    output.say(f"twin rack {name} (pid {rack.pid}) is stopping")
     output.data({"testbed": name, "pid": rack.pid})
 
 
@@ -197,8 +200,11 @@ def machine(
         str, typer.Option("--nic", metavar="MODEL", help="Of its data NICs, as QEMU calls them.")
     ] = "virtio-net-pci",
 ) -> None:
-    """Become QEMU with a virtual machine that is a host of the twin rack: its data NICs are plugged into the optical switches, and its agent finds its
-    configuration at /sys/firmware/qemu_fw_cfg/by_name/opt/hwd/agent.yaml/raw. Rack and daemon must be up."""
+    """Run QEMU with a virtual machine that is a host of the twin rack.
+
+    Its data NICs are connected to the optical switches, and its agent finds its configuration at
+    /sys/firmware/qemu_fw_cfg/by_name/opt/hwd/agent.yaml/raw. Rack and daemon must be running.
+    """
     import os
 
     from hwd.config.run_files.places import daemon_of, rack_of, run_dir
@@ -239,7 +245,9 @@ def serve_one(
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Run one simulated device alone on a port, until Ctrl-C. It speaks the bytes of the real one; `hwd fault` tells it to misbehave."""
+    """Run one simulated device alone on a port, until Ctrl-C. It speaks the bytes of the real one; `hwd fault` injects
+    faults into it.
+    """
     from hwd.daemon.running import log_to_stderr, run_until_stopped
     from hwd.twin.settings import TwinSettings
     from hwd.twin.single import Serving, serve_single
@@ -271,7 +279,7 @@ def list_settings(
     driver: Annotated[str | None, typer.Option("--driver", metavar="NAME", help="Default: the usual one.")] = None,
     json: Json = False,
 ) -> None:
-    """Say what `hwd twin serve MODEL --set` and a testbed's `twin: {options: ...}` can tell a twin to be."""
+    """List the options of a twin for `hwd twin serve MODEL --set` and a testbed's `twin: {options: ...}`."""
     from hwd.twin.settings import describe
 
     output = Output(json=json)

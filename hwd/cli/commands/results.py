@@ -1,4 +1,4 @@
-"""`hwd show`, `report`, `compare`, `export`: what runs left behind."""
+"""`hwd show`, `report`, `compare`, `export`: the results of runs."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or the beginnings of them.")]
 
 FORMATS = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "perfetto": "pftrace"}
-"""What files of each end with."""
+"""The extension of each format's files."""
 BINARY = frozenset({"parquet", "perfetto"})
 LATER = frozenset({"bluesky", "bundle"})
 
 
 class Column(StrEnum):
-    """How wide a drawing is on paper."""
+    """The width of a drawing on paper."""
 
     SINGLE = "single"
     """One of two columns."""
@@ -49,7 +49,7 @@ def add_to(program: typer.Typer) -> None:
 
 
 def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> None:
-    """One run: how it ended, its steps, and how long each stage took."""
+    """One run: its outcome, its steps, and the durations of its stages."""
     from hwd.report.cut import compared_with, split_by
     from hwd.report.figures.drawings import pairs_rows
     from hwd.report.rc_recovery import recovery_rows, recovery_text
@@ -65,7 +65,8 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     output.say(f"run {found['id']} ", outcome, f": {found['why']}" if found["why"] else "")
     output.say(f"playbook {found['playbook']} on testbed {found['testbed']}, hwd {found['version']}")
     output.say(
-        f"started {started_at(found['started_wall_ns'], virtual=found['virtual_time'])}, took {took(found) or 'until now'}"
+        f"started {started_at(found['started_wall_ns'], virtual=found['virtual_time'])}, "
+        f"took {took(found) or 'until now'}"
     )
     if found["parameters"]:
         output.say(f"parameters {', '.join(f'{key}={value}' for key, value in found['parameters'].items())}")
@@ -92,7 +93,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
             output.say(f"order broken in {timeline.reconfiguration}: {breach}")
     if explained := sum(len(timeline.explained) for timeline in loaded.timelines):
         output.say(
-            f"{plural(explained, 'fall')} of links that the run made itself, by setting NIC ports; `hwd report` has each"
+            f"{plural(explained, 'fall')} of links that the run caused by setting NIC ports; `hwd report` lists each"
         )
     for overrun in loaded.guard.overruns:
         output.say(overrun)
@@ -135,13 +136,15 @@ def report(
     ] = None,
     compare_with: Annotated[
         str | None,
-        typer.Option("--compare-with", metavar="PAPER", help="Figures to stand beside: opus, mfabric, acos."),
+        typer.Option("--compare-with", metavar="PAPER", help="The paper whose figures are added: opus, mfabric, acos."),
     ] = None,
     url: Url = None,
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Stages, waterfalls, distributions, pairs, links and comparisons of runs: one page, and drawings for a paper."""
+    """Report stages, waterfalls, distributions, pairs, links and comparisons of runs: one page, and
+    drawings for a paper.
+    """
     from hwd.report.cut import compared_with, split_by
     from hwd.report.figures.drawing import PAPER_WIDTHS
     from hwd.report.figures.drawings import drawings
@@ -187,7 +190,7 @@ def compare(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """How far two runs lie apart, stage by stage: the difference with its interval, and the size of the effect."""
+    """Compare two runs stage by stage: the difference with its interval, and the size of the effect."""
     from hwd.report.comparison import NOTE, delta, shift, verdict
     from hwd.report.comparison import compare as compared
     from hwd.report.quantity import duration
@@ -245,7 +248,7 @@ def export(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """A run for other programs: all its documents, a table of its stages, or a trace for ui.perfetto.dev."""
+    """Export a run for other programs: all its documents, a table of its stages, or a trace for ui.perfetto.dev."""
     from hwd.report import export as exports
     from hwd.report.load import run_of
 
@@ -268,11 +271,9 @@ def export(
             else:
                 others[kind](found, documents, to)
     if rows == 0:
-        output.note(
-            f"run {found.id}: there is nothing in the table but its heading, as no switch was commanded and no link timed"
-        )
+        output.note(f"run {found.id}: the table has only its heading, as no switch was commanded and no link timed")
     if file != STANDARD:
-        count = path.stat().st_size if path.is_file() else None  # what went into a pipe is not counted
+        count = path.stat().st_size if path.is_file() else None  # the size of a pipe's output is unknown
         told = "" if rows is None else f", {plural(rows, 'row')}"
         output.say(f"{path}: run {found.id}{told}{'' if count is None else f', {size(count)}'}")
         output.data({"file": str(path.absolute()), "run": found.id, "as": kind, "bytes": count, "rows": rows})
@@ -303,7 +304,7 @@ def _pdf_file(path: Path, drawn: "Sequence[Drawing]", width_in: float, *, title:
     from hwd.report.figures.pdf import pdf
 
     if not drawn:
-        raise ConfigError(f"{path}: there is nothing to draw: no link was moved")
+        raise ConfigError(f"{path}: there is nothing to draw: no link moved")
     with output_file(path) as to:
         pdf(drawn, to, width_in=width_in, title=title)
     return path

@@ -1,4 +1,4 @@
-"""`hwd status` and `hwd watch`: what is, and what happens."""
+"""`hwd status` and `hwd watch`: the present state, and live events."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from hwd_drivers.core.documents import Document
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
 NAMED = {"switch.overrun": ("lost",), "switch.override": ("ends",), "switch.restarted": ("lost",)}
-"""Lists without which an event says nothing."""
+"""Lists that belong into the line of an event."""
 SHOWN_ENDS = 6
 """Names in one line; all of them are in the JSON."""
 CARRIER = {True: "up", False: "down", None: "unknown"}
@@ -61,7 +61,7 @@ def status(url: Url = None, json: Json = False) -> None:
     output.say()
     show_leases(output, now["leases"])
     for one in now["reconfigurations"]:
-        left = "" if one["confirm_in_s"] is None else f", goes back in {seconds(one['confirm_in_s'])}"
+        left = "" if one["confirm_in_s"] is None else f", rolled back in {seconds(one['confirm_in_s'])}"
         output.say(f"reconfiguration {one['reconfiguration']} ({one['what']}) ", coloured(one["state"]), left)
     for one in now["open"]:
         output.say(left_open(one))
@@ -98,7 +98,7 @@ def watch(
     url: Url = None,
     json: JsonLines = False,
 ) -> None:
-    """Live events and timelines, until Ctrl-C. A lost connection is taken up again where it broke."""
+    """Live events and timelines, until Ctrl-C. After a lost connection it continues without a gap."""
     from hwd.client import Client
 
     output = Output(json=json)
@@ -143,7 +143,7 @@ def show_timeline(output: Output, timeline: dict[str, Any]) -> None:
     for link in timeline["links"]:
         stages = {stage["name"]: stage for stage in link["stages"]}
         figures = [_stage(stages.get(name)) for name in SHOWN_STAGES]
-        rows.append((f"  {link['link']}{' (stayed)' if link['kept'] else ''}", *figures))
+        rows.append((f"  {link['link']}{' (kept)' if link['kept'] else ''}", *figures))
     if rows:
         output.table(("  link", *SHOWN_STAGES), rows)
     for end in timeline["ends"]:
@@ -184,7 +184,8 @@ def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
         or "none"
     )
     if dark := switch["blocked"]:
-        counted += f"; {', '.join(dark[:SHOWN_ENDS])}{f' and {len(dark) - SHOWN_ENDS} more' if len(dark) > SHOWN_ENDS else ''} held dark"
+        more = f" and {len(dark) - SHOWN_ENDS} more" if len(dark) > SHOWN_ENDS else ""
+        counted += f"; {', '.join(dark[:SHOWN_ENDS])}{more} blocked"
     what = f"{switch['vendor']} {switch['model']} {switch['serial']}"
     if switch["owner"]:
         what, counted = (
@@ -195,11 +196,12 @@ def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _owned(switch: dict[str, Any]) -> str:
-    """`host h0, epoch 7`: who sets it."""
+    """`host h0, epoch 7`: the host that sets it."""
     lease = switch.get("lease")
     if lease is None:
         return f"host {switch['owner']}, no lease yet"
-    return f"host {switch['owner']}, epoch {lease['epoch']}{', taken back' if lease['state'] == 'taken-back' else ''}"
+    revoked = ", revoked" if lease["state"] == "taken-back" else ""
+    return f"host {switch['owner']}, epoch {lease['epoch']}{revoked}"
 
 
 def composite_row(composite: dict[str, Any]) -> tuple[object, ...]:
@@ -210,56 +212,58 @@ def composite_row(composite: dict[str, Any]) -> tuple[object, ...]:
 
 
 def link_row(link: dict[str, Any]) -> tuple[object, ...]:
-    """A link in the table of `hwd status`: nobody knows of its light while a switch on its way is down."""
+    """A link in the table of `hwd status`: its light is unknown while a switch on its path is down."""
     away = link.get("away", ())
     return link["link"], f"{CARRIER[link['carrier']]}{f', {_many(away)} {_is(away)} down' if away else ''}"
 
 
 def no_links(switches: list[dict[str, Any]]) -> str:
-    """That there are none, or that none is known, as switches are down of which nothing was ever read."""
+    """The text for no links, or for none known, where switches are down that were never read."""
     unread = [switch["switch"] for switch in switches if switch["up"] is False and not switch["crossconnects"]]
     return f"no links known, {_many(unread)} {_is(unread)} down" if unread else "no links"
 
 
 def overrun_lines(switch: dict[str, Any]) -> list[tuple[str | Styled, ...]]:
-    """What our changes took from other clients since the daemon started, newest last."""
+    """Crossconnects of other clients that our changes removed since the daemon started, newest last."""
     return [
         (
             f"{switch['switch']} ",
             coloured("overrun"),
-            f" at {_time_of_day(one['wall_ns'])}: {', '.join(one['lost'])} of another client was lost to reconfiguration "
-            f"{one['reconfiguration']}; it had come in the {seconds(one['window_s'])} between our read and our write",
+            f" at {_time_of_day(one['wall_ns'])}: {', '.join(one['lost'])} of another client was lost to "
+            f"reconfiguration {one['reconfiguration']}; it was made in the {seconds(one['window_s'])} between our read and our write",
         )
         for one in switch["overruns"]
     ]
 
 
 def restart_line(switch: dict[str, Any]) -> str:
-    """That a switch has restarted, as long as something that it took has not been made again, or replaced; else empty."""
+    """The restart of a switch, until its lost crossconnects have been made again or replaced; else empty."""
     restart = switch.get("restart")
     if restart is None or not (gone := restart.get("missing")):
         return ""
     how = "has restarted" if restart["sign"] == "uptime" else "seems to have restarted"
     back = "" if switch["owner"] or len(gone) > SHOWN_ENDS else f"; hwd apply {switch['switch']}:{','.join(gone)}"
     return (
-        f"{switch['switch']} {how} at {_time_of_day(restart['wall_ns'])}, not heard for {seconds(restart['unheard_s'])} before. "
-        f"Gone with it, and not put back by itself: {_many(gone)}{back}"
+        f"{switch['switch']} {how} at {_time_of_day(restart['wall_ns'])}, "
+        f"no contact for {seconds(restart['unheard_s'])} before. "
+        f"It lost {_many(gone)}; the daemon does not restore crossconnects{back}"
     )
 
 
 def left_open(one: dict[str, Any]) -> str:
-    """What the journal holds open: whose it is, what keeps it, and that nobody has to do anything."""
+    """An open reconfiguration of the journal: its run, what keeps it open, and what will end it."""
     run = f" of run {one['run']}" if one["run"] else ""
     ports = plural(len(one["ports"]), "port")
     if one["goes"] == "nowhere":
-        held = f"; {ports} held" if one["ports"] else ""  # without a port it is every switch, and the reason says so
+        held = f"; {ports} held" if one["ports"] else ""  # without ports it holds every switch, and the reason says so
         return f"{one['reconfiguration']} ({one['what']}){run} {coloured('held')}: {one['why']}{held}"
     tried = "" if one.get("tried_wall_ns") is None else f" (last tried at {_time_of_day(one['tried_wall_ns'])})"
-    return f"reconfiguration {one['reconfiguration']} ({one['what']}){run} open: {one['why']}{tried}; goes {one['goes']} by itself when that is over; {ports} held"
+    name = f"reconfiguration {one['reconfiguration']} ({one['what']}){run}"
+    return f"{name} open: {one['why']}{tried}; goes {one['goes']} by itself when that is over; {ports} held"
 
 
 def host_row(host: dict[str, Any], *, connected: bool) -> tuple[object, ...]:
-    """A host in the table of `hwd status`. `connected`: whether there is a broker; without it nothing can be known of any host."""
+    """A host in the table of `hwd status`. `connected`: whether there is a broker; without it hosts are unknown."""
     if not host["up"]:
         heard_ns = host["heard_wall_ns"]
         why = host["cause"] if heard_ns is None else f"not heard since {_time_of_day(heard_ns)}: {host['cause']}"
@@ -274,22 +278,23 @@ def host_row(host: dict[str, Any], *, connected: bool) -> tuple[object, ...]:
 
 
 def skew_lines(host: dict[str, Any]) -> list[str]:
-    """What is wrong with the version of its agent."""
+    """Problems with the version of its agent."""
     skew = host.get("skew")
     return [f"{host['host']}: {skew}"] if skew else []
 
 
 def port_lines(host: dict[str, Any]) -> list[str]:
-    """Ports whose interface is not there: how it is called now, where the agent knows, and what to do."""
+    """Ports without their interface: its present name, where the agent knows it, and the remedy."""
     return [
-        f"{host['host']}.{name}: {port['sources'].get('link', {}).get('why_not') or 'there is no interface ' + port['interface']}"
+        f"{host['host']}.{name}: "
+        f"{port['sources'].get('link', {}).get('why_not') or 'there is no interface ' + port['interface']}"
         for name, port in host["ports"].items()
         if host["up"] and not port["present"]
     ]
 
 
 def trouble_lines(host: dict[str, Any]) -> list[str]:
-    """What the daemon fails to do for it, by a bug of its own."""
+    """Tasks of the daemon for this host that fail by a bug."""
     why = host.get("trouble")
     return (
         [f"{host['host']}: what the daemon does for it failed: {why}. The log of the daemon has the trace"]
@@ -299,24 +304,28 @@ def trouble_lines(host: dict[str, Any]) -> list[str]:
 
 
 def spool_lines(host: dict[str, Any]) -> list[str]:
-    """What is wrong with the spool of its agent and with the socket of its jobs, who else says that it is this host, and what was lost since the daemon started."""
+    """Problems of its agent's spool and job socket, other agents with the host's name, and events lost
+    since the daemon started.
+    """
     trouble = (host.get("spool") or {}).get("trouble")
     lines = [f"{host['host']}: spool: {trouble}"] if trouble else []
     if rival := host.get("rival"):
         lines.append(
-            f"{host['host']}: another agent, boot {rival}, says that it is this host; it is not listened to while this one answers. Stop one of them"
+            f"{host['host']}: another agent, boot {rival}, has the name of this host; "
+            "it is ignored while this one answers. Stop one of them"
         )
     if why := host.get("selection"):
         lines.append(f"{host['host']}: jobs cannot set its switches: {why}")
     if lost := host.get("lost"):
         lines.append(
-            f"{host['host']}: {plural(lost, 'event')} lost, or flaps not seen one by one: hwd watch --kind host.lost --after 0"
+            f"{host['host']}: {plural(lost, 'event')} lost, or flaps not observed one by one: "
+            "hwd watch --kind host.lost --after 0"
         )
     return lines
 
 
 def _time_of_day(wall_ns: int) -> str:
-    """In the time zone of this machine."""
+    """A time of day in the time zone of this machine."""
     return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC).astimezone():%H:%M:%S}"
 
 

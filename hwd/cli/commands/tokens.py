@@ -1,4 +1,4 @@
-"""`hwd token`: what a program other than ours needs to talk to the daemon."""
+"""`hwd token`: the token that other programs need to talk to the daemon."""
 
 from typing import Annotated
 
@@ -17,7 +17,9 @@ def token(
     header: Annotated[bool, typer.Option("--header", help="As a header field of HTTP, for `curl -H @-`.")] = False,
     json: Json = False,
 ) -> None:
-    """Print the token of the daemon, for curl and others. Give it to them by a pipe or a file: everybody on this machine can read a command line."""
+    """Print the token of the daemon, for curl and others. Pass it on by a pipe or a file: everybody on this machine can
+    read a command line.
+    """
     from hwd.client.find import Whereabouts
     from hwd_drivers.core.errors import ConfigError
 
@@ -26,7 +28,8 @@ def token(
     found = daemon.token
     if found is None:
         raise ConfigError(
-            f"daemon {daemon.url}: its token is not known here. It is none of this user's on this machine, or has tokens of HWD_TOKENS: "
+            f"daemon {daemon.url}: its token is not known here. "
+            "It is not a daemon of this user on this machine, or it has tokens of HWD_TOKENS: "
             "set HWD_TOKEN, or HWD_TOKEN_FILE to a file that holds it"
         )
     output.data({"url": daemon.url, "token": found})

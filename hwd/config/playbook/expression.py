@@ -1,7 +1,8 @@
-"""Expressions of playbooks: `repeats * 2 + 1`, `last.turnaround.max_s < limit_s and last.ready == last.links`. Nothing in them runs.
+"""Expressions of playbooks: `repeats * 2 + 1`, `last.turnaround.max_s < limit_s and last.ready == last.links`. They run
+no code.
 
-Names of parameters and of what was measured, numbers, 'text', true, false, [lists], + - * / // %, comparisons, in, and, or, not, `a if b else c`, brackets,
-and abs, len, max, min, round, sum. Bounded in length, depth and result.
+They have names of parameters and measurements, numbers, 'text', true, false, [lists], + - * / // %, comparisons, in,
+and, or, not, `a if b else c`, brackets, and abs, len, max, min, round, sum. Their length, depth and result are limited.
 """
 
 import ast
@@ -16,13 +17,13 @@ Scalar = str | int | float | bool
 Value = Scalar | tuple[Scalar, ...]
 
 LENGTH_MAX = 400
-"""Characters; what a reader takes in at once."""
+"""Characters; as many as a reader can grasp."""
 TEXT_LENGTH_MAX = 10_000
-"""Characters of a text with holes, and of what is put into it; a list of 1000 ports has fewer."""
+"""Characters of a text with expressions, and of its result; a list of 1000 ports has fewer."""
 DEPTH_MAX = 40
 """Keeps the stack small."""
 MAGNITUDE_MAX = 1e12
-"""Results beyond it are a slip, and products of them would fill the memory."""
+"""Larger results are a mistake, and products of them would fill the memory."""
 
 GRAMMAR = (
     "names, numbers, 'text', true, false, [lists], + - * / // %, comparisons, in, and, or, not, if else and brackets"
@@ -49,12 +50,12 @@ _FUNCTIONS = ("abs", "len", "round", *_OVER)
 
 
 class UnknownError(ConfigError):
-    """An expression uses a figure that nobody measured."""
+    """An expression uses a figure that was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One expression that was read; `names` are those that it uses, dotted ones whole. Use `parse`."""
+    """One expression, parsed; `names` are those that it uses, with their dots. Use `parse`."""
 
     text: str
     tree: ast.expr = field(compare=False, repr=False)
@@ -65,7 +66,7 @@ class Expression:
 
     @classmethod
     def parse(cls, text: str) -> "Expression":
-        """Raises ConfigError on anything but what the module allows."""
+        """Raises ConfigError for anything but what the module allows."""
         text = " ".join(text.split())
         if len(text) > LENGTH_MAX:
             raise ConfigError(f"expression of {len(text)} characters is over the {LENGTH_MAX} that it may have")
@@ -76,16 +77,22 @@ class Expression:
         return cls(text, tree, _check(tree, text))
 
     def value(self, scope: Mapping[str, Value | None]) -> Value:
-        """Its value. Raises ConfigError for unknown names and for what cannot be calculated, UnknownError where a figure of `scope` is None."""
+        """Its value. Raises ConfigError for unknown names and impossible calculations, UnknownError where a figure of
+        `scope` is None.
+        """
         return _Evaluation(self.text, scope).value(self.tree)
 
     def try_out(self, scope: Mapping[str, Value]) -> Value:
-        """As `value` with typical figures: every part is looked at, and a division by zero does not count. Raises ConfigError where kinds do not fit."""
+        """As `value` with typical figures: every part is evaluated, and a division by zero is no error. Raises
+        ConfigError where types do not fit.
+        """
         return _Evaluation(self.text, scope, trying=True).value(self.tree)
 
 
 def substitute(text: str, scope: Mapping[str, Value]) -> Value:
-    """The text with each `{{ ... }}` replaced; a text that is one such hole takes the type of its value. Raises ConfigError."""
+    """The text with each `{{ ... }}` replaced; a text that is a single one takes the type of its value.
+    Raises ConfigError.
+    """
     _check_length(text)
     bare = text.strip()
     if len(bare) >= 4 and bare.startswith("{{") and bare.endswith("}}") and "{{" not in (inside := bare[2:-2]):
@@ -94,7 +101,9 @@ def substitute(text: str, scope: Mapping[str, Value]) -> Value:
 
 
 def fill_text(text: str, value: Callable[[Expression], Value]) -> str:
-    """The text with each `{{ ... }}` replaced by what `value` says of it. Raises ConfigError where a hole has no end, and where it is too long."""
+    """The text with each `{{ ... }}` replaced by `value` of it. Raises ConfigError where a `{{` is not closed, and
+    where the text is too long.
+    """
     _check_length(text)
     around, holes = _cut(text)
     rest = "".join(around)
@@ -112,13 +121,15 @@ def fill_text(text: str, value: Callable[[Expression], Value]) -> str:
 
 
 def names_in(text: str) -> frozenset[str]:
-    """Names that the holes of a text use; none of holes that are no expressions, and none of a text that is too long for holes."""
+    """Names that the `{{ ... }}` of a text use; those of invalid expressions, and of a text that is too
+    long, are left out.
+    """
     names: set[str] = set()
     for hole in _cut(text)[1] if len(text) <= TEXT_LENGTH_MAX else ():
         try:
             names |= {*Expression.parse(hole).names}
         except ConfigError:
-            continue  # said when it is filled
+            continue  # reported when it is replaced
     return frozenset(names)
 
 
@@ -128,7 +139,7 @@ def evaluate(text: str, scope: Mapping[str, Value]) -> Value:
 
 
 def as_text(value: Value | None) -> str:
-    """As a playbook has it: `true`, `1,4,16`; a figure that nobody knows is `unknown`."""
+    """As a playbook writes it: `true`, `1,4,16`; an unknown figure is `unknown`."""
     match value:
         case None:
             return "unknown"
@@ -150,7 +161,9 @@ def _check_length(text: str) -> None:
 
 
 def _cut(text: str) -> tuple[list[str], list[str]]:
-    """The text before, between and after its holes, and what stands in them: one more of the former. Each character is looked at once."""
+    """The texts before, between and after its `{{ ... }}`, and their contents: one more of the former. Each character
+    is visited once.
+    """
     around: list[str] = []
     holes: list[str] = []
     at = 0
@@ -162,7 +175,7 @@ def _cut(text: str) -> tuple[list[str], list[str]]:
 
 
 def _check(tree: ast.expr, text: str) -> tuple[str, ...]:
-    """The names of a tree; raises ConfigError where it is too deep or has what is not allowed."""
+    """The names of a syntax tree; raises ConfigError where it is too deep or has anything that is not allowed."""
     names: list[str] = []
     level: list[ast.expr] = [tree]
     depth = 0
@@ -194,7 +207,7 @@ def _check(tree: ast.expr, text: str) -> tuple[str, ...]:
                     below += args
                 case ast.Call(func=ast.Name(id=function)):
                     raise ConfigError(
-                        f"{text!r}: {function}() is no function of an expression; there are {', '.join(_FUNCTIONS)}"
+                        f"{text!r}: {function}() is not a function of expressions; there are {', '.join(_FUNCTIONS)}"
                         if function not in _FUNCTIONS
                         else f"{text!r}: {function} takes values only"
                     )
@@ -295,7 +308,8 @@ class _Evaluation:
             case ast.Eq() | ast.NotEq():
                 if _kind(one) != _kind(other):
                     raise ConfigError(
-                        f"{self.text!r}: {_shown(one)} and {_shown(other)} are not of one kind, so that they are never equal"
+                        f"{self.text!r}: {_shown(one)} and {_shown(other)} are of different types, "
+                        "so that they are never equal"
                     )
                 return (one == other) is isinstance(op, ast.Eq)
             case ast.In() | ast.NotIn():

@@ -1,4 +1,4 @@
-"""Reads the steps that hold no others: each becomes a value, or problems with their places."""
+"""Reads the steps that contain no other steps: each becomes a value, or problems with their places."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -41,7 +41,7 @@ NOTE_LENGTH_MAX = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Where a step is read: in which file, with which values, within which includes, under which lease of the run."""
+    """The context in which a step is read: its file, the values, the includes, the lease of the run."""
 
     reading: Reading
     name: str
@@ -60,7 +60,7 @@ class LeafReader:
     effort: Effort
     readings: dict[str, Reading] = field(default_factory=dict)
     ports: frozenset[str] = frozenset()
-    """All of the testbed."""
+    """All ports of the testbed."""
     _fabric: Fabric | None = None
     _meant: dict[str, tuple[Wanted, frozenset[str]] | str] = field(default_factory=dict)
 
@@ -70,7 +70,9 @@ class LeafReader:
             self._fabric = Fabric(self.testbed)
 
     def read(self, kind: str, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
-        """The step of this kind; `node` is what stands behind it. None where it cannot be used, two for an apply with its wait."""
+        """The step of this kind; `node` is the value of its key. Empty where it cannot be used, two steps for an apply
+        with its wait.
+        """
         match kind:
             case "lease":
                 return self._lease(node, where, part)
@@ -123,7 +125,7 @@ class LeafReader:
         return (apply, WaitStep(until=InstantName.READY, within_s=entry.ready_within_s))
 
     def _meaning(self, what: str, where: Where, part: Part) -> tuple[Wanted, frozenset[str]] | None:
-        """What it means on the testbed, and which ports it needs, worked out once for each text."""
+        """The wanted state on the testbed and the ports that it needs, worked out once for each text."""
         if is_file(what):
             return self._topology(what, where, part)
         if self.testbed is None or self._fabric is None:
@@ -205,7 +207,7 @@ class LeafReader:
             return ()
 
         def value(expression: Expression) -> Value:
-            """Parameters now; what is measured when it is its turn."""
+            """The value of parameters now; measurements are evaluated when the step runs."""
             if MEASURED.keys().isdisjoint(expression.names):
                 return expression.value(part.scope)
             expression.try_out({**MEASURED, **part.scope})
@@ -222,9 +224,7 @@ class LeafReader:
 
     def _assert(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
         if not isinstance(node.value, str) or "{{" in node.value:
-            part.reading.add(
-                where, "must be an expression by itself, without {{ }}, such as `last.turnaround.max_s < 12`"
-            )
+            part.reading.add(where, "must be a single expression without {{ }}, such as `last.turnaround.max_s < 12`")
             return ()
         try:
             expression = Expression.parse(node.value)
@@ -253,7 +253,8 @@ def _what(entry: ApplyEntry, where: Where, reading: Reading) -> str | None:
     if entry.topology is not None and generator is None and not (is_file(entry.topology) or ARROW in entry.topology):
         reading.add(
             (*where, "topology"),
-            f"{entry.topology!r} is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); {nearest(entry.topology, GENERATORS)}",
+            f"{entry.topology!r} is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); "
+            f"{nearest(entry.topology, GENERATORS)}",
         )
         return None
     known = [*ApplyEntry.model_fields, *(generator.arguments if generator else ())]

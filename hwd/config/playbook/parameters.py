@@ -1,4 +1,4 @@
-"""Parameters of a playbook: defaults, values given in their place and typed by them, and the places that they fill."""
+"""Parameters of a playbook: defaults, overrides converted to their types, and their use in the file."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ LIST_MAX = 1000
 
 
 def defaults(reading: Reading, root: Node) -> dict[str, Value]:
-    """Of a file: each is text, a number, true, false, or a list of such."""
+    """The defaults of a file: each is text, a number, true, false, or a list of these."""
     section = root.child("parameters")
     parameters: dict[str, Value] = {}
     for name, node in (section.mapping() if section else {}).items():
@@ -34,7 +34,7 @@ def defaults(reading: Reading, root: Node) -> dict[str, Value]:
 
 
 def settle(reading: Reading, root: Node, overrides: Mapping[str, Value]) -> dict[str, Value]:
-    """Defaults of the file with the overrides (`-D`) put in their place."""
+    """The defaults of the file, with the overrides (`-D`) in their place."""
     parameters = defaults(reading, root)
     for name, value in overrides.items():
         try:
@@ -46,7 +46,9 @@ def settle(reading: Reading, root: Node, overrides: Mapping[str, Value]) -> dict
 
 
 def given(name: str, value: Value, parameters: Mapping[str, Value]) -> Value:
-    """A value for a parameter in the type of its default; a whole number's default takes no fraction. Raises ConfigError."""
+    """Convert a value to the type of the parameter's default; a default that is a whole number takes no fraction.
+    Raises ConfigError.
+    """
     if name not in parameters:
         raise ConfigError(f"no such parameter; {nearest(name, parameters)}")
     default = parameters[name]
@@ -57,7 +59,7 @@ def given(name: str, value: Value, parameters: Mapping[str, Value]) -> Value:
 
 
 def plain_value(node: Node) -> Value:
-    """Raises ConfigError on a mapping, on nothing, on a list of lists."""
+    """Raises ConfigError for a mapping, an empty value, and a list of lists."""
     match node.value:
         case list() as items:
             parts = [item.value for item in items]
@@ -100,7 +102,7 @@ def fill(reading: Reading, node: Node, scope: Mapping[str, Value], where: Where,
 
 
 def _list(default: tuple[Scalar, ...], parts: Iterable[Scalar]) -> Value:
-    """Each part in the type that the defaults have together."""
+    """Each part, in the common type of the defaults."""
     kind: Scalar = default[0]
     if any(isinstance(one, str) for one in default):
         kind = ""
@@ -114,7 +116,7 @@ def _list(default: tuple[Scalar, ...], parts: Iterable[Scalar]) -> Value:
 
 def _bounded(value: Scalar) -> Scalar:
     if isinstance(value, str) and len(value) > TEXT_LENGTH_MAX:
-        raise ConfigError(f"text of {len(value)} characters is over the {TEXT_LENGTH_MAX} that a value may have")
+        raise ConfigError(f"text of {len(value)} characters is over the {TEXT_LENGTH_MAX} allowed for a value")
     return value
 
 
@@ -128,7 +130,7 @@ def _typed(value: Value, default: Scalar) -> Scalar:
                 return int(text)
             case float():
                 number = float(text)
-                if number - number != 0:  # infinite, or no number
+                if number - number != 0:  # infinite, or not a number
                     raise ValueError(text)
                 return number
             case str():

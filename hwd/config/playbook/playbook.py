@@ -1,4 +1,4 @@
-"""Playbooks: experiments in YAML, with their parameters filled in and every name checked. No code runs out of a playbook.
+"""Playbooks: experiments in YAML, with their parameters replaced and every name checked. A playbook runs no code.
 
 loaded = load_playbook("playbooks/smoke.yaml", {"repeats": "3"}, testbed=testbed)
 playbook = loaded.require()
@@ -65,12 +65,16 @@ __all__ = [
 ]
 
 STEPS_MAX = 100_000
-"""Steps of one run with all repeats written out: a month of the fastest ones, and what the records of one run bear."""
+"""Steps of one run with all repeats expanded: a month of the fastest ones, and as many as the records of
+one run can hold.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How the report of a run shall be cut. `compare_with` names the testbed whose published figures stand beside ours."""
+    """How the report of a run groups its figures. `compare_with` names the testbed whose published
+    figures are added.
+    """
 
     by: tuple[str, ...] = ("topology", "stage")
     compare_with: str | None = None
@@ -80,8 +84,8 @@ class Report:
 class Playbook:
     """One experiment, ready to run.
 
-    `parameters` are those in force, defaults and overrides. `ports` are those that it claims, none where it was read without a testbed. A run of it fails
-    when it takes longer than `within_s`.
+    `parameters` are those in force, defaults and overrides. `ports` are those that it claims, empty where it was read
+    without a testbed. A run of it fails when it takes longer than `within_s`.
     """
 
     name: str
@@ -94,19 +98,21 @@ class Playbook:
 
     @property
     def total_steps(self) -> int:
-        """Steps with all repeats and sweeps written out; these themselves are none."""
+        """Steps with all repeats and sweeps expanded; these themselves are not counted."""
         return total_steps(self.steps)
 
 
 class LoadedPlaybook(NamedTuple):
-    """`playbook` is None where a problem is more than a warning. `files`: the texts of those that it names, None where one cannot be read."""
+    """`playbook` is None where a problem is more than a warning. `files`: the texts of the files that it names, None
+    where one cannot be read.
+    """
 
     playbook: Playbook | None
     problems: tuple[Problem, ...]
     files: Mapping[str, str] | None
 
     def require(self) -> Playbook:
-        """Raises ConfigError with all problems, a line each."""
+        """Raises ConfigError with all problems, one a line."""
         refuse(self.problems)
         assert self.playbook is not None
         return self.playbook
@@ -115,14 +121,18 @@ class LoadedPlaybook(NamedTuple):
 def load_playbook(
     path: str | Path, overrides: Mapping[str, Value] | None = None, *, testbed: Testbed | None = None
 ) -> LoadedPlaybook:
-    """Read a playbook. `overrides` (`-D k=v`) are typed by the defaults they replace; names are checked where a testbed is given."""
+    """Read a playbook. `overrides` (`-D k=v`) take the types of their defaults; names are checked where
+    there is a testbed.
+    """
     return _load(read_tree(path), overrides or {}, testbed, folder=Path(path).parent)
 
 
 def load_playbook_text(
     text: str, *, file: str, overrides: Mapping[str, Value] | None = None, testbed: Testbed | None = None
 ) -> Playbook:
-    """The same from its text; `file` stands in messages. Files that it names must be in it, as `bundle_playbook` does. Raises ConfigError."""
+    """Read a playbook from its text; `file` is its name in messages. Files that it names must be in it, as
+    `bundle_playbook` arranges. Raises ConfigError.
+    """
     reading = parse_tree(text.encode("utf-8", "surrogatepass"), file=file)
     return _load(reading, overrides or {}, testbed, folder=None).require()
 
@@ -130,7 +140,7 @@ def load_playbook_text(
 def bundle_playbook(path: str | Path, overrides: Mapping[str, Value] | None = None) -> str:
     """The text of a playbook with those of all files that it names, ready to be sent and recorded.
 
-    Raises ConfigError where one of them cannot be read; all other problems are left to who reads it against a testbed.
+    Raises ConfigError where one of them cannot be read; other problems are found by the reader, which has the testbed.
     """
     loaded = load_playbook(path, overrides)
     if loaded.files is None:
@@ -164,13 +174,14 @@ def _load(
     if (total := total_steps(steps)) > STEPS_MAX:
         reading.add(
             ("steps",),
-            f"{total} steps with all repeats are over the {STEPS_MAX} of one run; repeat less, or make more runs of it",
+            f"{total} steps with all repeats are over the {STEPS_MAX} of one run; repeat less, or make several runs",
         )
     within_s = top.within_s if top else RUN_MAX_S
     if (dwell_s := total_dwell_s(steps)) > within_s:
         reading.add(
             ("steps",),
-            f"waits for {dwell_s:g} s in all, over the {within_s:g} s that the run may take; wait less, or raise within_s (at most {RUN_MAX_S:g})",
+            f"waits for {dwell_s:g} s in all, over the {within_s:g} s that the run may take; "
+            f"wait less, or raise within_s (at most {RUN_MAX_S:g})",
         )
     problems = (*reading.in_order(), *(problem for other in reader.readings for problem in other.in_order()))
     if top is None or not all(problem.warning for problem in problems):

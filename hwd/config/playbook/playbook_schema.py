@@ -1,4 +1,4 @@
-"""Shapes of the parts of a playbook. Each step is validated for itself, so that one bad part hides no other."""
+"""Shapes of the parts of a playbook. Each step is validated separately, so that one bad part hides no other."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -46,7 +46,7 @@ class Cut(StrEnum):
     LINK = "link"
     """The two NIC ports."""
     SWEEP = "sweep"
-    """The values in force of what the run sweeps."""
+    """The values of the run's sweep variables."""
     RUN = "run"
     """The run."""
     TESTBED = "testbed"
@@ -59,7 +59,7 @@ class LeaseEntry(Entry):
 
 
 class ApplyEntry(Entry):
-    """Keys besides these are arguments of the topology: hosts, rail, groups."""
+    """Other keys are arguments of the topology: hosts, rail, groups."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     __pydantic_extra__: dict[str, Words]
@@ -72,7 +72,7 @@ class ApplyEntry(Entry):
 
 
 class ReadyEntry(Entry):
-    """Wait for what was applied last."""
+    """Wait until the last apply is ready."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -81,7 +81,7 @@ class ReadyEntry(Entry):
 
 
 class DwellEntry(Entry):
-    """Wait for a time, whatever happens."""
+    """Wait for a time, unconditionally."""
 
     for_s: Annotated[float, Field(strict=True, ge=0, le=WAIT_MAX_S, allow_inf_nan=False)]
 
@@ -91,7 +91,7 @@ class RepeatEntry(Entry):
 
 
 class RangeEntry(Entry):
-    """From the one to the other, both included where `step` meets it."""
+    """From one value to another, both included where `step` meets it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -144,7 +144,9 @@ class ReportEntry(Entry):
 
 
 class PlaybookFile(Entry):
-    """The top of the file; steps are read one by one. `files`: those that it includes, by their names, where it was sent to a daemon."""
+    """The top of the file; steps are read one by one. `files`: the texts of included files by name, where it was sent
+    to a daemon.
+    """
 
     playbook: Annotated[str, Field(pattern=NAME)]
     shows: str = ""
@@ -155,7 +157,7 @@ class PlaybookFile(Entry):
     files: dict[str, str] = Field(default_factory=dict)
 
 
-# One model a step, for editors: the reader takes the kinds of steps and the shapes of what stands behind them from here.
+# One model a step, for editors: the reader takes the kinds of steps and the shapes of their values from here.
 
 
 class LeaseItem(Entry):

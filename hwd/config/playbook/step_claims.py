@@ -1,4 +1,6 @@
-"""Which ports steps claim: what a queue asks of a run, and what branches that run at once must not have in common."""
+"""The ports that steps claim: a queue compares those of runs, and branches that run at once must have
+none in common.
+"""
 
 from collections.abc import Iterable
 
@@ -13,7 +15,9 @@ from hwd_drivers.core.values import Crossconnect
 
 
 def claimed(steps: Iterable[Step], everything: frozenset[str]) -> frozenset[str]:
-    """Ports that the steps lease, drive, set or harm; `everything` are those of the testbed. What stands in the way of an apply may need more."""
+    """Ports that the steps lease, drive, set or inject faults into; `everything` are those of the testbed. Collisions
+    with an apply may add more.
+    """
     ports: set[str] = set()
     for step in steps:
         match step:
@@ -34,16 +38,17 @@ def claimed(steps: Iterable[Step], everything: frozenset[str]) -> frozenset[str]
 
 
 def harmed(fault: Fault, everything: frozenset[str]) -> frozenset[str]:
-    """Ports of the subject of a fault; of all, where it names none."""
+    """Ports of the subject of a fault; all ports where it names none."""
     if not fault.subject:
         return everything
     return frozenset(port for port in everything if port == fault.subject or port.startswith(f"{fault.subject}."))
 
 
 def needed(wanted: Wanted, fabric: Fabric) -> frozenset[str]:
-    """Ports that a topology or crossconnects need by themselves: those of the switches, and the NIC ports whose light they carry.
+    """Ports that a topology or crossconnects need at least: those of the switches, and the NIC ports whose light they
+    carry.
 
-    Raises ConfigError where a link has no way.
+    Raises ConfigError where a link has no path.
     """
     if wanted.emptied:
         return all_ports(fabric.testbed)

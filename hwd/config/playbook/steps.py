@@ -1,4 +1,6 @@
-"""The steps of a playbook as values, checked and with all expressions filled in; sweeps and includes are written out, repeats are not."""
+"""The steps of a playbook as values, checked and with all expressions replaced; sweeps and includes are expanded,
+repeats are not.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ Everything = Literal["all"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseStep:
-    """Claim ports for the run, or for the branch that it stands in; `ports` is `all` or names."""
+    """Claim ports for the run, or for the branch of this step; `ports` is `all` or names."""
 
     ports: Everything | tuple[str, ...]
     for_s: float
@@ -28,10 +30,10 @@ class LeaseStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyStep:
-    """Bring about what `what` says.
+    """Apply `what`.
 
-    `wanted` is what it means on the testbed, None where the playbook was read without one. `ports` are those that it surely needs; what stands in its
-    way may need more.
+    `wanted` is its meaning on the testbed, None where the playbook was read without one. `ports` are those that it
+    certainly needs; crossconnects that collide with it may add more.
     """
 
     what: str
@@ -45,7 +47,7 @@ class ApplyStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitStep:
-    """Wait for what was applied last."""
+    """Wait until the last apply is ready."""
 
     until: InstantName
     within_s: float
@@ -56,7 +58,7 @@ class WaitStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DwellStep:
-    """Let time pass; what was applied last goes on meanwhile."""
+    """Let time pass."""
 
     for_s: float
 
@@ -66,7 +68,9 @@ class DwellStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteStep:
-    """Write a text into the record. Its `{{ ... }}` are filled when it is its turn, from `scope` and from what was measured."""
+    """Write a text into the record. Its `{{ ... }}` are replaced when the step runs, from `scope` and
+    the measurements.
+    """
 
     text: str
     scope: Mapping[str, Value] = field(default_factory=dict)
@@ -88,7 +92,7 @@ class HostStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultStep:
-    """Tell a twin to misbehave, until it is cleared or the run ends."""
+    """Inject a fault into a twin, until it is cleared or the run ends."""
 
     fault: Fault
 
@@ -98,7 +102,7 @@ class FaultStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssertStep:
-    """What was measured must hold this, else the run fails."""
+    """An expression over measurements that must be true, else the run fails."""
 
     expression: Expression
     scope: Mapping[str, Value] = field(default_factory=dict)
@@ -120,7 +124,7 @@ class RepeatStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRound:
-    """One combination of the swept values, and the steps with them filled in."""
+    """One combination of the swept values, and the steps with these values."""
 
     values: Mapping[str, Scalar]
     steps: "tuple[Step, ...]"
@@ -141,7 +145,7 @@ class SweepStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """Steps that run while those of other branches do."""
+    """Steps that run at the same time as those of other branches."""
 
     name: str
     steps: "tuple[Step, ...]"
@@ -158,12 +162,12 @@ class ParallelStep:
 
 
 LeafStep = LeaseStep | ApplyStep | WaitStep | DwellStep | NoteStep | HostStep | FaultStep | AssertStep
-"""What a run counts as one step."""
+"""The steps that a run counts."""
 Step = LeafStep | RepeatStep | SweepStep | ParallelStep
 
 
 def below(step: Step) -> tuple["tuple[Step, ...]", ...]:
-    """The lists of steps that a step holds; none for a leaf."""
+    """The lists of steps inside a step; none for a leaf."""
     match step:
         case RepeatStep(steps=steps):
             return (steps,)
@@ -176,12 +180,12 @@ def below(step: Step) -> tuple["tuple[Step, ...]", ...]:
 
 
 def total_steps(steps: Iterable[Step]) -> int:
-    """Leaves, with all repeats and sweeps written out."""
+    """Leaves, with all repeats and sweeps expanded."""
     return _sum(steps, lambda step: 1)
 
 
 def total_applies(steps: Iterable[Step]) -> int:
-    """Those among them that drive switches."""
+    """Leaves that drive switches."""
     return _sum(steps, lambda step: isinstance(step, ApplyStep))
 
 
@@ -198,7 +202,7 @@ def _sum(steps: Iterable[Step], worth: Callable[[LeafStep], int]) -> int:
 
 
 def total_dwell_s(steps: Iterable[Step]) -> float:
-    """Seconds that the steps surely take: those of their dwells, branches of a `parallel` side by side."""
+    """The least duration of the steps in seconds: their dwells, the longest branch of each `parallel`."""
     total = 0.0
     for step in steps:
         inner = [total_dwell_s(found) for found in below(step)]

@@ -1,4 +1,6 @@
-"""Reads the steps of a playbook and of the files that it includes, against a testbed or for themselves. Every mistake is told at once, with its place."""
+"""Reads the steps of a playbook and of the files that it includes, with or without a testbed. All mistakes are reported
+at once, with their places.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -22,15 +24,15 @@ from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
 
 INCLUDE_DEPTH_MAX = 8
-"""Files within files; a reader gets lost before."""
+"""Files within files; deeper ones confuse readers."""
 EXAMPLE = "`wait: {for: ready, within_s: 15}`"
 
 STEP_KINDS: Mapping[str, type[BaseModel]] = {
     next(field.alias or name for name, field in item.model_fields.items()): item for item in StepItem.__args__
 }
-"""The kinds of steps, by the key that says which."""
+"""The kinds of steps, by the key that selects each."""
 _BESIDE = {"repeat": ("steps",), "sweep": ("steps",)}
-"""Keys that may stand beside the one that says the kind."""
+"""Keys that are allowed in addition to the one that selects the kind."""
 
 
 class StepsReader:
@@ -46,12 +48,12 @@ class StepsReader:
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """Of all files that were named, with their problems."""
+        """The readings of all files that were named, with their problems."""
         return (*self._parsed.values(), *self._leaves.readings.values())
 
     @property
     def ports(self) -> frozenset[str]:
-        """All of the testbed."""
+        """All ports of the testbed."""
         return self._leaves.ports
 
     def read(self, node: Node | None, part: Part) -> tuple[Step, ...]:
@@ -90,7 +92,9 @@ class StepsReader:
                 return self._leaf(kind, node.mapping()[kind], (*where, kind), part)
 
     def _leaf(self, kind: str, node: Node, where: Where, part: Part) -> tuple[Step, ...]:
-        """Read once for each set of values that it uses; what has problems is read again, so that they are told for each."""
+        """Read once for each set of values that it uses; a step with problems is read again, so that they are reported
+        for each.
+        """
         uses = self._uses.get(id(node))
         if uses is None:
             uses = self._uses[id(node)] = _used(kind, node)
@@ -104,7 +108,7 @@ class StepsReader:
             self._known[key] = steps
         return steps
 
-    # --- steps that hold others
+    # --- steps that contain others
 
     def _repeat(self, node: Node, where: Where, part: Part) -> tuple[Step, ...]:
         times = self._filled(node.mapping()["repeat"], (*where, "repeat"), part)
@@ -208,7 +212,7 @@ class StepsReader:
 
 
 def read_top(root: Node, parameters: Mapping[str, Value], reading: Reading, effort: Effort) -> PlaybookFile | None:
-    """What is not steps. Raises TooMuchError."""
+    """Everything but the steps. Raises TooMuchError."""
     as_is = ("parameters", "steps", "files")
     mapping = {
         key: node if key in as_is else fill(reading, node, parameters, (key,), effort)
@@ -233,7 +237,7 @@ def _kind(node: Node, where: Where, reading: Reading) -> str | None:
     beside = _BESIDE.get(kinds[0], ())
     for key in keys:
         if key != kinds[0] and key not in beside:
-            has = "`steps` beside it" if beside else "nothing beside it"
+            has = "`steps` in addition" if beside else "no other key"
             reading.add((*where, key), f"unknown key; a step {kinds[0]} has {has}")
     return kinds[0]
 
@@ -241,13 +245,13 @@ def _kind(node: Node, where: Where, reading: Reading) -> str | None:
 def _steps_below(node: Node, where: Where, kind: str, reading: Reading) -> Node | None:
     below = node.child("steps")
     if below is None or not isinstance(below.value, list) or not below.value:
-        reading.add((*where, "steps"), f"a {kind} needs `steps:` beside it, with a list of them")
+        reading.add((*where, "steps"), f"a {kind} also needs `steps:`, with a list of them")
         return None
     return below
 
 
 def _used(kind: str, node: Node) -> tuple[str, ...]:
-    """Names that the texts of a step use, in holes; those of an assert as a whole."""
+    """Names that the texts of a step use in expressions; of an assert, its whole text."""
     names: set[str] = set()
     for _, below in node.walk():
         if isinstance(below.value, str):
@@ -256,7 +260,9 @@ def _used(kind: str, node: Node) -> tuple[str, ...]:
 
 
 def _of_rounds(told: Iterable[tuple[str, list[Problem]]]) -> list[Problem]:
-    """Problems of a sweep: once where every round has it, else once a place, with the values of the first round that has one there."""
+    """Problems of a sweep: once where every round has it, else once a place, with the values of the first round that
+    has one there.
+    """
     rounds = list(told)
     everywhere = set.intersection(*(set(problems) for _, problems in rounds)) if rounds else set()
     found: list[Problem] = list(

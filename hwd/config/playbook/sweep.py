@@ -17,7 +17,7 @@ ROUNDS_MAX = 10_000
 
 
 def swept(reading: Reading, node: Node, where: Where) -> dict[str, tuple[Scalar, ...]] | None:
-    """Variables with their values; None, with problems told, where one cannot be used."""
+    """Variables with their values; None, with the problems reported, where one cannot be used."""
     found: dict[str, tuple[Scalar, ...]] = {}
     entries = node.mapping()
     if not entries:

@@ -1,7 +1,8 @@
-"""Where programs of one machine find each other: the run directory with what daemon and rack say of themselves, and the daemon's default data directory.
+"""Where programs of one machine find each other: the run directory with the files of daemon and rack, and the daemon's
+default data directory.
 
-`<run dir>/<testbed>/daemon.json` is there while a daemon is ready, `rack.json` while a twin rack is up. Whoever writes one holds its `.lock` for as long
-as it lives, so that a file which a dead process left behind is known for what it is.
+`<run dir>/<testbed>/daemon.json` exists while a daemon is ready, `rack.json` while a twin rack is up. The process that
+writes one holds its `.lock` until it ends, so that the file of a dead process is recognised.
 """
 
 import fcntl
@@ -21,8 +22,10 @@ PlaceT = TypeVar("PlaceT", "DaemonPlace", "RackPlace")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonPlace:
-    """What a daemon that is ready says of itself. `http` and `mqtt` are URLs; `agents`: by host, the broker's URL with the login of its agent;
-    `token_file`: where its token is, empty where tokens were set for it.
+    """Where a ready daemon listens. `http` and `mqtt` are URLs; `agents`: by host, the broker's URL with the login of
+    its agent.
+
+    `token_file`: the file with its token, empty where its tokens were configured.
     """
 
     testbed: str
@@ -39,11 +42,13 @@ class DaemonPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackPlace:
-    """What a twin rack that is up says of itself. `addresses`: where each twin listens, by the name of its switch or host.
+    """Where the parts of a running twin rack listen. `addresses`: the address of each twin, by the name of its switch
+    or host.
 
-    `hosts`: of each host twin whether it is in the `kernel`, the path of the `keeper` of its namespace, the pid of its `agent`, None where it has none, and,
-    where it is a virtual `machine`, where its monitor is looked for and what its NICs are plugged into.
-    `protocols`: of each switch twin all that it answers, and where. `control`: the socket of `hwd.twin.control`. `truth`: the file of what really happened, and when.
+    `hosts`: of each host twin, whether it is in the `kernel`; the path of the `keeper` of its namespace; the pid of its
+    `agent`, None where it has none; and, for a virtual `machine`, the place of its monitor and the interfaces that its
+    NICs are connected to. `protocols`: of each switch twin its protocols and their addresses. `control`: the socket of
+    `hwd.twin.control`. `truth`: the file with the true times of all events.
     """
 
     testbed: str
@@ -59,7 +64,7 @@ class Announcement:
     """One of the files, held by the process that writes it; use it as a context.
 
     with Announcement(run_dir(testbed.name) / "daemon.json") as announcement:
-        announcement.write(DaemonPlace(...))     # when ready; the file goes at the end
+        announcement.write(DaemonPlace(...))     # when ready; the file is removed at the end
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,7 +89,9 @@ class Announcement:
         return self
 
     def write(self, place: DaemonPlace | RackPlace) -> None:
-        """Atomic: a reader sees the old file or the new one. Nobody else reads it: the password of a broker is in it."""
+        """Atomic: a reader sees the old file or the new one. Only this user can read it: it has the
+        password of a broker.
+        """
         new = self._path.with_name(f"{self._path.name}.new")
         new.unlink(missing_ok=True)
         new.touch(mode=0o600)
@@ -97,20 +104,20 @@ class Announcement:
 
 
 def run_dir(testbed: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """The run directory of one testbed, made where it is not there."""
+    """The run directory of one testbed, created where it does not exist."""
     path = _top(environment) / testbed
     path.mkdir(mode=0o700, exist_ok=True)
     return path
 
 
 def data_dir(testbed: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """The default data directory of a testbed's daemon; not made here."""
+    """The default data directory of a testbed's daemon; not created here."""
     state = environment.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "hwd" / testbed
 
 
 def cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where files are kept that can be had again; not made here."""
+    """The directory for files that can be fetched again; not created here."""
     cache = environment.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "hwd"
 
@@ -143,7 +150,7 @@ def racks(environment: Mapping[str, str] = os.environ) -> tuple[RackPlace, ...]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether the process that announces in this file is alive."""
+    """Whether the process that wrote this file is running."""
     try:
         fd = os.open(_lock_of(path), os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -173,7 +180,8 @@ def _top(environment: Mapping[str, str]) -> Path:
         ) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH:
         raise ConfigError(
-            f"{path}: cannot be the run directory: it must be a directory of user {os.getuid()} that others cannot write to. Name another with HWD_RUN_DIR"
+            f"{path}: cannot be the run directory: it must be a directory of user {os.getuid()} "
+            "that others cannot write to. Name another with HWD_RUN_DIR"
         )
     return path
 

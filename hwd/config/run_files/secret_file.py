@@ -1,4 +1,4 @@
-"""A secret that is drawn once and kept in a file of its own, for this user alone or for a group too."""
+"""A secret that is generated once and stored in a file of its own, readable by this user and optionally by a group."""
 
 import errno
 import grp
@@ -12,16 +12,17 @@ from hwd_drivers.core.ids import Ids
 LENGTH = 32
 """Characters of a-z and 0-9: 165 bits."""
 BYTES_MAX = 4096
-"""What is read of a file; a secret that an operator wrote into it has some dozens."""
+"""The most that is read of a file; a secret that an operator wrote into it has some dozens."""
 ALONE, WITH_GROUP = 0o600, 0o640
 
 
 def draw_once(path: Path, ids: Ids, *, what: str, group: str | None = None, owner: int | None = None) -> str:
-    """The secret in the file at `path`; drawn into it, durably, where there is no file or an empty one.
+    """The secret in the file at `path`; generated and stored durably where there is no file or an empty one.
 
-    The file is this user's alone (0600), or a `group` may read it too (0640). `what` begins the message of a ConfigError: for a file that is another
-    user's, that others may read, that is no regular file or a link, that holds no single word, and for a group that there is not or that we are not in.
-    `owner`: for root, which looks after the files of another user: whose the file is.
+    The file is this user's alone (0600), or a `group` may read it too (0640). `what` begins the message of a
+    ConfigError: for a file that belongs to another user, that others may read, that is no regular file or a link, that
+    does not have a single word, and for a group that does not exist or that we are not in. `owner`: the owner of the
+    file, for root, which manages the files of another user.
     """
     gid = None if group is None else _gid_of(group, what)
     fd = _open(path, what, owner)
@@ -39,14 +40,14 @@ def draw_once(path: Path, ids: Ids, *, what: str, group: str | None = None, owne
     words = text.decode("ascii", "replace").split()
     if len(words) != 1 or not words[0].isascii() or len(text) == BYTES_MAX:
         raise ConfigError(
-            f"{what} {path}: one word of ASCII text is wanted in it, and it holds {len(words)} words. "
+            f"{what} {path}: one word of ASCII text is expected, and it has {len(words)} words. "
             "Remove it, and a new one is drawn"
         )
     return words[0]
 
 
 def _open(path: Path, what: str, owner: int | None) -> int:
-    """Never through a link; a FIFO does not make it wait."""
+    """Open without following a link or waiting for the writer of a FIFO."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         try:
@@ -68,13 +69,14 @@ def _check(status: os.stat_result, path: Path, what: str, gid: int | None, uid: 
         raise ConfigError(f"{what} {path}: is no regular file. Remove it, and a new one is drawn")
     if status.st_uid != uid:
         raise ConfigError(
-            f"{what} {path}: belongs to user {status.st_uid}, who knows it, and should be that of user {uid}. Where it is not that user's own, remove it, and a new one is drawn"
+            f"{what} {path}: belongs to user {status.st_uid}, who knows it, and should belong to user {uid}. "
+            "Where it is not that user's own, remove it, and a new one is generated"
         )
     mode = stat.S_IMODE(status.st_mode)
     if mode & ~(ALONE if status.st_gid != gid else WITH_GROUP):
         raise ConfigError(
             f"{what} {path}: others may read it or write to it (mode {mode:o}, group {status.st_gid}). "
-            f"Remove it, and a new one is drawn; or, where nobody has read it, chmod 600 {path}"
+            f"Remove it, and a new one is generated; or, where nobody has read it, chmod 600 {path}"
         )
 
 
@@ -96,7 +98,7 @@ def _write(fd: int, path: Path, text: bytes) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(fd)
     except OSError:
-        os.ftruncate(fd, 0)  # a full disk: half a secret is none
+        os.ftruncate(fd, 0)  # on a full disk: a part of a secret must not remain
         raise
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -109,4 +111,4 @@ def _gid_of(group: str, what: str) -> int:
     try:
         return grp.getgrnam(group).gr_gid
     except KeyError:
-        raise ConfigError(f"{what}: there is no group {group!r} on this machine. Make it, or name another") from None
+        raise ConfigError(f"{what}: no group {group!r} exists on this machine. Create it, or name another") from None

@@ -40,7 +40,7 @@ class CompositesReader:
         return found
 
     def _ports(self, name: str, entry: CompositeEntry, where: Where) -> dict[PortSide, FibreEnd] | None:
-        """None where anything is wrong; all of it is told."""
+        """None where anything is wrong; all problems are reported."""
         ports: dict[PortSide, FibreEnd] = {}
         sound = True
         for key, text in entry.ports.items():
@@ -68,7 +68,7 @@ class CompositesReader:
             )
             sound = False
         if sound and not any(Side.B is port.side or port.side is Side.NONE for port in ports):
-            self.sections.reading.add(where, "has ends on side A only; light that comes in by them goes nowhere")
+            self.sections.reading.add(where, "has ends on side A only; light that enters by them cannot leave")
             sound = False
         return ports if sound else None
 
@@ -85,33 +85,35 @@ class CompositesReader:
         ends = self.switches[owner].capabilities.ends
         if side not in ends:
             raise ConfigError(
-                f"{text}: switch {owner} ({self.switches[owner].model}) has no end {port}; its ends go from {ends[0]} to {ends[-1]}"
+                f"{text}: switch {owner} ({self.switches[owner].model}) has no end {port}; "
+                f"its ends are {ends[0]} to {ends[-1]}"
             )
         return FibreEnd(owner=owner, port=side.port, side=side.side)
 
     def _claim(self, name: str, port: PortSide, end: FibreEnd, ports: Mapping[PortSide, FibreEnd]) -> None:
         if port in ports:
-            raise ConfigError(f"{port} is there twice, as {ports[port]} and {end}")
+            raise ConfigError(f"{port} is used twice, for {ports[port]} and {end}")
         if end in self._taken:
             raise ConfigError(f"{end} is {self._taken[end]} already; an end of an element is one end of one composite")
         self._taken[end] = f"{name}.{port}"
 
 
 def check_insides(reading: Reading, graph: Graph) -> None:
-    """What only the fibres can tell: that light of an element leaves its composite by named ports alone."""
+    """Check by the fibres that light of an element leaves its composite by named ports only."""
     for composite in graph.testbed.composites.values():
         for end, far in Inside(graph, composite).leaks:
             reading.add(
                 ("composites", composite.name, "ports"),
-                f"{end} is an end of an element inside of {composite.name}, and its fibre leads outside, to {far}. Name the end under ports",
+                f"{end} is an end of an element inside of {composite.name}, and its fibre leads outside, to {far}. "
+                "Name the end under ports",
             )
 
 
 def _written_out(key: str, text: str) -> list[tuple[PortSide, str]]:
-    """Ranges on both sides written out."""
+    """Ranges on both sides, expanded."""
     names = ports_in(key)
     owner, dot, port = text.partition(".")
     places = [f"{owner}{dot}{one}" for one in ports_in(port)] if ".." in port else [text]
     if len(names) != len(places):
-        raise ConfigError(f"{key}: {text}: {len(names)} ends here and {len(places)} there; both must be as many")
+        raise ConfigError(f"{key}: {text}: {len(names)} names for {len(places)} ends; the numbers must be equal")
     return list(zip(names, places, strict=True))

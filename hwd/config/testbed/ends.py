@@ -23,12 +23,14 @@ def ports_in(text: str) -> tuple[PortSide, ...]:
         raise ConfigError(f"{text!r} is no range; write 1A..4A, with the same side twice")
     first, last = int(match[1]), int(match[3])
     if not first <= last < first + RANGE_MAX:
-        raise ConfigError(f"{text}: a range goes up, over at most {RANGE_MAX} ports")
+        raise ConfigError(f"{text}: a range ascends, over at most {RANGE_MAX} ports")
     return tuple(PortSide.parse(f"{port}{match[2]}") for port in range(first, last + 1))
 
 
 def parse_ends(switch: str, items: Sequence[str], testbed: Testbed) -> tuple[PortSide, ...]:
-    """Ends of a switch that the daemon drives, each once. Raises ConfigError for a switch or an end that is not there, RefusedError for a host's own switch."""
+    """Ends of a switch that the daemon drives, each once. Raises ConfigError for an unknown switch or end, RefusedError
+    for a host's own switch.
+    """
     if (composite := testbed.composites.get(switch)) is not None:
         places = ", ".join(
             f"{end} is {composite.ports[end]}" for item in items for end in ports_in(item) if end in composite.ports

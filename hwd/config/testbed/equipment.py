@@ -19,7 +19,9 @@ from hwd_drivers.transports.serial_line import SerialLine, is_serial
 
 
 class DriverSpecLike(Protocol):
-    """What the loader needs to know of a driver. `models`: capabilities of a model, for a size or for its own (None); they raise ConfigError."""
+    """What the loader needs to know of a driver. `models`: capabilities of a model, for a size or for its default
+    (None); they raise ConfigError.
+    """
 
     @property
     def name(self) -> str: ...
@@ -39,7 +41,10 @@ class DriverSpecLike(Protocol):
 
 @dataclass(slots=True)
 class SwitchesReader:
-    """Reads the section `switches`; `broken`: why an installed driver cannot be used; `timings`: those that a switch twin can have, asked for where there is one (None: not checked)."""
+    """Reads the section `switches`; `broken`: why an installed driver cannot be used.
+
+    `timings`: those that a switch twin can have, loaded where there is one (None: not checked).
+    """
 
     sections: Sections
     specs: Mapping[str, DriverSpecLike]
@@ -112,12 +117,13 @@ class SwitchesReader:
         )
 
     def _address(self, address: str | None, spec: DriverSpecLike, where: Where) -> str | None:
-        """A network address without a port gets the driver's own, if it has one; a serial port keeps its settings, which are checked."""
+        """Add the driver's default port to a network address without one; check the settings of a serial port."""
         if address is None:
             return None
         if is_serial(address):
             try:
-                SerialLine.parse(SerialLine(baud=9600).complete(address))  # the driver knows its line
+                # the driver knows the settings of its serial line
+                SerialLine.parse(SerialLine(baud=9600).complete(address))
             except ValueError as error:
                 self.sections.reading.add(where, str(error))
             return address
@@ -125,7 +131,8 @@ class SwitchesReader:
             if not spec.default_port:
                 self.sections.reading.add(
                     where,
-                    f"driver {spec.name} has no port of its own. Write {address}:PORT, or a serial port such as /dev/ttyUSB0",
+                    f"driver {spec.name} has no default port. "
+                    f"Write {address}:PORT, or a serial port such as /dev/ttyUSB0",
                 )
                 return None
             address = f"{address}:{spec.default_port}"
@@ -136,7 +143,7 @@ class SwitchesReader:
         return address
 
     def _options(self, model: type[BaseModel], whose: str, node: Node, where: Where) -> BaseModel | None:
-        """What stands under `options`. A model that lets unknown keys pass would hide a misspelt one, so they are looked for here."""
+        """Read `options`. A model that ignores unknown keys would hide a misspelt one, so they are checked here."""
         options_node = node.child("options") or Node(value={}, line=node.line)
         options = validate(model, options_node, where, self.sections.reading)
         if model.model_config.get("extra") != "forbid":

@@ -2,14 +2,16 @@
 
 | text | means |
 |---|---|
-| `h0.eth0`, `ocs1.1`, `sn3700.1` | both fibres of a duplex port: what it sends and what it receives. On a two-sided switch light goes into A and comes out of B |
+| `h0.eth0`, `ocs1.1`, `sn3700.1` | both fibres of a duplex port; a two-sided switch has them on A and B |
 | `h0.eth1/2` | both fibres of one lane of a parallel module |
 | `sel.1`, `sel.1A` | the same of a composite: the fibre ends at the element's end that this is |
 | `h0.eth0.tx`, `h0.eth1/2.rx`, `ocs1.3A`, `sel0.in`, `sn3700.1.rx` | one fibre end |
 | `pp1.17` (in `via`), `pp1.17A`, `pp1.17B` | a panel port; its front and back |
-| `sp.in`, `sp.out3`; `tap.in`, `tap.out`; `att.in`, `att.out`; `c.1`, `c.2`, `c.3` | splitter, tap, attenuator, circulator |
+| `sp.in`, `sp.out3`; `tap.in`, `tap.out`; `att.in`, `att.out` | splitter, tap, attenuator |
+| `c.1`, `c.2`, `c.3` | circulator |
 
-`X <-> Y` joins two duplex ports (two strands a lane) or two single ends; `X -> Y` is one strand, the light going from X to Y.
+`X <-> Y` joins two duplex ports (two strands a lane) or two single ends; `X -> Y` is one strand, with light from X to
+Y.
 """
 
 import re
@@ -26,7 +28,8 @@ _PLUG = re.compile(r"([^.\s]+)\.([^.\s/]+)(?:/(\d{1,3}))?(?:\.(tx|rx))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plug:
-    """What one end of a fibre entry names. Duplex: `sends` and `receives` hold an end a lane; else `single` is the one end.
+    """What one end of a fibre entry names. Duplex: `sends` and `receives` have one end a lane; else `single` is the one
+    end.
 
     `any_lanes`: a packet switch takes as many lanes as the other end has.
     """
@@ -49,12 +52,12 @@ class Plug:
 
 
 class UnsureError(Exception):
-    """The end belongs to a part that has problems of its own: nothing can be said of it until they are mended."""
+    """The end belongs to a part whose own entry has problems: it cannot be checked until they are corrected."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Sockets:
-    """Everything that a fibre can end on. `unsure` are owners, and `owner.port`, whose own entries have problems."""
+    """All ends that a fibre can have. `unsure` are owners, and `owner.port`, whose own entries have problems."""
 
     switches: Mapping[str, Switch]
     modules: Mapping[str, Mapping[str, Module]]
@@ -75,7 +78,7 @@ class Sockets:
         ]
 
     def plug(self, text: str) -> Plug:
-        """Raises ConfigError where there is no such end, UnsureError where that cannot be told."""
+        """Raises ConfigError where there is no such end, UnsureError where that cannot be decided."""
         match = _PLUG.fullmatch(text)
         if not match:
             raise ConfigError(f"{text!r} is no fibre end; write h0.eth0, h0.eth1/2.tx, ocs1.3A")
@@ -122,7 +125,7 @@ class Sockets:
         module = modules[port]
         lanes = module.fibre_lanes
         if lane and lane not in lanes:
-            have = f"lanes 1 to {len(lanes)}" if module.parallel else "all lanes on one fibre: leave the lane away"
+            have = f"lanes 1 to {len(lanes)}" if module.parallel else "all lanes on one fibre: omit the lane"
             raise ConfigError(f"{text}: module {module.type} has {have}")
         chosen = (lane,) if lane else lanes
         ends = {
@@ -172,7 +175,8 @@ class Sockets:
             return Plug(text=text, single=FibreEnd(owner=passive.name, port=side.port, side=side.side))
         if passive.kind is PassiveKind.PANEL and f"{port}A" in known:
             raise ConfigError(
-                f"{text}: a fibre ends on the front or the back of a panel port: write {text}A or {text}B, or name it under via"
+                f"{text}: a fibre ends on the front or the back of a panel port: "
+                f"write {text}A or {text}B, or name it under via"
             )
         raise ConfigError(f"{text}: {passive.kind} {passive.name} has no end {port}; {nearest(port, known)}")
 
@@ -220,7 +224,8 @@ def join(one: Plug, other: Plug, *, directed: bool) -> tuple[tuple[FibreEnd, Fib
         )
     if directed:
         raise ConfigError(
-            f"{one.text} -> {other.text}: -> is one fibre; name the ends ({one.sends[0]} -> {other.receives[0]}), or write <->"
+            f"{one.text} -> {other.text}: -> is one fibre; "
+            f"name the ends ({one.sends[0]} -> {other.receives[0]}), or write <->"
         )
     lanes = max(len(one.sends), len(other.sends))
     one, other = one.with_lanes(lanes), other.with_lanes(lanes)
@@ -237,10 +242,11 @@ def _check_single(one: FibreEnd, other: FibreEnd, *, directed: bool) -> None:
         raise ConfigError(f"{one} cannot be joined to itself")
     if one.side is other.side and one.side in (Side.TX, Side.RX):
         raise ConfigError(
-            f"{one} and {other} are both {'transmitters' if one.side is Side.TX else 'receivers'}: no light can go from one to the other"
+            f"{one} and {other} are both {'transmitters' if one.side is Side.TX else 'receivers'}: "
+            "no light can pass from one to the other"
         )
     if directed and (one.side is Side.RX or other.side is Side.TX):
-        raise ConfigError(f"{one} -> {other}: light goes from a tx to an rx; turn it round")
+        raise ConfigError(f"{one} -> {other}: light goes from a tx to an rx; swap the two")
 
 
 def split(text: str) -> tuple[str, str, bool]:

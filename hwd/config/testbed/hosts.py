@@ -17,12 +17,14 @@ from hwd.model.testbed import Host, HostTwin, Module, NicPort, NicPortId
 from hwd_drivers.core.errors import ConfigError
 
 TOPIC_OF_RUNS = "runs"
-"""The level of MQTT topics where run states stand beside the hosts."""
+"""The level of MQTT topics where the states of runs are published, next to the hosts."""
 
 
 @dataclass(slots=True)
 class HostsReader:
-    """Reads the section `hosts`; `timings`: those that a host twin can have, asked for where there is one (None: not checked)."""
+    """Reads the section `hosts`; `timings`: those that a host twin can have, loaded where there is one
+    (None: not checked).
+    """
 
     sections: Sections
     timings: Timings | None
@@ -38,7 +40,7 @@ class HostsReader:
             before = len(self.sections.reading.problems)
             entry = validate(HostEntry, node, where, self.sections.reading)
             if len(self.sections.reading.problems) > before and node.child("nics") is None:
-                self.sections.unsure.add(name)  # they may stand under a misspelt name
+                self.sections.unsure.add(name)  # they may be under a misspelt name
             gpus = set(entry.gpus) if entry else None
             ports = self._nics(name, node, where, gpus)
             if name == TOPIC_OF_RUNS:
@@ -74,7 +76,10 @@ class HostsReader:
         try:
             ipaddress.ip_address(entry.machine)
         except ValueError:
-            words = f"{entry.machine!r} is no IP address; write where the machine reaches this one, as 10.0.2.2 of QEMU's user network"
+            words = (
+                f"{entry.machine!r} is no IP address; "
+                "write the address at which the machine reaches this one, as 10.0.2.2 of QEMU's user network"
+            )
             self.sections.reading.add((*where, "machine"), words)
         if entry.kernel:
             words = (
@@ -97,7 +102,7 @@ class HostsReader:
         return replace(place, key=key, known_hosts=known_hosts, jump=jump)
 
     def _beside(self, path: str | None) -> str | None:
-        """A path in the testbed file goes from the folder of that file."""
+        """A path in the testbed file is relative to the folder of that file."""
         if path is None or path.startswith("~"):
             return path
         return str(Path(self.sections.reading.file).parent / path)
@@ -167,7 +172,8 @@ class HostsReader:
             hint = nearest(entry.type, MODULE_TYPES)
             self.sections.reading.add(
                 (*where, "type"),
-                f"module type {entry.type!r} is not known, nor are all its values ({', '.join(missing)}) stated; {hint}",
+                f"module type {entry.type!r} is not known, and some of its values ({', '.join(missing)}) are missing; "
+                f"{hint}",
             )
             return None
         deassert = entry.los_deassert_dbm

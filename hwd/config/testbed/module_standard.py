@@ -1,4 +1,4 @@
-"""What a testbed file says of the memory of a module: its standard, its part number, and how late it shows what is."""
+"""The memory of a module in a testbed file: its standard, its part number, and the delay of its readings."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,18 +10,18 @@ from hwd.config.yaml.problem import Where
 from hwd.model.testbed import ModuleStandard
 
 LANES_MOST: Final = {ModuleStandard.SFF_8472: 1, ModuleStandard.SFF_8636: 4, ModuleStandard.CMIS: 32}
-"""That the layout has room for."""
+"""The most lanes that the layout has room for."""
 
 
 @dataclass(slots=True)
 class ModuleMemories:
-    """Checks each, and that one part is not said to be late in two ways."""
+    """Checks each, and that no two entries give one part different delays."""
 
     sections: Sections
     timings: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
 
     def read(self, entry: ModuleEntry, lanes: int, where: Where) -> ModuleStandard | None:
-        """The standard; None where something of it is wrong, which is told."""
+        """The standard; None where something is wrong, which is reported."""
         standard = _standard(entry, lanes)
         problems = []
         if lanes > LANES_MOST[standard]:
@@ -35,7 +35,7 @@ class ModuleMemories:
                 problems.append(
                     (
                         name,
-                        "holds for a part: add part, the number that the module's memory has (an agent's birth shows it)",
+                        "applies to a part: add part, the number in the module's memory (an agent's birth has it)",
                     )
                 )
             elif self.timings.setdefault(entry.part, timing) != timing:
@@ -46,7 +46,7 @@ class ModuleMemories:
 
 
 def _standard(entry: ModuleEntry, lanes: int) -> ModuleStandard:
-    """As stated, else that of the type; a module of one's own is taken for a QSFP where it fits into one."""
+    """As stated, else that of the type; for a custom module a QSFP standard where its lanes fit."""
     if entry.memory is not None:
         return entry.memory
     if entry.type in MODULE_TYPES:

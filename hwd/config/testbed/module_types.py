@@ -1,8 +1,8 @@
 """Module types by name: per-lane average powers of their standards. A testbed file may override each value.
 
-Where a module raises and clears loss of signal is no part of these standards (IEEE 802.3 only has it that -30 dBm is none), so it is ours: data
-sheets of 100GBASE-LR4 modules state that LOS is cleared at -13 dBm at the latest, 2.4 dB below their sensitivity of -10.6 dBm, and raised at least
-0.5 dB further down; parts on the bench have it 1 to 2 dB down.
+The thresholds of loss of signal are not part of these standards (IEEE 802.3 only says that -30 dBm is none), so they
+are ours: data sheets of 100GBASE-LR4 modules state that LOS is cleared at -13 dBm at the latest, 2.4 dB below their
+sensitivity of -10.6 dBm, and raised at least 0.5 dB further down; parts on the bench raise it 1 to 2 dB lower.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,9 @@ LOS_HYSTERESIS_DB = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleType:
-    """What a standard says of one kind of module; `source` is where. Powers per lane, average. `standard` is that of the memory of the usual form factor."""
+    """The values of a standard for one kind of module; `source` is the standard. Powers per lane, average. `standard`:
+    the memory of the usual form factor.
+    """
 
     lanes: int
     parallel: bool

@@ -1,4 +1,4 @@
-"""Fibres of a testbed file and the ends they take."""
+"""Fibres of a testbed file and the ends that they use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class FibresReader:
     used: dict[FibreEnd, str] = field(default_factory=dict)
 
     def read(self) -> tuple[tuple[Strand, ...], bool]:
-        """All strands, and whether each entry could be understood."""
+        """All strands, and whether every entry could be read."""
         section = self.sections.root.child("fibres")
         items = section.value if section and isinstance(section.value, list) else []
         strands: list[Strand] = []

@@ -1,4 +1,4 @@
-"""Shapes of the parts of a testbed file. Each part is validated for itself, so that one bad part hides no other."""
+"""Shapes of the parts of a testbed file. Each part is validated separately, so that one bad part hides no other."""
 
 from typing import Annotated, Any, Self
 
@@ -8,7 +8,7 @@ from hwd.model.testbed import ModuleStandard, PassiveKind, PortState, Setting
 
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 GROUP = r"^[a-z_][a-z0-9_-]{0,31}$"
-"""As groupadd(8) takes them."""
+"""As groupadd(8) allows."""
 """Fits an MQTT topic, a host name, a file name and our own texts (no dot, colon, slash, blank)."""
 PORT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$"
 """At most 15 characters, as the kernel has it for an interface."""
@@ -42,7 +42,7 @@ class Entry(BaseModel):
 
 
 class SecretEntry(Entry):
-    """Where a secret is: exactly one of the two."""
+    """The place of a secret: exactly one of the two."""
 
     env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     file: Text | None = None
@@ -60,7 +60,7 @@ class LoginEntry(Entry):
 
 
 class SwitchTwinEntry(Entry):
-    """`options` are checked against those that twins of the driver have."""
+    """`options` are checked against those of the driver's twins."""
 
     timing: Text = "ideal"
     seed: Whole = 0
@@ -98,7 +98,9 @@ class GpuEntry(Entry):
 
 
 class ModuleEntry(Entry):
-    """A type of the table, or a name of one's own with all values. `part` is as its memory has it; `los_s` and `monitor_s` tell how late that is."""
+    """A type of the table, or a custom name with all values. `part`: as in its memory; `los_s` and `monitor_s`: the
+    delays of its readings.
+    """
 
     type: Text
     lanes: Annotated[int, Field(strict=True, ge=1, le=16)] | None = None
@@ -133,7 +135,9 @@ class NicEntry(Entry):
 
 
 class SshEntry(Entry):
-    """How a host is reached; a plain text is its `address`. `jump`: through which other host, with the same key."""
+    """The SSH address of a host; a plain text is its `address`. `jump`: the host to connect through,
+    with the same key.
+    """
 
     address: Text
     key: Text | None = None
@@ -198,7 +202,7 @@ class PortNoteEntry(Entry):
 
 
 class TestbedFile(Entry):
-    """The top of the file; what is below it is validated entry by entry."""
+    """The top of the file; its sections are validated entry by entry."""
 
     __test__ = False
 

@@ -1,4 +1,4 @@
-"""Secrets, taken from where a testbed file says that they are. Messages name the place, never the secret."""
+"""Reads secrets from the places that a testbed file names. Messages name the place, never the secret."""
 
 import logging
 import stat
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 def resolve(reference: SecretRef, *, environment: Mapping[str, str]) -> str:
-    """The secret; raises ConfigError where it is not there or empty. Warns of a file that others may read."""
+    """The secret; raises ConfigError where it does not exist or is empty. Warns of a file that others may read."""
     match reference.kind:
         case "env":
             secret = environment.get(reference.name, "")
@@ -33,7 +33,7 @@ def _read(reference: SecretRef) -> str:
         secret = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"secret {reference}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:  # its own message holds the bytes
+    except UnicodeDecodeError as error:  # its own message contains the bytes
         raise ConfigError(f"secret {reference}: not UTF-8 text") from error.__cause__
     if mode & (stat.S_IRGRP | stat.S_IROTH):
         _log.warning("secret %s may be read by others (mode %o); chmod 600 it", reference, stat.S_IMODE(mode))

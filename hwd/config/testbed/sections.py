@@ -1,4 +1,4 @@
-"""Named entries of a file's sections: what each part of the loader shares."""
+"""Named entries of a file's sections, shared by the parts of the loader."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -14,7 +14,9 @@ Timings = Callable[[], Collection[str]]
 
 @dataclass(slots=True)
 class Sections:
-    """`owners`: names in use, by where; `unsure`: owners, and `owner.port`, whose entries cannot be used, so that nothing can be said of what hangs on them."""
+    """`owners`: names in use, with their section. `unsure`: owners, and `owner.port`, whose entries cannot be used, so
+    that what refers to them cannot be checked.
+    """
 
     reading: Reading
     root: Node
@@ -33,7 +35,7 @@ class Sections:
                 )
             elif name in self.owners:
                 self.reading.add(
-                    where, f"name {name} is taken by {self.owners[name][0]}.{name}; each part needs its own"
+                    where, f"name {name} is used by {self.owners[name][0]}.{name}; each part needs its own"
                 )
             self.owners.setdefault(name, where)
             found.append((name, entry, where))

@@ -1,4 +1,4 @@
-"""Loads a testbed file: every problem at once, and the testbed where there is none.
+"""Loads a testbed file: all problems at once, or the testbed where there is none.
 
 loaded = load_testbed("examples/opus-testbed.yaml", specs)
 for problem in loaded.problems: print(problem)
@@ -38,7 +38,7 @@ class Loaded(NamedTuple):
     problems: tuple[Problem, ...]
 
     def require(self) -> Testbed:
-        """The testbed; raises ConfigError with all problems, a line each."""
+        """The testbed; raises ConfigError with all problems, one a line."""
         refuse(self.problems)
         assert self.testbed is not None
         return self.testbed
@@ -52,7 +52,9 @@ def load_testbed(
     host_timings: Timings | None = None,
     broken: Mapping[str, str] = MappingProxyType({}),
 ) -> Loaded:
-    """Read a testbed file against the known drivers; names of twin timings are checked where they are given. `broken`: why an installed driver cannot be used."""
+    """Read a testbed file against the known drivers; names of twin timings are checked where these are known. `broken`:
+    why an installed driver cannot be used.
+    """
     return load_read(read_tree(path), specs, switch_timings=switch_timings, host_timings=host_timings, broken=broken)
 
 
@@ -65,7 +67,7 @@ def load_read(
     broken: Mapping[str, str] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """The same of a file that was read already. With an `environment`, secrets that are not there are warned of."""
+    """The same for a file that was read already. With an `environment`, missing secrets are reported as warnings."""
     if reading.root is None:
         return Loaded(None, reading.in_order())
     testbed = _Loader(reading, reading.root, specs, broken, switch_timings, host_timings).load()
@@ -76,7 +78,7 @@ def load_read(
 
 
 def _warn_of_secrets(reading: Reading, testbed: Testbed, environment: Mapping[str, str]) -> None:
-    """Each secret once, with the switches that need it: the daemon may run where it is there."""
+    """Warn of each missing secret once, with the switches that need it: the daemon may run elsewhere."""
     needed: dict[SecretRef, list[str]] = {}
     for switch in testbed.switches.values():
         if switch.login_password is not None and switch.twin is None:
@@ -88,13 +90,14 @@ def _warn_of_secrets(reading: Reading, testbed: Testbed, environment: Mapping[st
             more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
             reading.add(
                 ("switches", names[0], "login", "password"),
-                f"{error}. Set it where the daemon runs; without it no session with {', '.join(names[:NAMES_SHOWN])}{more} is opened",
+                f"{error}. Set it where the daemon runs; "
+                f"without it no session with {', '.join(names[:NAMES_SHOWN])}{more} is opened",
                 warning=True,
             )
 
 
 def _warn_of_group(reading: Reading, testbed: Testbed) -> None:
-    """The daemon may run where it is there."""
+    """A warning, since the daemon may run on another machine, which has the group."""
     if testbed.access_group is None:
         return
     try:
@@ -102,14 +105,14 @@ def _warn_of_group(reading: Reading, testbed: Testbed) -> None:
     except KeyError:
         reading.add(
             ("access_group",),
-            f"there is no group {testbed.access_group} on this machine; without it no daemon starts here",
+            f"group {testbed.access_group} does not exist on this machine; without it no daemon starts here",
             warning=True,
         )
 
 
 @dataclass(slots=True)
 class _Loader:
-    """Goes through the sections in the order in which they need each other."""
+    """Reads the sections in the order of their dependencies."""
 
     reading: Reading
     root: Node
@@ -166,7 +169,9 @@ class _Loader:
         return Node(value=kept, line=self.root.line, key_lines=self.root.key_lines)
 
     def _read_misspelt_sections(self) -> None:
-        """From here on as what they were meant to be: that a name is wrong is said once, not again by all that hangs on the section."""
+        """Treat misspelt sections as what they were meant to be: the wrong name is reported once, and not again by
+        everything that depends on the section.
+        """
         there = self.root.mapping()
         absent = [name for name in TestbedFile.model_fields if name not in there]
         renamed = {
@@ -179,7 +184,7 @@ class _Loader:
         self.root = self.reading.root = Node(value=value, line=self.root.line, key_lines=lines)
 
     def _find_clear_secrets(self) -> None:
-        """Those of simulated devices are none."""
+        """Report secrets in clear text, except those of simulated devices, which are none."""
         for where, node in self.root.walk():
             if where[2:4] == ("twin", "options"):
                 continue

@@ -14,7 +14,9 @@ from hwd.model.testbed import NicPortId, Testbed
 from hwd_drivers.core.errors import ConfigError
 
 PROBLEMS_MAX = 100
-"""Problems that are told of one file: who sends a million wrong links learns enough of the first, and each may take 10 ms to word."""
+"""Problems that are reported of one file: the first of a million wrong links are enough, and each may take
+10 ms to word.
+"""
 
 
 class TopologyFile(Entry):
@@ -31,19 +33,19 @@ class LoadedTopology(NamedTuple):
     problems: tuple[Problem, ...]
 
     def require(self) -> Topology:
-        """Raises ConfigError with all problems, a line each."""
+        """Raises ConfigError with all problems, one a line."""
         refuse(self.problems)
         assert self.topology is not None
         return self.topology
 
 
 def load_topology(path: str | Path, testbed: Testbed | None = None) -> LoadedTopology:
-    """Read a topology file; names are checked where a testbed is given."""
+    """Read a topology file; names are checked where there is a testbed."""
     return _load(read_tree(path), testbed)
 
 
 def load_topology_text(text: str, *, file: str, testbed: Testbed | None = None) -> Topology:
-    """The same from its text; `file` stands in messages. Raises ConfigError with all problems."""
+    """Read a topology from its text; `file` is its name in messages. Raises ConfigError with all problems."""
     return read_topology(text, file=file, testbed=testbed).require()
 
 
@@ -62,7 +64,7 @@ def _load(reading: Reading, testbed: Testbed | None) -> LoadedTopology:
     for index, item in enumerate(top.links if top else ()):
         where = ("links", index)
         if len(reading.problems) >= PROBLEMS_MAX:
-            reading.add(where, f"over {PROBLEMS_MAX} problems; what follows was not looked at. Mend these first")
+            reading.add(where, f"over {PROBLEMS_MAX} problems; the rest was not checked. Correct these first")
             break
         try:
             if not isinstance(item, str):

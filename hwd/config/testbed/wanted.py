@@ -1,4 +1,6 @@
-"""What someone wants, from one text: a named topology with arguments, or crossconnects. No text is the name of a file here: who has a file sends what is in it.
+"""The wanted state in one text: a named topology with arguments, or crossconnects.
+
+The text is never the name of a file here: programs that may read a file send its content.
 
 | text | means |
 |---|---|
@@ -31,9 +33,9 @@ _PAIRS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*:")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Links, or crossconnects where they were named themselves. `name` is the text that made it.
+    """Links, or crossconnects where the text names these. `name` is the text.
 
-    Nothing shall stay on switches that are `emptied`, and at ends that are `freed`.
+    Switches in `emptied`, and ends in `freed`, shall have no other crossconnects.
     """
 
     name: str
@@ -44,15 +46,16 @@ class Wanted:
 
 
 def parse_what(text: str, testbed: Testbed) -> Wanted:
-    """Raises ConfigError where it means nothing on this testbed. Opens no file, whatever the text: the daemon gives it what comes over HTTP."""
+    """Raises ConfigError where it means nothing on this testbed. Opens no file, whatever the text: the daemon passes
+    text from HTTP.
+    """
     if len(text) > TEXT_LENGTH_MAX:
-        raise ConfigError(
-            f"{text[:40]}...: {len(text)} characters are over the {TEXT_LENGTH_MAX} that may be asked for at once"
-        )
+        raise ConfigError(f"{text[:40]}...: {len(text)} characters are over the {TEXT_LENGTH_MAX} of one request")
     text = " ".join(text.split())
     if not text:
         raise ConfigError(
-            f"nothing asked for; name a topology file, a topology ({', '.join(GENERATORS)}), links such as h0.eth0<->h2.eth0, "
+            "nothing asked for; "
+            f"name a topology file, a topology ({', '.join(GENERATORS)}), links such as h0.eth0<->h2.eth0, "
             "or pairs such as ocs1:1A-2B"
         )
     if is_file(text):
@@ -66,7 +69,8 @@ def parse_what(text: str, testbed: Testbed) -> Wanted:
     name, *words = text.split()
     if name not in GENERATORS:
         raise ConfigError(
-            f"{name!r} is no topology, no file (.yaml), no links (h0.eth0<->h2.eth0) and no pairs (ocs1:1A-2B); {nearest(name, GENERATORS)}"
+            f"{name!r} is no topology, no file (.yaml), no links (h0.eth0<->h2.eth0) and no pairs (ocs1:1A-2B); "
+            f"{nearest(name, GENERATORS)}"
         )
     arguments: dict[str, str] = {}
     for word in words:
@@ -74,19 +78,23 @@ def parse_what(text: str, testbed: Testbed) -> Wanted:
         if not (key and equals and value):
             raise ConfigError(f"{text}: {word!r} is no argument; write hosts=h0,h1 rail=0")
         if key in arguments:
-            raise ConfigError(f"{text}: argument {key} is there twice")
+            raise ConfigError(f"{text}: argument {key} is repeated")
         arguments[key] = value
     topology = generate(name, testbed, arguments)
     return Wanted(name=topology.name, links=topology.links)
 
 
 def is_file(text: str) -> bool:
-    """Whether the text names a topology file, for those who may read one: the command line, and a playbook with the files that came with it."""
+    """Whether the text names a topology file, for programs that may read one: the command line, and a playbook with its
+    included files.
+    """
     return text.endswith((".yaml", ".yml"))
 
 
 def _links(text: str, testbed: Testbed) -> Iterator[Link]:
-    """Those of `h0.eth0 <-> h2.eth0, h0.eth1<->h3.eth0`. Raises ConfigError where the testbed has no such port, or one is named twice."""
+    """The links of `h0.eth0 <-> h2.eth0, h0.eth1<->h3.eth0`. Raises ConfigError where the testbed has no such port, or
+    one is named twice.
+    """
     known = {str(port.id): None for port in testbed.ports()}
     used: dict[NicPortId, Link] = {}
     for item in re.split(r"[,\s]+", re.sub(rf"[ ]?{ARROW}[ ]?", ARROW, text)):
@@ -103,7 +111,9 @@ def _links(text: str, testbed: Testbed) -> Iterator[Link]:
 
 
 def _pairs_and_freed(text: str, testbed: Testbed) -> tuple[tuple[SwitchCrossconnect, ...], tuple[SwitchEnd, ...]]:
-    """Crossconnects and freed ends of `ocs1:1A-2B,3A-none`, ranges written out; raises ConfigError where the switch cannot have them."""
+    """Crossconnects and freed ends of `ocs1:1A-2B,3A-none`, ranges expanded; raises ConfigError where the switch cannot
+    have them.
+    """
     found: list[SwitchCrossconnect] = []
     freed: list[SwitchEnd] = []
     used: dict[tuple[str, PortSide], str] = {}
@@ -140,7 +150,7 @@ def _pairs_and_freed(text: str, testbed: Testbed) -> tuple[tuple[SwitchCrossconn
 
 
 def _split_emptied(text: str, testbed: Testbed) -> tuple[str, tuple[str, ...]]:
-    """The pairs, and the switches of which `ocs1:none` is said."""
+    """The pairs, and the switches with `ocs1:none`."""
     pairs: list[str] = []
     emptied: list[str] = []
     last = ""
@@ -148,7 +158,7 @@ def _split_emptied(text: str, testbed: Testbed) -> tuple[str, tuple[str, ...]]:
         switch, colon, what = item.partition(":")
         if what != NONE:
             if not colon and emptied and last == emptied[-1]:
-                raise ConfigError(f"{text}: {item} stands behind {last}:{NONE}; name its switch, such as {last}:{item}")
+                raise ConfigError(f"{text}: {item} follows {last}:{NONE}; name its switch, such as {last}:{item}")
             pairs.append(item)
         elif switch not in testbed.askable:
             raise ConfigError(

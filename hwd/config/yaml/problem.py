@@ -1,4 +1,4 @@
-"""What is wrong in a file of an operator, with the place of it: `testbed.yaml:14: switches.ocs1.size: 400 is over ...`."""
+"""A problem in a file of an operator, with its place: `testbed.yaml:14: switches.ocs1.size: 400 is over ...`."""
 
 import difflib
 import itertools
@@ -11,16 +11,18 @@ Where = tuple[str | int, ...]
 """Path inside a file: keys of mappings and indices of lists."""
 
 NEAR_LENGTH_MAX = 64
-"""Characters of a name that is compared with others; comparing takes the product of both lengths, and no name of ours is as long."""
+"""The longest name that is compared with others; the cost is the product of both lengths, and no name of
+ours is as long.
+"""
 NEAR_NAMES_MAX = 1000
 """Names that an unknown one is compared with: some 10 ms."""
 KNOWN_NAMES_SHOWN = 8
-"""More names than this in a message are not read any more."""
+"""The most names in a message; nobody reads more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One finding. A warning does not keep the file from being used."""
+    """One finding. A file with nothing but warnings can be used."""
 
     file: str
     line: int
@@ -46,7 +48,7 @@ def render_path(where: Where) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What to say after an unknown name: the nearest known one, else which there are."""
+    """The remark after an unknown name: the nearest known one, else which exist."""
     names = sorted(set(known))
     if close := meant(name, names):
         return f"did you mean {close}?"
@@ -57,14 +59,16 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def meant(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is nearest to a misspelt one; None where none is near, and for one that is too long to be a slip."""
+    """The known name that is nearest to a misspelt one; None where none is near, and for a name that is too long for a
+    typing error.
+    """
     if len(name) > NEAR_LENGTH_MAX:
         return None
     return next(iter(difflib.get_close_matches(name, [*itertools.islice(known, NEAR_NAMES_MAX)], n=1)), None)
 
 
 def refuse(problems: Sequence[Problem]) -> None:
-    """Raises ConfigError with every problem that is no warning, a line each; returns where there is none."""
+    """Raises ConfigError with every problem that is no warning, one a line; returns where there is none."""
     errors = [str(problem) for problem in problems if not problem.warning]
     if errors:
         raise ConfigError("\n".join(errors))

@@ -1,6 +1,7 @@
-"""YAML as a tree that knows its lines. Reading never raises: what is wrong comes back as problems.
+"""YAML as a tree with line numbers. Reading never raises: errors are returned as problems.
 
-Scalars follow the YAML 1.2 core schema, so that `on`, `no`, `1:30` and `2027-01-10` stay text. Aliases are allowed as far as the whole stays within the limits.
+Scalars follow the YAML 1.2 core schema, so that `on`, `no`, `1:30` and `2027-01-10` stay text. Aliases are allowed
+within the limits.
 """
 
 import re
@@ -16,9 +17,9 @@ from hwd.config.yaml.problem import Problem, Where, render_path
 FILE_BYTES_MAX = 4_000_000
 """A rack of 10,000 fibres fits four times; more is a wrong file."""
 NODES_MAX = 200_000
-"""After aliases are followed, so that a chain of them cannot fill the memory."""
+"""After aliases are expanded, so that a chain of them cannot fill the memory."""
 DEPTH_MAX = 32
-"""Our deepest key lies at 7."""
+"""Our deepest key is at level 7."""
 NUMBER_LENGTH_MAX = 64
 """Longer digits are text: no quantity here needs them, and converting them is slow."""
 
@@ -34,7 +35,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 _FIRST = frozenset(["", *"~nNtTfF+-.0123456789"])
-"""What a scalar begins with that may be no text."""
+"""First characters of scalars that may be no text."""
 
 _TAG = "tag:yaml.org,2002:"
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster where the wheel has it
@@ -42,7 +43,9 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten t
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """A value with the line where it starts. `key_lines` are those of a mapping's keys; `size` counts the values in it."""
+    """A value with the line where it starts. `key_lines` are those of a mapping's keys; `size` counts
+    the values in it.
+    """
 
     value: "Scalar | dict[str, Node] | list[Node]"
     line: int
@@ -62,7 +65,7 @@ class Node:
                 return self.value
 
     def line_of(self, where: Where) -> int:
-        """Line of a path; of the nearest thing above it, where that is not in the file."""
+        """Line of a path, or of its nearest existing parent."""
         node, line = self, self.line
         for part in where:
             match node.value:
@@ -105,7 +108,7 @@ class Node:
 
 @dataclass(slots=True)
 class Reading:
-    """A file while it is read: its tree (None: cannot be used at all) and the problems so far."""
+    """A file during its reading: its tree (None: it cannot be used at all) and the problems so far."""
 
     file: str
     root: Node | None = None
@@ -195,12 +198,13 @@ class _Limit(Exception):
 
 
 class _Builder:
-    """Makes the tree out of parser events without recursion, so that no nesting can exhaust the stack."""
+    """Builds the tree from parser events without recursion, so that no nesting can exhaust the stack."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._stack: list[Node] = []
-        self._keys: list[tuple[str, int] | None] = []  # the key that waits for its value, one a mapping of the stack
+        # the key that waits for its value, one for each mapping of the stack
+        self._keys: list[tuple[str, int] | None] = []
         self._anchors: dict[str, Node] = {}
         self._root: Node | None = None
         self._documents = 0
@@ -247,7 +251,7 @@ class _Builder:
         if node is None:
             raise _Limit(line, f"*{anchor} names no &{anchor} above it")
         if node.open:
-            raise _Limit(line, f"*{anchor} stands inside of &{anchor}")
+            raise _Limit(line, f"*{anchor} is inside of &{anchor}")
         self._add(node, None)
 
     def _add(self, node: Node, anchor: str | None) -> None:
@@ -268,13 +272,13 @@ class _Builder:
                 self._keys[-1] = None
                 if key in parent.value:
                     first = parent.key_lines[key]
-                    self._reading.add_at(line, f"key {key!r} is there twice; first in line {first}")
+                    self._reading.add_at(line, f"key {key!r} is repeated; first in line {first}")
                 else:
                     parent.value[key] = node
                     parent.key_lines[key] = line
         parent.size += node.size
         if parent.size > NODES_MAX:
-            raise _Limit(node.line, f"over {NODES_MAX} values after aliases are followed")
+            raise _Limit(node.line, f"over {NODES_MAX} values after aliases are expanded")
 
     def _key(self, node: Node) -> tuple[str, int]:
         if isinstance(node.value, dict | list):

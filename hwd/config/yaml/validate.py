@@ -1,4 +1,4 @@
-"""One node of a file against one pydantic model: every finding becomes a problem with its line."""
+"""Validates one node of a file with one pydantic model: every finding becomes a problem with its line."""
 
 import re
 from types import UnionType
@@ -12,7 +12,7 @@ from hwd.config.yaml.tree import Node, Reading
 _SECRET_KEY = re.compile(
     r"(?:^|[_-])(?:password|passwd|passphrase|secret|token|api_?key|private_?key)(?:$|[_-])", re.IGNORECASE
 )
-"""A key like this names a secret: its value is never printed and never stands in the file."""
+"""A key like this names a secret: its value is never printed and must not be in the file."""
 
 SHOWN_LENGTH_MAX = 40
 
@@ -37,7 +37,11 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def validate(model: type[ModelT], node: Node, where: Where, reading: Reading) -> ModelT | None:
-    """The model's instance. With problems added, what is left without the keys that have them, so that the rest is looked at too; else None."""
+    """The model's instance. Problems are added to `reading`; the instance is then made without their keys, so that the
+    rest is checked too.
+
+    None where that is not possible.
+    """
     plain = node.plain()
     try:
         return model.model_validate(plain)
@@ -47,13 +51,13 @@ def validate(model: type[ModelT], node: Node, where: Where, reading: Reading) ->
             loc = tuple(part for part in detail["loc"] if part != "[key]")
             bad.update(str(part) for part in loc[:1])
             if detail["type"] == "model_type" and is_secret(loc):
-                continue  # a secret in clear: said once for the whole file
+                continue  # a secret in clear text: reported once for the whole file
             reading.add((*where, *_in_tree(node, loc)), _say(detail, model, loc))
     if not isinstance(plain, dict) or not bad:
         return None
     try:
         return model.model_validate({key: value for key, value in plain.items() if key not in bad})
-    except ValidationError:  # something that it cannot do without is among them
+    except ValidationError:  # a required key is among the removed ones
         return None
 
 
@@ -84,7 +88,9 @@ def _say(detail: Any, model: type[BaseModel], loc: Where) -> str:
 
 
 def _in_tree(node: Node, loc: Where) -> Where:
-    """Without the parts that pydantic adds for its own unions; the last one stays, since it may be a key that is missing."""
+    """The path without the parts that pydantic adds for its own unions; the last one stays, since it may be
+    a missing key.
+    """
     kept: list[str | int] = []
     at: Node | None = node
     for index, part in enumerate(loc):
@@ -96,7 +102,7 @@ def _in_tree(node: Node, loc: Where) -> Where:
 
 
 def _keys_at(model: type[BaseModel], loc: Where) -> list[str]:
-    """Keys that a mapping at this place may have."""
+    """Keys that are allowed in a mapping at this place."""
     at: Any = model
     for part in loc:
         at = _below(at, part)

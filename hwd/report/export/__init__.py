@@ -1,4 +1,7 @@
-"""Runs as files for other programs: `jsonl`, `csv`, `parquet`, `perfetto`, each taking a run and its documents, in bounded memory."""
+"""Runs as files for other programs: `jsonl`, `csv`, `parquet`, `perfetto`.
+
+Each takes a run and its documents, and needs a bounded amount of memory.
+"""
 
 from hwd.report.export.columns import COLUMNS, Column
 from hwd.report.export.lines import jsonl, read_jsonl

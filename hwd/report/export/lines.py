@@ -1,4 +1,4 @@
-"""JSON lines: the run on the first, then every document as it was recorded."""
+"""JSON lines: the run on the first line, then every document as it was recorded."""
 
 import dataclasses
 import json
@@ -11,11 +11,11 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 
 RUN_KIND = "run"
-"""Kind of the first line; no document has it."""
+"""Kind of the first line; it is not a kind of documents."""
 
 
 def jsonl(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
-    """Nothing is left out and nothing changed: whoever has this file has the whole run."""
+    """Write the whole run: nothing is omitted or changed."""
     to.write(_line({"kind": RUN_KIND, "run": dataclasses.asdict(run)}))
     for document in documents:
         to.write(
@@ -32,12 +32,12 @@ def jsonl(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
 
 def _line(value: object) -> bytes:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # Half a surrogate pair is no UTF-8; as an escape it is JSON.
+    # A surrogate without its partner has no UTF-8 form; JSON can escape it.
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def read_jsonl(lines: Iterable[str | bytes]) -> tuple[Run, Iterator[Document]]:
-    """What `jsonl` wrote. Raises ConfigError where the first line is no run, or a later one no document."""
+    """Read what `jsonl` wrote. Raises ConfigError where the first line is no run, or a later one no document."""
     numbered = enumerate(lines, start=1)
     first = next(numbered, None)
     head = _read(*first) if first is not None else {}

@@ -1,4 +1,4 @@
-"""The rows of the table: what `COLUMNS` says, in its order."""
+"""The rows of the table, with the columns of `COLUMNS`."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,16 +17,18 @@ Row = tuple[Value, ...]
 
 
 class Subject(StrEnum):
-    """Whose row it is."""
+    """The subject of a row."""
 
     SWITCH = "switch"
-    """One that was commanded: its control, and what it made."""
+    """A switch that was commanded: its control time, and the crossconnects that it made."""
     LINK = "link"
     """One stage of a link."""
 
 
 def rows(run: Run, documents: Iterable[Document]) -> Iterator[Row]:
-    """In the order in which reconfigurations ended: the switches that were commanded, then links and their stages in their own order, kept ones too."""
+    """In the order in which reconfigurations ended: the switches that were commanded, then links and their stages in
+    their own order, kept links too.
+    """
     for one in reconfigured(run, documents):
         for command, measured in zip(one.timeline.commands, commanded(one), strict=True):
             yield _switch(run, one, command, measured)

@@ -19,9 +19,11 @@ _CONTROLS = dict.fromkeys((*range(32), 127, 133, 8232, 8233), " ")
 
 
 def csv(run: Run, documents: Iterable[Document], to: BinaryIO) -> int:
-    """Gives the number of rows. UTF-8 with a heading, RFC 4180: CRLF ends a row. Empty: not known. `true` and `false`; numbers in full.
+    """Returns the number of rows. UTF-8 with a heading, RFC 4180: CRLF ends a row. Empty: unknown. `true` and `false`;
+    numbers in full precision.
 
-    A text is one line, its control characters being spaces; one that a spreadsheet would take for a formula has an apostrophe before it.
+    A text is one line, with spaces for control characters; one that a spreadsheet would take for a formula is prefixed
+    by an apostrophe.
     """
     line = io.StringIO(newline="")
     writer = csv_format.writer(line)
@@ -36,7 +38,9 @@ def csv(run: Run, documents: Iterable[Document], to: BinaryIO) -> int:
 
 
 def parquet(run: Run, documents: Iterable[Document], to: BinaryIO) -> int:
-    """Gives the number of rows. Zstandard; what a column means is in its metadata. Raises ConfigError without the extra `export`."""
+    """Returns the number of rows. Zstandard; the meaning of a column is in its metadata. Raises ConfigError without the
+    extra `export`.
+    """
     pa, pq = extra("pyarrow", "Parquet"), extra("pyarrow.parquet", "Parquet")
     schema = _schema(pa)
     found = rows(run, documents)

@@ -1,4 +1,6 @@
-"""A run as a Perfetto trace: a track for each link under its switch and for each port under its host, flows from commands to what they did."""
+"""A run as a Perfetto trace: a track for each link under its switch and for each port under its host, flows from
+commands to their effects.
+"""
 
 import heapq
 from collections.abc import Iterable, Mapping
@@ -13,9 +15,9 @@ from hwd.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 from hwd_drivers.core.documents import Document
 
 SLACK_NS = 1_000_000_000
-"""How much older than the beginning of its reconfiguration an instant can be: by the bounds of its clock."""
+"""How much earlier than the beginning of its reconfiguration an instant can be: by the bounds of its clock."""
 STEPPED_NS = 1_000_000
-"""The wall clock was stepped, not slewed, where it moved by more."""
+"""A larger change of the wall clock is a step, a smaller one is slewing."""
 _NS_IN_S = 1e9
 _STEPS, _RECONFIGURATIONS, _SWITCHES, _HOSTS = range(4)
 _DRAWN_APART = frozenset(
@@ -24,12 +26,14 @@ _DRAWN_APART = frozenset(
 
 
 def perfetto(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
-    """Opens in ui.perfetto.dev. Holds no more than what happens during the longest reconfiguration. Raises ConfigError without the extra `export`."""
+    """Opens in ui.perfetto.dev. Memory is bounded by the longest reconfiguration. Raises ConfigError
+    without the extra `export`.
+    """
     _Story(run, to).tell(documents)
 
 
 class _Lanes:
-    """Tracks side by side for things that may go on at once: each takes the first that is free."""
+    """Parallel tracks for things that may happen at once: each takes the first that is free."""
 
     def __init__(self, tracks: Tracks, name: str, rank: int) -> None:
         self._tracks, self._name, self._rank = tracks, name, rank
@@ -100,7 +104,7 @@ class _Story:
             self._reconfigured(one)
 
     def _place(self, data: Mapping[str, Any]) -> int:
-        """The track of whom a document is about."""
+        """The track of a document's subject."""
         for key, rank in (("switch", _SWITCHES), ("host", _HOSTS)):
             if isinstance(name := data.get(key), str):
                 return self._tracks.track(f"{key} {name}", rank=rank)
@@ -119,7 +123,9 @@ class _Story:
             self._steps.give(started)
 
     def _powers(self, at_ns: int, data: Mapping[str, Any]) -> None:
-        """A counter cannot be absent: while no light is there it keeps its last value, and a track beside it says that it is dark. What never had light has none."""
+        """A counter has no absent value: while there is no light it keeps its last value, and a parallel track says
+        that it is dark. A port that never had light has none.
+        """
         switch = data["switch"]
         for end, power_dbm in data["power_dbm"].items():
             place = (switch, end)
@@ -177,7 +183,7 @@ class _Story:
         self._reconfigurations.give(lane)
 
     def _flows(self, one: Reconfigured) -> dict[str, list[int]]:
-        """For each switch that was commanded, and for `""`, all of them: a flow for each end that it had an effect on."""
+        """For each switch that was commanded, and for `""`, all of them: a flow for each end that it affected."""
         commanded = {command.switch for command in one.timeline.commands if _seen(command.commanded)}
         flows: dict[str, list[int]] = {"": []}
         for end in one.timeline.ends:
@@ -192,7 +198,7 @@ class _Story:
         return flows
 
     def _command(self, command: SwitchCommand, one: Reconfigured, lane: int, flows: Iterable[int]) -> None:
-        """On the switch's own track; beside it where reconfigurations go on at once, each in its lane."""
+        """On the switch's own track; on parallel lanes for reconfigurations at the same time."""
         if not _seen(command.commanded):
             return
         timeline = one.timeline
@@ -214,7 +220,7 @@ class _Story:
             self._tracks.instant(track, f"command {timeline.what}, no answer", command.commanded.at_ns, notes, flows)
 
     def _link(self, one: Reconfigured, link: LinkTimeline) -> None:
-        """Its stages, one after the other, on a track under the first switch that it goes through."""
+        """The stages of a link, one after the other, on a track under the first switch of its path."""
         parts = [bar for bar in bars(link) if bar.end_s != float("inf")]
         if not parts:
             return
@@ -244,7 +250,7 @@ class _Story:
         self._tracks.end(track, start_ns + round(parts[-1].end_s * _NS_IN_S))
 
     def _end(self, timeline: Timeline, end: EndTimeline, through: Mapping[str, list[int]]) -> None:
-        """Its instants; the flow of its command goes through them and ends in the last."""
+        """The instants of an end; the flow of its command passes through them and ends in the last."""
         self._tracks.track(f"host {end.end.host}", rank=_HOSTS)
         track = self._tracks.track(f"host {end.end.host}", str(end.end), rank=1)
         seen = sorted((one for one in end.instants if _seen(one)), key=lambda instant: instant.at_ns)

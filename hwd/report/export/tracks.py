@@ -1,4 +1,4 @@
-"""A Perfetto trace being written: tracks by their path, events in the order of their time, the clock they are on."""
+"""Writes a Perfetto trace: tracks by their path, events in the order of their time, their clock."""
 
 import hashlib
 import heapq
@@ -8,26 +8,28 @@ from typing import Any, BinaryIO
 from hwd.report.extra import extra
 
 SEQUENCE = 1
-"""All packets are of one writer."""
+"""All packets are from one writer."""
 NOTE_MAX = 2000
-"""Characters of a note; JSON lines have all."""
+"""Characters of a note; the JSON lines have the full text."""
 _WHAT = "Perfetto"
 _HUGE_NS = 1 << 63
 
 Notes = Mapping[str, object]
-"""What the details of an event say."""
+"""The details of an event."""
 
 
 def id_of(*words: str) -> int:
-    """64 bits, never 0, the same for the same words: of tracks and flows, so that traces of several runs can be put together."""
+    """64 bits, never 0, the same for the same words: ids of tracks and flows, so that traces of several
+    runs can be joined.
+    """
     digest = hashlib.blake2b("\0".join(words).encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest) or 1
 
 
 class Tracks:
-    """Events may come in any order that is not older than the last `write_until`; in the file they are sorted.
+    """Events may come in any order, but not earlier than the last `write_until`; in the file they are sorted.
 
-    Times are nanoseconds of CLOCK_MONOTONIC_RAW, as documents have them; what a bound would put before its zero stands at zero. Raises ConfigError
+    Times are nanoseconds of CLOCK_MONOTONIC_RAW, as in documents; a negative time becomes zero. Raises ConfigError
     without the extra `export`.
     """
 
@@ -41,7 +43,7 @@ class Tracks:
         self._offset_ns: int | None = None
 
     def clock(self, at_ns: int, wall_ns: int, *, within_ns: int) -> None:
-        """What the wall clock showed; written again only where it was stepped by more than `within_ns`."""
+        """Write the time of the wall clock; again only where it was stepped by more than `within_ns`."""
         offset_ns = wall_ns - at_ns
         if self._offset_ns is not None and abs(offset_ns - self._offset_ns) <= within_ns:
             return
@@ -62,7 +64,7 @@ class Tracks:
             self._put(at_ns, packet)
 
     def track(self, *path: str, rank: int = 0, unit: str = "", says: str = "") -> int:
-        """The id of a track under the root, and under those that its path names; `unit` makes it a counter."""
+        """The id of a track at this path below the root; `unit` makes it a counter."""
         uuid = id_of(self._root, *path)
         if uuid in self._made:
             return uuid
@@ -108,7 +110,7 @@ class Tracks:
         flows: Iterable[int] = (),
         ends: Iterable[int] = (),
     ) -> None:
-        """`flows` go through it, `ends` end in it."""
+        """`flows` pass through it, `ends` end in it."""
         event = self._event(track, at_ns, self._pb.TrackEvent.TYPE_INSTANT)
         event.name = _text(name)
         event.flow_ids.extend(flows)
@@ -119,7 +121,7 @@ class Tracks:
         self._event(track, at_ns, self._pb.TrackEvent.TYPE_COUNTER).double_counter_value = value
 
     def write_until(self, ns: int) -> None:
-        """Write all events before this time: nothing older will come."""
+        """Write all events before this time: no earlier one will come."""
         while self._waiting and self._waiting[0][0] < ns:
             self._builder.write_packet(heapq.heappop(self._waiting)[2])
 
@@ -141,7 +143,7 @@ class Tracks:
         return packet.track_event
 
     def _put(self, at_ns: int, packet: Any) -> None:
-        """At one time events keep the order in which they came: an end before the next begin."""
+        """Events of one time keep their order: an end before the next begin."""
         self._count += 1
         heapq.heappush(self._waiting, (max(0, at_ns), self._count, packet))
 

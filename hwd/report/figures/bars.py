@@ -1,4 +1,4 @@
-"""What a link went through, one after the other: the parts that a waterfall and a trace show."""
+"""The successive stages of a link, as bars of a waterfall or a trace."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,14 @@ CHAIN: tuple[tuple[InstantName, StageName], ...] = (
     (InstantName.RDMA, StageName.RDMA),
     (InstantName.READY, StageName.READY),
 )
-"""The stages that follow each other, by the instants that end them."""
+"""Successive stages, by the instants that end them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A part of the way, in seconds after the command. `stage` None: nobody knows what happened in it; its end is infinite where nobody knows that either."""
+    """A bar, in seconds after the command. `stage` None: what happened in it is unknown; its end is infinite where that
+    is unknown too.
+    """
 
     start_s: float
     end_s: float
@@ -30,7 +32,9 @@ class Bar:
 
 
 def bars(link: LinkTimeline) -> list[Bar]:
-    """Between two instants that are seen lies the stage of the later one, unless an unknown one lies between. None where no command was seen."""
+    """Between two instants that are seen lies the stage of the later one, unless an unknown one lies between. None
+    where no command was seen.
+    """
     commanded = link.instant(InstantName.COMMANDED)
     if commanded.knowledge is not Knowledge.SEEN:
         return []

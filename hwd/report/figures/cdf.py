@@ -1,4 +1,6 @@
-"""Cumulative distributions of the stages: a small plot for each stage, a curve with its band for each group, the papers' figures as dashed lines."""
+"""Cumulative distributions of the stages: a small plot for each stage, a curve with its band for each group, the
+papers' figures as dashed lines.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -24,14 +26,17 @@ from hwd.report.quantity import stated
 from hwd.timeline import Distribution, Sample, StageName, distribution
 
 _CELL = 274.0
-"""About as wide as a plot with its axis."""
+"""About the width of a plot with its axis."""
 _PLOT_HEIGHT, _CELL_HEIGHT = 118.0, 196.0
 _MARGIN, _LEFT, _ABOVE = 16.0, 38.0, 38.0
-_NOTE = "shade: 95 % band (DKW over reconfigurations, from six on) around the bounds of all values · in brackets: reconfigurations · dashed: a paper's figure"
+_NOTE = (
+    "shade: 95 % band (DKW over reconfigurations, from six on) around the bounds of all values · "
+    "in brackets: reconfigurations · dashed: a paper's figure"
+)
 
 _Scale = Callable[[float], float]
 Group = tuple[tuple[str, ...], bool]
-"""What a curve is of: the words of the group, and whether its time was virtual."""
+"""The group of a curve: its words, and whether its time was virtual."""
 
 
 def cdf(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = (), key: str = "cdf") -> str:
@@ -40,7 +45,9 @@ def cdf(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = (), key: str
 
 
 def cdf_drawing(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = (), width: float = SCREEN_WIDTH) -> Drawing:
-    """Curves of what was most likely; in the band lies the true distribution. A stage without a value is not drawn, but named."""
+    """Curves of the most likely values; the true distribution lies in the band. A stage without a value is not drawn,
+    but named.
+    """
     groups: dict[Group, None] = {(sample.group, sample.virtual_time): None for sample in taken}
     colours = {group: GROUP_COLOURS[index % len(GROUP_COLOURS)] for index, group in enumerate(groups)}
     found: dict[StageName, dict[Group, Distribution]] = {}
@@ -73,7 +80,7 @@ def cdf_drawing(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = (), 
 
 
 def _legend(colours: dict[Group, str], width: float) -> tuple[list[Mark], float]:
-    """And where the plots begin."""
+    """The legend, and the y at which the plots begin."""
     marks: list[Mark] = [text(_MARGIN, 26, "Share of links within a time", kind="title")]
     y = 26.0
     if width > 900:
@@ -145,7 +152,7 @@ def _plot(
 
 
 def _range(curves: Collection[Distribution], papers: Sequence[PaperFigure]) -> tuple[float, float]:
-    """All values and figures, and their bounds as far as they do not squeeze them together."""
+    """The range of all values and figures, and of their bounds as far as these do not compress them."""
     low_s = min([curve.best_s[0] for curve in curves] + [figure.low_s for figure in papers])
     high_s = max([curve.best_s[-1] for curve in curves] + [figure.high_s for figure in papers])
     span_s = (high_s - low_s) or abs(high_s) * 0.05 or 1e-6
@@ -157,7 +164,7 @@ def _range(curves: Collection[Distribution], papers: Sequence[PaperFigure]) -> t
 
 
 def _curve(curve: Distribution, colour: str, x: _Scale, y: _Scale, right: float, left: float) -> Iterator[Mark]:
-    """The band goes on to both edges of the plot: beyond all values, too, it is not known better."""
+    """The band extends to both edges of the plot: beyond all values it is no narrower."""
     if curve.half_width is not None:
         high = [(left, y(min(1.0, curve.half_width)))]
         for at_s, share in curve.high:

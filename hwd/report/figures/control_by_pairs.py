@@ -1,4 +1,4 @@
-"""Control time against the number of pairs of a command: our means and p99, mFabric's figure 10 beside them."""
+"""Control time against the number of pairs of a command: our means and p99, compared with mFabric's figure 10."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from hwd.report.quantity import duration, interval, stated
 from hwd.timeline import StageName
 
 WIDTH = 660.0
-"""On a screen; wider would only be emptier."""
+"""On a screen; a wider plot would only be emptier."""
 _MARGIN, _LEFT, _HEIGHT = 16.0, 50.0, 220.0
 _TITLE = "Control time by pairs of a command"
 
@@ -47,14 +47,14 @@ class _Plot:
 
 
 def of_pairs(papers: Sequence[PaperFigure]) -> tuple[PaperFigure, ...]:
-    """Those that say for how many pairs they are."""
+    """The figures that are for a number of pairs."""
     return tuple(one for one in papers if one.pairs is not None and one.stage is StageName.CONTROL)
 
 
 def by_pairs_drawing(
     rows: Sequence[PairsRow], *, papers: Sequence[PaperFigure], fitted: bool, width: float = WIDTH
 ) -> Drawing:
-    """`rows`: one at least. `fitted`: the switches' twins draw from `papers`, so that they confirm nothing."""
+    """`rows`: at least one. `fitted`: the switches' twins draw from `papers`, so that they confirm nothing."""
     beside = of_pairs(papers)
     marks: list[Mark] = [text(_MARGIN, 26, _TITLE, kind="title")]
     y = 26.0
@@ -102,7 +102,7 @@ def _colour(virtual_time: bool) -> str:
 def _legend(
     rows: Sequence[PairsRow], beside: Sequence[PaperFigure], y: float, width: float
 ) -> tuple[list[Mark], float]:
-    """And where the plot begins."""
+    """The legend, and the y at which the plot begins."""
     entries: list[tuple[str, str, str]] = []
     for virtual in dict.fromkeys(row.virtual_time for row in rows):
         p99 = any(row.p99_s is not None for row in rows if row.virtual_time is virtual)

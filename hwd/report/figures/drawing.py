@@ -1,4 +1,4 @@
-"""Drawings as values: marks on a plane, and the inks they are drawn with, legible to colour-blind people. `svg` and `pdf` put them on screen and paper."""
+"""Drawings as values: marks on a plane, and their inks, legible to colour-blind people. `svg` and `pdf` render them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,26 +17,28 @@ STAGE_COLOURS = {
     StageName.TURNAROUND: "#7c5cc4",
     StageName.ACTIVATION: "#8a8f36",
 }
-"""After Okabe and Ito; names and figures stand beside them, so that no stage is told by its colour alone."""
+"""After Okabe and Ito; every stage also has its name next to it, so that colour is never the only sign."""
 
 GROUP_COLOURS = ("#3b78c2", "#e69f00", "#009e73", "#cc5fa0", "#7c5cc4", "#8a8f36", "#56b4e9", "#6b7280")
 
 TEXT_SIZE = 12.0
-"""Of all plain text, in units of the drawing; everything else is measured by it."""
+"""Height of plain text, in units of the drawing; everything else is relative to it."""
 CHARACTER = 6.0
-"""About as wide as a character of it."""
+"""About the width of a character."""
 
 SCREEN_WIDTH = 1180.0
-"""Units across a page on a screen."""
+"""Width of a drawing on a screen, in units."""
 SINGLE_IN, DOUBLE_IN = 3.33, 7.0
 """Inches of one column of a paper, and of both."""
 PAPER_WIDTHS = {SINGLE_IN: 411.0, DOUBLE_IN: 864.0}
-"""Units across: plain text is 7 points high there."""
+"""Widths in units: plain text is 7 points high there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ink:
-    """How a kind of mark is drawn: colour on light and on dark ground, width and dashes of lines, size and weight of text."""
+    """How a kind of mark is drawn: colour on light and on dark ground, width and dashes of lines, size and
+    weight of text.
+    """
 
     light: str
     dark: str
@@ -68,7 +70,9 @@ HATCH_STEP = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """Words in one line, each part with its kind; `anchor` is start, middle or end. `title` is what more there is to say, where one can point at it."""
+    """Words in one line, each part with its kind; `anchor` is start, middle or end. `title` has more details, where one
+    can point at it.
+    """
 
     x: float
     y: float
@@ -79,7 +83,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rect:
-    """`fill` is a colour, else that of its kind; `hatched` where nobody knows."""
+    """`fill` is a colour, else that of its kind; `hatched` where the value is unknown."""
 
     x: float
     y: float
@@ -120,7 +124,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
-    """A round mark; `hollow` has a rim only. `kind` gives it the ink of that kind in place of a colour."""
+    """A round mark; `hollow` has a rim only. `kind` selects the ink of that kind in place of a colour."""
 
     x: float
     y: float
@@ -136,7 +140,7 @@ Mark = Text | Rect | Line | Curve | Area | Dot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """`name` is that of its file; `title` and `description` are for those who do not see it."""
+    """`name` is that of its file; `title` and `description` are for those who cannot see it."""
 
     name: str
     width: float
@@ -155,7 +159,7 @@ def text(x: float, y: float, words: str, *, kind: str = "", anchor: str = "start
 
 
 def pair(x: float, y: float, name: str, value: str) -> Text:
-    """A name and its value as one text, so that no width has to be guessed between them."""
+    """A name and its value as one text, so that no width has to be estimated between them."""
     return Text(x=x, y=y, spans=((name, "head"), (value, "soft num")))
 
 
@@ -203,7 +207,7 @@ def cut(words: str, width: float) -> str:
 
 
 def wrapped(words: str, width: float) -> list[str]:
-    """A text in lines that fit, broken between words; a word that is too long stands alone."""
+    """A text in lines that fit, broken between words; a word that is too long has its own line."""
     lines = [""]
     for word in words.split(" "):
         if lines[-1] and (len(lines[-1]) + 1 + len(word)) * CHARACTER > width:

@@ -1,4 +1,4 @@
-"""All drawings of a report, in the width that is asked for: what the page, the SVG files and the PDF have in common."""
+"""All drawings of a report, in the requested width: for the page, the SVG files and the PDF."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,9 @@ def drawings(
     comparisons: Sequence[Comparison],
     width: float,
 ) -> Iterator[Drawing]:
-    """For paper: one waterfall for each run and swept value, the distributions, pairs, links, comparisons. Names tell apart what there is for several runs."""
+    """For paper: one waterfall for each run and sweep value, the distributions, pairs, links, comparisons. Names are
+    unique over several runs.
+    """
     many = len(reports) > 1
     for report in reports:
         for words, timelines in by_sweep(report.timelines):
@@ -47,7 +49,7 @@ def drawings(
 
 
 def named(drawing: Drawing, more: str) -> Drawing:
-    """With another name for its file: letters, digits, dots and dashes only."""
+    """The drawing with another file name: letters, digits, dots and dashes only."""
     return replace(drawing, name=f"{drawing.name}-{re.sub('[^A-Za-z0-9.-]', '_', more)}") if more else drawing
 
 
@@ -68,7 +70,9 @@ def pairs_rows(reports: Sequence[RunReport]) -> tuple[PairsRow, ...]:
 
 
 def pairs(reports: Sequence[RunReport], compare_with: str | None, width: float = BY_PAIRS_WIDTH) -> Drawing | None:
-    """mFabric's figure stands beside where the run is compared with it. None where there is nothing to compare: one number of pairs, and no figure."""
+    """mFabric's figure is added where the run is compared with it. None where there is nothing to compare: one number
+    of pairs, and no figure.
+    """
     rows = pairs_rows(reports)
     papers, fitted = pairs_papers(reports, compare_with)
     if not rows or (not papers and len({row.pairs for row in rows}) == 1):
@@ -77,14 +81,14 @@ def pairs(reports: Sequence[RunReport], compare_with: str | None, width: float =
 
 
 def pairs_papers(reports: Sequence[RunReport], compare_with: str | None) -> tuple[tuple[PaperFigure, ...], bool]:
-    """The figures to stand beside, and whether the switches of one of the runs draw from them."""
+    """The figures to compare with, and whether the switches of one of the runs draw from them."""
     timings = frozenset[str]().union(*(report.lab.named for report in reports))
     papers = of_pairs(figures(Conditions(timings=timings), compare_with=compare_with))
     return papers, any(not timings.isdisjoint(one.drawn_by) for one in papers)
 
 
 def links(report: RunReport, width: float = SCREEN_WIDTH) -> Iterator[Drawing]:
-    """For each value that was swept by itself."""
+    """One drawing for each sweep value."""
     for words, timelines in by_sweep(report.timelines):
         for heat in (link_by_stage(timelines), link_by_repeat(timelines)):
             if heat is not None:

@@ -1,4 +1,4 @@
-"""Heat maps of links: how long each stage took on each link, and how the whole way went from repeat to repeat."""
+"""Heat maps of links: the duration of each stage on each link, and of the longest stage over the repeats."""
 
 import math
 import statistics
@@ -15,15 +15,17 @@ REPEATS_MAX = 60
 _MARGIN, _ROW, _TOP = 16.0, 22.0, 30.0
 _BLUE, _WHITE, _ORANGE = (0x2F, 0x6D, 0xB5), (0xF3, 0xF4, 0xF6), (0xD9, 0x7A, 0x00)
 _FULL = 1.1
-"""The least ratio to the median that has full colour: what is closer is not shouted."""
+"""The least ratio to the median that gets full colour: smaller differences stay pale."""
 
 Seconds = tuple[float | None, str]
-"""A cell: its value, None where it is unknown, and what more there is to say."""
+"""A cell: its value, None where it is unknown, and details."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMap:
-    """`cells` by row and column; None where there is nothing, such as a kept link. `by_column`: each column has a scale of its own."""
+    """`cells` by row and column; None where there is nothing, such as a kept link. `by_column`: each column has a scale
+    of its own.
+    """
 
     name: str
     title: str
@@ -61,7 +63,9 @@ def link_by_stage(timelines: Sequence[Timeline]) -> HeatMap | None:
 
 
 def link_by_repeat(timelines: Sequence[Timeline]) -> HeatMap | None:
-    """One stage of each link in each reconfiguration that moved it, the first repeat first: the turnaround, or the longest other way that was seen."""
+    """One stage of each link in each reconfiguration that moved it, the first repeat first: the turnaround, or else the
+    longest stage that was seen.
+    """
     links = _moved(timelines)
     for stage in (StageName.TURNAROUND, StageName.ACTIVATION, StageName.OPTICAL, StageName.CONTROL):
         if any(link.stage(stage).seconds is not None for found in links.values() for _, link in found):
@@ -88,7 +92,7 @@ def link_by_repeat(timelines: Sequence[Timeline]) -> HeatMap | None:
 
 
 def heat_drawing(heat: HeatMap, *, width: float = SCREEN_WIDTH) -> Drawing:
-    """Blue is faster than the median, orange slower; the value stands in the cell where there is room."""
+    """Blue is faster than the median, orange slower; the value is in the cell where there is room."""
     marks: list[Mark] = [text(_MARGIN, 26, heat.title, kind="title")]
     y = 26.0
     for part in wrapped(" · ".join(filter(None, (heat.note, heat.left_out))), width - 2 * _MARGIN):
@@ -128,7 +132,7 @@ def heat_drawing(heat: HeatMap, *, width: float = SCREEN_WIDTH) -> Drawing:
 
 
 def _moved(timelines: Sequence[Timeline]) -> dict[str, list[tuple[str, LinkTimeline]]]:
-    """Of each link, by its name, what it went through, with the id of the reconfiguration."""
+    """The timelines of each link, by its name, with the id of the reconfiguration."""
     links: dict[str, list[tuple[str, LinkTimeline]]] = {}
     for timeline in timelines:
         for link in timeline.links:

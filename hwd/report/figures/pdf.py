@@ -1,4 +1,6 @@
-"""Drawings as PDF in the size of a paper's column: a page for each, its fonts embedded, for `\\includegraphics[page=2]{...}`."""
+"""Drawings as PDF in the size of a paper's column: one page each, fonts embedded, for
+`\\includegraphics[page=2]{...}`.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,13 +11,13 @@ from hwd.report.figures.drawing import HATCH_STEP, Area, Curve, Dot, Drawing, Li
 
 POINTS_IN_INCH = 72.0
 CONDENSED = 90.0
-"""Per cent: the font is wider than those of screens and papers; so it is about as wide as what the layouts reckon with."""
+"""Per cent: the font is wider than those of screens and papers; this makes it about as wide as the layouts assume."""
 _REGULAR, _BOLD = "HwdSans", "HwdSans-Bold"
 _WHAT = "PDF"
 
 
 def pdf(drawings: Sequence[Drawing], to: BinaryIO, *, width_in: float, title: str) -> None:
-    """All as wide as `width_in` inches; text is then about 7 points high where drawings are as wide as `PAPER_WIDTHS` says.
+    """All as wide as `width_in` inches; text is then about 7 points high where drawings have a width of `PAPER_WIDTHS`.
 
     The same drawings give the same bytes. Raises ConfigError without the extra `export`.
     """
@@ -44,7 +46,7 @@ def _plain(words: str) -> str:
 
 
 def _fonts() -> None:
-    """Bitstream Vera, which comes with reportlab and may be embedded by anyone."""
+    """Bitstream Vera, which is part of reportlab and may be embedded by anyone."""
     metrics = extra("reportlab.pdfbase.pdfmetrics", _WHAT)
     ttfonts = extra("reportlab.pdfbase.ttfonts", _WHAT)
     known = metrics.getRegisteredFontNames()
@@ -115,7 +117,7 @@ class _Pen:
             x += width + gap
 
     def _known(self, words: str) -> str:
-        """The font has Latin letters; what it lacks is a question mark, as is what is no character."""
+        """Replace characters that the font lacks by question marks; it has Latin letters."""
         words = words.replace("↔", "-").replace("…", "...")
         return "".join(one if ord(one) in self._glyphs and one.isprintable() else "?" for one in words)
 
@@ -124,7 +126,7 @@ class _Pen:
         if mark.hatched:
             self._hatch(mark.x, y, mark.width, mark.height)
             return
-        if mark.fill == "transparent":  # holds a title, which paper has no place for
+        if mark.fill == "transparent":  # has a title, which paper cannot show
             return
         self._page.setFillColor(self._colour(mark.fill or ink(mark.kind).light))
         shape = partial(self._page.roundRect, radius=mark.radius) if mark.radius else self._page.rect

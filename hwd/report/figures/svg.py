@@ -36,13 +36,13 @@ _ILLEGAL = {
     )
     if chr(code) not in "\t\n\r"
 }
-"""What XML cannot hold, even escaped, and what turns the direction of the text beside it."""
+"""Characters that XML cannot have, even escaped, and those that change the direction of the text around them."""
 
 
 def svg(drawing: Drawing, *, key: str = "", width_in: float | None = None) -> str:
-    """A whole SVG that stands alone and inline. `key` keeps its ids apart from those of other figures on the page.
+    """A whole SVG that can be used alone and inline. `key` makes its ids unique among the figures of the page.
 
-    `width_in`: so wide on paper, in inches, on white.
+    `width_in`: its width on paper, in inches, on white.
     """
     key = key or drawing.name
     screen = width_in is None
@@ -53,12 +53,15 @@ def svg(drawing: Drawing, *, key: str = "", width_in: float | None = None) -> st
         f'<pattern id="{key}-hatch" width="{n(HATCH_STEP)}" height="{n(HATCH_STEP)}" patternUnits="userSpaceOnUse" '
         f'patternTransform="rotate(45)"><line class="hatch" x1="0" y1="0" x2="0" y2="{n(HATCH_STEP)}"/></pattern>'
     )
+    size = f"{n(drawing.width)} {n(drawing.height)}"
+    corner = ' rx="10"' if screen else ""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="hwd" viewBox="0 0 {n(drawing.width)} {n(drawing.height)}" {width} '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="hwd" viewBox="0 0 {size}" {width} '
         f'role="img" aria-labelledby="{key}-title {key}-desc">'
-        f'<title id="{key}-title">{_legal(drawing.title)}</title><desc id="{key}-desc">{_legal(drawing.description)}</desc>'
+        f'<title id="{key}-title">{_legal(drawing.title)}</title>'
+        f'<desc id="{key}-desc">{_legal(drawing.description)}</desc>'
         f"<style>{_style(dark=screen)}</style><defs>{hatch}</defs>"
-        f'<rect class="ground" width="{n(drawing.width)}" height="{n(drawing.height)}"{" rx=" + chr(34) + "10" + chr(34) if screen else ""}/>'
+        f'<rect class="ground" width="{n(drawing.width)}" height="{n(drawing.height)}"{corner}/>'
         f"{''.join(_mark(mark, key) for mark in drawing.marks)}</svg>\n"
     )
 
@@ -104,7 +107,8 @@ def _mark(mark: Mark, key: str) -> str:
             return f'<line x1="{n(mark.x1)}" y1="{n(mark.y1)}" x2="{n(mark.x2)}" y2="{n(mark.y2)}"{_class(mark.kind)}/>'
         case Curve():
             paint = f' stroke="{mark.colour}" stroke-width="1.8"' if mark.colour else ""
-            return f'<polyline points="{_points(mark.points)}" fill="none"{paint} stroke-linejoin="round"{_class(mark.kind)}/>'
+            paint += f' stroke-linejoin="round"{_class(mark.kind)}'
+            return f'<polyline points="{_points(mark.points)}" fill="none"{paint}/>'
         case Area():
             return f'<polygon points="{_points(mark.points)}" fill="{mark.colour}" opacity="0.16"/>'
         case Dot():
@@ -112,8 +116,8 @@ def _mark(mark: Mark, key: str) -> str:
             fill = "none" if mark.hollow else mark.colour or ink(mark.kind).light
             width = ' stroke-width="1.6"' if mark.colour else ""
             return (
-                f'<circle cx="{n(mark.x)}" cy="{n(mark.y)}" r="{n(mark.radius)}" fill="{fill}"{paint}{width}{_class(mark.kind)}>'
-                f"{_title(mark.title)}</circle>"
+                f'<circle cx="{n(mark.x)}" cy="{n(mark.y)}" r="{n(mark.radius)}" fill="{fill}"{paint}{width}'
+                f"{_class(mark.kind)}>{_title(mark.title)}</circle>"
             )
 
 

@@ -1,7 +1,7 @@
-"""The waterfall: one reconfiguration as a drawing, a row for each link, three scales side by side.
+"""The waterfall: one reconfiguration as a drawing, a row for each link, with three scales.
 
-The middle of the drawing shows the whole; beside it, the switch's part right after the command and the host's part after the NIC's firmware, which
-would be hair-thin in the whole. What is unknown is hatched, never left out.
+The middle of the drawing shows the whole; next to it are the switch's part right after the command and the host's part
+after the NIC's firmware, which would be too thin in the whole. Unknown parts are hatched, never left out.
 """
 
 import statistics
@@ -40,7 +40,7 @@ _NS_IN_S = 1e9
 
 _STAGES = tuple(stage for _, stage in CHAIN)
 _ZOOM_FROM = 430.0
-"""Narrower than this there is room for the whole only."""
+"""In a narrower drawing there is room for the whole only."""
 
 
 _NAMES = ("whole way, after the command", "switch, after the command", "host, after its NIC's firmware")
@@ -62,7 +62,9 @@ class _Panel:
 
 
 def typical(timelines: Sequence[Timeline]) -> Timeline | None:
-    """The one whose slowest link is in the middle of all, among those with most links timed; None where none has links that moved."""
+    """The reconfiguration with the median slowest link, among those with most links timed; None where none has links
+    that moved.
+    """
     timed: list[tuple[int, float, Timeline]] = []
     for timeline in timelines:
         moved = [link for link in timeline.links if not link.kept]
@@ -77,12 +79,14 @@ def typical(timelines: Sequence[Timeline]) -> Timeline | None:
 
 
 def waterfall(timeline: Timeline, *, virtual_time: bool, key: str = "waterfall") -> str:
-    """A whole SVG document, legible alone (a README) and inside a page; `key` makes its ids unique there."""
+    """A whole SVG document, legible alone (in a README) and inside a page; `key` makes its ids unique there."""
     return svg(waterfall_drawing(timeline, virtual_time=virtual_time), key=key)
 
 
 def waterfall_drawing(timeline: Timeline, *, virtual_time: bool, width: float | None = None) -> Drawing:
-    """`width` None: as wide as it needs; less than that, and the scales shrink; where there is no room for three, only the whole is drawn."""
+    """`width` None: as wide as it needs. In a narrower drawing the scales shrink; where there is no room for three,
+    only the whole is drawn.
+    """
     drawn = timeline.links[:ROWS_MAX]
     parts = {link.link: bars(link) for link in drawn}
     labels = max((len(str(link.link)) for link in drawn), default=10) * 6.3 + 8
@@ -124,7 +128,7 @@ def waterfall_drawing(timeline: Timeline, *, virtual_time: bool, width: float | 
 
 
 def _switch_s(links: Sequence[LinkTimeline]) -> float:
-    """The longest until light or answer."""
+    """The longest time until light or answer."""
     return max(
         [stage.seconds for link in links for stage in link.stages if stage.name in _OF_SWITCH and stage.seconds]
         or [1.0]
@@ -135,7 +139,7 @@ _OF_SWITCH = (StageName.CONTROL, StageName.OPTICAL)
 
 
 def _host_s(links: Sequence[LinkTimeline]) -> float:
-    """The longest from the firmware to the last instant seen."""
+    """The longest time from the firmware to the last instant seen."""
     lengths = []
     for link in links:
         start = link.instant(InstantName.FIRMWARE)
@@ -146,7 +150,7 @@ def _host_s(links: Sequence[LinkTimeline]) -> float:
 
 
 def _heading(timeline: Timeline, moved: Sequence[LinkTimeline], width: float) -> tuple[list[Mark], float]:
-    """And where the rows begin."""
+    """The heading, and the y at which the rows begin."""
     title = timeline.what or timeline.reconfiguration
     totals = [total_s for link in moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
     kept = sum(link.kept for link in timeline.links)
@@ -194,7 +198,7 @@ def _axis(panel: _Panel, top: float, floor: float, name: str) -> Iterator[Mark]:
 
 
 def _row(link: LinkTimeline, found: Sequence[Bar], y: float, panels: Sequence[_Panel], width: float) -> Iterator[Mark]:
-    """`panels`: the whole way and, where there is room, the switch and the host."""
+    """`panels`: the whole and, where there is room, the switch and the host."""
     middle = y + _ROW / 2
     whole = panels[0]
     yield text(_MARGIN, middle + 4, str(link.link).replace("<->", " ↔ "), kind="num")
@@ -206,7 +210,7 @@ def _row(link: LinkTimeline, found: Sequence[Bar], y: float, panels: Sequence[_P
         yield rect(whole.left, middle - _BAR / 2, whole.width, _BAR, hatched=True, title=why)
         return
     switch = panels[1] if len(panels) > 1 else whole
-    for bar in reversed(found):  # so that a thin bar lies on the long one after it
+    for bar in reversed(found):  # a thin bar lies on the long one that follows it
         yield from _bar(bar, whole, middle)
         if len(panels) > 1 and bar.start_s <= switch.high_s:
             yield from _bar(bar, switch, middle)
@@ -235,7 +239,7 @@ def _bar(bar: Bar, panel: _Panel, middle: float) -> Iterator[Mark]:
 
 
 def _whisker(panel: _Panel, at_s: float, error_s: float, middle: float) -> Iterator[Mark]:
-    """Only where the bound is wide enough to be seen."""
+    """A whisker, where the bound is wide enough to be visible."""
     left, right = panel.x(at_s - error_s), panel.x(at_s + error_s)
     if right - left >= 3:
         yield line(left, middle, right, middle, kind="whisker")
@@ -290,7 +294,7 @@ def _footer(
     width: float,
     zoomed: bool,
 ) -> tuple[list[Mark], float]:
-    """And where the drawing ends."""
+    """The legend, and the y at which the drawing ends."""
     words = []
     for stage in (StageName.CONTROL, *_STAGES):
         origins = sorted({str(origin) for link in moved if (origin := link.stage(stage).origin) is not None})

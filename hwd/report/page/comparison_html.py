@@ -1,4 +1,4 @@
-"""The comparison of two runs as a part of a page: what makes them hard to compare, a drawing, a table."""
+"""The comparison of two runs as a part of a page: remarks, a drawing, a table."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ WIDTH = 900.0
 
 
 def comparison_html(comparison: Comparison, *, key: str) -> Iterator[str]:
-    """`key` keeps the ids of its drawing apart from others."""
+    """`key` makes the ids of its drawing unique."""
     first, second = (escape(one.run.id) for one in (comparison.first, comparison.second))
     yield f"<h2>Run {second} against run {first}</h2>"
     if comparison.remarks:
@@ -23,7 +23,8 @@ def comparison_html(comparison: Comparison, *, key: str) -> Iterator[str]:
     yield f'<div class="scroll"><table><caption>{escape(NOTE)}.</caption><thead><tr><th scope="col">stage</th>'
     for run in (first, second):
         yield f'<th scope="col" class="num">n {run}</th><th scope="col" class="num">median {run}</th>'
-    yield '<th scope="col">shift</th><th scope="col">Cliff\'s delta</th><th scope="col">verdict</th></tr></thead><tbody>'
+    yield '<th scope="col">shift</th><th scope="col">Cliff\'s delta</th>'
+    yield '<th scope="col">verdict</th></tr></thead><tbody>'
     topology = None
     for row in comparison.rows:
         if topology != (topology := row.topology):

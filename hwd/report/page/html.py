@@ -21,7 +21,7 @@ from hwd.report.stages import ORIGIN_WORDS, StageRow, stage_table
 from hwd.timeline import StageName
 
 WATERFALLS_MAX = 12
-"""Reconfigurations drawn one by one; the tables and distributions hold all."""
+"""Reconfigurations drawn one by one; the tables and distributions have all."""
 TEXT_MAX = 20_000
 """Characters shown of a file."""
 _NS_IN_S = 1e9
@@ -34,7 +34,9 @@ def html(
     compare_with: str | None = None,
     comparisons: Sequence[Comparison] | None = None,
 ) -> str:
-    """One page for one run or several. `by`: what tables are split by, as `split_by` says. `comparisons` None: each further run with the first."""
+    """One page for one run or several. `by`: the groups of tables, as for `split_by`. `comparisons` None: each further
+    run with the first.
+    """
     split = split_by(reports, by)
     comparisons = all_compared(reports) if comparisons is None else comparisons
     title = f"{reports[0].run.playbook} {reports[0].run.id}" if len(reports) == 1 else f"{len(reports)} runs compared"
@@ -72,7 +74,8 @@ def _head(title: str, reports: Sequence[RunReport]) -> Iterator[str]:
     times = " and ".join(dict.fromkeys(_time(report) for report in reports))
     first = min(reports, key=lambda report: report.run.started_wall_ns)
     began = _date(first.run.started_wall_ns, first)
-    yield f'<p class="soft">Testbed {escape(testbeds)}, {times}, {began}. Every figure comes from the recorded documents.</p>'
+    yield f'<p class="soft">Testbed {escape(testbeds)}, {times}, {began}. '
+    yield "Every figure comes from the recorded documents.</p>"
 
 
 def _facts(reports: Sequence[RunReport]) -> Iterator[str]:
@@ -97,7 +100,7 @@ def _facts(reports: Sequence[RunReport]) -> Iterator[str]:
 
 
 def _totals(reports: Sequence[RunReport]) -> tuple[str, int]:
-    """The median of each swept value; from the shortest to the longest where there are more than two."""
+    """The median of each sweep value; the shortest and the longest where there are more than two."""
     rows = [
         row
         for row in stage_table(reports, by=(Cut.SWEEP,))
@@ -142,7 +145,8 @@ def _waterfalls(reports: Sequence[RunReport]) -> Iterator[str]:
         drawn += len(shown)
         if shown:
             rest = f", {len(others) - len(shown)} more not drawn" if len(shown) < len(others) else ""
-            yield f"<details><summary>{len(shown)} other reconfigurations of run {escape(report.run.id)}{rest}</summary>"
+            run = escape(report.run.id)
+            yield f"<details><summary>{len(shown)} other reconfigurations of run {run}{rest}</summary>"
             for index, timeline in enumerate(shown):
                 yield f"<figure>{waterfall(timeline, virtual_time=virtual, key=f'{key}-{index}')}</figure>"
             yield "</details>"
@@ -157,8 +161,8 @@ def _stages(rows: Sequence[StageRow]) -> Iterator[str]:
     present = {row.origin for row in rows}
     words = [f"<b>{origin}</b>: {escape(told)}" for origin, told in ORIGIN_WORDS.items() if origin in present]
     yield (
-        "; ".join(words)
-        + ". The interval is that of the median, over whole reconfigurations, and needs six of them; p95 needs 20 values that were measured apart, p99 needs 100; a dash stands where nothing is known.</caption>"
+        "; ".join(words) + ". The interval is that of the median, over whole reconfigurations, and needs six of them; "
+        "p95 needs 20 values that were measured separately, p99 needs 100; a dash: unknown.</caption>"
     )
     yield '<thead><tr><th scope="col">stage</th><th scope="col" class="num">n</th>'
     yield "".join(f'<th scope="col" class="num">{heading}</th>' for heading in headings)
@@ -194,7 +198,8 @@ def _stage(row: StageRow) -> str:
     beside = "<br>".join(escape(str(figure)) for figure in row.beside).replace(
         "[fitted to it]", '<span class="fitted">fitted to it</span>'
     )
-    return f'<tr><th scope="row">{one.stage}</th><td class="num">{one.n}{more}</td>{cells}<td>{mark}</td><td>{beside}</td></tr>'
+    first = f'<th scope="row">{one.stage}</th><td class="num">{one.n}{more}</td>'
+    return f"<tr>{first}{cells}<td>{mark}</td><td>{beside}</td></tr>"
 
 
 def _figure(heading: str, drawing: Drawing | None) -> Iterator[str]:
@@ -220,7 +225,7 @@ def _links(reports: Sequence[RunReport]) -> Iterator[str]:
 
 
 def _trouble(reports: Sequence[RunReport]) -> Iterator[str]:
-    """What did not go as it should: never left out, and not there where there is nothing."""
+    """Failures and losses; nothing where there are none."""
     found: list[str] = []
     for report in reports:
         found += report.steps_failed
@@ -251,7 +256,8 @@ def _trouble(reports: Sequence[RunReport]) -> Iterator[str]:
         yield f"<details><summary>What runs took down themselves ({len(explained)})</summary><ul>{items}</ul></details>"
     if unknown:
         items = "".join(f"<li>{escape(text)} ({count} times)</li>" for text, count in unknown.items())
-        yield f'<details><summary>What is not known ({len(unknown)})</summary><ul class="breaches">{items}</ul></details>'
+        yield f"<details><summary>What is not known ({len(unknown)})</summary>"
+        yield f'<ul class="breaches">{items}</ul></details>'
 
 
 def _run(report: RunReport) -> Iterator[str]:
@@ -299,6 +305,6 @@ def _time(report: RunReport) -> str:
 
 
 def _date(wall_ns: int, report: RunReport) -> str:
-    """Of a run in virtual time it says so: nothing happened then."""
+    """The date of a run; one in virtual time says so."""
     text = datetime.datetime.fromtimestamp(wall_ns / _NS_IN_S, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return f"{text} (virtual)" if report.run.virtual_time else text

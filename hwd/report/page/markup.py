@@ -1,4 +1,4 @@
-"""Text in HTML: whoever said it, it neither ends its element nor turns what stands beside it."""
+"""Escapes text for HTML: it can neither end its element nor change the direction of its neighbours."""
 
 import html
 
@@ -6,7 +6,7 @@ from hwd_drivers.core.printable import printable
 
 
 def escape(text: str) -> str:
-    """Lines and tabs stay, as files have them; what else does not show itself is shown as an escape."""
+    """Lines and tabs stay, as in files; other invisible characters become escapes."""
     return html.escape("\n".join("\t".join(map(_shown, line.split("\t"))) for line in text.split("\n")))
 
 

@@ -16,9 +16,11 @@ _HEADINGS = ("n", "mean", "95 % interval", "p99", "max", "bound")
 def pairs_html(
     drawing: Drawing, rows: Sequence[PairsRow], papers: Sequence[PaperFigure], *, fitted: bool
 ) -> Iterator[str]:
-    """`papers`: those that stand beside; `fitted`: our switches draw from them."""
+    """`papers`: those to compare with; `fitted`: our switches draw from them."""
     yield f"<h2>Control time by pairs</h2><figure>{svg(drawing)}</figure>"
-    yield '<div class="scroll"><table><caption>Commands that made so many crossconnects at once. The interval is that of the mean, over whole reconfigurations, and needs 20 of them; p99 needs 100 commands.</caption>'
+    yield '<div class="scroll"><table><caption>Commands that made so many crossconnects at once. '
+    yield "The interval is that of the mean, over whole reconfigurations, and needs 20 of them; "
+    yield "p99 needs 100 commands.</caption>"
     yield '<thead><tr><th scope="col">pairs</th>'
     yield "".join(f'<th scope="col" class="num">{heading}</th>' for heading in _HEADINGS)
     yield '<th scope="col">origin</th><th scope="col">the papers</th></tr></thead><tbody>'
@@ -38,8 +40,9 @@ def _row(row: PairsRow, beside: Sequence[PaperFigure], fitted: bool) -> str:
     )
     cells = "".join(f'<td class="num">{figure}</td>' for figure in figures)
     mark = ' <span class="fitted">fitted to it</span>' if fitted else ""
-    told = "<br>".join(
+    compared = "<br>".join(
         escape(f"{one.paper} {one.where}: {one.statistic} {stated(one.low_s, one.high_s)}") + mark for one in beside
     )
     time = "virtual time" if row.virtual_time else "real time"
-    return f'<tr><th scope="row">{row.pairs}, {time}</th>{cells}<td><span class="mark {row.origin}">{row.origin}</span></td><td>{told}</td></tr>'
+    origin = f'<span class="mark {row.origin}">{row.origin}</span>'
+    return f'<tr><th scope="row">{row.pairs}, {time}</th>{cells}<td>{origin}</td><td>{compared}</td></tr>'

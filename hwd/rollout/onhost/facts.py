@@ -1,4 +1,4 @@
-"""What there is on a host. This file is sent there: it needs nothing but Python."""
+"""Examines a host. This file is sent there: it needs nothing but Python."""
 
 import hashlib
 import json
@@ -14,13 +14,13 @@ from hwd.rollout.onhost.programs import run
 
 UNIT: Final = "hwd-agent.service"
 COMPLETE: Final = "complete.json"
-"""In an environment that was made to its end: a power cut leaves one without it, which is made anew."""
+"""In a complete environment: a power cut leaves one without it, which is made again."""
 BEFORE: Final = ".before"
-"""Behind the name of what a switch has replaced."""
+"""The suffix of what a switch has replaced."""
 REACH_S: Final = 4.0
 LOG_LINES: Final = 20
 READ_LINES: Final = 200
-"""Of the journal: a life that ended and the one after it."""
+"""Of the journal: a process that ended and the next one."""
 SYSTEMD: Final = " systemd[1]: "
 CHATTER: Final = tuple(
     f"{words} "
@@ -35,14 +35,14 @@ CHATTER: Final = tuple(
         "Scheduled restart",
     )
 )
-"""What systemd says of its own work, which drowns the words of an agent that ends again and again."""
+"""Messages of systemd about its own work, which hide those of an agent that ends repeatedly."""
 ENDED: Final = "Scheduled restart job"
 IFF_UP: Final = 1
-"""linux/if.h: somebody has set it up."""
+"""linux/if.h: the interface is set up."""
 
 
 def look(layout: dict[str, str]) -> dict[str, Any]:
-    """What there is."""
+    """The facts about this host."""
     root = Path(layout["root"])
     names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     current = os.path.basename(os.readlink(root / "current")) if (root / "current").is_symlink() else None
@@ -80,7 +80,7 @@ def look(layout: dict[str, str]) -> dict[str, Any]:
 
 
 def reach(layout: dict[str, str], host: str, port: int) -> dict[str, Any]:
-    """{why: no TCP connection to it comes up; empty where one does}."""
+    """{why: no TCP connection can be made to it; empty where one can}."""
     try:
         with socket.create_connection((host, port), timeout=REACH_S):
             return {"why": ""}
@@ -90,14 +90,14 @@ def reach(layout: dict[str, str], host: str, port: int) -> dict[str, Any]:
 
 def has_venv() -> bool:
     try:
-        import venv  # noqa: F401 - whether it is there
+        import venv  # noqa: F401 - whether it exists
     except ImportError:
         return False
     return True
 
 
 def nearest(path: Path) -> Path:
-    """The path, or of what is above it the first that is there."""
+    """The path, or its nearest existing parent."""
     while not path.exists():
         path = path.parent
     return path
@@ -112,7 +112,7 @@ def manifest(environment: Path) -> dict[str, Any] | None:
 
 
 def runs(environment: Path) -> bool:
-    """Whether the agent can be started: an upgrade of the host's Python leaves an environment that cannot."""
+    """Whether the agent can be started: an upgrade of the host's Python breaks an environment."""
     try:
         return (
             run([str(environment / "bin/python"), "-I", "-c", "import hwd_agents.process.main"], fails=True).returncode
@@ -144,16 +144,19 @@ def system_name() -> str:
 
 
 def service() -> dict[str, str]:
-    """What systemd says of the unit; empty without systemd."""
+    """The state of the unit by systemd; empty without systemd."""
     if not Path("/run/systemd/system").is_dir():
         return {}
-    names = "LoadState,ActiveState,SubState,Result,NRestarts,MainPID,ExecMainStatus,UnitFileState,StatusText,NeedDaemonReload"
+    names = (
+        "LoadState,ActiveState,SubState,Result,NRestarts,MainPID,ExecMainStatus,UnitFileState,StatusText,"
+        "NeedDaemonReload"
+    )
     said = run(["systemctl", "show", UNIT, "-p", names], fails=True).stdout
     return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
 
 
 def journal() -> tuple[list[str], list[str]]:
-    """The agent's last words, and those of its life before the last that systemd started again."""
+    """The end of the agent's log, and that of the process before the last restart by systemd."""
     if shutil.which("journalctl") is None:
         return [], []
     done = run(["journalctl", "-u", UNIT, "-n", str(READ_LINES), "-o", "short-iso", "--no-pager", "-q"], fails=True)
@@ -167,25 +170,25 @@ def words(lines: list[str]) -> list[str]:
 
 
 def links() -> dict[str, str]:
-    """By interface: "up" or "down" by its carrier, "off" where nobody has set it up."""
+    """By interface: "up" or "down" by its carrier, "off" where it is not set up."""
     found = {}
     for path in sorted(Path("/sys/class/net").iterdir()):
         try:
             is_up = int((path / "flags").read_text(), 16) & IFF_UP
             found[path.name] = "off" if not is_up else "up" if (path / "carrier").read_text() == "1\n" else "down"
-        except OSError:  # it goes away right now; or a file that is no interface, such as bonding_masters
+        except OSError:  # it disappears right now; or a file that is no interface, such as bonding_masters
             continue
     return found
 
 
 def pyverbs() -> Path | None:
-    """Where the host's own python3-pyverbs is."""
+    """The folder of the host's own python3-pyverbs."""
     places = ("/usr/lib/python3/dist-packages", f"/usr/lib64/python3.{sys.version_info.minor}/site-packages")
     return next((path for place in places if (path := Path(place, "pyverbs")).is_dir()), None)
 
 
 def synchronized() -> bool | None:
-    """Whether something keeps the host's clock right; None where nobody can say."""
+    """Whether a time service keeps the host's clock right; None where that is unknown."""
     if shutil.which("timedatectl") is None:
         return None
     done = run(["timedatectl", "show", "-p", "NTPSynchronized", "--value"], fails=True)

@@ -1,7 +1,7 @@
-"""The lock of a host: one roll-out at a time, from its first look to its last word. This file is sent there: it needs nothing but Python.
+"""The lock of a host: one roll-out at a time. This file is sent there: it needs nothing but Python.
 
-It is held by a process that lives as long as somebody listens to it: where the connection of a roll-out breaks, or its operator's machine dies, it is free
-again. What a file says of the holder is for words only.
+A process holds it as long as its output is read: where the connection of a roll-out breaks, or its operator's machine
+crashes, it is released. The holder in the file is for messages only.
 """
 
 import contextlib
@@ -19,27 +19,29 @@ from typing import Any, Final
 from hwd.rollout.onhost.programs import Failure, say
 
 ENDING_ROUNDS: Final = 10
-"""So many times a lock is tried, each 0.1 s: a holder whose connection has just ended needs a moment to see it."""
+"""Attempts to take a lock, 0.1 s apart: a holder whose connection has just ended needs a moment to notice it."""
 ROUND_MS: Final = 100
 BEAT_MS: Final = 10_000
-"""How often the holder says that it is there: the kernel gives up a connection whose other end takes none of it, after a quarter of an hour at most."""
+"""How often the holder writes a sign of life: the kernel gives up a connection whose other end acknowledges none of it,
+after a quarter of an hour at most.
+"""
 MORE_BYTES: Final = 200
 
 
 def hold(layout: dict[str, str], who: str) -> dict[str, Any]:
-    """Keep other roll-outs out until nobody listens any more. Says {held: true}, or {busy: who has it}."""
+    """Exclude other roll-outs until the output is no longer read. Prints {held: true}, or {busy: the holder}."""
     with exclusive(os.path.expanduser(layout["lock"]), who) as other:
         if other is not None:
             say(busy=other)
             return {}
         say(held=True)
         beat()
-    os._exit(0)  # nobody listens: there is nothing more to say
+    os._exit(0)  # nobody reads the output: there is nothing more to say
 
 
 @contextmanager
 def exclusive(path: str, who: str) -> Iterator[str | None]:
-    """The lock, or the words of who has it."""
+    """None with the lock, or the description of its holder."""
     waiting = select.poll()
     for last in (*[False] * (ENDING_ROUNDS - 1), True):
         fd = _open(path)
@@ -55,12 +57,12 @@ def exclusive(path: str, who: str) -> Iterator[str | None]:
             continue
         if _is_there(fd, path):
             break
-        os.close(fd)  # its holder took it away before we had it
+        os.close(fd)  # its holder removed it before we had it
     else:
-        raise Failure(f"{path}: comes and goes all the time: others roll out to this host right now. Try again later")
+        raise Failure(f"{path}: appears and disappears: others roll out to this host right now. Try again later")
     try:
         os.ftruncate(fd, 0)
-        with contextlib.suppress(OSError):  # a full disk takes no words, and keeps nobody from what frees it
+        with contextlib.suppress(OSError):  # a full disk takes no text, and must not block what frees it
             os.write(fd, who.encode()[:MORE_BYTES])
         yield None
     finally:
@@ -69,9 +71,9 @@ def exclusive(path: str, who: str) -> Iterator[str | None]:
 
 
 def beat() -> None:
-    """Say from time to time that we are here, until nobody listens."""
+    """Write a sign of life from time to time, until the output is no longer read."""
     listener = select.poll()
-    listener.register(sys.stdout.fileno(), 0)  # an end of it is always told
+    listener.register(sys.stdout.fileno(), 0)  # its end is always reported
     while not listener.poll(BEAT_MS):
         try:
             say(held=True)
@@ -80,8 +82,8 @@ def beat() -> None:
 
 
 def _open(path: str) -> int:
-    """A regular file of ours. Raises Failure for anything else, which is left as it is."""
-    remedy = f"It is left alone: look whose it is (ls -l {path}), and take it away where nobody rolls out to this host"
+    """Open a regular file of ours. Raises Failure for anything else, which is left as it is."""
+    remedy = f"It is left alone: check its owner (ls -l {path}), and remove it where nobody rolls out to this host"
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     except OSError as error:

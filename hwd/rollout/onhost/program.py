@@ -1,18 +1,20 @@
-"""What is done on a host itself. This file is sent to the host's own Python with those that it imports, and they need nothing but that (`hwd.rollout.sent`).
+"""The program that does the work on a host. This file is sent to the host's own Python with its imports, and needs
+nothing else (`hwd.rollout.sent`).
 
-Each line that it says is a JSON object: `{"step": ...}` for what is under way, at last `{"done": ...}` or `{"failed": words}`. `layout` is `Layout.to_data`.
+Each line of its output is a JSON object: `{"step": ...}` for progress, at last `{"done": ...}` or `{"failed": words}`.
+`layout` is `Layout.to_data`.
 
 | verb | does |
 |---|---|
-| look | reads what is there |
+| look | reads the facts of the host |
 | reach | tries to connect to the broker |
-| hold | keeps other roll-outs out as long as somebody listens to it |
-| stage, unstage | makes a folder to copy to; takes it away |
-| install | makes an environment beside those that are there |
-| switch | puts agent file, unit and environment in place and starts the agent; what was before is kept |
-| back | puts back what was before |
-| settle | forgets what was before but for one environment |
-| remove | leaves nothing |
+| hold | excludes other roll-outs as long as its output is read |
+| stage, unstage | makes a folder to copy to; removes it |
+| install | makes an environment next to the existing ones |
+| switch | puts agent file, unit and environment in place and starts the agent; saves what was before |
+| back | restores what was before |
+| settle | deletes what was before but for one environment |
+| remove | removes everything |
 """
 
 import contextlib
@@ -45,7 +47,7 @@ from hwd.rollout.onhost.programs import Failure, last, run, say
 from hwd.rollout.onhost.staging import clear_staging, stage, unstage
 
 NEEDED_BYTES: Final = 100_000_000
-"""An environment takes 25 MB (`du -s`), its wheels 8, while the one before it stays."""
+"""An environment takes 25 MB (`du -s`), its wheels 8, while the one before it remains."""
 
 
 def main() -> None:
@@ -78,18 +80,20 @@ def main() -> None:
 
 
 def install(layout: dict[str, str], staging: str, id: str, spec: list[str], version: str) -> dict[str, Any]:
-    """Make the environment `id` of the wheels in `staging`; `spec` is what pip is asked for. Returns {made: whether it was not there, or did not run}."""
+    """Make the environment `id` of the wheels in `staging`; `spec` is the argument of pip. Returns {made: whether it
+    did not exist, or did not run}.
+    """
     root = Path(layout["root"])
     with held(root):
         environment = root / id
         if manifest(environment) is not None:
             if runs(environment):
                 return {"made": False}
-            say(step=f"taking away {id}, which does not run any more")
+            say(step=f"removing {id}, which does not run any more")
             shutil.rmtree(environment)
-        for path in root.iterdir():  # of an install that was cut off
+        for path in root.iterdir():  # of an interrupted install
             if path.is_dir() and not path.is_symlink() and manifest(path) is None:
-                say(step=f"taking away {path.name}, which was not finished")
+                say(step=f"removing {path.name}, which is incomplete")
                 shutil.rmtree(path)
         disk = os.statvfs(root)
         if (free := disk.f_bavail * disk.f_frsize) < NEEDED_BYTES:
@@ -102,7 +106,7 @@ def install(layout: dict[str, str], staging: str, id: str, spec: list[str], vers
             shutil.rmtree(environment, ignore_errors=True)
             raise
         wheels = sorted(path.name for path in Path(staging).glob("*.whl"))
-        os.sync()  # all of it is on the disk before it says so
+        os.sync()  # all of it is on the disk before the file says so
         write(
             environment / COMPLETE,
             json.dumps({"id": id, "version": version, "python": platform.python_version(), "wheels": wheels}).encode(),
@@ -115,13 +119,14 @@ def fill(environment: Path, staging: Path, spec: list[str]) -> None:
     made = run([sys.executable, "-B", "-m", "venv", "--without-pip", str(environment)], fails=True)
     if made.returncode:
         raise Failure(
-            f"{sys.executable} cannot make a virtual environment: {last(made)}. Install its module venv (Debian: apt install libpython3-stdlib)"
+            f"{sys.executable} cannot make a virtual environment: {last(made)}. "
+            "Install its module venv (Debian: apt install libpython3-stdlib)"
         )
     python = str(environment / "bin/python")
     (pip,) = staging.glob("pip-*.whl")
     say(step="installing the wheels")
     options = ["--no-index", "--find-links", str(staging), "--no-cache-dir", "--disable-pip-version-check", "--quiet"]
-    options += ["--no-compile"]  # most of it is never imported: what is, the check below compiles
+    options += ["--no-compile"]  # most of it is never imported; the check below compiles what is
     done = run([python, f"{pip}/pip", "install", *options, *spec], fails=True)
     if done.returncode:
         raise Failure(f"pip could not install what was copied: {last(done)}")
@@ -135,7 +140,9 @@ def fill(environment: Path, staging: Path, spec: list[str]) -> None:
 
 @contextlib.contextmanager
 def held(root: Path) -> Iterator[None]:
-    """One verb at a time: one that works on when its connection is gone keeps out those of the next roll-out. The folder is made where it is not there."""
+    """One verb at a time: one that still works after its connection broke excludes those of the next roll-out. The
+    folder is created where it does not exist.
+    """
     root.mkdir(parents=True, exist_ok=True)
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -143,7 +150,8 @@ def held(root: Path) -> Iterator[None]:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Failure(
-                f"{root}: another roll-out is at work on this host, or one that was cut off goes on to the end of its step. Try again in a minute"
+                f"{root}: another roll-out is in progress on this host, or an interrupted one is completing its step. "
+                "Try again in a minute"
             ) from None
         yield
     finally:
@@ -154,9 +162,10 @@ def held(root: Path) -> Iterator[None]:
 
 
 def switch(layout: dict[str, str], staging: str, id: str, made: bool = False) -> dict[str, Any]:
-    """Put what is in `staging` (agent.yaml, and the unit) and the environment in place, each at once, and start the agent anew if anything differs.
+    """Put the files in `staging` (agent.yaml, and the unit) and the environment in place, each atomically, and restart
+    the agent if anything differs.
 
-    `made`: the environment was made just now, so that an agent that runs in one of that name is not it.
+    `made`: the environment was made just now, so that a running agent in one of that name is another one.
     """
     root, config = Path(layout["root"]), Path(layout["config"])
     with held(root):
@@ -173,7 +182,9 @@ def switch(layout: dict[str, str], staging: str, id: str, made: bool = False) ->
 
 
 def start(*, anew: bool) -> bool:
-    """Start the unit, and at each boot of the host. Returns whether it was; raises Failure with its last words where it does not come up."""
+    """Start the unit, now and at each boot of the host. Returns whether it was started; raises Failure with the end of
+    its log where it does not start.
+    """
     if not anew and service().get("ActiveState") == "active":
         return False
     say(step="starting hwd-agent")
@@ -187,7 +198,7 @@ def start(*, anew: bool) -> bool:
 
 
 def back(layout: dict[str, str]) -> dict[str, Any]:
-    """As it was before the last switch. Returns {current: the environment that runs now}."""
+    """Restore the state before the last switch. Returns {current: the environment in use}."""
     root = Path(layout["root"])
     with held(root):
         for name in (layout["config"], layout["unit"]):
@@ -202,7 +213,9 @@ def back(layout: dict[str, str]) -> dict[str, Any]:
 
 
 def settle(layout: dict[str, str], staging: str) -> dict[str, Any]:
-    """It is good. The environment before this one stays, older ones go, and what was copied by roll-outs that were cut off."""
+    """Accept the new state. The environment before this one stays; older ones, and copies of interrupted
+    roll-outs, are removed.
+    """
     root = Path(layout["root"])
     with held(root):
         if (kept := root / f"current{BEFORE}").is_symlink():
@@ -220,18 +233,20 @@ def settle(layout: dict[str, str], staging: str) -> dict[str, Any]:
 
 
 def replace(path: Path, content: bytes, permissions: int) -> bool:
-    """Whether it differs from what was there, which is kept beside it until all is settled."""
+    """Write a file; returns whether it differs from the old one, which is saved next to it until all is settled."""
     if path.exists() and path.read_bytes() == content and mode(path) == f"{permissions:o}":
         return False
     before = Path(str(path) + BEFORE)
-    if path.exists() and not before.exists():  # else it is of a switch that was cut off: that was the good one
+    if path.exists() and not before.exists():  # else it is of an interrupted switch: that one was good
         write(before, path.read_bytes(), permissions)
     write(path, content, permissions)
     return True
 
 
 def point(link: Path, target: str, *, keep: Path) -> bool:
-    """Let the link lead to `target`, at once; `keep` then leads where it led before, or stays as a switch that was cut off has made it."""
+    """Point the link to `target`, atomically; `keep` then points to its old target, or stays as an interrupted switch
+    has made it.
+    """
     now = os.readlink(link) if link.is_symlink() else None
     if now == target:
         return False
@@ -248,7 +263,7 @@ def point(link: Path, target: str, *, keep: Path) -> bool:
 
 
 def write(path: Path, content: bytes, permissions: int) -> None:
-    """All of it or what was there before, after a power cut too. Nobody reads it who may not, not even while it is written."""
+    """Write atomically and durably, with these permissions from the start."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
@@ -274,7 +289,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove(layout: dict[str, str], keep_spool: bool, leave_settings: bool) -> dict[str, Any]:
-    """Stop the agent, put back what runs have set, and take all of it away. Returns {back: [...], removed: [...]}."""
+    """Stop the agent, restore what runs have set, and remove everything. Returns {back: [...], removed: [...]}."""
     root, config, unit = Path(layout["root"]), Path(layout["config"]), Path(layout["unit"] or "/nowhere")
     told: dict[str, Any] = {"back": [], "removed": []}
     with held(root) if root.exists() else contextlib.nullcontext():
@@ -306,7 +321,7 @@ def remove(layout: dict[str, str], keep_spool: bool, leave_settings: bool) -> di
 
 
 def put_back(environment: Path, config: Path) -> list[str]:
-    """What runs have set of the ports is put back by the agent's own program."""
+    """Restore the settings that runs have made, by the agent's own program."""
     try:
         done = run([str(environment / "bin/hwd-agent"), "put-back", "--config", str(config)], fails=True)
     except OSError as error:
@@ -316,7 +331,7 @@ def put_back(environment: Path, config: Path) -> list[str]:
             return done.stdout.splitlines()
         why = last(done)
     raise Failure(
-        f"what runs have set of the ports is not put back: {why}. Put it back by hand, then use --leave-settings"
+        f"the settings that runs have made are not restored: {why}. Restore them by hand, then use --leave-settings"
     )
 
 

@@ -1,4 +1,4 @@
-"""Programs that are run on a host, and what is said of them. This file is sent there: it needs nothing but Python."""
+"""Runs programs on a host. This file is sent there: it needs nothing but Python."""
 
 import json
 import os
@@ -11,7 +11,7 @@ COMMAND_S: Final = 600.0
 
 
 class Failure(Exception):
-    """It did not come out; the words are for the operator."""
+    """A step failed; the text is for the operator."""
 
 
 def say(**line: Any) -> None:
@@ -20,7 +20,7 @@ def say(**line: Any) -> None:
 
 
 def run(command: list[str], *, fails: bool = False) -> "subprocess.CompletedProcess[str]":
-    """Raises Failure where it does not end well, but with `fails`, and where it does not end."""
+    """Raises Failure where it fails, but with `fails`, and where it does not end."""
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1"}
     try:
         done = subprocess.run(
@@ -40,7 +40,7 @@ def run(command: list[str], *, fails: bool = False) -> "subprocess.CompletedProc
 
 
 def last(done: "subprocess.CompletedProcess[str]") -> str:
-    """The last words of a program."""
+    """The end of a program's output."""
     lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
     errors = [line for line in lines if line.startswith("ERROR")]
     return " ".join(errors[-2:] or lines[-2:]) or f"it ended with {done.returncode}"

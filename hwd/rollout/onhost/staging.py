@@ -1,6 +1,6 @@
 """The folder of a host that a roll-out copies to. This file is sent there: it needs nothing but Python.
 
-It lies where only root, or the owner of the prefix, can make anything: nobody else can take its name, or lead it elsewhere.
+It is where only root, or the owner of the prefix, can create files: nobody else can take its name or redirect it.
 """
 
 import contextlib
@@ -15,15 +15,16 @@ from hwd.rollout.onhost.programs import Failure, say
 
 
 def stage(layout: dict[str, str], user: int) -> dict[str, Any]:
-    """Make a folder of its own that nobody but `user`, who copies, and root can look into. Returns {folder: its path}."""
+    """Make a new folder that only `user`, who copies, and root can read. Returns {folder: its path}."""
     place = Path(layout["staging"])
     try:
         place.mkdir(parents=True)
-        place.chmod(0o711)  # who copies goes through it
+        place.chmod(0o711)  # the user who copies passes through it
     except FileExistsError:
         if why := why_foreign(place):
             raise Failure(
-                f"{place}: {why}, so that nothing is copied there. It is left alone: look whose it is (ls -ld {place}), and take it away"
+                f"{place}: {why}, so that nothing is copied there. "
+                f"It is left alone: check its owner (ls -ld {place}), and remove it"
             ) from None
     folder = tempfile.mkdtemp(dir=place)
     if user != os.geteuid():
@@ -32,18 +33,18 @@ def stage(layout: dict[str, str], user: int) -> dict[str, Any]:
 
 
 def unstage(layout: dict[str, str], staging: str) -> dict[str, Any]:
-    """Take it away again."""
+    """Remove it again."""
     folder, place = Path(staging), Path(layout["staging"])
     if folder.parent != place:
         raise Failure(f"{folder}: is no folder of {place}. It is left alone")
     shutil.rmtree(folder)
-    with contextlib.suppress(OSError):  # another one is there still
+    with contextlib.suppress(OSError):  # another one still exists
         place.rmdir()
     return {}
 
 
 def clear_staging(layout: dict[str, str], *, but: str = "") -> list[str]:
-    """Take away what roll-outs copied that were cut off; what is not of them is left and said. Returns what went."""
+    """Remove the copies of interrupted roll-outs; other files are left and reported. Returns what was removed."""
     place = Path(layout["staging"])
     if not place.is_symlink() and not place.exists():
         return []
@@ -59,13 +60,13 @@ def clear_staging(layout: dict[str, str], *, but: str = "") -> list[str]:
             continue
         shutil.rmtree(path)
         gone.append(str(path))
-    with contextlib.suppress(OSError):  # what is left is not ours
+    with contextlib.suppress(OSError):  # what remains is not ours
         place.rmdir()
     return gone
 
 
 def why_foreign(place: Path) -> str:
-    """Why somebody else may do something in it; empty for a folder that is ours alone."""
+    """Why others can write to it; empty for a folder that is ours alone."""
     found = place.lstat()
     if stat.S_ISLNK(found.st_mode):
         return f"is a link to {os.readlink(place)}"

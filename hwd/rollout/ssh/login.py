@@ -1,4 +1,4 @@
-"""The login over SSH: only at a host that somebody vouches for, and every refusal with its remedy."""
+"""The login over SSH: only to hosts with a known key; every refusal names its remedy."""
 
 import logging
 from typing import Final
@@ -13,14 +13,14 @@ from hwd_drivers.transports.ssh.keys import fingerprint, public_line
 from hwd_drivers.transports.ssh.known_hosts import KnownHosts, authority_words
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
-"""What it would write with its own traceback is in what is raised here."""
+"""Everything that it would log with its own traceback is in our errors."""
 
 LOGIN_S: Final = 20.0
-"""A server that asks a directory who we are takes some seconds."""
+"""A server that asks a directory for the user takes some seconds."""
 
 
 class NobodyVouches(paramiko.MissingHostKeyPolicy):
-    """Refuses a host whose key nobody has written down, or that is revoked."""
+    """Refuses a host whose key is unknown or revoked."""
 
     def __init__(self, name: str, settings: SshSettings, known: KnownHosts) -> None:
         self._name = name
@@ -35,14 +35,15 @@ class NobodyVouches(paramiko.MissingHostKeyPolicy):
         authority = "" if (where := self._known.authority(known_as)) is None else authority_words(where)
         raise ConfigError(
             f"{shown}, and {file} does not know this host{authority}. "
-            f"If the host itself shows the same (cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -), add this line to that file: {self._settings.known_as} {public_line(key)}"
+            "If the host itself shows the same (cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -), "
+            f"add this line to that file: {self._settings.known_as} {public_line(key)}"
         )
 
 
 def log_in(
     client: paramiko.SSHClient, name: str, settings: SshSettings, sock: paramiko.Channel | None, connect_s: float
 ) -> None:
-    """Connect, look at the host's key, log in; raises as `Ssh.open`."""
+    """Connect, check the host's key, log in; raises as `Ssh.open`."""
     known = KnownHosts(settings.known_hosts)
     client.set_missing_host_key_policy(NobodyVouches(name, settings, known))
     for kind, key in (known.keys.lookup(settings.known_as) or {}).items():
@@ -56,7 +57,7 @@ def log_in(
             settings.address,
             settings.port,
             settings.user,
-            key_filename=list(settings.keys) or None,  # type: ignore[arg-type] # a list too, as its documentation has it
+            key_filename=list(settings.keys) or None,  # type: ignore[arg-type] # its documentation allows a list
             look_for_keys=False,  # it would look in another home than ours
             timeout=connect_s,
             banner_timeout=connect_s,
@@ -68,8 +69,9 @@ def log_in(
         shown = f"{name}: {settings.known_as} shows the host key {error.key.get_name()} {fingerprint(error.key)}"
         known.check_revoked(settings.known_as, error.key, shown)
         raise ConfigError(
-            f"{shown}, and it is known by another, {fingerprint(error.expected_key)}. "
-            f"Either the host was set up anew, or somebody else answers in its place. If it was set up anew: ssh-keygen -R '{settings.known_as}' -f {settings.known_hosts[0]}, and add its new key there"
+            f"{shown}, and the known key is another, {fingerprint(error.expected_key)}. "
+            "Either the host was reinstalled, or another machine answers in its place. If it was reinstalled: "
+            f"ssh-keygen -R '{settings.known_as}' -f {settings.known_hosts[0]}, and add its new key there"
         ) from error
     except paramiko.PasswordRequiredException as error:
         raise _login_refused(
@@ -82,21 +84,22 @@ def log_in(
         ) from error
     except TimeoutError as error:
         raise LinkError(
-            f"{name}: {where}: nobody answers within {connect_s:g} s. Is the host on, and the address right?"
+            f"{name}: {where}: no answer within {connect_s:g} s. Is the host on, and the address right?"
         ) from error
     except paramiko.SSHException as error:
         if "No authentication methods" in reason_of(error):
             words = "there is no key to log in with, neither in ~/.ssh nor in an SSH agent. Make one: ssh-keygen, then"
             raise _login_refused(name, where, f"{words} {copy_key}") from error
         raise LinkError(
-            f"{name}: {where}: it does not speak SSH with us within {connect_s:g} s: {reason_of(error)}. Is it an SSH server, and not overloaded?"
+            f"{name}: {where}: no SSH greeting within {connect_s:g} s: {reason_of(error)}. "
+            "Is it an SSH server, and not overloaded?"
         ) from error
     except (OSError, EOFError) as error:
         words = reason_of(error) if isinstance(error, EOFError) else error.strerror or reason_of(error)
         raise LinkError(
             f"{name}: {where}: cannot connect: {words or 'it hung up'}. Is the host on, and its SSH server up?"
         ) from error
-    except ValueError as error:  # a key file that is none
+    except ValueError as error:  # a file that is no key
         raise ConfigError(f"{name}: {', '.join(settings.keys)}: {error}") from error
 
 

@@ -1,4 +1,6 @@
-"""Ssh: one SSH connection to a host: programs to run, files to copy. Blocking, with a limit on every wait; call it in a thread."""
+"""Ssh: one SSH connection to a host: programs to run, files to copy. Blocking, with a limit on every wait;
+call it in a thread.
+"""
 
 import contextlib
 import errno
@@ -20,7 +22,7 @@ from hwd_drivers.core.reason import reason_of
 
 CONNECT_S: Final = 10.0
 SILENT_S: Final = 30.0
-"""A copy that gets no byte through for so long is given up."""
+"""A copy without progress for so long fails."""
 KEEPALIVE_S: Final = 5
 CHUNK_BYTES: Final = 32768
 OUTPUT_BYTES: Final = 4 << 20
@@ -28,7 +30,7 @@ OUTPUT_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How a program ended, and what it said."""
+    """The exit status and output of a program."""
 
     status: int
     out: str
@@ -36,7 +38,9 @@ class Ran:
 
 
 class Ssh:
-    """Open it with `Ssh.open`, close it once. `local_address`: what this machine is to the host; None behind a jump host."""
+    """Open it with `Ssh.open`, close it once. `local_address`: the address of this machine as the host sees it; None
+    behind a jump host.
+    """
 
     def __init__(self, name: str, client: paramiko.SSHClient, clock: Clock, jump: "Ssh | None") -> None:
         self._name = name
@@ -55,10 +59,11 @@ class Ssh:
         connect_s: float = CONNECT_S,
         way: tuple[SshPlace, ...] = (),
     ) -> "Ssh":
-        """Connect, look at the host's key, log in. `name` is for messages; `home` holds `.ssh` (default: the user's); `way`: for whom this is a jump host.
+        """Connect, check the host's key, log in. `name` is for messages; `home` has `.ssh` (default: the user's);
+        `way`: the hosts that are reached through this one.
 
-        Raises LinkError where nobody answers, DeadlineError where somebody does not go on, ConfigError for a host that nobody vouches for or that shows
-        another key, LoginError where it does not take us.
+        Raises LinkError where nothing answers, DeadlineError where the server stops answering, ConfigError for a host
+        with an unknown or another key, LoginError where it refuses the login.
         """
         settings = SshSettings.of(place, (home or Path.home()) / ".ssh", way)
         jump: Ssh | None = None
@@ -93,7 +98,9 @@ class Ssh:
         stdin: bytes = b"",
         on_line: Callable[[str], None] | None = None,
     ) -> Ran:
-        """Run a program and wait for its end; `on_line` hears each line that it says when it is said. Raises DeadlineError after `within_s`, and closes the connection."""
+        """Run a program and wait for its end; `on_line` gets each line of output at once. Raises DeadlineError after
+        `within_s`, and closes the connection.
+        """
         deadline_s = self._now_s() + within_s
         shown = command if len(command) < 60 else f"{command[:57]}..."
         try:
@@ -126,7 +133,7 @@ class Ssh:
                         told = scanned = end + 1
                     scanned = len(out)
                     if len(out) + len(err) > OUTPUT_BYTES:
-                        raise FailedError(f"{self._name}: {shown}: it says over {OUTPUT_BYTES} bytes")
+                        raise FailedError(f"{self._name}: {shown}: its output is over {OUTPUT_BYTES} bytes")
                     if not chunk:
                         break
                 while chunk := channel.recv_stderr(CHUNK_BYTES):
@@ -138,7 +145,8 @@ class Ssh:
             except TimeoutError:
                 self.close()
                 raise DeadlineError(
-                    f"{self._name}: {shown}: no end of it within {within_s:g} s. Is the host overloaded, or its disk stuck?"
+                    f"{self._name}: {shown}: did not end within {within_s:g} s. "
+                    "Is the host overloaded, or its disk stuck?"
                 ) from None
             except (paramiko.SSHException, OSError, EOFError) as error:
                 raise self._lost(shown, error) from error
@@ -147,7 +155,11 @@ class Ssh:
             )
 
     def start(self, command: str, *, within_s: float, stdin: bytes) -> tuple[str, Callable[[], None]]:
-        """Run a program that stays. Returns its first line, empty where it ended without, and what ends it. Raises DeadlineError where it says none in time."""
+        """Run a program that keeps running. Returns its first line, empty where it ended without one, and a function
+        that ends it.
+
+        Raises DeadlineError where there is no line in time.
+        """
         shown = command if len(command) < 60 else f"{command[:57]}..."
         try:
             channel = self._transport.open_session(timeout=min(within_s, LOGIN_S))
@@ -160,14 +172,16 @@ class Ssh:
         except TimeoutError:
             self.close()
             raise DeadlineError(
-                f"{self._name}: {shown}: said nothing within {within_s:g} s. Is the host overloaded, or its disk stuck?"
+                f"{self._name}: {shown}: no output within {within_s:g} s. Is the host overloaded, or its disk stuck?"
             ) from None
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise self._lost(shown, error) from error
         return line, channel.close
 
     def put(self, folder: str, files: Mapping[str, bytes | Path], *, on_bytes: Callable[[int], None]) -> None:
-        """Copy files into a folder of the host by SFTP, readable by nobody else. `on_bytes` hears how many more bytes are over."""
+        """Copy files into a folder of the host by SFTP, readable by nobody else. `on_bytes` gets the number of bytes
+        copied since its last call.
+        """
         name = folder
         try:
             with contextlib.closing(self._sftp()) as sftp:
@@ -181,7 +195,7 @@ class Ssh:
                             file.write(chunk)
                             written += len(chunk)
                             on_bytes(len(chunk))
-                    # Pipelined writes that the server refused raise nothing: what arrived tells.
+                    # Pipelined writes that the server refused raise nothing: the size of the file shows it.
                     if (arrived := sftp.stat(name).st_size) != written:
                         raise OSError(errno.EIO, f"{arrived} of {written} bytes arrived")
         except TimeoutError as error:
@@ -197,7 +211,7 @@ class Ssh:
             ) from error
 
     def close(self) -> None:
-        """End it; a call that waits in another thread ends with an error. Safe to call any number of times."""
+        """Close it; a call that waits in another thread ends with an error. Safe to call any number of times."""
         self._client.close()
         if self._jump is not None:
             self._jump.close()
@@ -219,7 +233,8 @@ class Ssh:
             if not self._transport.is_active():
                 raise
             raise FailedError(
-                f"{self._name}: its SSH server has no SFTP: {reason_of(error)}. Install openssh-sftp-server there, and let sshd_config have a Subsystem sftp"
+                f"{self._name}: its SSH server has no SFTP: {reason_of(error)}. "
+                "Install openssh-sftp-server there, and let sshd_config have a Subsystem sftp"
             ) from error
 
     def _tunnel(self, address: str, port: int) -> paramiko.Channel:
@@ -227,7 +242,8 @@ class Ssh:
             return self._transport.open_channel("direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=CONNECT_S)
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise LinkError(
-                f"{self._name}: it cannot reach {address}:{port}: {reason_of(error)}. Is that the host's address as the jump host knows it, and does it forward (AllowTcpForwarding)?"
+                f"{self._name}: it cannot reach {address}:{port}: {reason_of(error)}. Is that the host's address "
+                "as the jump host knows it, and does it forward (AllowTcpForwarding)?"
             ) from error
 
     def _now_s(self) -> float:

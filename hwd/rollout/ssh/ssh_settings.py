@@ -1,4 +1,4 @@
-"""SshSettings: how to reach a host, of the testbed file and `~/.ssh/config` together."""
+"""SshSettings: the settings for reaching a host, from the testbed file and `~/.ssh/config`."""
 
 import getpass
 import os
@@ -16,13 +16,13 @@ from hwd_drivers.core.reason import reason_of
 KEY_NAMES: Final = ("id_ed25519", "id_ecdsa", "id_rsa")
 """As OpenSSH looks for them (ssh(1), -i)."""
 MOST_JUMPS: Final = 8
-"""One behind the other; `ProxyJump via-%h` would name another one each time."""
+"""In a row; `ProxyJump via-%h` would name another one each time."""
 SYSTEM_KNOWN_HOSTS: Final = Path("/etc/ssh/ssh_known_hosts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshSettings:
-    """What a place and `~/.ssh/config` say together; the place comes first."""
+    """The settings of a place in the testbed file, completed by `~/.ssh/config`."""
 
     address: str
     port: int
@@ -37,7 +37,9 @@ class SshSettings:
 
     @classmethod
     def of(cls, place: SshPlace, folder: Path, way: tuple[SshPlace, ...] = ()) -> Self:
-        """`folder` is `~/.ssh`; `way`: from the host that is wanted to the one that this place is the jump host of. Raises ConfigError."""
+        """`folder` is `~/.ssh`; `way`: the hosts that are reached through this one, the last one directly.
+        Raises ConfigError.
+        """
         found: Mapping[str, str | list[str]] = {}
         config = folder / "config"
         if config.exists():
@@ -54,7 +56,8 @@ class SshSettings:
             _check_way((*way, place, jump), config)
         elif jump is None and str(found.get("proxycommand", "none")) != "none":
             raise ConfigError(
-                f"{config}: ProxyCommand of {place.address} is not used here. Name a jump host: ssh: {{address: {place}, jump: user@host}}"
+                f"{config}: ProxyCommand of {place.address} is not supported. "
+                f"Name a jump host: ssh: {{address: {place}, jump: user@host}}"
             )
         named_files = str(found.get("userknownhostsfile", folder / "known_hosts")).split()
         files = named_files if place.known_hosts is None else [place.known_hosts]
@@ -69,21 +72,20 @@ class SshSettings:
 
 
 def _check_way(way: tuple[SshPlace, ...], config: Path) -> None:
-    """A jump host that is reached through itself, as `Host *` has it, would be asked for without end."""
+    """Raise ConfigError for a jump host that is reached through itself, as by `Host *`, which would loop forever."""
     *before, last = way
     shown = " -> ".join(str(place) for place in way)
     if any((one.address, one.port, one.user) == (last.address, last.port, last.user) for one in before):
         raise ConfigError(
-            f"{config}: ProxyJump leads in a circle: {shown}. Leave the jump host out where it is named: Host * !{last.address}"
+            f"{config}: ProxyJump leads in a circle: {shown}. "
+            f"Exclude the jump host where it is named: Host * !{last.address}"
         )
     if len(before) > MOST_JUMPS:
-        raise ConfigError(
-            f"{config}: ProxyJump: {shown}: more than {MOST_JUMPS} jump hosts one behind the other. Name fewer"
-        )
+        raise ConfigError(f"{config}: ProxyJump: {shown}: more than {MOST_JUMPS} jump hosts in a row. Name fewer")
 
 
 def _keys(place: SshPlace, named: str | list[str], folder: Path) -> tuple[str, ...]:
-    """Files with private keys that are there; the one that the testbed file names must be."""
+    """Existing files with private keys; the one that the testbed file names must exist."""
     if place.key is None:
         candidates = [named] if isinstance(named, str) else named or [str(folder / name) for name in KEY_NAMES]
         return tuple(key for key in candidates if Path(key).exists())

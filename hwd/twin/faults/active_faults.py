@@ -1,4 +1,4 @@
-"""Standing faults: what twins were told to do wrong and do still, in the order in which it was set."""
+"""Active faults of twins, in the order in which they were injected."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -9,7 +9,7 @@ FaultT = TypeVar("FaultT", bound=Fault)
 
 
 class StandingFaults:
-    """Of one subject each kind of fault stands once, but for drifts, which stand for each set of ends."""
+    """A subject has each kind of fault once, except drifts, which it has once for each set of ends."""
 
     def __init__(self) -> None:
         self._set: dict[tuple[str, type[object], tuple[str, ...]], Fault] = {}
@@ -18,28 +18,28 @@ class StandingFaults:
         return iter(tuple(self._set.values()))
 
     def get(self, subject: str, kind: type[FaultT]) -> FaultT | None:
-        """The one of this kind, if it stands."""
+        """The active fault of this kind, if there is one."""
         fault = self._set.get((subject, kind, ()))
         return fault if isinstance(fault, kind) else None
 
     def add(self, fault: Fault, *, on: bool = True) -> None:
-        """From now on it stands, in place of one of its kind; that one is gone, where not `on`."""
+        """Add a fault in place of one of its kind; where not `on`, only remove that one."""
         self._set.pop(_key(fault), None)
         if on:
             self._set[_key(fault)] = fault
 
     def drop(self, subject: str, kind: type[Fault]) -> None:
-        """It stands no more, if it did."""
+        """Remove the fault of this kind, if there is one."""
         self._set.pop((subject, kind, ()), None)
 
     def drop_all(self, is_over: Callable[[Fault], bool]) -> None:
-        """Those that are over stand no more."""
+        """Remove the faults that are over."""
         for key, fault in list(self._set.items()):
             if is_over(fault):
                 del self._set[key]
 
     def of(self, clear: Clear) -> tuple[Fault, ...]:
-        """Those that it clears: of a host those of its ports, too."""
+        """The faults that it clears: of a host those of its ports, too."""
         match clear:
             case Clear(host=str(host)):
                 return tuple(fault for fault in self if fault.subject.partition(".")[0] == host)

@@ -1,4 +1,4 @@
-"""The faults of a rack: what its twins were told to do wrong, done and remembered.
+"""The faults of a rack: injected into its twins, and remembered.
 
 faults = RackFaults(rack, kill_agent=lambda host: ...)
 faults.set(parse_fault({"port": "h0.eth0", "fault": "slow-firmware", "seconds": 4}))
@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 class RackFaults:
     """`kill_agent` sends SIGKILL to the agent of a host; None where the rack has no agents of its own.
 
-    Of one subject each kind of fault is set once: a second takes the place of the first, and one that is switched off, or is 0, is set no more. Clock
-    steps, stuck and failed ends, and drifts add up.
+    A subject has each kind of fault once: a second one replaces the first, and one that is switched off, or is 0, is
+    removed. Clock steps, stuck and failed ends, and drifts add up.
     """
 
     def __init__(self, rack: TwinRack, *, kill_agent: Callable[[str], None] | None = None) -> None:
@@ -49,13 +49,13 @@ class RackFaults:
         self._flaps: dict[NicPortId, asyncio.TimerHandle] = {}
 
     def set(self, fault: Fault) -> None:
-        """Let it go wrong from now on. Raises ConfigError for a subject that is not there, RefusedError where it is no twin."""
+        """Inject a fault. Raises ConfigError for an unknown subject, RefusedError where it is no twin."""
         check_fault(fault, self._rack.testbed)
         match fault:
             case Clear():
                 for known in self._standing.of(fault):
                     self._undo(known)
-                    self._standing.add(known, on=isinstance(known, Reboot))  # goes on until it is over
+                    self._standing.add(known, on=isinstance(known, Reboot))  # active until it is over
                 if fault.switch is not None:
                     self._rack.switches[fault.switch].faults.clear()
             case SwitchFault():
@@ -75,12 +75,14 @@ class RackFaults:
         log.info("fault: %s", fault)
 
     def present(self) -> tuple[Fault, ...]:
-        """What is wrong now, in the order in which it was set; what was momentary, or has been used up, is not."""
+        """The active faults, in the order in which they were injected; momentary ones, and those that are used up, are
+        not among them.
+        """
         self._standing.drop_all(self._is_over)
         return tuple(self._standing)
 
     def close(self) -> None:
-        """Let no carrier flap any more."""
+        """Stop all flaps."""
         for timer in self._flaps.values():
             timer.cancel()
         self._flaps.clear()
@@ -134,7 +136,7 @@ class RackFaults:
             raise RefusedError(f"fault: {fault}: {host}: {why}")
 
     def _shut_light(self, id: NicPortId) -> None:
-        """What an unplugged module and cut strands leave of the light, together."""
+        """Apply the combined effect of an unplugged module and cut strands on the light."""
         cut = self._standing.get(str(id), Cut)
         strand = cut.strand if cut is not None else None
         unplugged = self._standing.get(str(id), Unplug) is not None

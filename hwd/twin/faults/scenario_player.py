@@ -1,4 +1,4 @@
-"""A scenario while it goes on: faults set at their times."""
+"""Plays a scenario: injects faults at their times."""
 
 import asyncio
 import logging
@@ -12,17 +12,19 @@ log = logging.getLogger(__name__)
 
 
 class SetsFaults(Protocol):
-    """What faults can be told to: those of a rack, or of a twin alone."""
+    """A target of faults: a rack, or a single twin."""
 
     def set(self, fault: Fault) -> None:
-        """Let it go wrong from now on. Raises ConfigError for a subject that is not there, RefusedError where it cannot be."""
+        """Inject a fault. Raises ConfigError for an unknown subject, RefusedError where it is impossible."""
 
     def present(self) -> tuple[Fault, ...]:
-        """What is wrong now."""
+        """The active faults."""
 
 
 async def play(scenario: Scenario, faults: SetsFaults) -> None:
-    """Set its faults, counted from now, until the last is set; for ever where it begins anew. What cannot be set then is said, and the rest goes on."""
+    """Inject its faults, with times from now, until the last; forever where it repeats. A fault that is refused is
+    logged, and the rest continues.
+    """
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     while True:

@@ -1,4 +1,4 @@
-"""Faults of one switch twin: told to the twin, and kept in mind as long as they stand."""
+"""Faults of one switch twin: injected into the twin, and remembered while they are active."""
 
 from hwd.model.fault import (
     Deny,
@@ -24,7 +24,7 @@ from hwd_drivers.twins.server import Denial, Faults
 
 
 def set_switch_fault(fault: SwitchFault, faults: Faults, standing: StandingFaults) -> None:
-    """Let it go wrong from now on. Raises RefusedError where the optics cannot do what somebody at the panel does."""
+    """Inject a fault. Raises RefusedError where the optics cannot make the change at the front panel."""
     match fault:
         case Deny(code=code, text=text):
             faults.deny_next = Denial(code=code, text=text)

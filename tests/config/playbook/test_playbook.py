@@ -137,9 +137,9 @@ steps:
         ("  - apply: {topology: ring, mode: fast}", "3: steps[0].apply.mode: must be 'safe', 'update' or 'overwrite', not 'fast'"),
         ("  - wait: {for: light, within_s: 5}", "3: steps[0].wait.for: must be 'ready', not 'light'"),
         ("  - wait: {for: ready, within_s: -1}", "3: steps[0].wait.within_s: must be greater than 0, not -1"),
-        ("  - repeat: {times: 3}", "3: steps[0].steps: a repeat needs `steps:` beside it, with a list of them"),
+        ("  - repeat: {times: 3}", "3: steps[0].steps: a repeat also needs `steps:`, with a list of them"),
         ("  - repeat: {times: 0}\n    steps: [wait: {for: ready, within_s: 1}]", "3: steps[0].repeat.times: must be greater than or equal to 1, not 0"),
-        ("  - repeat: {times: 2}\n    step: []\n    steps: [wait: {for: ready, within_s: 1}]", "4: steps[0].step: unknown key; a step repeat has `steps` beside it"),
+        ("  - repeat: {times: 2}\n    step: []\n    steps: [wait: {for: ready, within_s: 1}]", "4: steps[0].step: unknown key; a step repeat has `steps` in addition"),
         ('  - repeat: {times: "{{ n }}"}\n    steps: [wait: {for: ready, within_s: 1}]', "3: steps[0].repeat.times: 'n': no parameter 'n'; there is none"),
         ("  - apply: {topology: none.yaml}", "3: steps[0].apply.topology: none.yaml: cannot be read: No such file or directory"),
     ],
@@ -174,7 +174,7 @@ def test_repeats_within_repeats_end_at_the_limit(read: Read) -> None:
     text = HEAD + "".join(f"{'    ' * n}  - repeat: {{times: 1000}}\n{'    ' * n}    steps:\n" for n in range(3))
     loaded = read(text + "              - wait: {for: ready, within_s: 1}\n")
     assert said(loaded) == [
-        "2: steps: 1000000000 steps with all repeats are over the 100000 of one run; repeat less, or make more runs of it"
+        "2: steps: 1000000000 steps with all repeats are over the 100000 of one run; repeat less, or make several runs"
     ]
 
 

@@ -76,7 +76,7 @@ def test_one_that_was_this_users_alone_is_given_to_the_group(path: Path) -> None
 
 
 def test_a_group_that_there_is_not_is_named(path: Path) -> None:
-    with pytest.raises(ConfigError, match="token: there is no group 'no-such-group' on this machine"):
+    with pytest.raises(ConfigError, match="token: no group 'no-such-group' exists on this machine"):
         draw_once(path, IDS, what="token", group="no-such-group")
     assert not path.exists()
 
@@ -94,7 +94,7 @@ def test_one_that_others_may_read_or_write_is_refused(path: Path, mode: int) -> 
 def test_one_of_another_user_is_refused(path: Path) -> None:
     path.touch(mode=0o600)
     os.chown(path, 65534, 65534)
-    with pytest.raises(ConfigError, match="belongs to user 65534, who knows it, and should be that of user 0"):
+    with pytest.raises(ConfigError, match="belongs to user 65534, who knows it, and should belong to user 0"):
         draw_once(path, IDS, what="token")
 
 
@@ -104,7 +104,7 @@ def test_root_draws_and_reads_that_of_the_user_whom_it_works_for(path: Path) -> 
     assert path.stat().st_uid == 65534
     assert draw_once(path, IDS, what="secret", owner=65534) == drawn
     os.chown(path, 0, 0)
-    with pytest.raises(ConfigError, match="should be that of user 65534"):
+    with pytest.raises(ConfigError, match="should belong to user 65534"):
         draw_once(path, IDS, what="secret", owner=65534)
 
 
@@ -134,7 +134,7 @@ def test_what_is_no_file_is_refused_at_once(path: Path) -> None:
 def test_what_is_no_secret_is_not_shown(path: Path, content: bytes) -> None:
     path.touch(mode=0o600)
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match="one word of ASCII text is wanted") as caught:
+    with pytest.raises(ConfigError, match="one word of ASCII text is expected") as caught:
         draw_once(path, IDS, what="token")
     assert "two" not in str(caught.value)
     assert "xx" not in str(caught.value)

@@ -38,7 +38,7 @@ def test_a_host_gets_the_port_of_its_driver(load: Load) -> None:
 @pytest.mark.parametrize(
     ("address", "finding"),
     [
-        ("10.0.0.7", "driver osw has no port of its own. Write 10.0.0.7:PORT, or a serial port such as /dev/ttyUSB0"),
+        ("10.0.0.7", "driver osw has no default port. Write 10.0.0.7:PORT, or a serial port such as /dev/ttyUSB0"),
         ("serial:/dev/ttyUSB0?speed=9600", "speed: no setting of a serial line. There are: baud"),
         ("serial:/dev/ttyUSB0?stopbits=3", "stopbits=3 is not one of 1, 2"),
         ("serial:COM3", "no serial port. Write its device"),

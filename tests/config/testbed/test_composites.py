@@ -101,7 +101,7 @@ fibres:
   - h0.eth0.rx <-> nowhere.1A
 """
     assert said(load(text)) == [
-        "11: composites.sel.ports.2A: osw1.99A: switch osw1 (osw) has no end 99A; its ends go from 1A to 16B",
+        "11: composites.sel.ports.2A: osw1.99A: switch osw1 (osw) has no end 99A; its ends are 1A to 16B",
         "12: composites.sel.ports.3A: osv1.1A: 'osv1' is no switch (write sw1.in, osw1.3A); did you mean osw1?",
         "13: composites.sel.ports.4A: osw1.1A is sel.1A already; an end of an element is one end of one composite",
         "14: composites.sel.ports.5A..6A: 5A..6A: osw1.2A..4A: 2 ends here and 3 there; both must be as many",

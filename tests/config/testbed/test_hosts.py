@@ -26,7 +26,7 @@ def test_a_twin_may_be_a_virtual_machine(load: Load) -> None:
     [
         (
             "machine: vm1",
-            "4: hosts.h0.twin.machine: 'vm1' is no IP address; write where the machine reaches this one, as 10.0.2.2 of QEMU's user network",
+            "4: hosts.h0.twin.machine: 'vm1' is no IP address; write the address at which the machine reaches this one, as 10.0.2.2 of QEMU's user network",
         ),
         (
             "machine: 10.0.2.2, kernel: true",

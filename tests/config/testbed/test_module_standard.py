@@ -62,9 +62,9 @@ def test_memory_is_that_of_the_form_factor_where_nothing_else_is_said(
         (("{type: 800g-dr8, memory: sff-8636}",), "sff-8636 has room for 4 lanes, and this module has 8"),
         (
             ("{type: 100g-lr4, los_s: 0.1}",),
-            "module.los_s: holds for a part: add part, the number that the module's memory has",
+            "module.los_s: applies to a part: add part, the number in the module's memory",
         ),
-        (("{type: 100g-lr4, monitor_s: 0.1}",), "module.monitor_s: holds for a part"),
+        (("{type: 100g-lr4, monitor_s: 0.1}",), "module.monitor_s: applies to a part"),
         (
             ("{type: 100g-lr4, part: Q1, los_s: 0.1}", "{type: 100g-lr4, part: Q1, los_s: 0.2}"),
             "eth1.module.part: Q1 has another los_s or monitor_s elsewhere in this file",

@@ -42,7 +42,7 @@ def test_a_pair_behind_a_switch_that_shall_have_nothing_is_no_pair_of_the_one_be
         "ocs2:1A-1B",
         "ocs2:2A-2B",
     ]
-    with pytest.raises(ConfigError, match="2A-2B stands behind ocs1:none; name its switch, such as ocs1:2A-2B"):
+    with pytest.raises(ConfigError, match="2A-2B follows ocs1:none; name its switch, such as ocs1:2A-2B"):
         parse_what("ocs2:1A-1B ocs1:none 2A-2B", two)
 
 
@@ -76,7 +76,7 @@ def test_topology_file_gives_its_links(opus: Testbed, tmp_path: Path) -> None:
         ("rong", "did you mean ring\\?"),
         ("ring host=h0", "no argument 'host'; it takes hosts, rail, groups"),
         ("ring hosts", "'hosts' is no argument"),
-        ("ring rail=0 rail=1", "argument rail is there twice"),
+        ("ring rail=0 rail=1", "argument rail is repeated"),
         ("ocs2:1A-2B", "'ocs2' is no switch of testbed opus-testbed; did you mean ocs1\\?"),
         ("ocs1:1A-33B", "ocs1 has no 33B; its ends go from 1A to 32B"),
         ("ocs1:1A-2A", "one end must be on side A"),
@@ -88,7 +88,7 @@ def test_topology_file_gives_its_links(opus: Testbed, tmp_path: Path) -> None:
         ("ocs1:", "write a pair as 1A-2B"),
         ("ocs1:1A-2B,2A-2B", "ocs1:2A-2B: 2B is in 1A-2B already"),
         ("ocs1:1A..4A-9B..11B", "1A..4A are 4 ports and 9B..11B are 3"),
-        ("ocs1:4A..1A-1B..4B", "a range goes up"),
+        ("ocs1:4A..1A-1B..4B", "a range ascends"),
         ("ocs1:1A..999999A-1B..999999B", "over at most 4096 ports"),
         ("ocs1:1A..4B-9B..12B", "with the same side twice"),
         ("h0.eth0<->h9.eth0", "h0.eth0<->h9.eth0: no NIC port h9.eth0 in testbed opus-testbed; did you mean h3.eth0"),
@@ -164,4 +164,4 @@ def test_topology_file_full_of_mistakes_tells_the_first_ones(opus: Testbed) -> N
     found = read_topology(text, file="bad.yaml", testbed=opus)
     assert time.process_time() - started_s < 5
     assert len(found.problems) <= 102
-    assert "over 100 problems; what follows was not looked at" in found.problems[-1].text
+    assert "over 100 problems; the rest was not checked" in found.problems[-1].text

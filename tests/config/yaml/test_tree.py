@@ -64,10 +64,10 @@ def test_alias_is_followed() -> None:
         ("# only a comment\n", "f.yaml:1: the file is empty"),
         ("- a\n", "f.yaml:1: the file must be a mapping at its top, such as `testbed: NAME`"),
         ("\n\nword\n", "f.yaml:3: the file must be a mapping at its top, such as `testbed: NAME`"),
-        ("a: 1\nb: 2\na: 3\n", "f.yaml:3: key 'a' is there twice; first in line 1"),
+        ("a: 1\nb: 2\na: 3\n", "f.yaml:3: key 'a' is repeated; first in line 1"),
         ("a: 1\n---\nb: 1\n", "f.yaml:2: a second document (`---`): one file holds one"),
         ("a: *x\n", "f.yaml:1: *x names no &x above it"),
-        ("a: &x [*x]\n", "f.yaml:1: *x stands inside of &x"),
+        ("a: &x [*x]\n", "f.yaml:1: *x is inside of &x"),
         ("[1]: 2\n", "f.yaml:1: a key must be text, not a mapping or a list"),
         ("a: !!python/name:os.system x\n", "f.yaml:1: tag tag:yaml.org,2002:python/name:os.system is not accepted here: plain YAML only"),
         (b"a: \xff\n", "f.yaml:1: not UTF-8: invalid start byte"),
@@ -87,7 +87,7 @@ def test_unclosed_bracket_is_told() -> None:
 
 def test_chain_of_aliases_ends_at_the_limit() -> None:
     text = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
-    assert "over 200000 values after aliases are followed" in problem(text)
+    assert "over 200000 values after aliases are expanded" in problem(text)
 
 
 def test_deep_nesting_ends_at_the_limit() -> None:
