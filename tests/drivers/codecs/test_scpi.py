@@ -59,7 +59,7 @@ def test_a_line_without_an_end_is_refused_at_the_limit() -> None:
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    with pytest.raises(ProtocolError, match="ff fe is no text"):
+    with pytest.raises(ProtocolError, match="ff fe is not text"):
         LineDecoder().feed(b"\xff\xfe\n")
 
 

@@ -69,9 +69,9 @@ def test_what_the_switch_cannot_hold_is_refused(overrides: Overrides) -> None:
 def test_what_is_lit_and_has_a_held_end_is_shown_as_blocked(overrides: Overrides) -> None:
     states = [*CrossconnectState]
     readings = tuple(reading(f"{port}A-{port}B", state) for port, state in enumerate(states, start=1))
-    assert overrides.shown(readings) is readings
+    assert overrides.with_blocked(readings) is readings
     overrides.note({end(f"{port}B"): DARK for port in range(1, 9)}, by="ada")
-    shown = {one.state: after.state for one, after in zip(readings, overrides.shown(readings), strict=True)}
+    shown = {one.state: after.state for one, after in zip(readings, overrides.with_blocked(readings), strict=True)}
     assert shown == {
         **{state: state for state in CrossconnectState},
         CrossconnectState.TUNED: CrossconnectState.BLOCKED,

@@ -85,7 +85,7 @@ class AgiltronSwitch(ElementSwitch[Answer]):
         answered = await self._connection.request(request, deadline_s=deadline_s, on_sent=sent)
         self._told = told
         if answered.messages[0].refuses:
-            raise self._no(what, answered.messages[0].result.hex(), "")
+            raise self._refusal(what, answered.messages[0].result.hex(), "")
         self._told = targets[0]
         return Exchange(commanded_ns=answered.sent_ns, acknowledged_ns=answered.received_ns, commands=1)
 

@@ -141,7 +141,7 @@ class OswController(ElementSwitch[Answer]):
         answered = await self._ask(request, deadline_s=deadline_s, on_sent=on_sent)
         done = answered.messages[1]
         if not isinstance(done, Word) or done.refuses:
-            raise self._no(what, done.text if isinstance(done, Word) else str(done), "")
+            raise self._refusal(what, done.text if isinstance(done, Word) else str(done), "")
         return answered
 
     async def _ask(
@@ -153,7 +153,7 @@ class OswController(ElementSwitch[Answer]):
     def _positions(self, answer: Answer) -> tuple[int, ...]:
         if isinstance(answer, Positions):
             return answer.channels
-        raise self._no("<OSW_OUT_?>", answer.text, "")
+        raise self._refusal("<OSW_OUT_?>", answer.text, "")
 
     def _states(self, answer: Answer) -> list[int]:
         channels = self._positions(answer)

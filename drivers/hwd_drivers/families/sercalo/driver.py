@@ -83,7 +83,7 @@ class SercaloSwitch(ElementSwitch[Answer]):
     @override
     def _check(self, what: str, message: Answer) -> None:
         if message.error:
-            raise self._no(what, str(message.error), protocol.ERRORS.get(message.error, ""))
+            raise self._refusal(what, str(message.error), protocol.ERRORS.get(message.error, ""))
 
     def _request(self, code: Code, data: bytes = b"") -> Request[Answer]:
         return Request(

@@ -89,14 +89,14 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
     @override
     def _check(self, what: str, message: Answer) -> None:
         if isinstance(message, Failure):
-            raise self._no(what, message.code, message.text)
+            raise self._refusal(what, message.code, message.text)
 
     async def _ask(self, *queries: Query, deadline_s: float) -> list[Line]:
         answered = await self._connection.request(*map(_query, queries), deadline_s=deadline_s)
         lines: list[Line] = []
         for query, message in zip(queries, answered.messages, strict=True):
             if isinstance(message, Failure):
-                raise self._no(query, message.code, message.text)
+                raise self._refusal(query, message.code, message.text)
             lines.append(message)
         return lines
 

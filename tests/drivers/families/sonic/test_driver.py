@@ -297,7 +297,7 @@ async def test_an_answer_that_cannot_be_read_ends_the_session_and_counts(caplog:
 
 async def test_a_wrong_password_and_a_wrong_host_key_are_told_apart() -> None:
     async with rack() as (twin, context):
-        with pytest.raises(LoginError, match="does not take the login of admin"):
+        with pytest.raises(LoginError, match="refuses the login of admin"):
             await SonicSwitch.open(_but(context, password="toor"))
         with pytest.raises(ConfigError, match="host key"):
             await SonicSwitch.open(_but(context, options=SonicOptions(host_key="SHA256:wrong")))

@@ -93,4 +93,4 @@ class SercaloAsciiSwitch(ElementSwitch[Answer]):
     @override
     def _check(self, what: str, message: Answer) -> None:
         if not message.done:
-            raise self._no(what, NACK, "; ".join(message.lines))
+            raise self._refusal(what, NACK, "; ".join(message.lines))
