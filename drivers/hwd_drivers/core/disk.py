@@ -231,7 +231,7 @@ class FileDisk:
 
 
 class MemoryDisk:
-    """A disk in memory for simulations: outlives its node, loses unsynced bytes on `crash`, can be full and can fail."""
+    """A disk in memory for simulations: outlives its node, loses unsynced bytes on `crash`, can get full or fail."""
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
         self.capacity_bytes = capacity_bytes
