@@ -188,7 +188,7 @@ def split(text: str, separator: str) -> list[str]:
             parts.append(text[start:place])
             start = place + 1
     if quote or depth:
-        raise ScpiError(SYNTAX_ERROR, "a quote or a parenthesis is not closed")
+        raise ScpiError(SYNTAX_ERROR, "a quote or a parenthesis has no partner")
     return [*parts, text[start:]]
 
 

@@ -63,7 +63,7 @@ class SercaloSwitch(ElementSwitch[Answer]):
     async def _move(
         self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
-        """Asked where it is in the same write, which tells what another client did."""
+        """Move, with a query in the same write, whose answer shows what another client did."""
         channel = targets[0] + 1
         requests = (self._request(Code.WHERE), self._request(Code.SELECT, bytes([channel])))
         answered = await self._connection.request(*requests, deadline_s=deadline_s, on_sent=on_commanded)
@@ -93,7 +93,7 @@ class SercaloSwitch(ElementSwitch[Answer]):
         )
 
     def _fits(self, code: Code, answer: Answer) -> bool:
-        """An answer tells its command; one to bytes that were garbled on the way may tell another, with its error."""
+        """An answer names its command; one to bytes that were garbled may name another, with its error."""
         if answer.error:
             return True
         match code:

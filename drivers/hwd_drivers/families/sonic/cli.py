@@ -1,4 +1,4 @@
-"""The command line of a SONiC optical switch's twin: what a shell makes of a line, and what its commands print."""
+"""CommandLine: the command line of a SONiC optical switch's twin: its shell, and the output of its commands."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -17,16 +17,16 @@ LINE_LIMIT: Final = 128 * 1024
 SOFTWARE: Final = "SONiC.202511-twin"
 NOT_FOUND: Final = 127
 MISUSED: Final = 2
+"""Exit statuses of a shell and of SONiC's commands for unknown commands and arguments."""
 JOINED: Final = ["2", ">&", "1"]
-"""Words of a command whose error output goes where its output does."""
-"""Exit statuses of a shell and of SONiC's commands for what they do not know."""
+"""Words of a command that redirect error output to the output."""
 LOSS_AT: Final = ("228.85", "28")
 """Frequency (THz) and temperature (C) of the table of losses, as in the design's example."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """What a line prints, what it exits with, and the seconds until it has."""
+    """Output of a line, its exit status, and the seconds until it ends."""
 
     out: str = ""
     err: str = ""
@@ -35,7 +35,7 @@ class Printed:
 
 
 class CommandLine:
-    """Runs lines on one unit: commands joined by `;` and `&&`, each with or without sudo and `2>&1`; `$?` is the exit status before."""
+    """Runs lines on one unit: commands joined by `;` and `&&`, with or without sudo and `2>&1`. `$?` works."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
@@ -56,7 +56,7 @@ class CommandLine:
         }
 
     def run(self, line: str, *, status: int = 0) -> Printed:
-        """All of a line, after one that exited with `status`; the exit status is that of the last command that ran."""
+        """Run a line after one with exit status `status`; the result has the status of the last command that ran."""
         try:
             steps = words_of(line)
         except ValueError as error:
@@ -194,7 +194,7 @@ class CommandLine:
 
 
 def words_of(line: str) -> list[tuple[str, list[str]]]:
-    """Words of each command, with what joins it to the one before. Raises ValueError for what is none."""
+    """Words of each command, with its separator from the one before. Raises ValueError for a syntax error."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>()")
     lexer.whitespace_split = True
     steps: list[tuple[str, list[str]]] = []

@@ -54,7 +54,7 @@ class SercaloAsciiSwitch(ElementSwitch[Answer]):
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        """All lines of `:iden?` stand in the model: what each of them means is not known."""
+        """All lines of `:iden?` are in the model: the meaning of each is not known."""
         answered = await self._connection.request(self._identity, deadline_s=deadline_s)
         self._check(Query.IDENTITY, answered.messages[0])
         model = "; ".join(answered.messages[0].lines)
@@ -69,7 +69,7 @@ class SercaloAsciiSwitch(ElementSwitch[Answer]):
     async def _move(
         self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
-        """Asked where it is in the same write, which tells what another client did."""
+        """Move, with a query in the same write, whose answer shows what another client did."""
         select = Select(channel=targets[0] + 1)
         what = f":set-chan-{select.channel}"
         move: Request[Answer] = Request(
@@ -87,7 +87,7 @@ class SercaloAsciiSwitch(ElementSwitch[Answer]):
 
     def _state(self, where: Answer) -> int:
         self._check(Query.CHANNEL, where)
-        assert where.channel is not None  # it fits
+        assert where.channel is not None  # `fits` ensures it
         return where.channel - 1
 
     @override
