@@ -1,4 +1,4 @@
-"""What holds for all small switches alike: captures cut at every byte and played to the twins, arbitrary bytes, sizes, wrong sizes."""
+"""Common tests of small switches: captures cut at every byte and played to the twins, arbitrary bytes, wrong sizes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -22,14 +22,14 @@ async def check_moves_in_use(bench: Bench) -> str | None:
     async with at_rest(bench) as device:
         states = (await device.capabilities(deadline_s=soon())).moves_in_use
         await arrange(device, bench.arrangements.rest, one)
-        told = f"moves_in_use={states}; {texts(one)} was there and {texts(taking)} was added"
+        case = f"moves_in_use={states}; {texts(one)} was there and {texts(taking)} was added"
         try:
             await switch_of(device).change_crossconnects(remove=(), add=ordered(taking), deadline_s=soon())
         except (DeviceError, RefusedError) as error:
-            expect(not states, f"{told}, which was refused: {error}")
+            expect(not states, f"{case}, which was refused: {error}")
         there = truth(bench)
         wanted = taking if states else one
-        expect(there == wanted, f"{told}: there is {texts(there)}, wanted {texts(wanted)}")
+        expect(there == wanted, f"{case}: there is {texts(there)}, wanted {texts(wanted)}")
     return None
 
 
@@ -47,8 +47,8 @@ async def check_atomic_batches(bench: Bench) -> str | None:
             try:
                 await switch_of(device).change_crossconnects(remove=ordered(rest - full), add=add, deadline_s=soon())
             except (DeviceError, RefusedError, ConfigError):
-                told = f"atomic_batches=True; of {texts(list(add))}, where {bad} is not of this switch,"
-                expect(truth(bench) == rest, f"{told} it made {texts(truth(bench) - rest)}")
+                case = f"atomic_batches=True; of {texts(list(add))}, where {bad} is not of this switch,"
+                expect(truth(bench) == rest, f"{case} it made {texts(truth(bench) - rest)}")
             else:
                 expect(False, f"{bad} is not of this switch, and counted as made")
         if not bench.blind:

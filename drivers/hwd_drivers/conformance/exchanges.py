@@ -52,7 +52,7 @@ async def check_remove_one_add_another(bench: Bench) -> None:
         await expect_exactly(device, bench, bench.arrangements.other)
 
 
-async def check_no_state_is_refused(bench: Bench) -> str | None:
+async def check_impossible_state_is_refused(bench: Bench) -> str | None:
     """A change that leaves an element in none of its states is a RefusedError, and nothing moves."""
     rest, impossible = bench.arrangements.rest, bench.arrangements.impossible
     if impossible is None:

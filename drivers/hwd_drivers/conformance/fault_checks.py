@@ -197,10 +197,10 @@ async def check_change_behind_our_back(bench: Bench) -> str | None:
         await arrange(device, bench.arrangements.rest, one)
         await expect_exactly(device, bench, one)
         bench.twin.faults.panel(one - other, other - one)
-        made, told = await found(device, bench), await found(device, bench, failed=True)
+        made, with_failed = await found(device, bench), await found(device, bench, failed=True)
         expect(
-            made <= other <= told,
-            f"read {texts(made)} as made, {texts(told - made)} as failed; wanted {texts(other)}",
+            made <= other <= with_failed,
+            f"read {texts(made)} as made, {texts(with_failed - made)} as failed; wanted {texts(other)}",
         )
     return None
 

@@ -18,8 +18,8 @@ from hwd_drivers.conformance.exchanges import (
     check_cancelled_exchange,
     check_concurrent_reads,
     check_garbage,
+    check_impossible_state_is_refused,
     check_move,
-    check_no_state_is_refused,
     check_remove_one_add_another,
     check_reports_before,
     check_trouble_is_an_error_never_a_wrong_answer,
@@ -54,7 +54,7 @@ BRONZE: Final[tuple[Check, ...]] = (
 SILVER: Final[tuple[Check, ...]] = (
     check_move,
     check_remove_one_add_another,
-    check_no_state_is_refused,
+    check_impossible_state_is_refused,
     check_concurrent_reads,
     check_cancelled_exchange,
     check_cancelled_change,

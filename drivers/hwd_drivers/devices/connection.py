@@ -28,8 +28,8 @@ class Request:
 class Connection(Link[MessageT]):
     """Requests and their answers over one connection.
 
-            connection = await Connection.open(dialer, "10.0.0.5:3082", name="ocs1", decode=decode, clock=clock, ...)
-            answered = await connection.request(Request(tag="1", data=b"...", what="RTRV"), deadline_s=loop.time() + 2)
+        connection = await Connection.open(dialer, "10.0.0.5:3082", name="ocs1", decode=decode, clock=clock, ...)
+        answered = await connection.request(Request(tag="1", data=b"...", what="RTRV"), deadline_s=loop.time() + 2)
 
     `decode` turns bytes into answers with their tags, and handles unsolicited messages itself. Its ProtocolError ends
     the connection. An abandoned request (deadline, cancellation) does not: its late answer is known by its tag.

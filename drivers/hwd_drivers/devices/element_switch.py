@@ -12,7 +12,7 @@ from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.transports.link import MessageT
 
-NOT_TOLD: Final = "not told"
+NOT_REPORTED: Final = "not reported"
 """Identity fields that the device does not report."""
 
 

@@ -36,8 +36,8 @@ class Request(Generic[MessageT]):
 class OrderedConnection(Link[MessageT]):
     """Requests and their answers over one connection, in the order of the requests.
 
-            connection = await OrderedConnection.open(dialer, "/dev/ttyUSB0", name="sw1", decode=decode, ...)
-            answered = await connection.request(Request(data=b"S?\\n", what="S?"), deadline_s=loop.time() + 2)
+        connection = await OrderedConnection.open(dialer, "/dev/ttyUSB0", name="sw1", decode=decode, ...)
+        answered = await connection.request(Request(data=b"S?\\n", what="S?"), deadline_s=loop.time() + 2)
 
     `decode` turns bytes into messages. `refuses` decides whether a message is a refusal. A refusal answers the first
     open request completely, also one without an answer on success (`Request.answers` 0), and takes that place in

@@ -28,7 +28,7 @@ class Cut(StrEnum):
     """No end notices: bytes wait until it heals, and connecting waits."""
 
 
-class Deaths(Protocol):
+class NodeKills(Protocol):
     """The nodes of a simulation that can be killed (`virtual_time.Nodes`)."""
 
     def current(self) -> str | None:
@@ -45,7 +45,9 @@ class MemoryNet:
     write whole. With `nodes`, the ends of a killed node are closed as its kernel would close them.
     """
 
-    def __init__(self, *, latency_s: float = 0.0, chunk_bytes: int | None = None, nodes: Deaths | None = None) -> None:
+    def __init__(
+        self, *, latency_s: float = 0.0, chunk_bytes: int | None = None, nodes: NodeKills | None = None
+    ) -> None:
         if latency_s < 0 or (chunk_bytes is not None and chunk_bytes < 1):
             raise ValueError(
                 f"memory net: latency_s={latency_s}, chunk_bytes={chunk_bytes}. Use 0 or more, and 1 or more."
@@ -59,7 +61,7 @@ class MemoryNet:
         self._healed: dict[str, asyncio.Event] = {}
         self._count = 0
         if nodes is not None:
-            nodes.on_kill(self.node_died)
+            nodes.on_kill(self.node_killed)
 
     async def listen(
         self, factory: Callable[[], asyncio.Protocol], address: str, *, node: str | None = None
@@ -126,12 +128,12 @@ class MemoryNet:
         for end in self._ends_to(address):
             end.pump_soon()
 
-    def node_died(self, node: str) -> None:
+    def node_killed(self, node: str) -> None:
         """Close listeners and connections of `node`: its peers get the bytes in flight, then the end of the stream."""
         for listener in [each for each in self._listeners.values() if each.node == node]:
             self.forget_listener(listener)
         for end in [each for each in self._ends if each.node == node]:
-            end.die()
+            end.stop()
 
     def holds(self, address: str) -> bool:
         """Whether bytes to and from `address` are held by a silent cut."""
@@ -295,7 +297,7 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         self._flying.clear()
         self._close_socket(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
 
-    def die(self) -> None:
+    def stop(self) -> None:
         """Close without calling the protocol, whose process was killed."""
         self._protocol = None
         self._close_socket(None)
@@ -320,7 +322,7 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         assert self._protocol is not None
         _, data = self._flying.popleft()
         self._flying_bytes -= len(data)
-        self._tell_room()
+        self._notify_room()
         try:
             if data:
                 self._protocol.data_received(data)
@@ -329,12 +331,12 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         except Exception as error:  # noqa: BLE001 - as asyncio's own transports: it ends the connection
             what = "data_received" if data else "eof_received"
             message = f"Fatal error: protocol.{what}() call failed."
-            told = {"message": message, "exception": error, "transport": self, "protocol": self._protocol}
-            self._at.call_exception_handler(told)
+            context = {"message": message, "exception": error, "transport": self, "protocol": self._protocol}
+            self._at.call_exception_handler(context)
             self._close_socket(error)
         self.pump_soon()
 
-    def _tell_room(self) -> None:
+    def _notify_room(self) -> None:
         if self._peer._waiting:
             self._at.call_soon(self._peer._landed, context=self._peer._context)
 
@@ -382,7 +384,7 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         if not self._peer._closed:
             self._send_end()
             self._peer.pump_soon()
-            self._tell_room()
+            self._notify_room()
         if self._protocol is not None:
             self._at.call_soon(self._protocol.connection_lost, error, context=self._context)
 

@@ -128,7 +128,7 @@ class Mirror:
         drifted = self._paths.ends_of_paths_at(self._losses.advance(now_ns))
         self._see(drifted, now_ns)
         self._monitors.advance(now_ns)
-        self._changed(now_ns, told=bool(settled or drifted))
+        self._changed(now_ns, changed=bool(settled or drifted))
         return tuple(path.crossconnect for _, path in settled)
 
     def next_ns(self) -> int | None:
@@ -196,7 +196,7 @@ class Mirror:
         places = (place,) if path is None else (path.a, path.b)
         self._see(places, now_ns or 0, always=now_ns is None)
         limited = path is not None and self._losses.limits(path.b if place == path.a else path.a)
-        self._changed(now_ns or 0, told=limited and now_ns is not None)
+        self._changed(now_ns or 0, changed=limited and now_ns is not None)
 
     def input(self, end: PortSide) -> float | None:
         """Light that enters through the fibre at `end`, in dBm; None is dark."""
@@ -231,7 +231,7 @@ class Mirror:
         self.advance(now_ns)
         place = self._paths.place(watch.end)
         self._monitors.watch(place, watch, now_ns, self._seen(place))
-        self._changed(now_ns, told=False)
+        self._changed(now_ns, changed=False)
 
     def unwatch(self, watch: Watch) -> None:
         self._monitors.unwatch(self._paths.place(watch.end), watch)
@@ -391,7 +391,7 @@ class Mirror:
         """Handle a change of the light at these ends, and report it where a path ends there."""
         touched = self._paths.ends_of_paths_at(places)
         self._see(touched, now_ns)
-        self._changed(now_ns, told=bool(touched))
+        self._changed(now_ns, changed=bool(touched))
 
     def _loss_db(self, path: Path) -> float:
         return self._losses.total(path.loss_db, path.a, path.b, self._inputs_dbm[path.a])
@@ -416,8 +416,8 @@ class Mirror:
                 if self._monitors.sees(place):
                     self._monitors.moved(place, at_ns, self._seen(place), always=always)
 
-    def _changed(self, now_ns: int, *, told: bool = True) -> None:
-        if told:
+    def _changed(self, now_ns: int, *, changed: bool = True) -> None:
+        if changed:
             for callback in self.on_change:
                 callback(now_ns)
         self._monitors.report()

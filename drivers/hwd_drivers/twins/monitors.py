@@ -66,7 +66,7 @@ class Monitors:
         """Report the new crossings of all watches."""
         while self._crossings:
             watch, crossing = self._crossings.pop(0)
-            watch.told(crossing)
+            watch.on_crossing(crossing)
 
     def _check(self, watch: Watch, crossings: list[Crossing]) -> None:
         self._crossings += [(watch, crossing) for crossing in crossings]

@@ -81,7 +81,7 @@ def common(errors: ErrorQueue, *, identity: str, reset: Callable[[], float]) -> 
 
     status = StatusRegisters(errors)
 
-    def tell_all(call: Call) -> Done:
+    def all_errors(call: Call) -> Done:
         return Done(answer=",".join(map(format_error, errors.pop_all())))
 
     def none(answer: str | None) -> Deed:
@@ -99,7 +99,7 @@ def common(errors: ErrorQueue, *, identity: str, reset: Callable[[], float]) -> 
         "*WAI": none(None),
         "*TST?": none("0"),
         "SYSTem:ERRor[:NEXT]?": lambda call: Done(answer=format_error(errors.pop())),
-        "SYSTem:ERRor:ALL?": tell_all,
+        "SYSTem:ERRor:ALL?": all_errors,
     }
 
 
@@ -116,9 +116,9 @@ class StatusRegisters:
             "*CLS": self._clear,
             "*ESR?": self._take_events,
             "*ESE": lambda call: self._enable("*ESE", call),
-            "*ESE?": lambda call: self._tell("*ESE", call),
+            "*ESE?": lambda call: self._read_mask("*ESE", call),
             "*SRE": lambda call: self._enable("*SRE", call),
-            "*SRE?": lambda call: self._tell("*SRE", call),
+            "*SRE?": lambda call: self._read_mask("*SRE", call),
             "*STB?": self._status,
             "*OPC": self._complete,
         }
@@ -146,7 +146,7 @@ class StatusRegisters:
         self._enabled[mask] = value & ~REQUEST_STATUS if mask == "*SRE" else value
         return Done()
 
-    def _tell(self, mask: str, call: Call) -> Done:
+    def _read_mask(self, mask: str, call: Call) -> Done:
         expect(call.parameters, 0, 0)
         return Done(answer=str(self._enabled[mask]))
 

@@ -28,7 +28,7 @@ class TwinServer:
     """Listens for and owns the sessions of one protocol of a twin.
 
     A twin with several protocols makes one Faults and passes it to each of its servers. `sessions_max`: a session above
-    it is told so by its `refuse`, and ended.
+    its `refuse` is called, and it is ended.
     """
 
     def __init__(

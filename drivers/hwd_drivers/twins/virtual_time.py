@@ -25,7 +25,7 @@ class Deadlock(RuntimeError):
     """Nothing is ready, no timer runs, no socket is open: the program would wait forever."""
 
 
-class NodeDied(Exception):
+class NodeKilled(Exception):
     """The node was killed before its coroutine had finished."""
 
 
@@ -180,16 +180,20 @@ class VirtualClock:
 class Nodes:
     """The nodes of a simulated world in one VirtualLoop: the code of one can be killed without running any cleanup.
 
-    ``` nodes = Nodes() net = MemoryNet(nodes=nodes) daemon = asyncio.create_task(nodes.run_in_node("daemon",
-    Daemon(...).run())) nodes.kill("daemon")  # no finally runs, its peers see the end of their streams; `daemon` raises
-    NodeDied await nodes.run_in_node("daemon", Daemon(...).run())  # it starts again ``` Pending coroutines of a node
-    are never freed, since freeing one runs its `finally`: worlds with thousands of kills belong in separate processes.
-    A node must not hold real sockets: they cannot be stopped.
+    ```
+    nodes = Nodes()
+    net = MemoryNet(nodes=nodes)
+    daemon = asyncio.create_task(nodes.run_in_node("daemon", Daemon(...).run()))
+    nodes.kill("daemon")  # no finally runs, its peers see the end of their streams; `daemon` raises NodeKilled
+    await nodes.run_in_node("daemon", Daemon(...).run())  # it starts again
+    ```
+    Pending coroutines of a node are never freed, since freeing one runs its `finally`: worlds with thousands of kills
+    belong in separate processes. A node must not hold real sockets: they cannot be stopped.
     """
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
-        self._dies_at: dict[str, int] = {}
+        self._kill_at: dict[str, int] = {}
         self._hooks: list[Callable[[str], None]] = []
 
     @contextmanager
@@ -199,7 +203,7 @@ class Nodes:
         if not isinstance(loop, VirtualLoop):
             raise RuntimeError(f"node {name}: {loop} has no fence. Run it in a VirtualLoop")
         if not self.alive(name):
-            self._nodes[name] = _Node(self, name, loop, self._dies_at.pop(name, None))
+            self._nodes[name] = _Node(self, name, loop, self._kill_at.pop(name, None))
         before = _current.set(self._nodes[name])
         try:
             yield
@@ -207,22 +211,22 @@ class Nodes:
             _current.reset(before)
 
     async def run_in_node(self, name: str, coro: Coroutine[Any, Any, T]) -> T:
-        """Run `coro` as a task of the node, and return its result. Raises `NodeDied` when the node is killed first."""
+        """Run `coro` as a task of the node, and return its result. Raises `NodeKilled` when the node is killed first."""
         with self.node(name):
             inner = asyncio.get_running_loop().create_task(coro, name=name)
-        died = self._nodes[name].died
+        killed = self._nodes[name].killed
         cancelled = False
         try:
-            await asyncio.wait((inner, died), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((inner, killed), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             cancelled = True
             inner.cancel()
-            await asyncio.wait((inner, died), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((inner, killed), return_when=asyncio.FIRST_COMPLETED)
         if inner.done():
             return inner.result()
         if cancelled:
             raise asyncio.CancelledError
-        raise NodeDied(f"node {name}: killed at virtual time {asyncio.get_running_loop().time()} s")
+        raise NodeKilled(f"node {name}: killed at virtual time {asyncio.get_running_loop().time()} s")
 
     def kill(self, name: str) -> None:
         """Stop all code of the node, from now on. A node cannot kill itself from a task of its own."""
@@ -240,11 +244,11 @@ class Nodes:
     def kill_at(self, name: str, callback: int) -> None:
         """Kill the node instead of running its `callback`-th callback, counted from 1 at its present or next start."""
         if not self.alive(name):
-            self._dies_at[name] = callback
+            self._kill_at[name] = callback
         elif callback <= self._nodes[name].callbacks:
             raise ValueError(f"node {name}: callback {callback} is over, it has run {self._nodes[name].callbacks}")
         else:
-            self._nodes[name].dies_at = callback
+            self._nodes[name].kill_at = callback
 
     def alive(self, name: str) -> bool:
         return name in self._nodes and self._nodes[name].alive
@@ -271,22 +275,22 @@ class Nodes:
 class _Node:
     """A node from one start to its kill."""
 
-    def __init__(self, nodes: Nodes, name: str, loop: VirtualLoop, dies_at: int | None) -> None:
+    def __init__(self, nodes: Nodes, name: str, loop: VirtualLoop, kill_at: int | None) -> None:
         self.name = name
         self.loop = loop
         self.alive = True
         self.callbacks = 0
-        self.dies_at = dies_at
+        self.kill_at = kill_at
         self.tasks: weakref.WeakSet[_NumberedTask] = weakref.WeakSet()
         self.generators: weakref.WeakSet[AsyncGenerator[Any, Any]] = weakref.WeakSet()
-        self.died: asyncio.Future[None] = loop.create_future()
+        self.killed: asyncio.Future[None] = loop.create_future()
         self._nodes = nodes
 
     def run(self, callback: Callable[[*Ts], object], args: tuple[*Ts]) -> None:
         """Run a callback of this node, unless it was killed."""
         if not self.alive:
             return
-        if self.callbacks + 1 == self.dies_at:
+        if self.callbacks + 1 == self.kill_at:
             self._nodes.kill(self.name)
             return
         self.callbacks += 1
@@ -305,7 +309,7 @@ class _Node:
         for generator in self.generators:
             self.loop.disown(generator)
             _leak(generator)
-        self.died.set_result(None)
+        self.killed.set_result(None)
 
 
 class _VirtualSelector(selectors.DefaultSelector):

@@ -47,15 +47,15 @@ class Watch:
         "_power_dbm",
         "_well_since_ns",
         "end",
+        "on_crossing",
         "raised",
-        "told",
     )
 
     def __init__(
         self,
         *,
         end: PortSide,
-        told: Callable[[Crossing], None],
+        on_crossing: Callable[[Crossing], None],
         low_dbm: float | None = None,
         degraded_dbm: float | None = None,
         high_dbm: float | None = None,
@@ -63,7 +63,7 @@ class Watch:
         clears_after_s: float = 0.0,
     ) -> None:
         self.end = end
-        self.told = told
+        self.on_crossing = on_crossing
         self.raised: frozenset[Limit] = frozenset()
         limits = ((Limit.LOW, low_dbm), (Limit.DEGRADED, degraded_dbm), (Limit.HIGH, high_dbm))
         self._limits = tuple((limit, dbm) for limit, dbm in limits if dbm is not None)

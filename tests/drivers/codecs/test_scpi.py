@@ -1,4 +1,4 @@
-"""SCPI: lines, commands, lists and texts there and back; headers in short and long words; the error queue; arbitrary bytes."""
+"""SCPI: round trips of lines, commands, lists and texts; short and long headers; error queue; arbitrary bytes."""
 
 import pytest
 from hypothesis import example, given

@@ -1,4 +1,7 @@
-"""Drivers that break on arbitrary bytes, keep all that comes, or state what their device does not do, are found; and what nobody caught is named, and printed once."""
+"""The suite finds drivers that break on arbitrary bytes, store without limit or state capabilities that are not there.
+
+It also names uncaught exceptions, and prints each once.
+"""
 
 import logging
 import re

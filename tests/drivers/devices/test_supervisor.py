@@ -1,4 +1,4 @@
-"""The supervisor keeps a switch connected, tells differences, and writes nothing; against Polatis twins in virtual time."""
+"""The supervisor keeps a switch connected, reports differences and writes nothing: Polatis twins in virtual time."""
 
 import asyncio
 import logging

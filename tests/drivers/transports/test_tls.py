@@ -1,4 +1,4 @@
-"""TLS over memory and over real sockets: whole, bytewise, wrong certificates, deaths, and Python's own TLS as the other side."""
+"""TLS over memory and real sockets: whole, bytewise, wrong certificates, lost connections, and Python's TLS as peer."""
 
 import asyncio
 import ssl

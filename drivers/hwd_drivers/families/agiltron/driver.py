@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from hwd_drivers.core.errors import DeadlineError
 from hwd_drivers.core.values import CrossconnectReading, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.agiltron import protocol
@@ -53,7 +53,7 @@ class AgiltronSwitch(ElementSwitch[Answer]):
         """Identity from the testbed; the switch reports none. Raises the cause of the session's end, if it is over."""
         await self._still_there(deadline_s)
         channels = len(self._context.capabilities.elements[0].states)
-        return Identity(vendor="Agiltron", model=f"SelfAlign 1x{channels}", serial=NOT_TOLD, firmware=NOT_TOLD)
+        return Identity(vendor="Agiltron", model=f"SelfAlign 1x{channels}", serial=NOT_REPORTED, firmware=NOT_REPORTED)
 
     @override
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
@@ -75,7 +75,7 @@ class AgiltronSwitch(ElementSwitch[Answer]):
         request: Request[Answer] = Request(
             data=protocol.encode_command(select), what=what, fits=lambda answer: answer.command == expected
         )
-        told = self._last_set
+        previous = self._last_set
 
         def sent(at_ns: int) -> None:
             self._last_set = None  # unknown until the answer
@@ -83,7 +83,7 @@ class AgiltronSwitch(ElementSwitch[Answer]):
                 on_commanded(at_ns)
 
         answered = await self._connection.request(request, deadline_s=deadline_s, on_sent=sent)
-        self._last_set = told
+        self._last_set = previous
         if answered.messages[0].refuses:
             raise self._refusal(what, answered.messages[0].result.hex(), "")
         self._last_set = targets[0]

@@ -40,7 +40,7 @@ class Wrong(StrEnum):
     """Not allowed in the state of the connection."""
     VALUE = "value"
     """A value outside the unit's limits."""
-    TOLD = "told"
+    FAULT = "fault"
     """A fault makes it refuse: `code` has the text."""
 
 

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.leoni import protocol
@@ -60,7 +60,7 @@ class LeoniSwitch(ElementSwitch[Line]):
         """The switch reports no serial number."""
         requests = (self._query(Query.TYPE), self._query(Query.FIRMWARE))
         kind, firmware = (await self._connection.request(*requests, deadline_s=deadline_s)).messages
-        return Identity(vendor="Leoni", model=kind.text, serial=NOT_TOLD, firmware=firmware.text)
+        return Identity(vendor="Leoni", model=kind.text, serial=NOT_REPORTED, firmware=firmware.text)
 
     @override
     async def capabilities(self, *, deadline_s: float) -> Capabilities:

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from hwd_drivers.core.errors import ConfigError, DeadlineError
 from hwd_drivers.core.values import Capabilities, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.elements import changed
 from hwd_drivers.devices.ordered import Answered, OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
@@ -86,7 +86,7 @@ class OswController(ElementSwitch[Answer]):
                 part = answer.text
         else:
             await self._ask(deadline_s=deadline_s)
-        return Identity(vendor="Lfiber", model=part, serial=NOT_TOLD, firmware=NOT_TOLD)
+        return Identity(vendor="Lfiber", model=part, serial=NOT_REPORTED, firmware=NOT_REPORTED)
 
     @override
     async def capabilities(self, *, deadline_s: float) -> Capabilities:

@@ -27,10 +27,10 @@ class PortAlarm:
 
 
 class Alarms:
-    """All alarms of a unit; `told` are called with each PortAlarm."""
+    """All alarms of a unit; `subscribers` are called with each PortAlarm."""
 
     def __init__(self, *, mirror: Mirror, clock: Clock, numbering: Numbering, monitors: PowerMonitors) -> None:
-        self.told: list[Callable[[PortAlarm], None]] = []
+        self.subscribers: list[Callable[[PortAlarm], None]] = []
         self._mirror = mirror
         self._clock = clock
         self._numbering = numbering
@@ -98,7 +98,7 @@ class Alarms:
         low_dbm = threshold.low_dbm if threshold.edge is not Edge.HIGH else None
         self._watches[key] = watch = Watch(
             end=self._numbering.end(port),
-            told=lambda crossing: self._crossed(port, type, crossing),
+            on_crossing=lambda crossing: self._crossed(port, type, crossing),
             low_dbm=low_dbm if type is AlarmType.LOS else None,
             degraded_dbm=low_dbm if type is AlarmType.DEGRADED else None,
             high_dbm=threshold.high_dbm if threshold.edge is not Edge.LOW else None,
@@ -119,8 +119,8 @@ class Alarms:
         alarm = PortAlarm(
             port=port, type=type, raised=crossing.raised, at_ns=crossing.at_ns, power_dbm=crossing.power_dbm
         )
-        for told in self.told:
-            told(alarm)
+        for subscriber in self.subscribers:
+            subscriber(alarm)
 
 
 _DEFAULT: Final = Threshold()

@@ -28,7 +28,7 @@ class Wrong(StrEnum):
     """Unknown name."""
     STATE = "state"
     """Not allowed in the unit's present state."""
-    TOLD = "told"
+    FAULT = "fault"
     """A fault makes it refuse: `code` has the text."""
 
 

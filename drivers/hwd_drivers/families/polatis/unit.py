@@ -273,7 +273,7 @@ class Unit:
     def _deny_if_told(self) -> None:
         """For a change of ports: raises UnitError where the faults deny the next change."""
         if (denial := self.faults.take_denial()) is not None:
-            raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+            raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
 
     def _wanted(self, pairs: Sequence[tuple[int, int]]) -> list[Crossconnect]:
         options = self.options
@@ -302,9 +302,9 @@ class Unit:
         """Store the order of pairs: without sides the first port is the key of a pair in the YANG modules."""
         if self.numbering.outputs:
             return
-        told = {self.crossconnect(one, other): one > other for one, other in pairs}
+        turned = {self.crossconnect(one, other): one > other for one, other in pairs}
         there = self.mirror.crossconnects()
-        self._turned = frozenset(pair for pair in there if told.get(pair, pair in self._turned))
+        self._turned = frozenset(pair for pair in there if turned.get(pair, pair in self._turned))
 
     def _disconnect(self, going: Sequence[Crossconnect]) -> float:
         doing, denial = self.faults.take_change(going)
@@ -315,7 +315,7 @@ class Unit:
 
     def _answered(self, denial: Denial | None, answer_s: float) -> float:
         if denial is not None:
-            raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+            raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
         return answer_s if self.options.answer == "timing" else 0.0
 
     def _ports(self, ends: Iterable[PortSide]) -> frozenset[int]:

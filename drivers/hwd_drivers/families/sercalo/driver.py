@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing_extensions import override
 
 from hwd_drivers.core.values import Crossconnect, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.sercalo import protocol
@@ -49,8 +49,8 @@ class SercaloSwitch(ElementSwitch[Answer]):
         info = protocol.read_info(answered.messages[0].data)
         return Identity(
             vendor=info.vendor or "Sercalo",
-            model=info.type or NOT_TOLD,
-            serial=info.serial or NOT_TOLD,
+            model=info.type or NOT_REPORTED,
+            serial=info.serial or NOT_REPORTED,
             firmware=info.firmware,
         )
 

@@ -10,7 +10,7 @@ from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide
 from hwd_drivers.families.sonic import protocol
 from hwd_drivers.families.sonic.help import help_page
 from hwd_drivers.families.sonic.protocol import Mode
-from hwd_drivers.families.sonic.unit import NoError, Unit
+from hwd_drivers.families.sonic.unit import CommandRefused, Unit
 
 LINE_LIMIT: Final = 128 * 1024
 """Longest line: a list of 4096 crossconnects is half of it."""
@@ -89,7 +89,7 @@ class CommandLine:
                     return Printed(out="Root privileges are required for this operation\n", status=1)
                 try:
                     return command(words[len(path) :])
-                except NoError as error:
+                except CommandRefused as error:
                     status = self._unit.options.error_status if error.status is None else error.status
                     return Printed(out=f"Error: {error.text}\n", status=status)
         if words[0] in ("show", "config"):
@@ -163,7 +163,7 @@ class CommandLine:
         _expect(words, 1, 2)
         mode = words[1] if len(words) > 1 else self._unit.options.default_mode
         if mode not in tuple(Mode):
-            raise NoError(f"Invalid mode {mode[:80]!r}. Use update, safe or overwrite", status=MISUSED)
+            raise CommandRefused(f"Invalid mode {mode[:80]!r}. Use update, safe or overwrite", status=MISUSED)
         after_s = self._unit.add(_pairs(words[0]), Mode(mode))
         return Printed(out="Add cross-connect succeeded\n", after_s=after_s)
 
@@ -174,7 +174,7 @@ class CommandLine:
     def _set_state(self, words: Sequence[str]) -> Printed:
         _expect(words, 2)
         if words[1] not in protocol.OVERRIDES:
-            raise NoError(f"Invalid state {words[1][:80]!r}. Use normal or force_blocked", status=MISUSED)
+            raise CommandRefused(f"Invalid state {words[1][:80]!r}. Use normal or force_blocked", status=MISUSED)
         override: PortOverride = protocol.OVERRIDES[words[1]]
         self._unit.set_port(_port(words[0]), override)
         return Printed(out="Set port state succeeded\n")
@@ -184,7 +184,7 @@ class CommandLine:
         end = _port(words[0])
         self._unit.check_port(end)
         if len(words[1]) > 64 or not words[1].isprintable():
-            raise NoError("Invalid label")
+            raise CommandRefused("Invalid label")
         self._unit.labels[end] = words[1]
         return Printed(out="Set port label succeeded\n")
 
@@ -217,20 +217,20 @@ def words_of(line: str) -> list[tuple[str, list[str]]]:
 
 def _expect(words: Sequence[str], least: int, most: int | None = None) -> None:
     if len(words) < least:
-        raise NoError("Missing argument.", status=MISUSED)
+        raise CommandRefused("Missing argument.", status=MISUSED)
     if len(words) > (least if most is None else most):
-        raise NoError(f"Got unexpected extra argument ({words[-1][:80]})", status=MISUSED)
+        raise CommandRefused(f"Got unexpected extra argument ({words[-1][:80]})", status=MISUSED)
 
 
 def _pairs(text: str) -> list[Crossconnect]:
     try:
         return protocol.parse_list(text)
     except ConfigError as error:
-        raise NoError(str(error)) from error
+        raise CommandRefused(str(error)) from error
 
 
 def _port(text: str) -> PortSide:
     try:
         return protocol.parse_port(text)
     except ConfigError as error:
-        raise NoError(str(error)) from error
+        raise CommandRefused(str(error)) from error

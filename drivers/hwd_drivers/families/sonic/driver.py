@@ -145,7 +145,7 @@ class SonicSwitch:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         tables = await self._tables(deadline_s)
         if not (todo := tables.commands(remove, add)).lines:
-            return self._nothing(tables, on_commanded)
+            return self._unchanged(tables, on_commanded)
         sent, attempts, on_sent = _Sent(), 0, on_commanded
         while todo.lines:
             attempts += 1
@@ -220,9 +220,9 @@ class SonicSwitch:
             raise self._denied(commands[min(done, len(commands) - 1)], output, words)
 
     async def _settle(self, made: Sequence[Crossconnect], gone: Iterable[Crossconnect], deadline_s: float) -> int:
-        """Poll until `made` is configured and tuned (or dark by an override) and `gone` is in no table."""
+        """Poll until `made` is configured and tuned (or dark by an override) and `gone` is in no table; returns the time."""
         loop = asyncio.get_running_loop()
-        began_s, told = loop.time(), ""
+        began_s, finding = loop.time(), ""
         while True:
             looked_s = loop.time()
             try:
@@ -231,8 +231,8 @@ class SonicSwitch:
                 if waiting and all(tables.state(pair) is CrossconnectState.BLOCKED for pair in waiting):
                     waiting = await self._not_overridden(waiting, deadline_s)
             except DeadlineError as error:
-                if told and deadline_s - looked_s < LOOK_WITHIN_S:
-                    raise FailedError(told) from error
+                if finding and deadline_s - looked_s < LOOK_WITHIN_S:
+                    raise FailedError(finding) from error
                 raise
             rows = tables.rows
             if failed := [pair for pair in made if pair in rows and rows[pair].state is CrossconnectState.FAILED]:
@@ -244,12 +244,12 @@ class SonicSwitch:
                 return tables.received_ns
             findings = [f"does not report {pair} as tuned: it is {tables.finding(pair)}" for pair in waiting]
             findings += [f"still reports {pair}" for pair in left]
-            told = (
+            finding = (
                 f"{self.name}: it answered, but {', '.join(findings)} {loop.time() - began_s:.3g} s after the change. "
                 "Check its ports and its log, then ask for it again"
             )
             if loop.time() + self._options.poll_s >= deadline_s:
-                raise FailedError(told)
+                raise FailedError(finding)
             await asyncio.sleep(self._options.poll_s)
 
     async def _not_overridden(self, pairs: Sequence[Crossconnect], deadline_s: float) -> list[Crossconnect]:
@@ -257,7 +257,7 @@ class SonicSwitch:
         overrides = await self.read_overrides(ends, deadline_s=deadline_s)
         return [pair for pair in pairs if all(overrides[end] is PortOverride.NORMAL for end in pair.ends)]
 
-    def _nothing(self, tables: Tables, on_commanded: Callable[[int], None] | None) -> Exchange:
+    def _unchanged(self, tables: Tables, on_commanded: Callable[[int], None] | None) -> Exchange:
         """The exchange where all of `remove` is gone already: no command is sent."""
         now_ns = self._context.clock.monotonic_ns()
         if on_commanded is not None:

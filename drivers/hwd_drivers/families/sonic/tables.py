@@ -57,7 +57,7 @@ class Tables:
 
     def state(self, pair: Crossconnect) -> CrossconnectState:
         """Its own state where it is made, else failed."""
-        made = pair in self.configured and pair in self.rows and not self._beside(pair)
+        made = pair in self.configured and pair in self.rows and not self._others_at(pair)
         return self.rows[pair].state if made else CrossconnectState.FAILED
 
     def finding(self, pair: Crossconnect) -> str:
@@ -67,14 +67,14 @@ class Tables:
         state = str(self.rows[pair].state)
         if pair not in self.configured:
             return f"{state}, and in no configuration"
-        if beside := self._beside(pair):
+        if beside := self._others_at(pair):
             return f"{state}, beside {_list(beside)} at the same port"
         return state
 
     def remarks(self) -> tuple[str, ...]:
         """A remark on each crossconnect that is in one table only, or shares a port with another."""
-        told = {reading.crossconnect for reading in self.readings()}
-        odd = [pair for pair in self._by_weight() if pair not in told or pair not in self.configured]
+        reported = {reading.crossconnect for reading in self.readings()}
+        odd = [pair for pair in self._by_weight() if pair not in reported or pair not in self.configured]
         return tuple(
             f"{pair} is {self.finding(pair)}"
             if pair in self.rows
@@ -128,7 +128,7 @@ class Tables:
         for some in (both, self.stale, self.configured.difference(self.rows)):
             yield from sorted(some, key=Crossconnect.sort_key)
 
-    def _beside(self, pair: Crossconnect) -> list[Crossconnect]:
+    def _others_at(self, pair: Crossconnect) -> list[Crossconnect]:
         """The first others in the optics at an end of this one; limited, as thousands would take quadratic time."""
         others = (other for end in pair.ends for other in self._at.get(end, ())[: BESIDE_MOST + 1] if other != pair)
         return list(itertools.islice(dict.fromkeys(others), BESIDE_MOST))

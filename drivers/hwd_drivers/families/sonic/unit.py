@@ -17,7 +17,7 @@ UP_BEFORE_NS: Final = 3600 * 10**9
 """Uptime of a twin at its start, one hour: a restart after less than a minute or two would not be visible."""
 
 
-class NoError(Exception):
+class CommandRefused(Exception):
     """A refusal in the unit's own words; `status` is the exit status of its command, None for the usual one."""
 
     def __init__(self, text: str, *, status: int | None = None) -> None:
@@ -84,17 +84,17 @@ class Unit:
         seen: set[PortSide] = set()
         for pair in wanted:
             if not seen.isdisjoint(pair.ends):
-                raise NoError(f"Cross-connect {pair}: a port stands twice in the list")
+                raise CommandRefused(f"Cross-connect {pair}: a port stands twice in the list")
             seen.update(pair.ends)
         there = [*self._configured, *(pair for pair in self.mirror.crossconnects() if pair not in self._configured)]
         kept = frozenset(wanted)
         colliding = [pair for pair in there if pair not in kept and not seen.isdisjoint(pair.ends)]
         if mode is Mode.SAFE and colliding:
             first = next(pair for pair in wanted if not set(pair.ends).isdisjoint(colliding[0].ends))
-            raise NoError(f"Cross-connect {first} conflicts with existing cross-connect {colliding[0]}")
+            raise CommandRefused(f"Cross-connect {first} conflicts with existing cross-connect {colliding[0]}")
         doing, denial = self.faults.take_change(wanted)
         if denial is not None and not doing:
-            raise _told(denial)
+            raise _refusal(denial)
         gone = [pair for pair in there if pair not in kept] if mode is Mode.OVERWRITE else colliding
         now_ns = self._clock.monotonic_ns()
         for pair in gone:
@@ -105,9 +105,9 @@ class Unit:
         try:
             settling = self.mirror.connect(doing, now_ns, move=True)
         except (ConfigError, RefusedError) as error:
-            raise NoError(str(error)) from error
+            raise CommandRefused(str(error)) from error
         if denial is not None:
-            raise _told(denial)
+            raise _refusal(denial)
         return settling.answer_s if self.options.answer == "timing" else 0.0
 
     def delete(self, pairs: Sequence[Crossconnect]) -> float:
@@ -119,20 +119,20 @@ class Unit:
         self._check(wanted)
         for pair in wanted:
             if pair not in self._configured:
-                raise NoError(f"Cross-connect {pair} does not exist")
+                raise CommandRefused(f"Cross-connect {pair} does not exist")
         doing, denial = self.faults.take_change(wanted)
         for pair in doing if denial is not None else wanted:
             del self._configured[pair]
         settling = self.mirror.disconnect(doing, self._clock.monotonic_ns()) if doing else None
         if denial is not None:
-            raise _told(denial)
+            raise _refusal(denial)
         return settling.answer_s if settling is not None and self.options.answer == "timing" else 0.0
 
     def set_port(self, end: PortSide, to: PortOverride) -> None:
         """Make a port dark, or release it."""
         self.check_port(end)
         if (denial := self.faults.take_denial()) is not None:
-            raise _told(denial)
+            raise _refusal(denial)
         now_ns = self._clock.monotonic_ns()
         if to is PortOverride.FORCE_BLOCKED:
             self._blocked.add(end)
@@ -143,7 +143,7 @@ class Unit:
 
     def check_port(self, end: PortSide) -> None:
         if end not in self._ends:
-            raise NoError(f"Port {end} does not exist")
+            raise CommandRefused(f"Port {end} does not exist")
 
     def _check(self, pairs: Iterable[Crossconnect]) -> None:
         for pair in pairs:
@@ -167,5 +167,5 @@ class Unit:
         self.mirror.block(self._blocked, now_ns)
 
 
-def _told(denial: Denial) -> NoError:
-    return NoError(denial.text or denial.code, status=int(denial.code) if denial.code.isdigit() else None)
+def _refusal(denial: Denial) -> CommandRefused:
+    return CommandRefused(denial.text or denial.code, status=int(denial.code) if denial.code.isdigit() else None)

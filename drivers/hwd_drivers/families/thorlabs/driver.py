@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from hwd_drivers.core.values import Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.thorlabs import protocol
@@ -60,7 +60,7 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
     async def identify(self, *, deadline_s: float) -> Identity:
         """The switch reports no serial number, and its firmware together with the name of its board."""
         board, kind = await self._ask(Query.BOARD, Query.TYPE, deadline_s=deadline_s)
-        return Identity(vendor="Thorlabs", model=kind.text, serial=NOT_TOLD, firmware=board.text)
+        return Identity(vendor="Thorlabs", model=kind.text, serial=NOT_REPORTED, firmware=board.text)
 
     @override
     async def _read_states(self, deadline_s: float) -> Sequence[int]:

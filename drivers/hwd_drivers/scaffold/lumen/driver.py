@@ -47,10 +47,10 @@ class LumenSwitch:
         return cls(context, connection)
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        told = self._expect(
+        answer = self._expect(
             "ID", protocol.Told, (await self._ask(protocol.AskIdentity(), deadline_s=deadline_s)).messages[0]
         )
-        return Identity(vendor=told.vendor, model=told.model, serial=told.serial, firmware=told.firmware)
+        return Identity(vendor=answer.vendor, model=answer.model, serial=answer.serial, firmware=answer.firmware)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Capabilities of the configured model. Raises ConfigError where the switch has another size."""

@@ -1,4 +1,4 @@
-"""SSH sessions and the SSH front of twins: over memory and TCP, over rough ways, against OpenSSH's client; nothing is left behind."""
+"""SSH sessions and the SSH server of twins: memory, TCP, impaired connections, OpenSSH's client; nothing stays open."""
 
 import asyncio
 import os

@@ -211,11 +211,11 @@ class RestFront:
         }
 
     def _configure(self, request: HttpRequest, parameters: dict[str, str]) -> Results:
-        told = {str(name): str(value) for name, value in self._single(request, parameters).items()}
-        number = self.unit.number(told.get("port", ""))
+        fields = {str(name): str(value) for name, value in self._single(request, parameters).items()}
+        number = self.unit.number(fields.get("port", ""))
         for word, side in (("inalias", Side.A), ("outalias", Side.B)):
-            if word in told:
-                self.unit.aliases[number, side] = told[word]
+            if word in fields:
+                self.unit.aliases[number, side] = fields[word]
         return [_done()]
 
     def _single(self, request: HttpRequest, parameters: dict[str, str]) -> dict[str, Any]:

@@ -228,7 +228,7 @@ def _result(item: Any) -> Result:
 
 
 def _row(row: Mapping[str, Any]) -> Row:
-    halves = tuple(_half(_object(row[key])) for key in ("half1", "half2") if _told(row, key))
+    halves = tuple(_half(_object(row[key])) for key in ("half1", "half2") if _is_present(row, key))
     if not halves:
         raise ProtocolError(f"connection {shorten(repr(row))}: no half1 with its conn")
     source, destination = halves[0].conn.split(">")
@@ -242,7 +242,7 @@ def _row(row: Mapping[str, Any]) -> Row:
     )
 
 
-def _told(row: Mapping[str, Any], key: str) -> bool:
+def _is_present(row: Mapping[str, Any], key: str) -> bool:
     return bool(row.get(key)) and bool(_object(row[key]).get("conn"))
 
 
@@ -250,15 +250,15 @@ def _half(half: Mapping[str, Any]) -> Half:
     conn = _text(half, "conn")
     if not _CONN.fullmatch(conn):
         raise ProtocolError(f"conn {shorten(conn)}: not in>out")
-    told = {key: str(half.get(key) or "") for key in ("as", "os", "oc", "alarm")}
+    fields = {key: str(half.get(key) or "") for key in ("as", "os", "oc", "alarm")}
     return Half(
         conn=conn,
-        admin=told["as"],
-        operation=told["os"],
-        capability=told["oc"],
+        admin=fields["as"],
+        operation=fields["os"],
+        capability=fields["oc"],
         in_dbm=_power(str(half.get("inp") or "")),
         out_dbm=_power(str(half.get("outp") or "")),
-        alarm=told["alarm"],
+        alarm=fields["alarm"],
     )
 
 

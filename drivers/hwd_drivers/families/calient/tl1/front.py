@@ -39,7 +39,7 @@ CODES: Final[Mapping[Wrong, str]] = {
     Wrong.NAME: "IIAC",
     Wrong.STATE: "SNVS",
     Wrong.VALUE: "IPNV",
-    Wrong.TOLD: "SROF",
+    Wrong.FAULT: "SROF",
 }
 """General TL1 codes: no source has those of a real unit, only the texts. IN_USE is an option of the twin."""
 

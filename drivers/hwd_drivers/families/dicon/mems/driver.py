@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.dicon.mems import protocol
@@ -57,7 +57,7 @@ class MemsSwitch(ElementSwitch[Line]):
     async def identify(self, *, deadline_s: float) -> Identity:
         """The whole answer to `ID?` is in the model: its format is not known."""
         answered = await self._connection.request(self._query(Plain.IDENTITY), deadline_s=deadline_s)
-        return Identity(vendor="DiCon", model=answered.messages[0].text, serial=NOT_TOLD, firmware=NOT_TOLD)
+        return Identity(vendor="DiCon", model=answered.messages[0].text, serial=NOT_REPORTED, firmware=NOT_REPORTED)
 
     @override
     async def capabilities(self, *, deadline_s: float) -> Capabilities:

@@ -115,7 +115,7 @@ class MxsSwitch:
         there = before if before is not None else await self._pairs(deadline_s, [*freed.values()])
         commands = [*(self._free(near) for pair, near in freed.items() if pair in there), *connects]
         if not commands:
-            return self._nothing(before, on_commanded)
+            return self._unchanged(before, on_commanded)
         what = ";".join(commands)
         commanded_ns: int | None = None
         for line, _ in protocol.lines(commands):
@@ -169,7 +169,9 @@ class MxsSwitch:
                 raise DeadlineError(f"{self.name}: still {status} at the deadline. Allow more time")
             await asyncio.sleep(POLL_S)
 
-    def _nothing(self, before: tuple[Crossconnect, ...] | None, on_commanded: Callable[[int], None] | None) -> Exchange:
+    def _unchanged(
+        self, before: tuple[Crossconnect, ...] | None, on_commanded: Callable[[int], None] | None
+    ) -> Exchange:
         """The exchange of a change that changes nothing."""
         now_ns = self._context.clock.monotonic_ns()
         if on_commanded is not None:

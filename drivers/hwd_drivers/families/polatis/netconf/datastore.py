@@ -195,7 +195,7 @@ class Datastore:
 
         def do() -> float:
             if (denial := self._unit.faults.take_denial()) is not None:
-                raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+                raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
             for each in groups.all():
                 if each.name not in kept:
                     groups.remove(each.name)
@@ -224,7 +224,7 @@ class Datastore:
 
         def do() -> float:
             if (denial := self._unit.faults.take_denial()) is not None:
-                raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+                raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
             for step in steps:
                 step()
             return 0.0

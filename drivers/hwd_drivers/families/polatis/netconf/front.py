@@ -67,7 +67,7 @@ class NetconfFront:
         self._address = address
         self._numbers = itertools.count(1)
         self._server: TwinServer | None = None
-        unit.alarms.told.append(self._tell)
+        unit.alarms.subscribers.append(self._notify)
 
     async def start(self) -> str:
         from hwd_drivers.transports.ssh.keys import public_line, twin_host_key
@@ -124,7 +124,7 @@ class NetconfFront:
         sessions = [] if self._server is None else self._server.sessions
         return [each for each in sessions if isinstance(each, _Session)]
 
-    def _tell(self, alarm: PortAlarm) -> None:
+    def _notify(self, alarm: PortAlarm) -> None:
         """Send a notification of an alarm to every subscribed session."""
         event = Element(f"{{{protocol.PLTS}}}{EVENTS[alarm.type, alarm.raised]}")
         xml.leaf(event, "port-id", alarm.port)

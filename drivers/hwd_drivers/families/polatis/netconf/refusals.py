@@ -15,7 +15,7 @@ TAGS: Final[Mapping[Wrong, str]] = {
     Wrong.VALUE: "invalid-value",
     Wrong.NAME: "data-missing",
     Wrong.STATE: "operation-failed",
-    Wrong.TOLD: "operation-failed",
+    Wrong.FAULT: "operation-failed",
 }
 """RFC 6241's error-tags for the unit's reasons; which ones real units use is not documented."""
 

@@ -260,15 +260,15 @@ def _words(steps: tuple[Step, ...]) -> str:
 def _failure(error: RpcError, as_xml: bool, headers: tuple[tuple[str, str], ...] = ()) -> HttpResponse:
     """The errors resource of RFC 8040, section 7.1."""
     words = {"error-type": error.type, "error-tag": error.tag, "error-path": error.path, "error-message": error.message}
-    told = {name: text for name, text in words.items() if text}
+    fields = {name: text for name, text in words.items() if text}
     if as_xml:
         root = Element(f"{{{resources.RESTCONF}}}errors")
         one = SubElement(root, f"{{{resources.RESTCONF}}}error")
-        for name, text in told.items():
+        for name, text in fields.items():
             xml.leaf(one, name, text)
         body, kind = xml.write(root), protocol.XML_TYPE
     else:
-        body = json.dumps({"ietf-restconf:errors": {"error": [told]}}, separators=(",", ":")).encode()
+        body = json.dumps({"ietf-restconf:errors": {"error": [fields]}}, separators=(",", ":")).encode()
         kind = protocol.JSON_TYPE
     status = STATUSES.get(error.tag, 400)
     return HttpResponse(status=status, headers=(("content-type", kind), *headers), body=body)

@@ -40,7 +40,7 @@ CODES: Final = {
     Wrong.VALUE: OUT_OF_RANGE,
     Wrong.NAME: ILLEGAL_VALUE,
     Wrong.STATE: SETTINGS_CONFLICT,
-    Wrong.TOLD: EXECUTION_ERROR,
+    Wrong.FAULT: EXECUTION_ERROR,
 }
 """Codes of the standard, since no source documents those of real units."""
 STATES: Final = {PortState.ENABLED: "E", PortState.DISABLED: "D", PortState.FAILED: "F"}

@@ -273,9 +273,9 @@ class PolatisSwitch:
     def _read_patches(self, answer: Answer) -> "_Patches":
         return self._patches(answer.lines)
 
-    def _make_patches(self, told: tuple[str, ...]) -> "_Patches":
+    def _make_patches(self, lines: tuple[str, ...]) -> "_Patches":
         """Readings in the order of their ports."""
-        found = [self._patch(line) for line in told]
+        found = [self._patch(line) for line in lines]
         found.sort(key=_first)
         return _Patches(
             readings=tuple([reading for _, reading in found]),
@@ -289,8 +289,8 @@ class PolatisSwitch:
         self._check_all("RTRV-PORT-SHUTTER", answer, ends, words)
         return words
 
-    def _check_all(self, verb: str, answer: Answer, ends: Sequence[PortSide], told: Mapping[int, object]) -> None:
-        if missing := [str(end) for end in ends if self._number(end) not in told]:
+    def _check_all(self, verb: str, answer: Answer, ends: Sequence[PortSide], readings: Mapping[int, object]) -> None:
+        if missing := [str(end) for end in ends if self._number(end) not in readings]:
             error = ProtocolError(f"{verb}: no reading of {', '.join(missing)} in the answer")
             raise self._client.distrust(answer, error)
 

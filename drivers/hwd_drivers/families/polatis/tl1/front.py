@@ -37,7 +37,7 @@ class Tl1Front:
         )
         self._reported: frozenset[Crossconnect] = frozenset()
         self._reports = 0
-        unit.alarms.told.append(self._report_alarm)
+        unit.alarms.subscribers.append(self._report_alarm)
         if unit.options.reports:
             unit.mirror.on_change.append(self._report_changes)
 

@@ -21,7 +21,7 @@ from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.families.polatis.numbering import UnitError, Wrong
 from hwd_drivers.families.polatis.tl1 import protocol
 from hwd_drivers.families.polatis.tl1 import requests as ask
-from hwd_drivers.families.polatis.tl1.deeds import change, is_change, tell
+from hwd_drivers.families.polatis.tl1.execution import answer_lines, change, is_change
 from hwd_drivers.families.polatis.unit import Unit
 from hwd_drivers.twins.server import TwinServer, TwinSession
 
@@ -36,7 +36,7 @@ CODES: Final[Mapping[Wrong, str]] = {
     Wrong.VALUE: "IDRG",
     Wrong.NAME: "IIAC",
     Wrong.STATE: "SNVS",
-    Wrong.TOLD: "SROF",
+    Wrong.FAULT: "SROF",
 }
 """IIAC for a wrong port and IICM for missing hardware were seen; the others are general TL1 codes."""
 
@@ -93,7 +93,7 @@ class Tl1Session(TwinSession):
             self._deny(ctag, protocol.DenyError(code, "" if error.wrong is Wrong.HARDWARE else error.text))
         else:
             if self.server.faults.take_wrong():
-                lines = tell(self._unit, ask.RetrieveType())
+                lines = answer_lines(self._unit, ask.RetrieveType())
             self._answer(Answer(ctag=ctag, code=Completion.COMPLD, lines=lines), delay_s)
 
     def _do(self, command: Command) -> tuple[tuple[str, ...], float]:
@@ -122,7 +122,7 @@ class Tl1Session(TwinSession):
                 if is_change(request):
                     change(self._unit, request)
                 else:
-                    return tell(self._unit, request), 0.0
+                    return answer_lines(self._unit, request), 0.0
         return (), 0.0
 
     def _with_all(self, command: Command) -> Command:

@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 
 class ShutterWords:
-    """The meaning of each word. `told` are words of the testbed, which never change; others are learned.
+    """The meaning of each word. `configured` are words of the testbed, which never change; others are learned.
 
     A word is learned from the words of ports before and after they were closed or opened.
     """
 
-    def __init__(self, device: str, told: Mapping[str, PortOverride]) -> None:
+    def __init__(self, device: str, configured: Mapping[str, PortOverride]) -> None:
         self._device = device
-        self._told = {word.upper(): meaning for word, meaning in told.items()}
+        self._configured = {word.upper(): meaning for word, meaning in configured.items()}
         self._learned: dict[str, PortOverride] = {}
         self._asked: set[str] = set()
 
@@ -42,7 +42,7 @@ class ShutterWords:
     def meaning(self, word: str) -> PortOverride | None:
         """The meaning of a word; None for an unknown one, which is logged once."""
         word = word.upper()
-        for known in (self._told, self._learned, PLAIN):
+        for known in (self._configured, self._learned, PLAIN):
             if word in known:
                 return known[word]
         if word not in self._asked:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing_extensions import override
 
 from hwd_drivers.core.values import Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.sercalo.ascii import protocol
@@ -58,7 +58,7 @@ class SercaloAsciiSwitch(ElementSwitch[Answer]):
         answered = await self._connection.request(self._identity, deadline_s=deadline_s)
         self._check(Query.IDENTITY, answered.messages[0])
         model = "; ".join(answered.messages[0].lines)
-        return Identity(vendor="Sercalo", model=model, serial=NOT_TOLD, firmware=NOT_TOLD)
+        return Identity(vendor="Sercalo", model=model, serial=NOT_REPORTED, firmware=NOT_REPORTED)
 
     @override
     async def _read_states(self, deadline_s: float) -> Sequence[int]:

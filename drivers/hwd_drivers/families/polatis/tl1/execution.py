@@ -1,4 +1,4 @@
-"""Executes TL1 requests about ports on a Polatis unit: `change` acts, `tell` returns the data lines of an answer."""
+"""Executes TL1 requests about ports on a Polatis unit: `change` acts, `answer_lines` returns the data lines of an answer."""
 
 from collections.abc import Sequence
 from typing import TypeGuard
@@ -73,7 +73,7 @@ def change(unit: Unit, request: Change) -> None:
             _attenuate(unit, request)
 
 
-def tell(unit: Unit, request: ask.Request) -> tuple[str, ...]:
+def answer_lines(unit: Unit, request: ask.Request) -> tuple[str, ...]:
     """Data lines. Raises UnitError where the unit refuses."""
     options = unit.options
     match request:
