@@ -168,7 +168,7 @@ class World:
                 return service
 
     async def run_playbook(self, text: str, *, file: str, parameters: Mapping[str, str] | None = None) -> str:
-        """One run from start to end; returns its id. Raises NodeDied when the daemon is killed meanwhile: the run dies with it."""
+        """One run from start to end; returns its id. Raises NodeKilled when the daemon is killed meanwhile: the run dies with it."""
         service = await self.settled()
         starting = service.start_run(text=text, file=file, parameters=parameters or {})
         run = str((await self.nodes.run_in_node(DAEMON, starting))["run"])

@@ -44,9 +44,10 @@ class _Client(asyncio.Protocol):
 
 @pytest.fixture
 def on_twin() -> Callable[..., None]:
-    """Run a story with the twin of a driver: `on_twin(story, "leoni", "eol", "1x8", channel="moved")`, options being the twin's.
+    """Run a test with the twin of a driver: `on_twin(story, "leoni", "eol", "1x8", channel="moved")`; options last.
 
-    The story gets a bench, and `say`: send bytes as another client would, and get what comes back within `HEARD_S`, or None where the twin ended that session.
+    The coroutine gets a bench, and `say`: it sends bytes as another client, and returns the answer within `HEARD_S`, or
+    None where the twin ended that session.
     """
 
     def run(story: Story, driver: str, model: str, size: str | None = None, **options: Json) -> None:

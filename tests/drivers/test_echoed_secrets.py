@@ -1,4 +1,7 @@
-"""A device that echoes what it was told, password and all, in its refusal: no log, no error, no status and no document has it. Over real sockets."""
+"""A device that echoes commands with their password in refusals: no log, error, status or document has it.
+
+Real sockets.
+"""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What holds for all small switches alike: captures cut at every byte and played to the twins, arbitrary bytes, sizes, wrong sizes."""
+"""Common tests of small switches: captures cut at every byte and played to the twins, arbitrary bytes, wrong sizes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -203,7 +203,7 @@ def test_garbage_ends_the_session_at_the_twin_or_is_no_command(family: Family, o
     ("driver", "model", "size", "finding"),
     [
         ("thorlabs-osw", "osw12", "1x3", "an osw12 is 1x2. Leave it out"),
-        ("osw", "osw", None, "comes in many. Give it, such as 1x8"),
+        ("osw", "osw", None, "has several sizes. State one, such as 1x8"),
         ("osw", "osw", "65x6", "1 to 64 selectors of 2 to 99 channels"),
         ("osw", "osw", "1x100", "2 to 99 channels"),
         ("leoni", "eol", "2x8", "1 selectors of"),

@@ -1,4 +1,4 @@
-"""A driver that is kept outside of this tree: started by `hwd driver new`, built, installed without a network, and found by its entry point alone."""
+"""A driver outside of this tree: made by `hwd driver new`, built, installed offline, and found by its entry point."""
 
 import json
 import os

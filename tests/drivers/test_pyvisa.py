@@ -76,7 +76,8 @@ async def test_status_registers_are_those_of_the_standard() -> None:
         assert await ask("*ESR?") == "32"
         await tell("*ESE 256")
         assert await ask(":syst:err:all?") == (
-            '-222, "Data out of range;Invalid OXC port: 77",-113, "Undefined header;:oxc:nothing",-222, "Data out of range;256, limit 255"'
+            '-222, "Data out of range;Invalid OXC port: 77",-113, "Undefined header;:oxc:nothing",'
+            '-222, "Data out of range;256, limit 255"'
         )
         await tell("*ESE no;*CLS")
         assert await ask("*ESR?;*STB?;*ESE?") == "0;0;48"

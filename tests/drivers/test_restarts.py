@@ -1,4 +1,4 @@
-"""A switch that restarts between two sessions is not taken for one that somebody else has changed: over real sockets, for several families."""
+"""A restart of a switch between two sessions is not taken for a foreign change: real sockets, several families."""
 
 import asyncio
 from collections.abc import Callable

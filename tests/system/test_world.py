@@ -15,7 +15,7 @@ from hwd.records.run import RunOutcome
 from hwd.sim.world import DAEMON, World, agent_node
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices import registry
-from hwd_drivers.twins.virtual_time import NodeDied, run_virtual
+from hwd_drivers.twins.virtual_time import NodeKilled, run_virtual
 
 from .conftest import CROSSED, STRAIGHT, TESTBED
 
@@ -173,7 +173,7 @@ def test_daemon_that_dies_at_any_point_finishes_or_undoes(
     async def test(scene: Scene) -> None:
         nodes = scene.world.nodes
         nodes.kill_at(DAEMON, nodes.callbacks(DAEMON) + 1 + round(span[DAEMON] * fraction))
-        with pytest.raises(NodeDied):
+        with pytest.raises(NodeKilled):
             await scene.cross()
         scene.world.kill(DAEMON)
         await asyncio.sleep(AWAY_S)

@@ -120,7 +120,7 @@ async def test_malformed_bodies_are_bad_input_with_every_finding(desk: Any) -> N
     assert answer.headers["content-type"] == "application/problem+json"
     assert problem["title"] == "bad input"
     assert problem["exit_status"] == 2
-    assert problem["problems"] == ["ready_within_s: must be greater than 0", "mod: is no field that this takes"]
+    assert problem["problems"] == ["ready_within_s: must be greater than 0", "mod: is an unknown field"]
 
 
 async def test_an_unknown_path_is_a_problem_document(desk: Any) -> None:

@@ -9,7 +9,7 @@ from hwd_agents.bus.protocol import Incoming, Will
 from hwd_agents.bus.subscriptions import Subscriptions, matches
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError
-from hwd_drivers.transports.memory import Deaths
+from hwd_drivers.transports.memory import NodeKills
 
 RETRY_S = 0.1
 """A client that was lost, or finds the broker away, tries again after this; constant, so that a run can be replayed."""
@@ -28,7 +28,7 @@ class MemoryBroker:
     ```
     """
 
-    def __init__(self, *, latency_s: Callable[[], float] | None = None, nodes: Deaths | None = None) -> None:
+    def __init__(self, *, latency_s: Callable[[], float] | None = None, nodes: NodeKills | None = None) -> None:
         self.address = "memory:"
         self.repeat_qos1 = False
         self._latency_s = latency_s

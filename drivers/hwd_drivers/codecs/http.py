@@ -1,4 +1,4 @@
-"""HTTP/1.1 without I/O: requests and answers, from bytes and to bytes, with limits; h11 does the grammar (RFC 9112).
+"""HTTP/1.1 without I/O: requests and answers, from and to bytes, with limits; h11 does the grammar (RFC 9112).
 
 client = ClientWire(host="10.0.0.5")
 transport.write(client.encode(HttpRequest(method="GET", path="/rest/")))
@@ -19,19 +19,22 @@ from hwd_drivers.codecs.tl1_words import shorten
 from hwd_drivers.core.errors import BugError, ProtocolError
 
 HEAD_LIMIT_BYTES: Final = 64 << 10
-"""Largest head of a message, and largest head of a chunk."""
+"""Largest header section of a message, and largest header of a chunk."""
 BODY_LIMIT_BYTES: Final = 4 << 20
 """Largest body: all crossconnects of a switch of 512 ports with their details make 150 kB."""
 WAITING_LIMIT_BYTES: Final = HEAD_LIMIT_BYTES + BODY_LIMIT_BYTES
-"""Largest number of bytes of requests that wait until the one before them is answered; noticed a sixteenth later at the latest."""
+"""Most bytes of requests that wait for the answer to the one before them; noticed a sixteenth later at the latest."""
 
 Headers = tuple[tuple[str, str], ...]
-"""Names in lower case and values, in their order."""
+"""Names in lower case with their values, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """`path` is the target as it stands in the request line: percent-encoded, with its query. Headers may carry a password: they do not show in `repr`."""
+    """`path` is the target as in the request line: percent-encoded, with its query.
+
+    `repr` hides headers: they may hold a password.
+    """
 
     method: str
     path: str
@@ -47,13 +50,13 @@ class HttpRequest:
 
     @property
     def basic(self) -> tuple[str, str] | None:
-        """User and password of an `Authorization: Basic` header; None where there is none that can be read."""
+        """User and password of an `Authorization: Basic` header; None where there is no readable one."""
         scheme, _, token = self.header("authorization").partition(" ")
         if scheme.lower() != "basic":
             return None
         try:
             user, colon, password = base64.b64decode(token.strip(), validate=True).decode().partition(":")
-        except ValueError:  # neither base64 nor text
+        except ValueError:  # not base64, or not text
             return None
         return (user, password) if colon else None
 
@@ -65,7 +68,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """An answer; `delay_s` is for twins: how long after the request it is sent."""
+    """An answer; `delay_s` is for twins: the time between the request and its sending."""
 
     status: int
     headers: Headers = ()
@@ -83,7 +86,7 @@ def basic(user: str, password: str) -> str:
 
 
 def shorten_body(body: bytes) -> str:
-    """The begin of a body as text, for messages."""
+    """The beginning of a body as text, for messages."""
     return shorten(body.decode("utf-8", "backslashreplace"))
 
 
@@ -96,7 +99,7 @@ def phrase(status: int) -> str:
 
 
 class ClientWire:
-    """One connection, seen from the client: one request at a time. After a ProtocolError it must not be used again."""
+    """The client's side of one connection: one request at a time. After a ProtocolError it must not be used again."""
 
     def __init__(self, *, host: str, body_limit_bytes: int = BODY_LIMIT_BYTES) -> None:
         self._host = host
@@ -124,11 +127,11 @@ class ClientWire:
         return (head or b"") + (body or b"") + (end or b"")
 
     def feed(self, data: bytes) -> list[HttpResponse]:
-        """Answers that `data` completes, at most one; empty `data` is the end of the stream."""
+        """The answers that `data` completes, at most one; empty `data` is the end of the stream."""
         if not data and self._connection.their_state is h11.IDLE:
             return []
         if data and self._connection.our_state is h11.IDLE:
-            raise ProtocolError("HTTP: bytes that nobody asked for")
+            raise ProtocolError("HTTP: bytes without a request")
         responses: list[HttpResponse] = []
         try:
             self._connection.receive_data(data)
@@ -138,7 +141,7 @@ class ClientWire:
             raise ProtocolError(f"HTTP answer: {error}") from error
         if self._connection.our_state is h11.DONE and self._connection.their_state is h11.DONE:
             if self._connection.trailing_data[0]:
-                raise ProtocolError("HTTP: bytes after the answer that nobody asked for")
+                raise ProtocolError("HTTP: more bytes after the answer")
             self._connection.start_next_cycle()
         return responses
 
@@ -164,18 +167,21 @@ class ClientWire:
 
 
 class ServerWire:
-    """One connection, seen from the server: `feed`, then `next_request` until it has none; each request is answered before the next one is given out."""
+    """The server's side of one connection: `feed`, then `next_request` until it is None.
+
+    Each request is answered before the next is returned.
+    """
 
     def __init__(self, *, body_limit_bytes: int = BODY_LIMIT_BYTES) -> None:
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT_BYTES)
         self._body = _Body(body_limit_bytes)
         self._head: h11.Request | None = None
-        self._unread_bytes = 0  # at most, of what came
+        self._unread_bytes = 0  # upper bound of the received bytes
         self._recount_at = WAITING_LIMIT_BYTES
 
     @property
     def over(self) -> bool:
-        """Whether no more requests can come: one side wanted to close, or a request could not be parsed."""
+        """Whether no more requests can come: one side has announced the close, or a request could not be parsed."""
         return self._connection.our_state in (h11.MUST_CLOSE, h11.CLOSED, h11.ERROR)
 
     @property
@@ -187,22 +193,28 @@ class ServerWire:
         return self._connection.send(h11.InformationalResponse(status_code=100, headers=[])) or b""
 
     def feed(self, data: bytes) -> None:
-        """Empty `data` is the end of the stream. Raises ProtocolError over the limits; see `next_request` for the rest."""
+        """Take received bytes; empty `data` is the end of the stream.
+
+        Raises ProtocolError over the limits; `next_request` raises it for other errors.
+        """
         try:
             self._connection.receive_data(data)
         except h11.RemoteProtocolError as error:
             raise ProtocolError(f"HTTP request: {error}") from error
-        except RuntimeError as error:  # of h11, for bytes after the end of the stream
+        except RuntimeError as error:  # raised by h11 for bytes after the end of the stream
             raise BugError(f"HTTP request: {error}") from error
         self._unread_bytes += len(data)
-        if self._unread_bytes > self._recount_at:  # to count them copies them, so that it is done seldom
+        if self._unread_bytes > self._recount_at:  # counting copies them, and is done rarely
             self._unread_bytes = len(self._connection.trailing_data[0])
             self._recount_at = max(WAITING_LIMIT_BYTES, self._unread_bytes + WAITING_LIMIT_BYTES // 16)
             if self._unread_bytes > WAITING_LIMIT_BYTES:
                 raise ProtocolError(f"HTTP request: more than {WAITING_LIMIT_BYTES} bytes before an answer")
 
     def next_request(self) -> HttpRequest | None:
-        """Raises ProtocolError for what is no request or too large; answer with 400 by `encode` where `over` is not set, and close."""
+        """Raises ProtocolError for an invalid or too large request.
+
+        Answer that with 400 by `encode` where `over` is not set, and close.
+        """
         if self._connection.our_state is h11.DONE and self._connection.their_state is h11.DONE:
             self._connection.start_next_cycle()
         try:
@@ -216,7 +228,7 @@ class ServerWire:
                     case h11.EndOfMessage() if self._head is not None:
                         return self._whole(self._head)
                     case h11.NEED_DATA:
-                        self._unread_bytes = 0  # but for the beginning of a head
+                        self._unread_bytes = 0  # except for the beginning of a header
                         return None
                     case h11.PAUSED | h11.ConnectionClosed() | _:
                         return None
@@ -225,7 +237,7 @@ class ServerWire:
         return None
 
     def encode(self, response: HttpResponse, *, wall_ns: int) -> bytes:
-        """The bytes of the answer to the last request; of an error where that could not be parsed."""
+        """The bytes of the answer to the last request, or of an error where that could not be parsed."""
         bodiless = response.status in (204, 304) or response.status < 200
         headers = [("date", formatdate(wall_ns // 1_000_000_000, usegmt=True)), *response.headers]
         if not bodiless:
@@ -247,7 +259,7 @@ class ServerWire:
 
 
 class _Body:
-    """A body that grows to a limit."""
+    """A body of limited size."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -265,7 +277,7 @@ class _Body:
 
 
 def _origin_form(target: str) -> str:
-    """`/rest/x?y` of `http://10.0.0.5/rest/x?y`: a server takes an absolute URI too (RFC 9112, 3.2.2), and whom it names is ours."""
+    """`/rest/x?y` of `http://10.0.0.5/rest/x?y`: a server must accept an absolute URI too (RFC 9112, 3.2.2)."""
     scheme, there, rest = target.partition("://")
     if not there or scheme.lower() not in ("http", "https"):
         return target

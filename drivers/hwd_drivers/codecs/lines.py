@@ -1,12 +1,13 @@
-"""LineDecoder: bytes into lines of text, for every protocol that ends its messages with CR, LF or both."""
+"""LineDecoder: cuts bytes into lines of text, for every protocol that ends its messages with CR, LF or both."""
 
 from hwd_drivers.core.errors import ProtocolError
 
 
 class LineDecoder:
-    """Cuts bytes into lines that end in CR, LF or both; empty ones are dropped. Used on both sides.
+    """Cuts bytes into lines that end in CR, LF or both; empty ones are dropped. Both sides use it.
 
-    Raises ProtocolError over the limit and on bytes that are no text, after which it must not be used again. `protocol` is what errors call it.
+    Raises ProtocolError over the limit and on bytes that are not text, after which it must not be used again.
+    `protocol` is its name in errors.
     """
 
     def __init__(self, protocol: str, *, limit_bytes: int) -> None:
@@ -15,7 +16,7 @@ class LineDecoder:
         self._begun = bytearray()
 
     def feed(self, data: bytes) -> list[str]:
-        """Lines that `data` completes, in their order."""
+        """The lines that `data` completes, in order."""
         *ended, rest = data.replace(b"\r", b"\n").split(b"\n")
         lines: list[str] = []
         for part in ended:
@@ -38,4 +39,4 @@ class LineDecoder:
             return data.decode().strip()
         except UnicodeDecodeError as error:
             part = data[error.start : error.start + 8].hex(" ")
-            raise ProtocolError(f"{self._protocol}: {part} is no text") from None
+            raise ProtocolError(f"{self._protocol}: {part} is not text") from None

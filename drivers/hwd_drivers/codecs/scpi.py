@@ -1,10 +1,11 @@
-"""SCPI without I/O: lines, commands and their parameters, answers and the error queue, from text and to text.
+"""SCPI without I/O: lines, commands and their parameters, answers and the error queue, from and to text.
 
-Grammar of SCPI-99 (volume 1) and IEEE 488.2, as far as optical switches use it. What a vendor's headers mean stands in that vendor's `protocol.py`;
-what a device does with commands is `scpi_server`, what a driver does `scpi_client`.
+Grammar of SCPI-99 (volume 1) and IEEE 488.2, as far as optical switches use it. The meaning of a vendor's headers is in
+that vendor's `protocol.py`. `scpi_server` executes commands in twins, `scpi_client` sends them for drivers.
 
     for line in LineDecoder().feed(b":oxc:swit:conn:add (@1),(@9);stat?\\r\\n"):
-        for command in parse_line(line): ...  # Command(header=":oxc:swit:conn:add", parameters=("(@1)", "(@9)")), Command(header="stat?")
+        for command in parse_line(line): ...
+    # Command(header=":oxc:swit:conn:add", parameters=("(@1)", "(@9)")), Command(header="stat?")
 """
 
 import re
@@ -19,7 +20,7 @@ from hwd_drivers.core.errors import ProtocolError
 LINE_LIMIT_BYTES: Final = 1 << 16
 """Longest line: 640 ports named one by one make 3 kB."""
 CHANNEL_LIMIT: Final = 65_536
-"""Most members of one channel list: `(@1:999999999)` is a mistake, not a wish."""
+"""Most members of one channel list: `(@1:999999999)` is a mistake."""
 COMMAND_LIMIT: Final = 1_024
 """Most commands in one line."""
 
@@ -48,7 +49,7 @@ POWER_ON_EVENT: Final = 128
 ERRORS_STATUS: Final = 4
 EVENTS_STATUS: Final = 32
 REQUEST_STATUS: Final = 64
-"""Bits of the status byte: errors in the queue, an event that is enabled, and that one of both is enabled too (IEEE 488.2, 11.2)."""
+"""Bits of the status byte: errors in the queue, an enabled event, and an enabled one of both (IEEE 488.2, 11.2)."""
 
 TEXTS: Final = {
     NO_ERROR: "No error",
@@ -66,11 +67,11 @@ TEXTS: Final = {
     QUEUE_OVERFLOW: "Queue overflow",
     INPUT_OVERRUN: "Input buffer overrun",
 }
-"""The standard's words for its codes."""
+"""The standard's texts for its codes."""
 
 
 class ScpiError(ProtocolError):
-    """What a device puts into its error queue: a code of the standard (negative) or its own, and a text."""
+    """An entry of a device's error queue: a code of the standard (negative) or its own, and a text."""
 
     def __init__(self, code: int, text: str = "") -> None:
         self.code = code
@@ -80,7 +81,7 @@ class ScpiError(ProtocolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command of a line: its header as it was written, and its parameters as texts."""
+    """One command of a line: its header as written, and its parameters as texts."""
 
     header: str
     parameters: tuple[str, ...] = ()
@@ -88,7 +89,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedError:
-    """What `SYSTem:ERRor?` tells: 0 is no error."""
+    """The answer to `SYSTem:ERRor?`; 0 is no error."""
 
     code: int
     text: str
@@ -105,7 +106,10 @@ class LineDecoder(text_lines.LineDecoder):
 
 
 class ErrorQueue:
-    """First in, first out; where it is full, the last place says that more were lost. `events` are the bits of the event register that errors set."""
+    """First in, first out. When it is full, its last entry becomes the overflow error.
+
+    `events` are the bits of the event register that errors set.
+    """
 
     def __init__(self, *, limit: int) -> None:
         self.events = 0
@@ -123,11 +127,11 @@ class ErrorQueue:
             self._errors[-1] = QueuedError(code=QUEUE_OVERFLOW, text=TEXTS[QUEUE_OVERFLOW])
 
     def pop(self) -> QueuedError:
-        """The oldest, taken out; 0 where there is none."""
+        """Remove and return the oldest error; 0 where there is none."""
         return self._errors.popleft() if self._errors else QueuedError(code=NO_ERROR, text=TEXTS[NO_ERROR])
 
     def pop_all(self) -> list[QueuedError]:
-        """All, taken out; one 0 where there is none."""
+        """Remove and return all errors; one 0 where there is none."""
         return [self.pop() for _ in range(max(1, len(self._errors)))]
 
     def clear(self) -> None:
@@ -136,7 +140,7 @@ class ErrorQueue:
 
 
 def event_of(code: int) -> int:
-    """The bit of the standard event status register that an error sets (SCPI-99, volume 2, 21.8; IEEE 488.2, 11.5.1)."""
+    """The event register bit that an error sets (SCPI-99, volume 2, 21.8; IEEE 488.2, 11.5.1)."""
     if code >= 0:
         return DEVICE_ERROR_EVENT
     return {1: COMMAND_ERROR_EVENT, 2: EXECUTION_ERROR_EVENT, 3: DEVICE_ERROR_EVENT, 4: QUERY_ERROR_EVENT}.get(
@@ -145,7 +149,10 @@ def event_of(code: int) -> int:
 
 
 def parse_line(line: str) -> list[Command]:
-    """The commands of a line, parted by `;`. Raises ScpiError on a quote or a parenthesis without an end, and over the limit."""
+    """The commands of a line, separated by `;`.
+
+    Raises ScpiError on an open quote or parenthesis, and over the limit.
+    """
     commands = []
     for part in split(line.replace("\t", " "), ";"):
         header, _, rest = part.strip().partition(" ")
@@ -158,7 +165,10 @@ def parse_line(line: str) -> list[Command]:
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Parts between separators that stand outside quotes and parentheses. Raises ScpiError where one of those has no end."""
+    """The parts between separators outside quotes and parentheses.
+
+    Raises ScpiError where one of those is not closed.
+    """
     if '"' not in text and "'" not in text and "(" not in text and ")" not in text:
         return text.split(separator)
     parts: list[str] = []
@@ -183,7 +193,7 @@ def split(text: str, separator: str) -> list[str]:
 
 
 def parse_channels(text: str) -> tuple[int, ...]:
-    """Members of a channel list in their order: `(@1,3:5)` is 1, 3, 4, 5. Raises ScpiError on what is none."""
+    """Members of a channel list in order: `(@1,3:5)` is 1, 3, 4, 5. Raises ScpiError on any other text."""
     found = _LIST.fullmatch(text.strip())
     if found is None:
         raise ScpiError(DATA_TYPE_ERROR, f"{shorten(text)} is not a list such as (@1,2)")
@@ -201,12 +211,12 @@ def parse_channels(text: str) -> tuple[int, ...]:
 
 
 def format_channels(channels: Iterable[int]) -> str:
-    """`(@1,2,3)`, each named; ranges are not known to be taken by every device."""
+    """`(@1,2,3)`, each number written out, as not every device is known to accept ranges."""
     return f"(@{','.join(map(str, channels))})"
 
 
 def parse_string(text: str) -> str:
-    """The text between quotes; a doubled quote in it is one. Raises ScpiError on what is not quoted."""
+    """The text between quotes; a doubled quote in it is one. Raises ScpiError on a text without quotes."""
     quote = text[:1]
     if len(text) < 2 or quote not in ('"', "'") or text[-1] != quote:
         raise ScpiError(DATA_TYPE_ERROR, f"{shorten(text)} is not in quotes")
@@ -219,7 +229,7 @@ def format_string(text: str) -> str:
 
 
 def parse_error(text: str) -> QueuedError | None:
-    """What an answer to `SYSTem:ERRor?` says, `-222,"Data out of range"`; None where the text is no such answer."""
+    """The error in an answer to `SYSTem:ERRor?`, `-222,"Data out of range"`; None for any other text."""
     found = _ERROR.fullmatch(text.strip())
     return None if found is None else QueuedError(code=int(found[1]), text=found[2].replace('""', '"'))
 
@@ -229,17 +239,17 @@ def format_error(error: QueuedError) -> str:
 
 
 def split_answers(line: str) -> list[str]:
-    """The answers of a line: those to queries of one line come joined by `;`, or in lines of their own. Raises ProtocolError."""
+    """The answers in a line: answers to one line's queries may be joined by `;`. Raises ProtocolError."""
     return [answer for part in split(line, ";") if (answer := part.strip())]
 
 
 def shorten(text: str) -> str:
-    """For error messages: never more than a line, and no quotes that a device's text could stumble over."""
+    """The text cut to one line, without quotes, for error messages."""
     return "".join(character if character.isprintable() and character not in "\"';" else "?" for character in text[:40])
 
 
 def expect(parameters: Sequence[str], least: int, most: int) -> None:
-    """Raises ScpiError where there are fewer or more parameters than that."""
+    """Raises ScpiError where the number of parameters is outside these limits."""
     if len(parameters) < least:
         raise ScpiError(MISSING_PARAMETER)
     if len(parameters) > most:

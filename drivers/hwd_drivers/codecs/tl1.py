@@ -1,7 +1,7 @@
 """TL1 without I/O: commands, answers and autonomous messages, from bytes and to bytes.
 
-Grammar as the manuals of Symmetricom SSU-2000, Adtran MX2800 and Cisco ONS 15454 agree on it (Telcordia GR-831). What a vendor's verbs mean
-stands in that vendor's `protocol.py`.
+Grammar as the manuals of Symmetricom SSU-2000, Adtran MX2800 and Cisco ONS 15454 agree on it (Telcordia GR-831). The
+meaning of a vendor's verbs is in that vendor's `protocol.py`.
 
     decoder = AnswerDecoder()
     for message in decoder.feed(data):
@@ -29,9 +29,9 @@ from hwd_drivers.codecs.tl1_words import quote, quote_always, shorten, unquote
 from hwd_drivers.core.errors import ProtocolError
 
 ANSWER_LIMIT_BYTES: Final = 1 << 20
-"""Largest answer, all its blocks together: the power list of a 640-port switch has 12 kB."""
+"""Largest answer, all its blocks together: the power list of a 640-port switch is 12 kB."""
 COMMAND_LIMIT_BYTES: Final = 1 << 16
-"""Largest command: 640 ports named one by one make 3 kB."""
+"""Largest command: 640 port numbers make 3 kB."""
 CTAG_MAX: Final = 999_999
 """A CTAG has one to six characters."""
 
@@ -43,27 +43,27 @@ _STAMP = re.compile(r"\d{2,4}-\d\d-\d\d \d\d:\d\d:\d\d$")
 _STAMP_CHARACTERS: Final = len("2026-01-31 23:59:59")
 _REPLY = re.compile(r"M  (\S{1,6}) ([A-Z]+)\s*")
 _REPORT = re.compile(r"(\*C|\*\*|\* |A ) ?(\S+) (\S.*)")
-"""Without the blanks at its end: a pattern that looks for those from each place takes the square of their number."""
+"""Without the blanks at its end: a pattern that searches for those from each place takes quadratic time."""
 _DONE = re.compile(r"\s*\n {0,9}(\S+) (\d\d-\d\d-\d\d \d\d:\d\d:\d\d)\nM  (\S{1,6}) COMPLD\n?")
-"""All of an answer but its plain data lines, as most are."""
+"""All of a common answer except its plain data lines."""
 _ACK = re.compile(r"([A-Z]{2}) (\S{1,6})\s*")
 _ERROR_CODE = re.compile(r"[A-Z]{4}")
 _BETWEEN: Final = " \t\r\n\0"
-"""What may stand between commands: some terminals send CR as CR NUL."""
+"""Characters allowed between commands: some terminals send CR as CR NUL."""
 _END = re.compile(rb"\n[;<>]")
-"""What ends a block stands first in its line; data lines begin with three blanks."""
+"""A terminator is the first character of its line; data lines begin with three blanks."""
 
 
 class CtagError(ProtocolError):
-    """A command whose CTAG cannot be sent back: it is denied under 0 with IICT, and not done."""
+    """A command whose CTAG cannot be sent back: it is denied under CTAG 0 with IICT, and not done."""
 
 
 class AnswerDecoder:
-    """Turns what a network element sends into messages; used by clients.
+    """Turns the bytes of a network element into messages; used by clients.
 
-    Blocks of one answer that are cut by `>` are joined; messages of others may stand between them. `prompt` is what some elements print when they are ready,
-    before any message, such as `agent>`. Raises ProtocolError on anything else, after which the connection cannot be trusted and the decoder
-    must not be used again.
+    Blocks of one answer that end in `>` are joined; other messages may come between them. `prompt` is a text that some
+    elements print when they are ready, before any message, such as `agent>`. Raises ProtocolError on anything else,
+    after which the decoder must not be used again.
     """
 
     def __init__(self, *, limit_bytes: int = ANSWER_LIMIT_BYTES, prompt: str = "") -> None:
@@ -71,12 +71,12 @@ class AnswerDecoder:
         self._prompt = prompt
         self._buffer = bytearray()
         self._scanned = 0
-        self._blank = True  # all that is in the buffer is space
+        self._blank = True  # the buffer holds only white space
         self._begun: dict[tuple[type[Message], str], list[Answer | Autonomous]] = {}
         self._begun_bytes = 0
 
     def feed(self, data: bytes) -> list[Message]:
-        """Messages that `data` completes, in their order."""
+        """The messages that `data` completes, in order."""
         buffer = self._buffer
         buffer += data
         messages: list[Message] = []
@@ -89,9 +89,9 @@ class AnswerDecoder:
                 messages.append(message)
             start = end.end()
         del buffer[:start]
-        if start or self._blank:  # looked at once, however its bytes come
+        if start or self._blank:  # checked once, however the bytes come
             self._blank = not buffer or buffer.isspace()
-        if self._blank:  # what follows a terminator, and keepalive line feeds; the last may begin a prompt's line
+        if self._blank:  # space after a terminator, keepalive line feeds; the last line may begin a prompt
             del buffer[:-1]
         self._scanned = max(0, len(buffer) - 1)
         if len(buffer) + self._begun_bytes > self._limit_bytes:
@@ -129,7 +129,7 @@ class AnswerDecoder:
 
 
 class CommandDecoder:
-    """Cuts what a client sends into the texts of commands; used by network elements. Parse each with `parse_command`."""
+    """Cuts a client's bytes into the texts of commands; used by network elements. Parse each with `parse_command`."""
 
     def __init__(self, *, limit_bytes: int = COMMAND_LIMIT_BYTES) -> None:
         self._limit_bytes = limit_bytes
@@ -138,7 +138,10 @@ class CommandDecoder:
         self._escaped = False
 
     def feed(self, data: bytes) -> list[str]:
-        """Commands that `data` completes, without their `;`. Raises ProtocolError over the limit and on bytes that are no text."""
+        """The commands that `data` completes, without `;`.
+
+        Raises ProtocolError over the limit and on bytes that are not text.
+        """
         whole: list[bytes] = []
         if self._quoted or b'"' in data:
             self._cut_quoted(data, whole)
@@ -168,9 +171,9 @@ class CommandDecoder:
 
 
 def encode_command(command: Command, *, ctag: str | None = None) -> bytes:
-    """The bytes of a command, with `ctag` in place of its own; empty blocks after the general one are left out, as the known clients do."""
+    """The bytes of a command, with `ctag` in place of its own. Empty last blocks are left out, as known clients do."""
     if ctag is not None and not (command.tid or command.positional or command.named):
-        return f"{command.verb}::{command.aid}:{ctag}:{command.general};\n".encode()  # as most are
+        return f"{command.verb}::{command.aid}:{ctag}:{command.general};\n".encode()  # the common form
     blocks = [
         command.verb,
         quote(command.tid),
@@ -186,7 +189,7 @@ def encode_command(command: Command, *, ctag: str | None = None) -> bytes:
 
 
 def parse_command(text: str) -> Command:
-    """Read a command without its `;`. Raises ProtocolError with what is wrong in it."""
+    """Read a command without its `;`. Raises ProtocolError with the mistake in it."""
     blocks = _split(text, ":")
     verb = blocks[0].strip()
     if not _VERB.fullmatch(verb):
@@ -208,13 +211,13 @@ def parse_command(text: str) -> Command:
 
 
 def ctag_of(text: str) -> str:
-    """The CTAG of a command that cannot be parsed; `0`, as the manuals have it, where there is none."""
+    """The CTAG of a command that cannot be parsed; `0`, as in the manuals, where there is none."""
     blocks = text.split(":")
     return blocks[3] if len(blocks) > 3 and _CTAG.fullmatch(blocks[3]) else "0"
 
 
 def encode_answer(answer: Answer, *, lines_per_block: int | None = None) -> bytes:
-    """The bytes of an answer, in blocks of so many data lines where that is asked for."""
+    """The bytes of an answer, in blocks of `lines_per_block` data lines if that is set."""
     head = f"\r\n\n   {answer.sid} {answer.stamp}\r\nM  {answer.ctag} {answer.code}\r\n"
     if answer.error:
         head += f"   {answer.error}\r\n"
@@ -285,7 +288,7 @@ def _parse_block(text: str) -> Answer | Autonomous:
 
 
 def _plain_lines(data: str) -> tuple[str, ...] | None:
-    """Data lines from after the first quote on, where all have both quotes and nothing to undo, as nearly all of all answers; None where not."""
+    """The data lines after the first quote, if all have both quotes and no escapes, as nearly always; else None."""
     data = data.rstrip("\n")
     if not data.endswith('"') or "\\" in data:
         return None
@@ -305,7 +308,7 @@ def _parse_lines(lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]
             comment.append(line)
         else:
             if _REPLY.fullmatch(line) or (line.startswith('"') and (len(line) < 2 or not line.endswith('"'))):
-                raise ProtocolError(f"TL1 answer: {shorten(line)} is no data line; the answer before it has no end")
+                raise ProtocolError(f"TL1 answer: {shorten(line)} is not a data line; the answer before it has no end")
             data.append(unquote(line))
             continue
         if line.endswith("*/") and (len(comment) > 1 or len(line) >= 4):
@@ -342,7 +345,7 @@ def _encode_blocks(head: str, lines: Sequence[str], comments: Sequence[str], lin
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Split outside quotes; raises ProtocolError where a quote has no end."""
+    """Split outside quotes; raises ProtocolError where a quote is not closed."""
     if '"' not in text:
         return text.split(separator)
     parts: list[str] = []
@@ -359,12 +362,12 @@ def _split(text: str, separator: str) -> list[str]:
         elif character == "\\" and quoted:
             escaped = True
     if quoted:
-        raise ProtocolError(f"TL1 command {shorten(text)}: a quote has no end")
+        raise ProtocolError(f"TL1 command {shorten(text)}: a quote is not closed")
     return [*parts, text[start:]]
 
 
 def _spaces(text: str, at: int) -> int:
-    """How many characters of space stand from there on."""
+    """The number of space characters from `at` on."""
     end = at
     while end < len(text) and text[end].isspace():
         end += 1
@@ -375,4 +378,4 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ProtocolError(f"TL1: {data[error.start : error.start + 8].hex(' ')} is no text") from None
+        raise ProtocolError(f"TL1: {data[error.start : error.start + 8].hex(' ')} is not text") from None

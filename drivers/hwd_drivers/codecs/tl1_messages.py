@@ -1,11 +1,11 @@
-"""TL1 messages: a command, its answer and acknowledgement, and what nobody asked for. `tl1` turns them into bytes and back."""
+"""TL1 messages: commands, answers, acknowledgements and autonomous messages. `tl1` converts them from and to bytes."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class Completion(StrEnum):
-    """How a command ended."""
+    """Result of a command."""
 
     COMPLD = "COMPLD"
     """Done."""
@@ -20,14 +20,14 @@ class Completion(StrEnum):
 
 
 class AckCode(StrEnum):
-    """What a slow command is told before its answer."""
+    """Acknowledgement of a slow command, before its answer."""
 
     IP = "IP"
     """In progress."""
     PF = "PF"
     """A printout follows."""
     OK = "OK"
-    """Taken."""
+    """Accepted."""
     NA = "NA"
     """No acknowledgement."""
     NG = "NG"
@@ -37,24 +37,25 @@ class AckCode(StrEnum):
 
 
 class Alarm(StrEnum):
-    """Weight of an autonomous message."""
+    """Severity of an autonomous message."""
 
     CRITICAL = "*C"
-    """Service is gone."""
+    """Critical: service is lost."""
     MAJOR = "**"
-    """Service suffers."""
+    """Major: service is impaired."""
     MINOR = "*"
-    """Service is at risk."""
+    """Minor: service is at risk."""
     NONE = "A"
-    """An event, or an alarm that is over."""
+    """An event, or the end of an alarm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """`VERB:TID:AID:CTAG:GENERAL:positional,...:name=value,...;`
 
-    `aid` is the block as it stands, since commas and `&` mean something in it: read it with `parse_group` and `unquote` of `tl1_words`. Parameters are unquoted
-    and do not show in `str` and `repr`: a password is one. An empty `ctag` is one that was missing or unusable.
+    `aid` is the unparsed block, since commas and `&` have a meaning in it: read it with `parse_group` and `unquote` of
+    `tl1_words`. Parameters are unquoted, and hidden in `str` and `repr`: a password is one. An empty `ctag` was missing
+    or unusable.
     """
 
     verb: str
@@ -71,7 +72,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The whole answer to one command, its blocks joined; `error` is the code of a DENY, `lines` are unquoted data."""
+    """The complete answer to one command, its blocks joined. `error`: code of a DENY; `lines`: unquoted data."""
 
     ctag: str
     code: Completion
@@ -92,7 +93,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Autonomous:
-    """A message that nobody asked for: `A  17 REPT EVT PATCH`."""
+    """An unsolicited message: `A  17 REPT EVT PATCH`."""
 
     alarm: Alarm
     atag: str

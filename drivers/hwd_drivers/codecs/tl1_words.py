@@ -1,4 +1,4 @@
-"""TL1 words: groups of access identifiers (AID), and values in quotes."""
+"""TL1 values: groups of access identifiers (AID), and quoting."""
 
 import re
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from typing import Final
 from hwd_drivers.core.errors import ProtocolError
 
 GROUP_LIMIT: Final = 65_536
-"""Most members of one AID group: `1&&999999999` is a mistake, not a wish."""
+"""Most members of one AID group: `1&&999999999` is a mistake."""
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
-"""Python refuses to read numbers of thousands of digits."""
+"""Python refuses to convert numbers of thousands of digits."""
 _BARE = re.compile(r"[A-Za-z0-9_.()+/*#@!$%^|~>&-]*")
 """Values that need no quotes."""
 _MEMBER = re.compile(r"[A-Za-z0-9_.()+/*#@!$%^|~>-]+")
@@ -18,7 +18,7 @@ _ESCAPED = re.compile(r'\\(["\\])')
 
 
 def parse_group(text: str) -> tuple[str, ...]:
-    """Members of an AID group in their order: `1&&3&7` is 1, 2, 3, 7. Raises ProtocolError on what is not a group."""
+    """Members of an AID group in order: `1&&3&7` is 1, 2, 3, 7. Raises ProtocolError on any other text."""
     members: list[str] = []
     through = False
     for part in text.replace("&&", "&\0").split("&"):
@@ -40,7 +40,7 @@ def parse_group(text: str) -> tuple[str, ...]:
 
 
 def format_group(numbers: Sequence[int]) -> str:
-    """`1&&4&7` for 1, 2, 3, 4, 7: in the given order, three and more that rise by one as a range."""
+    """`1&&4&7` for 1, 2, 3, 4, 7: in this order, with three or more rising numbers as a range."""
     parts: list[str] = []
     start = 0
     while start < len(numbers):
@@ -56,7 +56,7 @@ def format_group(numbers: Sequence[int]) -> str:
 
 
 def quote(value: str) -> str:
-    """The value as a parameter: in quotes where it has characters that mean something in TL1."""
+    """The value as a parameter: in quotes where it has characters with a meaning in TL1."""
     return value if _BARE.fullmatch(value) else quote_always(value)
 
 
@@ -74,5 +74,5 @@ def quote_always(value: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """For error messages: never more than a line."""
+    """The text cut to one line, for error messages."""
     return repr(text if len(text) <= 60 else f"{text[:57]}...")

@@ -1,11 +1,11 @@
 """The conformance suite: public `check_*` coroutines that every driver of a switch passes, on its twin and on glass.
 
-    async with twin_bench(find("polatis-tl1"), model="polatis-6000", size="8x8", way=Way.BYTEWISE, dialer=dialer, clock=clock, draws=Draws(1)) as bench:
+    async with twin_bench(find("polatis-tl1"), model="polatis-6000", size="8x8", way=Way.BYTEWISE, ...) as bench:
         for check in checks_for(Way.BYTEWISE):
             await check(bench)
 
-A check that fails raises ConformanceError and says what it found; one that returns a text could not be made of this switch, for that reason. Each leaves the ends of
-the bench at rest, and the faults cleared.
+A check that fails raises ConformanceError with its finding. One that does not apply to the switch returns the reason as
+text. Each check leaves the ends of the bench at rest, and the faults cleared.
 """
 
 from hwd_drivers.conformance.basics import (
@@ -18,13 +18,14 @@ from hwd_drivers.conformance.basics import (
     check_past_deadline_sends_nothing,
     check_read_by_the_next_session,
 )
+from hwd_drivers.conformance.capability_checks import check_atomic_batches, check_moves_in_use
 from hwd_drivers.conformance.exchanges import (
     check_cancelled_change,
     check_cancelled_exchange,
     check_concurrent_reads,
     check_garbage,
+    check_impossible_state_is_refused,
     check_move,
-    check_no_state_is_refused,
     check_remove_one_add_another,
     check_reports_before,
     check_trouble_is_an_error_never_a_wrong_answer,
@@ -44,7 +45,6 @@ from hwd_drivers.conformance.fault_checks import (
 from hwd_drivers.conformance.garbage import check_arbitrary_bytes, check_endless_answer
 from hwd_drivers.conformance.light import check_attenuation, check_override, check_power
 from hwd_drivers.conformance.session import Check, ConformanceError
-from hwd_drivers.conformance.stated import check_atomic_batches, check_moves_in_use
 from hwd_drivers.conformance.suite import BRONZE, CHECKS, GOLD, PLATINUM, ROUGH_CHECKS, SILVER, checks_for
 
 __all__ = [
@@ -72,9 +72,9 @@ __all__ = [
     "check_garbage",
     "check_half_an_answer",
     "check_identity",
+    "check_impossible_state_is_refused",
     "check_move",
     "check_moves_in_use",
-    "check_no_state_is_refused",
     "check_override",
     "check_partial_batch",
     "check_past_deadline_sends_nothing",

@@ -1,4 +1,4 @@
-"""Arrangements: what the checks make of a switch, whatever kind it is, so that the same checks fit a matrix, a selector and an array of elements."""
+"""Arrangements: crossconnects for the checks, so that the same checks fit a matrix, a selector and element arrays."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -8,18 +8,19 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, Crossconnect, Element, PortSide, Side
 
 Arrangement = frozenset[Crossconnect]
-"""All crossconnects at the ends that a check may touch."""
+"""All crossconnects at the ends that a check may use."""
 
 PARTS: Final = 4
-"""Pairs, or elements, that are used of a switch that has as many."""
+"""Number of pairs, or elements, that are used of a switch that has enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrangements:
-    """`rest` is how the checks find and leave the ends; a matrix carries nothing then, each element is in its first state.
+    """`rest` is the state before and after each check: no crossconnects in a matrix, elements in their first state.
 
-    `one` and `other` differ in few places. `full` uses all; `moved` needs the ends of `full` and joins them otherwise. With mirrors that are stuck at `stuck`, `full` comes
-    out as `stuck_full`. `impossible`: crossconnects of an element that are no state of it; None where every choice is one.
+    `one` and `other` differ in few pairs. `full` uses all ends; `moved` joins the ends of `full` differently. With
+    stuck mirrors at `stuck`, `full` becomes `stuck_full`. `impossible`: crossconnects of an element that are not one of
+    its states; None where every choice is a state.
     """
 
     ends: frozenset[PortSide]
@@ -34,7 +35,10 @@ class Arrangements:
 
     @classmethod
     def of(cls, capabilities: Capabilities, allowed: Collection[PortSide] | None = None) -> "Arrangements":
-        """Those of a switch, at `allowed` ends only where some are named. Raises ConfigError where these are too few to check anything."""
+        """Arrangements of a switch, only at `allowed` ends if given.
+
+        Raises ConfigError where these are too few for any check.
+        """
         ends = [end for end in capabilities.ends if allowed is None or end in allowed]
         return _of_elements(capabilities.elements, ends) if capabilities.elements else _of_matrix(ends)
 
@@ -62,7 +66,7 @@ def _of_matrix(ends: list[PortSide]) -> Arrangements:
 
 
 def _of_elements(elements: Iterable[Element], ends: list[PortSide]) -> Arrangements:
-    """An element takes part if all of its ends may be touched and it has a choice."""
+    """An element takes part if all of its ends are allowed and it has several states."""
     there = frozenset(ends)
     parts = [each for each in elements if len(each.states) > 1 and _ends(each.crossconnects) <= there][:PARTS]
     if not parts:
@@ -86,7 +90,7 @@ def _of_elements(elements: Iterable[Element], ends: list[PortSide]) -> Arrangeme
 
 
 def _impossible(states: list[Arrangement]) -> Arrangement | None:
-    """The first state with one crossconnect left out, where that is no state."""
+    """The first state without one of its crossconnects, where that is not a state."""
     for missing in sorted(states[0], key=Crossconnect.sort_key):
         if (rest := states[0] - {missing}) not in states:
             return rest

@@ -1,4 +1,4 @@
-"""What every driver must do to be of use at all: say what it is, make and read crossconnects, keep deadlines, take a no for a no."""
+"""Basic checks of every driver: identity, crossconnects, deadlines and refusals."""
 
 import asyncio
 
@@ -18,11 +18,11 @@ from hwd_drivers.conformance.session import (
 from hwd_drivers.core.errors import DeadlineError, DeviceError, LinkError
 from hwd_drivers.devices.abilities import Device
 
-GLASS = "on glass nothing can be made to go wrong"
+GLASS = "faults cannot be caused on glass"
 
 
 async def check_identity(bench: Bench) -> None:
-    """It says what it is, and the same each time."""
+    """The device reports its identity, the same each time."""
     async with at_rest(bench) as device:
         first = await device.identify(deadline_s=soon())
         expect(all((first.vendor, first.model, first.serial, first.firmware)), f"identity has a gap: {first!r}")
@@ -31,11 +31,11 @@ async def check_identity(bench: Bench) -> None:
 
 
 async def check_capabilities(bench: Bench) -> None:
-    """It has the ends that it is to join, and what stands at ends stands at ends of its own."""
+    """The capabilities have the ends of the model, and every other field refers to those ends."""
     async with at_rest(bench) as device:
         capabilities = await device.capabilities(deadline_s=soon())
         ends = frozenset(capabilities.ends)
-        expect(len(ends) == len(capabilities.ends), "an end stands twice in its capabilities")
+        expect(len(ends) == len(capabilities.ends), "an end is twice in its capabilities")
         expect(bench.arrangements.ends <= ends, f"it lacks {sorted(map(str, bench.arrangements.ends - ends))}")
         for what in ("monitored", "blockable", "attenuated"):
             expect(ends.issuperset(getattr(capabilities, what)), f"{what}: an end that is not of this switch")
@@ -55,7 +55,7 @@ async def check_capabilities(bench: Bench) -> None:
 
 
 async def check_connect_and_disconnect(bench: Bench) -> None:
-    """All in one change are there, and in one change gone; the exchange has its times, told before the first byte."""
+    """Crossconnects are made in one change and removed in one change; the exchange has its times."""
     rest, full = bench.arrangements.rest, bench.arrangements.full
     async with at_rest(bench) as device:
         commanded: list[int] = []
@@ -71,9 +71,9 @@ async def check_connect_and_disconnect(bench: Bench) -> None:
 
 
 async def check_read_by_the_next_session(bench: Bench) -> str | None:
-    """What one session made, the next one reads."""
+    """The next session reads what one session made."""
     if bench.blind:
-        return "the device cannot be asked where it is"
+        return "the state of the device cannot be read"
     async with at_rest(bench) as device:
         await arrange(device, bench.arrangements.rest, bench.arrangements.one)
         async with again(bench, device) as later:
@@ -82,11 +82,11 @@ async def check_read_by_the_next_session(bench: Bench) -> str | None:
 
 
 async def check_denial(bench: Bench) -> str | None:
-    """A no of the device is a DeviceError with its code and text, nothing was done, and the session goes on."""
+    """A refusal is a DeviceError with the device's code and text; nothing was done, and the session continues."""
     if bench.twin is None:
         return GLASS
     if bench.denial is None:
-        return "the device has no way to say no"
+        return "the device has no way to refuse"
     rest = bench.arrangements.rest
     async with at_rest(bench) as device:
         bench.twin.faults.deny_next = bench.denial
@@ -98,13 +98,13 @@ async def check_denial(bench: Bench) -> str | None:
             expect(error.device == device.name and bool(error.command), f"device or command is lost: {error!r}")
             expect(device.name in str(error) and error.code in str(error), f"its text names neither: {error}")
         else:
-            raise ConformanceError("conformance: a denied change was taken for done")
+            raise ConformanceError("conformance: a denied change was reported as done")
         await expect_exactly(device, bench, rest)
     return None
 
 
 async def check_deadline(bench: Bench) -> str | None:
-    """A silent device is a DeadlineError at the deadline, not later, that says how long it was."""
+    """A silent device is a DeadlineError at the deadline, not later, that names the limit."""
     if bench.twin is None:
         return GLASS
     loop = asyncio.get_running_loop()
@@ -126,7 +126,7 @@ async def check_deadline(bench: Bench) -> str | None:
 
 
 async def blind_exchange(device: Device, bench: Bench, deadline_s: float) -> None:
-    """What must come through to a device that cannot be asked where it is: what it is, and a change."""
+    """The exchange for a device whose state cannot be read: identity, and a change."""
     rest, one = bench.arrangements.rest, bench.arrangements.one
     await device.identify(deadline_s=deadline_s)
     await switch_of(device).change_crossconnects(
@@ -135,7 +135,7 @@ async def blind_exchange(device: Device, bench: Bench, deadline_s: float) -> Non
 
 
 async def check_past_deadline_sends_nothing(bench: Bench) -> None:
-    """A command whose deadline is over never fires."""
+    """A command whose deadline is over is never sent."""
     rest, one = bench.arrangements.rest, bench.arrangements.one
     async with at_rest(bench) as device:
         late_s = asyncio.get_running_loop().time() - 1

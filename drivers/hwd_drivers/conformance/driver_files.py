@@ -1,4 +1,4 @@
-"""What lies beside a driver's code: README, captures, and the record of its runs on glass."""
+"""Files of a driver beside its code: README, captures, and the record of its runs on glass."""
 
 import json
 import sys
@@ -13,12 +13,15 @@ from hwd_drivers.core.output_file import write_file
 from hwd_drivers.devices.registry import DriverSpec
 
 GLASS: Final = "glass.json"
-"""In the folder of the driver, so that it is kept with the code that was run."""
+"""File in the driver's folder, so that it is versioned with the tested code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlassRun:
-    """One run of the suite on a real unit. `on`: its date, such as 2026-11-20. `unit`: what the unit said it is. `passed`: how many checks did."""
+    """One run of the suite on a real unit.
+
+    `on`: date, such as 2026-11-20. `unit`: its identity. `passed`: number of checks.
+    """
 
     driver: str
     model: str
@@ -28,10 +31,10 @@ class GlassRun:
 
 
 def folder_of(spec: DriverSpec) -> Path:
-    """Where its `driver.py` is."""
+    """The folder of its `driver.py`."""
     module = sys.modules[spec.open.__module__]
     if module.__file__ is None:
-        raise BugError(f"driver {spec.name}: {module.__name__} is no file")
+        raise BugError(f"driver {spec.name}: {module.__name__} is not a file")
     return Path(module.__file__).parent
 
 
@@ -47,7 +50,7 @@ def readme_of(spec: DriverSpec) -> Path | None:
 
 
 def captures_of(spec: DriverSpec) -> tuple[Path, ...]:
-    """Files of captured or written-down bytes, `*captures*`, in its folder or in its tests, which mirror the package."""
+    """Files of captured or transcribed bytes, `*captures*`, in its folder or in its tests, which mirror the package."""
     for folder in _places(spec):
         if found := sorted(path for path in folder.rglob("*captures*") if path.suffix != ".pyc"):
             return tuple(found)
@@ -55,18 +58,18 @@ def captures_of(spec: DriverSpec) -> tuple[Path, ...]:
 
 
 def beside(spec: DriverSpec) -> tuple[Result, ...]:
-    """README, captures and a device that can be asked for gold, a run on glass for platinum."""
+    """Results for files: README, captures and a readable device for gold, a run on glass for platinum."""
     readme, captures, runs = readme_of(spec), captures_of(spec), glass_runs(spec)
     return (
         _result(spec, "README", Quality.GOLD, readme is not None, "no README.md in its package"),
         _result(spec, "captures", Quality.GOLD, bool(captures), "no file *captures* in its folder or its tests"),
-        _result(spec, "read_back", Quality.GOLD, not spec.blind, "the device cannot be asked where it is"),
+        _result(spec, "read_back", Quality.GOLD, not spec.blind, "the state of the device cannot be read"),
         _result(spec, "glass", Quality.PLATINUM, bool(runs), "never run on a real unit"),
     )
 
 
 def glass_runs(spec: DriverSpec) -> tuple[GlassRun, ...]:
-    """Runs that were recorded. Raises ConfigError where the record cannot be read."""
+    """Recorded runs. Raises ConfigError where the record cannot be read."""
     path = folder_of(spec) / GLASS
     if not path.exists():
         return ()
@@ -78,7 +81,7 @@ def glass_runs(spec: DriverSpec) -> tuple[GlassRun, ...]:
 
 
 def record_glass(spec: DriverSpec, run: GlassRun) -> Path:
-    """Keep a run with the driver; the latest of a unit takes the place of those before."""
+    """Record a run; the latest of a unit replaces those before."""
     path = folder_of(spec) / GLASS
     others = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     kept = [each for each in others if (each["driver"], each["unit"]) != (run.driver, run.unit)]

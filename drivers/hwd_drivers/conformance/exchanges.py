@@ -1,4 +1,4 @@
-"""Changes of every kind, exchanges at the same time, exchanges that are given up, garbage, and ways that lose what was sent."""
+"""Checks of changes, of simultaneous and cancelled exchanges, of garbage, and of connections that lose bytes."""
 
 import asyncio
 from typing import Final
@@ -25,16 +25,16 @@ from hwd_drivers.devices.abilities import Device
 from hwd_drivers.transports.rough import Way
 
 SETTLED_S: Final = 0.5
-"""After this all that was sent has been taken."""
+"""After this time all sent bytes were received."""
 ROUNDS: Final = 20
-"""Exchanges that must have been tried on a lossy or dying way; more until some came through and some did not."""
+"""Least number of exchanges on a lossy or dying connection; more until some succeeded and some failed."""
 ROUNDS_MAX: Final = 200
 ENOUGH: Final = 5
-"""Exchanges that came through, and on a rough way ones that did not, before the suite is content."""
+"""Least number of exchanges that succeeded, and on an impaired connection of those that failed."""
 
 
 async def check_move(bench: Bench) -> None:
-    """Crossconnects that take each other's ends in one change are afterwards only where they are wanted; what stays, stays."""
+    """Crossconnects that exchange their ends in one change are then as wanted; others stay."""
     full, moved = bench.arrangements.full, bench.arrangements.moved
     async with at_rest(bench) as device:
         await arrange(device, bench.arrangements.rest, full)
@@ -45,14 +45,14 @@ async def check_move(bench: Bench) -> None:
 
 
 async def check_remove_one_add_another(bench: Bench) -> None:
-    """One change that removes and adds what has nothing in common."""
+    """One change removes one crossconnect and adds another that shares no end with it."""
     async with at_rest(bench) as device:
         await arrange(device, bench.arrangements.rest, bench.arrangements.one)
         await arrange(device, bench.arrangements.one, bench.arrangements.other)
         await expect_exactly(device, bench, bench.arrangements.other)
 
 
-async def check_no_state_is_refused(bench: Bench) -> str | None:
+async def check_impossible_state_is_refused(bench: Bench) -> str | None:
     """A change that leaves an element in none of its states is a RefusedError, and nothing moves."""
     rest, impossible = bench.arrangements.rest, bench.arrangements.impossible
     if impossible is None:
@@ -73,7 +73,7 @@ async def check_no_state_is_refused(bench: Bench) -> str | None:
 
 
 async def check_concurrent_reads(bench: Bench) -> None:
-    """Exchanges at the same time each get their own answer."""
+    """Simultaneous exchanges each get their own answer."""
     full = bench.arrangements.full
     async with at_rest(bench) as device:
         await arrange(device, bench.arrangements.rest, full)
@@ -88,7 +88,7 @@ async def check_concurrent_reads(bench: Bench) -> None:
 
 
 async def check_cancelled_exchange(bench: Bench) -> None:
-    """A read that was given up does not spoil the next exchange, or ends the session; never a wrong answer."""
+    """A cancelled read does not spoil the next exchange, or ends the session; it never causes a wrong answer."""
     one = bench.arrangements.one
     async with at_rest(bench) as device:
         await arrange(device, bench.arrangements.rest, one)
@@ -106,11 +106,11 @@ async def check_cancelled_exchange(bench: Bench) -> None:
 
 
 async def check_cancelled_change(bench: Bench) -> str | None:
-    """A change that was given up was done or was not; the next reading says which, in this session or the next one."""
+    """A cancelled change was done or not; the next reading shows which, in this session or the next."""
     if bench.twin is None:
         return GLASS
     if bench.blind:
-        return "the device cannot be asked where it is"
+        return "the state of the device cannot be read"
     rest, full = bench.arrangements.rest, bench.arrangements.full
     for turns in range(6):
         async with at_rest(bench) as device:
@@ -130,7 +130,7 @@ async def check_cancelled_change(bench: Bench) -> str | None:
 
 
 async def check_garbage(bench: Bench) -> str | None:
-    """Garbage ends the exchange with an error and the session with it; the next session reads what is there."""
+    """Garbage ends the exchange with an error, and the session; the next session reads the true state."""
     if bench.twin is None:
         return GLASS
     one = bench.arrangements.one
@@ -143,7 +143,7 @@ async def check_garbage(bench: Bench) -> str | None:
             else:
                 await switch_of(device).read_crossconnects(deadline_s=soon())
         except (LinkError, ProtocolError):
-            expect(not bench.twin.faults.garble_next, "its twin took no notice of garble_next")
+            expect(not bench.twin.faults.garble_next, "its twin ignored garble_next")
             bench.twin.faults.clear()
             if not bench.blind:
                 async with again(bench, device) as fresh:
@@ -154,9 +154,12 @@ async def check_garbage(bench: Bench) -> str | None:
 
 
 async def check_trouble_is_an_error_never_a_wrong_answer(bench: Bench) -> str | None:
-    """Each exchange is right or raises; sessions are opened again until some came through and, where the way loses something, some did not."""
+    """Each exchange is right or raises an error.
+
+    Sessions are reopened until some exchanges succeeded and, on an impaired connection, some failed.
+    """
     if bench.blind:
-        return "the device cannot be asked where it is"
+        return "the state of the device cannot be read"
     states = (bench.arrangements.one, bench.arrangements.other)
     rough = bench.way in (Way.LOSSY, Way.DYING)
     wanted: Arrangement | None = None  # None: a change was lost, either state may be
@@ -183,16 +186,16 @@ async def check_trouble_is_an_error_never_a_wrong_answer(bench: Bench) -> str | 
         if device is not None:
             await device.close()
     expect(right >= ENOUGH, f"{right} of {turn} exchanges came through")
-    expect(rough or wrong == 0, f"{wrong} of {turn} exchanges failed on a way that loses nothing")
-    expect(not rough or wrong >= ENOUGH, f"{wrong} of {turn} exchanges met trouble on a {bench.way} way")
+    expect(rough or wrong == 0, f"{wrong} of {turn} exchanges failed on a connection that loses nothing")
+    expect(not rough or wrong >= ENOUGH, f"{wrong} of {turn} exchanges failed on a {bench.way} connection")
     return None
 
 
 async def check_reports_before(bench: Bench) -> str | None:
-    """A change tells what the switch had just before, what somebody else did since our last read too."""
+    """A change reports the state just before it, including changes by other clients since our last read."""
     capabilities, arrangements = bench.capabilities, bench.arrangements
     if not capabilities.reports_before:
-        return "it cannot tell what it had before a change"
+        return "it cannot report the state before a change"
     if bench.twin is None:
         return GLASS
     async with at_rest(bench) as device:
@@ -204,10 +207,10 @@ async def check_reports_before(bench: Bench) -> str | None:
             deadline_s=soon(),
         )
         before = frozenset(exchange.before or ())
-        expect(exchange.before is not None, "it told nothing of what it had")
-        expect(arrangements.other <= before, f"it had {texts(arrangements.other)} and told of {texts(before)}")
+        expect(exchange.before is not None, "it reported no state before the change")
+        expect(arrangements.other <= before, f"it had {texts(arrangements.other)} and reported {texts(before)}")
         gone = arrangements.one - arrangements.other
-        expect(before.isdisjoint(gone), f"it told of {texts(gone)}, which somebody had taken away")
+        expect(before.isdisjoint(gone), f"it reported {texts(gone)}, which another client had removed")
     return None
 
 
@@ -216,6 +219,6 @@ async def read_later(device: Device) -> None:
 
 
 def _of_first_element(bench: Bench, state: Arrangement) -> Arrangement:
-    """What the element that can be asked for an impossible state carries of `state`."""
+    """The part of `state` on the element that can be asked for an impossible state."""
     stuck = frozenset(bench.arrangements.stuck)
     return frozenset(pair for pair in state if not stuck.isdisjoint(pair.ends))

@@ -1,4 +1,4 @@
-"""A device that is slow, breaks off, answers half, answers something else, does half, does nothing, starts anew, or is changed behind our back."""
+"""Checks of device faults: slow, cut, half, wrong and partial answers, stuck mirrors, reboots and foreign changes."""
 
 import asyncio
 
@@ -22,16 +22,16 @@ from hwd_drivers.conformance.session import (
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 from hwd_drivers.devices.abilities import Device
 
-BLIND = "the device cannot be asked where it is"
+BLIND = "the state of the device cannot be read"
 REBOOT_S = 1.0
 OPENING_S = 20.0
-"""No driver may need so long to find out that nobody answers."""
+"""Longest time in which a driver may notice that the device does not answer."""
 LATE_S = 0.2
 """A device that takes one crossconnect a command and waits for each answer needs ten of them for one change."""
 
 
 async def check_slow_device(bench: Bench) -> str | None:
-    """Answers that come late are the right ones."""
+    """Late answers are read as the right ones."""
     if bench.twin is None:
         return GLASS
     rest, one = bench.arrangements.rest, bench.arrangements.one
@@ -47,7 +47,7 @@ async def check_slow_device(bench: Bench) -> str | None:
 
 
 async def check_silence_at_opening(bench: Bench) -> str | None:
-    """A device that takes the connection and says nothing is an error within the limit for opening, never a session that hangs."""
+    """A device that accepts the connection and stays silent is an error within the limit for opening."""
     if bench.twin is None:
         return GLASS
     bench.twin.faults.silent = True
@@ -65,7 +65,7 @@ async def check_silence_at_opening(bench: Bench) -> str | None:
 
 
 async def check_refused_session(bench: Bench) -> str | None:
-    """A device that ends sessions at once is the loss of a connection, when it is opened or at the first exchange; then it is opened again."""
+    """Sessions that the device ends at once raise LinkError, at opening or at the first exchange; a later one opens."""
     if bench.twin is None:
         return GLASS
     bench.twin.faults.refusing = True
@@ -86,7 +86,7 @@ async def check_refused_session(bench: Bench) -> str | None:
 
 
 async def check_reset_fails_every_waiter(bench: Bench) -> str | None:
-    """When the connection dies all exchanges fail with it, at once, and `lost` says why."""
+    """When the connection is lost all exchanges fail at once, and `lost` returns the cause."""
     if bench.twin is None:
         return GLASS
     if bench.blind:
@@ -107,7 +107,7 @@ async def check_reset_fails_every_waiter(bench: Bench) -> str | None:
 
 
 async def check_half_an_answer(bench: Bench) -> str | None:
-    """Half an answer is never taken for a whole one, also when the next one follows it."""
+    """Half an answer is never read as a complete one, also when the next answer follows."""
     if bench.twin is None:
         return GLASS
     if bench.blind:
@@ -117,13 +117,16 @@ async def check_half_an_answer(bench: Bench) -> str | None:
         await arrange(device, bench.arrangements.rest, full)
         bench.twin.faults.half_next = True
         errors = [await error_of(_read_as_it_is(device, bench)) for _ in range(2)]
-        expect(not bench.twin.faults.half_next, "its twin took no notice of half_next")
-        expect(errors[0] is not None, "half an answer was read as a whole one")
+        expect(not bench.twin.faults.half_next, "its twin ignored half_next")
+        expect(errors[0] is not None, "half an answer was read as a complete one")
     return None
 
 
 async def check_wrong_answer(bench: Bench) -> str | None:
-    """A well-formed answer to another question is an error, or was the right one after all; the next session reads what is there."""
+    """A well-formed answer to another command is an error, or right by chance.
+
+    The next session reads the true state.
+    """
     if bench.twin is None:
         return GLASS
     if bench.blind:
@@ -132,7 +135,7 @@ async def check_wrong_answer(bench: Bench) -> str | None:
         await arrange(device, bench.arrangements.rest, bench.arrangements.full)
         bench.twin.faults.wrong_next = True
         await error_of(_read_as_it_is(device, bench))
-        expect(not bench.twin.faults.wrong_next, "its twin took no notice of wrong_next")
+        expect(not bench.twin.faults.wrong_next, "its twin ignored wrong_next")
         bench.twin.faults.clear()
         async with again(bench, device) as fresh:
             await expect_exactly(fresh, bench, bench.arrangements.full)
@@ -140,16 +143,16 @@ async def check_wrong_answer(bench: Bench) -> str | None:
 
 
 async def check_partial_batch(bench: Bench) -> str | None:
-    """A change of which the device did only a part is never read back as whole, whatever the device said of it."""
+    """A partial change is never read back as complete, whatever the device answered."""
     if bench.twin is None:
         return GLASS
     if bench.blind:
         return BLIND
-    for done in (1, 0):  # a device that takes one crossconnect a command does it whole, or not at all
+    for done in (1, 0):  # with one crossconnect a command a device does all of it or nothing
         async with at_rest(bench) as device:
             bench.twin.faults.partial_next = done
             error = await error_of(arrange(device, bench.arrangements.rest, bench.arrangements.full))
-            expect(bench.twin.faults.partial_next is None, "its twin took no notice of partial_next")
+            expect(bench.twin.faults.partial_next is None, "its twin ignored partial_next")
             bench.twin.faults.clear()
             await error_of(_read_as_it_is(device, bench))
             async with again(bench, device) as fresh:
@@ -157,11 +160,11 @@ async def check_partial_batch(bench: Bench) -> str | None:
                 expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
                 if error is not None or read != bench.arrangements.full:
                     return None
-    raise ConformanceError("conformance: what the device left out was not missed")
+    raise ConformanceError("conformance: the missing part of the change was not noticed")
 
 
 async def check_stuck_mirror_is_seen_by_reading_back(bench: Bench) -> str | None:
-    """A change that is answered and not done does not show in the next reading."""
+    """A change that was acknowledged and not done does not appear in the next reading."""
     if bench.twin is None:
         return GLASS
     if bench.blind:
@@ -174,15 +177,16 @@ async def check_stuck_mirror_is_seen_by_reading_back(bench: Bench) -> str | None
         async with again(bench, device) as fresh:
             read = await found(fresh, bench)
             expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
-            expect(error is not None or read == arrangements.stuck_full, f"read {texts(read)}, though it was told done")
-            expect(read != arrangements.full, "the stuck mirror was not missed")
+            expect(error is not None or read == arrangements.stuck_full, f"read {texts(read)}, which was acknowledged")
+            expect(read != arrangements.full, "the stuck mirror was not noticed")
     return None
 
 
 async def check_change_behind_our_back(bench: Bench) -> str | None:
-    """What somebody changes at the front panel is in the next reading of the same session: what came is told, and what went is not told as made.
+    """The next reading shows a change at the front panel: new crossconnects are read, removed ones are not.
 
-    What came may be told as failed: a switch can have it in its optics and not in its configuration, so that it has to be made anew to last.
+    New ones may be read as failed: a switch can have them in its optics and not in its configuration, so that they must
+    be made again to last.
     """
     if bench.twin is None:
         return GLASS
@@ -193,16 +197,16 @@ async def check_change_behind_our_back(bench: Bench) -> str | None:
         await arrange(device, bench.arrangements.rest, one)
         await expect_exactly(device, bench, one)
         bench.twin.faults.panel(one - other, other - one)
-        made, told = await found(device, bench), await found(device, bench, failed=True)
+        made, with_failed = await found(device, bench), await found(device, bench, failed=True)
         expect(
-            made <= other <= told,
-            f"read {texts(made)} as made, {texts(told - made)} as failed; wanted {texts(other)}",
+            made <= other <= with_failed,
+            f"read {texts(made)} as made, {texts(with_failed - made)} as failed; wanted {texts(other)}",
         )
     return None
 
 
 async def check_reboot(bench: Bench) -> str | None:
-    """A device that starts anew ends the session; while it does nobody gets in; then it reads as it is."""
+    """A reboot ends the session; during it no session opens; afterwards the true state is read."""
     if bench.twin is None:
         return GLASS
     async with at_rest(bench) as device:
@@ -226,5 +230,5 @@ async def check_reboot(bench: Bench) -> str | None:
 
 
 async def _read_as_it_is(device: Device, bench: Bench) -> None:
-    """A reading must be what is there; trouble raises as it does."""
+    """A reading must show the true state; errors are raised as usual."""
     await expect_exactly(device, bench, truth(bench))

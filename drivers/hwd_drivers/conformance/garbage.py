@@ -1,4 +1,4 @@
-"""Arbitrary bytes in place of a device's answers, and answers without an end."""
+"""Checks with arbitrary bytes in place of a device's answers, and with answers without an end."""
 
 import asyncio
 import random
@@ -18,28 +18,28 @@ from hwd_drivers.twins.virtual_time import VirtualLoop
 
 SEED: Final = 20
 ROUNDS: Final = 12
-"""How often each form of garbage is made anew."""
+"""Number of samples of each form of garbage."""
 REAL_ROUNDS: Final = 2
-"""The same in real time, where a session takes a second."""
+"""Number of samples in real time, where a session takes a second."""
 ANSWER_S: Final = 1.0
-"""Limit for an exchange that is answered by garbage."""
+"""Limit for an exchange that gets garbage for an answer."""
 OPENING_S: Final = 20.0
-"""Limit for a session that is opened so."""
+"""Limit for opening such a session."""
 HELD_S: Final = 0.2
-"""A device that has answered nothing by now is one that is not asked."""
+"""After this time without an answer the device counts as not asked."""
 CHUNK_BYTES: Final = 1 << 16
 ENDLESS_BYTES: Final = 8 << 20
-"""So much of an answer without an end is sent. The longest that a driver of the kit takes is 4 MB."""
+"""Bytes sent of an answer without an end. The longest answer that a driver here accepts is 4 MB."""
 KEPT_BYTES: Final = 6 << 20
-"""No driver may hold more of it; one that does not end the connection must have dropped the rest."""
+"""Most bytes of it that a driver may hold; one that does not end the connection must have dropped the rest."""
 TAKING_S: Final = 2.0
-"""A driver that does not read for so long has bounded it by that."""
+"""A driver that stops reading for so long has bounded its buffer that way."""
 
 STEP_S: Final = 0.01
-"""Between two looks."""
+"""Interval of polling."""
 
 Form = Callable[[random.Random, bytes], bytes]
-"""Garbage, made of what the device answered."""
+"""Garbage made from an answer of the device."""
 
 
 def _noise(rng: random.Random, answer: bytes) -> bytes:
@@ -75,13 +75,13 @@ def _no_numbers(rng: random.Random, answer: bytes) -> bytes:
 
 
 def _wide_numbers(rng: random.Random, answer: bytes) -> bytes:
-    """The answer with numbers that are too great, below zero, or of other scripts."""
+    """The answer with numbers that are too large, negative, or in other scripts."""
     wide = rng.choice((b"99999999999999999999", b"-1", "\u00b2".encode(), "\u0663".encode(), b"1e999", b"nan"))
     return b"".join(wide if byte in b"0123456789" and rng.random() < 0.5 else bytes([byte]) for byte in answer)
 
 
 def _not_text(rng: random.Random, answer: bytes) -> bytes:
-    """The answer with bytes among it that are no UTF-8."""
+    """The answer with inserted bytes that are not UTF-8."""
     at = rng.randrange(len(answer) + 1)
     return answer[:at] + b"\xff\xc3(\xed\xa0\x80" + answer[at:]
 
@@ -97,11 +97,11 @@ FORMS: Final[tuple[Form, ...]] = (
     _not_text,
 )
 FILLERS: Final = (b"x", b"\x00", b"1", b" ", b"\xff", b"a\r\n")
-"""What an answer without an end goes on with."""
+"""Filler bytes of an answer without an end."""
 
 
 async def check_arbitrary_bytes(bench: Bench) -> str | None:
-    """Whatever bytes come in place of answers, an exchange ends with an answer or an error of the kit, in time, and so does a session that is being opened."""
+    """With arbitrary bytes for answers, an exchange or opening ends in time, with an answer or one of our errors."""
     if bench.twin is None or bench.tap is None:
         return GLASS
     rng = Draws(SEED).stream("conformance/garbage")
@@ -120,7 +120,7 @@ async def check_arbitrary_bytes(bench: Bench) -> str | None:
 
 
 async def check_endless_answer(bench: Bench) -> str | None:
-    """An answer without an end is not kept: the connection is ended, or what is over the limit is dropped."""
+    """An answer without an end is not stored: the connection ends, or bytes over the limit are dropped."""
     if bench.twin is None or bench.tap is None:
         return GLASS
     tap = bench.tap
@@ -183,7 +183,7 @@ async def _open_and_close(bench: Bench) -> None:
 
 
 async def _ends_well(exchange: "asyncio.Task[None]", limit_s: float, overheard: Overheard) -> None:
-    """With an answer or an error of the kit, in time; anything else that it raises is overheard."""
+    """Expect an answer or one of our errors, in time; other exceptions are collected in `overheard`."""
     await asyncio.wait((exchange,), timeout=limit_s)
     expect(exchange.done(), f"garbage was neither an answer nor an error within {limit_s:g} s")
     error = exchange.exception()
@@ -192,7 +192,7 @@ async def _ends_well(exchange: "asyncio.Task[None]", limit_s: float, overheard: 
 
 
 async def _until_held(tap: TappedDialer) -> None:
-    """Until the device has answered, or has had the time to."""
+    """Wait until the device has answered, or has had enough time."""
     for _ in _steps(HELD_S):
         if tap.held:
             return
@@ -200,7 +200,10 @@ async def _until_held(tap: TappedDialer) -> None:
 
 
 async def _flood(tap: TappedDialer, begin: bytes, filler: bytes, overheard: Overheard) -> int:
-    """Feed an answer without an end; returns how many bytes more are held than before, 0 where the connection was ended."""
+    """Feed an answer without an end.
+
+    Returns how many more bytes are held than before, 0 if the connection was ended.
+    """
     chunk = filler * (CHUNK_BYTES // len(filler))
     traced = tracemalloc.is_tracing()
     if not traced:
@@ -221,7 +224,7 @@ async def _flood(tap: TappedDialer, begin: bytes, filler: bytes, overheard: Over
 
 
 async def _takes(tap: TappedDialer) -> bool:
-    """Whether somebody reads, within `TAKING_S`."""
+    """Whether the driver reads, within `TAKING_S`."""
     for _ in _steps(TAKING_S):
         if tap.reading:
             return True
@@ -236,7 +239,7 @@ def _steps(limit_s: float) -> Iterator[int]:
 
 
 async def _fill(bench: Bench) -> None:
-    """So that its answers have something in them."""
+    """Make crossconnects, so that answers have content."""
     device = await bench.open()
     try:
         await arrange(device, await found(device, bench), bench.arrangements.full)
@@ -245,6 +248,6 @@ async def _fill(bench: Bench) -> None:
 
 
 async def _is_well(bench: Bench) -> None:
-    """A new session finds all as it must be."""
+    """A new session reads the right state."""
     async with at_rest(bench) as device:
         await expect_exactly(device, bench, bench.arrangements.rest)

@@ -1,4 +1,4 @@
-"""Monitors, overrides and attenuators: what the driver says of light against what the twin's optics know."""
+"""Checks of monitors, overrides and attenuators: the driver's readings against the optics of the twin."""
 
 import asyncio
 
@@ -17,14 +17,14 @@ from hwd_drivers.devices.abilities import Attenuators, PortOverrides, PowerReadi
 
 INPUT_DBM = 1.0
 NEAR_DB = 0.2
-"""More than noise and rounding to a tenth take from a reading."""
+"""More than noise and rounding to a tenth change a reading."""
 SETTLED_S = 1.0
-"""Beyond the stated settling time: the longest averaging that a monitor of a twin has by default."""
+"""Added to the stated settling time: the longest default averaging time of a twin's monitor."""
 LEVEL_DBM = -12.0
 
 
 async def check_power(bench: Bench) -> str | None:
-    """Monitors read the light that passes, and None where none does."""
+    """Monitors read passing light, and None without light."""
     async with at_rest(bench) as device:
         capabilities = await device.capabilities(deadline_s=soon())
         if not capabilities.monitored:
@@ -40,7 +40,7 @@ async def check_power(bench: Bench) -> str | None:
         source = pair.b if end == pair.a and pair.a.side is not Side.A else pair.a
         mirror = bench.twin.mirror
         (dark,) = await device.read_power([end], deadline_s=soon())
-        expect(dark.end == end and dark.power_dbm is None, f"light that nobody sent: {dark}")
+        expect(dark.end == end and dark.power_dbm is None, f"light without a source: {dark}")
         mirror.set_input(source, INPUT_DBM)
         try:
             await arrange(device, bench.arrangements.rest, bench.arrangements.full)
@@ -58,13 +58,13 @@ async def check_power(bench: Bench) -> str | None:
 
 
 async def check_override(bench: Bench) -> str | None:
-    """A blocked end is dark and said to be blocked, its crossconnect stays; unblocked, light passes again."""
+    """A blocked end is dark and read as blocked, and its crossconnect stays; after unblocking light passes."""
     blockable = frozenset(bench.capabilities.blockable)
     if not blockable:
-        return "it cannot hold ends dark"
+        return "it cannot make ends dark"
     pair = next((one for one in _new_pairs(bench) if not blockable.isdisjoint(one.ends)), None)
     if pair is None:
-        return "it can block none of the ends of this check"
+        return "it cannot block any end of this check"
     end = pair.b if pair.b in blockable else pair.a
     async with at_rest(bench) as device:
         if not isinstance(device, PortOverrides):
@@ -78,14 +78,14 @@ async def check_override(bench: Bench) -> str | None:
             _expect_light(bench, pair, True)
             await device.override([end], PortOverride.FORCE_BLOCKED, deadline_s=soon())
             await _settled(bench)
-            expect(await _override_of(device, end) is PortOverride.FORCE_BLOCKED, f"{end} is not said to be blocked")
+            expect(await _override_of(device, end) is PortOverride.FORCE_BLOCKED, f"{end} is not read as blocked")
             expect(await found(device, bench) == bench.arrangements.full, "blocking changed the crossconnects")
             _expect_light(bench, pair, False)
         finally:
             await device.override([end], PortOverride.NORMAL, deadline_s=soon())
             await _settled(bench)
         try:
-            expect(await _override_of(device, end) is PortOverride.NORMAL, f"{end} is still said to be blocked")
+            expect(await _override_of(device, end) is PortOverride.NORMAL, f"{end} is still read as blocked")
             _expect_light(bench, pair, True)
         finally:
             if bench.twin is not None:
@@ -94,7 +94,7 @@ async def check_override(bench: Bench) -> str | None:
 
 
 async def check_attenuation(bench: Bench) -> str | None:
-    """An output held at a power has it, says so, and has its own again when it is let go."""
+    """An output with an attenuator has the set power, reports it, and has its own power after release."""
     attenuated = frozenset(bench.capabilities.attenuated)
     if not attenuated:
         return "it has no variable attenuators"
@@ -113,7 +113,7 @@ async def check_attenuation(bench: Bench) -> str | None:
             await _settled(bench)
             (read,) = await device.read_attenuation([pair.b], deadline_s=soon())
             said = read.mode is held.mode and read.level is not None and abs(read.level - LEVEL_DBM) < NEAR_DB
-            expect(said, f"told to hold {LEVEL_DBM} dBm, it says {read}")
+            expect(said, f"set to {LEVEL_DBM} dBm, it reports {read}")
             out_dbm = mirror.output(pair.b, bench.clock.monotonic_ns())
             expect(out_dbm is not None and abs(out_dbm - LEVEL_DBM) < NEAR_DB, f"{pair.b} has {out_dbm} dBm")
         finally:
@@ -121,12 +121,12 @@ async def check_attenuation(bench: Bench) -> str | None:
         await _settled(bench)
         out_dbm = mirror.output(pair.b, bench.clock.monotonic_ns())
         mirror.set_input(pair.a, None)
-        expect(out_dbm is not None and out_dbm > LEVEL_DBM + 5, f"let go, {pair.b} has {out_dbm} dBm")
+        expect(out_dbm is not None and out_dbm > LEVEL_DBM + 5, f"released, {pair.b} has {out_dbm} dBm")
     return None
 
 
 def _new_pairs(bench: Bench) -> list[Crossconnect]:
-    """What is in `full` and not there at rest."""
+    """Pairs of `full` that do not exist at rest."""
     new = bench.arrangements.full - bench.arrangements.rest
     return sorted(new, key=Crossconnect.sort_key)
 
@@ -144,7 +144,7 @@ def _monitored(bench: Bench, capabilities: Capabilities) -> tuple[Crossconnect, 
 
 async def _override_of(device: PortOverrides, end: PortSide) -> PortOverride:
     overrides = await device.read_overrides([end], deadline_s=soon())
-    expect(set(overrides) == {end}, f"asked for {end}, told of {sorted(map(str, overrides))}")
+    expect(set(overrides) == {end}, f"asked for {end}, got {sorted(map(str, overrides))}")
     return overrides[end]
 
 

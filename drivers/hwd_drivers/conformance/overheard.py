@@ -1,4 +1,4 @@
-"""Overheard: exceptions that nobody caught while a check went on, which asyncio tells to the loop's exception handler only."""
+"""Overheard: uncaught exceptions during a check, which asyncio reports only to the loop's exception handler."""
 
 import asyncio
 import logging
@@ -19,34 +19,38 @@ log = logging.getLogger(__name__)
 
 
 class Overheard:
-    """Exceptions by what they are and where they were raised, and how often. Those in `told` have been printed and are not again."""
+    """Uncaught exceptions by type and place, with their number. Those in `told` are printed already."""
 
     def __init__(self, told: set[str]) -> None:
         self.counts: dict[str, int] = {}
         self.told = told
 
     def take(self, error: BaseException) -> None:
-        """Count it, and print it."""
+        """Count the exception, and print it."""
         words = what_and_where(error)
         self.counts[words] = self.counts.get(words, 0) + 1
         self.tell(error)
 
     def tell(self, error: BaseException) -> None:
-        """Print it, where that was not done yet."""
+        """Print it, if not printed before."""
         words = what_and_where(error)
         if words not in self.told:
             self.told.add(words)
-            log.error("nobody caught this; it is printed once: %s", words, exc_info=error)
+            log.error("uncaught exception, printed once: %s", words, exc_info=error)
 
     def __str__(self) -> str:
         return "; ".join(
-            f"nobody caught {words}{f' ({count} times)' if count > 1 else ''}" for words, count in self.counts.items()
+            f"uncaught: {words}{f' ({count} times)' if count > 1 else ''}" for words, count in self.counts.items()
         )
 
 
 @contextmanager
 def overhear(told: set[str] | None = None) -> Iterator[Overheard]:
-    """Listen to the running loop; without `told`, with that of who listens around it. What can be told to belong to this task, or one that it began, goes to this one; what belongs to nobody goes to all that listen."""
+    """Collect uncaught exceptions of the running loop. Without `told` that of an outer listener is used.
+
+    An exception that belongs to this task, or to one that it started, is collected here; one without a known task is
+    collected by all listeners.
+    """
     loop = asyncio.get_running_loop()
     handler = loop.get_exception_handler()
     ears = handler if isinstance(handler, _Ears) else _Ears(handler)
@@ -74,11 +78,11 @@ def what_and_where(error: BaseException) -> str:
 
 
 WORDS: Final = 200
-"""So much of what an exception says is told."""
+"""Most characters that are printed of an exception's text."""
 
 
 class _Ears:
-    """The exception handler of a loop while somebody listens."""
+    """The exception handler of a loop while there are listeners."""
 
     def __init__(self, before: _Handler | None) -> None:
         self.before = before
@@ -93,6 +97,6 @@ class _Ears:
         nobody_asked = "task" in context or "future" in context
         for each in [mine] if mine in self.listening and mine is not None else self.listening:
             if nobody_asked and isinstance(error, HwdError) and not isinstance(error, BugError):
-                each.tell(error)  # of the kit, by an exchange that was given up; whose it was cannot be told
+                each.tell(error)  # one of our errors in a cancelled exchange, whose task is unknown
             else:
                 each.take(error)

@@ -22,7 +22,7 @@ def row(spec: DriverSpec, results: Iterable[Result]) -> tuple[str, ...]:
 
 
 def filled(page: str, rows: Iterable[tuple[str, ...]], *, known: Iterable[str]) -> str:
-    """The page with these rows in its table; other rows of drivers that are `known` stay as they are, those of unknown ones go.
+    """The page with these rows in its table. Rows of other `known` drivers stay, those of unknown ones are removed.
 
     Raises ConfigError where the page has no place for the table.
     """

@@ -1,4 +1,4 @@
-"""What all checks are made of: a session at rest, changes between arrangements, and readings held against what is wanted."""
+"""Parts of all checks: a session at rest, changes between arrangements, and readings compared with the wanted state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -17,13 +17,16 @@ EXCHANGE_S: Final = 2.0
 
 
 class ConformanceError(FailedError):
-    """What a check found wrong with a driver."""
+    """The finding of a check that failed."""
 
     title = "not conforming"
 
 
 class Check(Protocol):
-    """Returns None where the driver passed, and why where it has nothing that could be checked. Raises ConformanceError with what was found."""
+    """Returns None where the driver passed, or the reason why the check does not apply.
+
+    Raises ConformanceError with the finding.
+    """
 
     @property
     def __name__(self) -> str: ...
@@ -33,7 +36,7 @@ class Check(Protocol):
 
 @asynccontextmanager
 async def at_rest(bench: Bench) -> AsyncIterator[Device]:
-    """A session on a switch whose ends are at rest; they are again at the end, and the faults are cleared."""
+    """A session on a switch whose ends are at rest, before and after; faults are cleared at the end."""
     device = await bench.open()
     try:
         await arrange(device, await found(device, bench, failed=True), bench.arrangements.rest)
@@ -50,9 +53,9 @@ async def at_rest(bench: Bench) -> AsyncIterator[Device]:
 
 
 async def found(device: Device, bench: Bench, *, failed: bool = False) -> Arrangement:
-    """Crossconnects at the bench's ends as the driver reads them; others of the switch are not the suite's business.
+    """The crossconnects at the bench's ends as the driver reads them; other ends are ignored.
 
-    Those that the switch has and calls failed are told where `failed`: they are not made, and hold their ends.
+    Failed crossconnects are included where `failed`: they are not made, but occupy their ends.
     """
     readings = await switch_of(device).read_crossconnects(deadline_s=soon())
     pairs = [reading.crossconnect for reading in readings]
@@ -62,7 +65,7 @@ async def found(device: Device, bench: Bench, *, failed: bool = False) -> Arrang
 
 
 def truth(bench: Bench) -> Arrangement:
-    """What the twin's mirrors hold at these ends, whatever it says."""
+    """The true state of the twin's mirrors at these ends."""
     return at_ends(twin_of(bench).mirror.crossconnects(), bench)
 
 
@@ -76,7 +79,7 @@ async def expect_exactly(device: Device, bench: Bench, wanted: Arrangement) -> N
 
 
 async def arrange(device: Device, before: Arrangement, after: Arrangement) -> Exchange | None:
-    """One change from an arrangement to another; None where there is nothing to do."""
+    """Change one arrangement to another; None where they are equal."""
     remove, add = ordered(before - after), ordered(after - before)
     if not remove and not add:
         return None
@@ -84,7 +87,7 @@ async def arrange(device: Device, before: Arrangement, after: Arrangement) -> Ex
 
 
 async def error_of(work: Awaitable[object]) -> DeviceError | FailedError | LinkError | ProtocolError | None:
-    """What the driver raised of what it may raise in trouble; None where it said that all is well."""
+    """The permitted error that the driver raised, None for none."""
     try:
         await work
     except ConformanceError:
@@ -96,7 +99,7 @@ async def error_of(work: Awaitable[object]) -> DeviceError | FailedError | LinkE
 
 @asynccontextmanager
 async def again(bench: Bench, device: Device) -> AsyncIterator[Device]:
-    """A new session in place of `device`, which is closed."""
+    """A new session; `device` is closed."""
     await device.close()
     fresh = await bench.open()
     try:

@@ -1,4 +1,4 @@
-"""Which checks there are, what quality they stand for, and on which ways each is done."""
+"""The checks, the quality level of each, and the kinds of connection that each runs on."""
 
 from typing import Final
 
@@ -12,13 +12,14 @@ from hwd_drivers.conformance.basics import (
     check_past_deadline_sends_nothing,
     check_read_by_the_next_session,
 )
+from hwd_drivers.conformance.capability_checks import check_atomic_batches, check_moves_in_use
 from hwd_drivers.conformance.exchanges import (
     check_cancelled_change,
     check_cancelled_exchange,
     check_concurrent_reads,
     check_garbage,
+    check_impossible_state_is_refused,
     check_move,
-    check_no_state_is_refused,
     check_remove_one_add_another,
     check_reports_before,
     check_trouble_is_an_error_never_a_wrong_answer,
@@ -38,7 +39,6 @@ from hwd_drivers.conformance.fault_checks import (
 from hwd_drivers.conformance.garbage import check_arbitrary_bytes, check_endless_answer
 from hwd_drivers.conformance.light import check_attenuation, check_override, check_power
 from hwd_drivers.conformance.session import Check
-from hwd_drivers.conformance.stated import check_atomic_batches, check_moves_in_use
 from hwd_drivers.transports.rough import Way
 
 BRONZE: Final[tuple[Check, ...]] = (
@@ -54,7 +54,7 @@ BRONZE: Final[tuple[Check, ...]] = (
 SILVER: Final[tuple[Check, ...]] = (
     check_move,
     check_remove_one_add_another,
-    check_no_state_is_refused,
+    check_impossible_state_is_refused,
     check_concurrent_reads,
     check_cancelled_exchange,
     check_cancelled_change,
@@ -82,7 +82,7 @@ GOLD: Final[tuple[Check, ...]] = (
 PLATINUM: Final[tuple[Check, ...]] = (check_reports_before,)
 
 CHECKS: Final[tuple[Check, ...]] = (*BRONZE, *SILVER, *GOLD, *PLATINUM)
-"""For ways that lose nothing: whole, bytewise, slow."""
+"""Checks for connections without loss: whole, bytewise, slow."""
 
 WHOLE_ONLY: Final[tuple[Check, ...]] = (
     check_arbitrary_bytes,
@@ -90,10 +90,10 @@ WHOLE_ONLY: Final[tuple[Check, ...]] = (
     check_moves_in_use,
     check_atomic_batches,
 )
-"""What another way shows no more of; 8 MB byte by byte would take minutes."""
+"""Checks for one kind of connection only, as others show no more; 8 MB byte by byte would take minutes."""
 
 ROUGH_CHECKS: Final[tuple[Check, ...]] = (check_trouble_is_an_error_never_a_wrong_answer,)
-"""For all ways; the only ones for lossy and dying."""
+"""Checks for all kinds of connection; the only ones for lossy and dying."""
 
 
 def checks_for(way: Way) -> tuple[Check, ...]:

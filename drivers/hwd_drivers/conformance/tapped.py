@@ -1,4 +1,4 @@
-"""TappedDialer: a way to a device on which answers can be held back, and other bytes put in their place."""
+"""TappedDialer: a dialer whose connections can hold answers back and deliver other bytes instead."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 
 
 class TappedDialer:
-    """Wraps a dialer. While `holds`, what the other side sends is kept in `held` and not handed on."""
+    """Wraps a dialer. While `holds`, received bytes are stored in `held` and not delivered."""
 
     def __init__(self, inner: Dialer) -> None:
         self.holds = False
@@ -37,23 +37,23 @@ class TappedDialer:
 
     @property
     def open(self) -> bool:
-        """Whether a connection is there that takes bytes, now or later."""
+        """Whether a connection exists that accepts bytes, now or later."""
         return any(not tap.ended for tap in self._taps)
 
     @property
     def reading(self) -> bool:
-        """Whether one takes bytes now."""
+        """Whether a connection accepts bytes now."""
         return any(tap.reading for tap in self._taps)
 
     def feed(self, data: bytes, overheard: Overheard) -> None:
-        """Hand bytes to those who dialled, as if the other side had sent them. What they raise goes to `overheard` and ends the connection, as asyncio does."""
+        """Deliver bytes as if the other side had sent them. Exceptions go to `overheard` and end the connection."""
         for tap in list(self._taps):
             if tap.reading:
                 tap.feed(data, overheard)
 
 
 class _Tap(asyncio.Protocol):
-    """Stands between a transport and its protocol."""
+    """Sits between a transport and its protocol."""
 
     def __init__(self, inner: asyncio.Protocol, dialer: TappedDialer) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""Clock: the one door to the time of a host, with stamps of its kernel on the same base, wherever the wall clock was set meanwhile."""
+"""Clock: the only access to a host's time; kernel stamps are converted to the same base."""
 
 import time
 from collections import deque
@@ -6,37 +6,38 @@ from pathlib import Path
 from typing import Final, Protocol
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-"""Another one at each start of the machine."""
+"""A value that changes at each boot of the machine."""
 _NS_IN_S = 1_000_000_000
 _PPB_IN_PPM = 1_000
 _PAIRS_READ = 3
-"""Reads of both clocks for one conversion; the tightest is taken, since a preempted one would be off by a time slice."""
+"""Reads of both clocks for one conversion. The tightest is used: a preempted read would be off by a time slice."""
 _PAIRS_KEPT: Final = 64
 _PAIR_EVERY_NS: Final = 1_000_000
-"""Older pairs are kept this far apart: what is kept reaches back 64 ms at least, and no pair but the first is much older than needed."""
+"""Least distance between older pairs: the stored pairs reach back at least 64 ms, and only the first is much older."""
 
 
 class Clock(Protocol):
-    """Stamps of one host. Durations of code are `loop.time()`; this is for what is recorded or sent."""
+    """Time stamps of one host, for what is recorded or sent. Durations inside the code use `loop.time()`."""
 
     def monotonic_ns(self) -> int:
         """Nanoseconds of CLOCK_MONOTONIC_RAW: never stepped, never slewed, its zero is the boot of the host."""
 
     def wall_ns(self) -> int:
-        """Nanoseconds since 1970 of CLOCK_REALTIME: for people, can be stepped."""
+        """Nanoseconds since 1970 of CLOCK_REALTIME: for people; it can be stepped."""
 
     def kernel_bounds_ns(self, stamp_ns: int) -> tuple[int, int]:
-        """The earliest and the latest time by `monotonic_ns` that a kernel stamp (CLOCK_REALTIME) of something past can mean.
+        """The earliest and latest `monotonic_ns` that a kernel stamp (CLOCK_REALTIME) of a past event can mean.
 
-        The error of the conversion is in them. Where the wall clock was set around the stamp they are far apart, 0 and now at most.
+        The bounds include the error of the conversion. Where the wall clock was set around the stamp they are far
+        apart: at most from 0 to now.
         """
 
     def from_kernel_ns(self, stamp_ns: int) -> int:
-        """The latest of `kernel_bounds_ns`: for the stamp of a receipt, which may be said to be late and never early."""
+        """The latest of `kernel_bounds_ns`: for the stamp of a receipt, which may be late but never early."""
 
 
 def thread_ns() -> int:
-    """How long the calling thread was on a processor, to now: CLOCK_THREAD_CPUTIME_ID."""
+    """How long the calling thread has run on a processor so far: CLOCK_THREAD_CPUTIME_ID."""
     return time.thread_time_ns()
 
 
@@ -48,9 +49,9 @@ class SystemClock:
 
     @property
     def name(self) -> str:
-        """What `monotonic_ns` counts: stamps of one name are apart as the time was between them.
+        """Identity of the time base of `monotonic_ns`: only stamps with the same name can be compared.
 
-        Another one after each start of the machine, and after it was suspended, when that clock stands still.
+        It changes at each boot of the machine, and after each suspend, during which that clock stops.
         """
         monotonic_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         suspended_s = round((time.clock_gettime_ns(time.CLOCK_BOOTTIME) - monotonic_ns) / _NS_IN_S)
@@ -64,10 +65,10 @@ class SystemClock:
         return time.clock_gettime_ns(time.CLOCK_REALTIME)
 
     def kernel_bounds_ns(self, stamp_ns: int) -> tuple[int, int]:
-        """Both clocks are read now, and were before: the stamp lies between two such reads, and how far the clocks are apart at it between what they say.
+        """Find the stamp between two reads of the wall clock; the two reads give the offset between the clocks there.
 
-        Where the wall clock was set back it may lie between several. A clock that was slewed one way and set the other way in between can be off by what
-        it was slewed.
+        Where the wall clock was set back, the stamp may lie between several pairs of reads. A clock that was slewed one
+        way and set the other way in between can be off by the amount of the slew.
         """
         newest = later = self._tightest()
         earliest_ns, latest_ns = newest.after_ns, 0
@@ -80,9 +81,9 @@ class SystemClock:
                 break
             later = older
         else:
-            if stamp_ns + later.least_ns < later.before_ns:  # it may be older than all that was read
+            if stamp_ns + later.least_ns < later.before_ns:  # it may be older than all stored reads
                 earliest_ns = 0
-        if latest_ns == 0:  # between no two reads: nothing is known but that it is past
+        if latest_ns == 0:  # not between two reads: all that is known is that it is past
             earliest_ns, latest_ns = 0, newest.after_ns
         if newest.after_ns - self._pairs[-1].after_ns >= _PAIR_EVERY_NS:
             newest.follow(self._pairs[-1])
@@ -102,7 +103,10 @@ class SystemClock:
 
 
 class _Pair:
-    """The wall clock, read between two reads of the monotonic one. `shown_ns`: the most that it can have shown up to then, as far as it was followed."""
+    """One read of the wall clock between two reads of the monotonic clock.
+
+    `shown_ns`: the highest value that the wall clock can have shown so far, as far as it was followed.
+    """
 
     __slots__ = ("after_ns", "before_ns", "least_ns", "most_ns", "shown_ns")
 
@@ -114,15 +118,16 @@ class _Pair:
         self.shown_ns = after_ns - self.least_ns
 
     def follow(self, before: "_Pair") -> None:
-        """It was read next after that one."""
+        """Continue from the pair that was read just before this one."""
         self.shown_ns = max(before.shown_ns, self.after_ns - min(before.least_ns, self.least_ns))
 
 
 class ShiftedClock:
-    """The clock of a twin host: another zero and another rate than the machine that it runs on.
+    """The clock of a twin host: it has another zero and another rate than the clock of the machine.
 
-    All stamps are moved alike, kernel stamps too. The rate of `monotonic_ns` counts from the inner `start_ns`, by default from the making of this
-    object, and all arithmetic is in integers: drift is exact to a part in 10^9, and nothing is rounded away after days.
+    All stamps are converted alike, kernel stamps too. The rate of `monotonic_ns` counts from the inner `start_ns`, by
+    default from the construction of this object. All arithmetic uses integers: drift is exact to a part in 10^9, and no
+    rounding error builds up over days.
     """
 
     def __init__(self, inner: Clock, *, offset_s: float, drift_ppm: float, start_ns: int | None = None) -> None:
@@ -145,7 +150,7 @@ class ShiftedClock:
         return self._shift(self._inner.wall_ns(), self._wall_start_ns)
 
     def kernel_bounds_ns(self, stamp_ns: int) -> tuple[int, int]:
-        """`stamp_ns` is the machine's own: its kernel knows nothing of the twin."""
+        """`stamp_ns` is a stamp of the machine's kernel, which does not know of the twin."""
         earliest_ns, latest_ns = self._inner.kernel_bounds_ns(stamp_ns)
         return (
             self._shift(earliest_ns, self._monotonic_start_ns),
@@ -156,11 +161,14 @@ class ShiftedClock:
         return self.kernel_bounds_ns(stamp_ns)[1]
 
     def step_to(self, step_s: float) -> None:
-        """From now on it is off by so much more than without any step: a second call takes the place of the first. Stamps taken before stay as they were."""
+        """Set the step: from now on the wall clock is off by `step_s`.
+
+        A second call replaces the first; old stamps stay.
+        """
         self._step_ns = round(step_s * _NS_IN_S)
 
     def to_inner_ns(self, monotonic_ns: int) -> int:
-        """Return the first inner `monotonic_ns` at which this clock shows at least `monotonic_ns`: the truth, for benches."""
+        """Return the first inner `monotonic_ns` at which this clock reads at least `monotonic_ns`; for benchmarks."""
         elapsed_ns = monotonic_ns - self._step_ns - self._offset_ns - self._monotonic_start_ns
         return self._monotonic_start_ns - (-elapsed_ns * _NS_IN_S // self._rate_ppb)
 

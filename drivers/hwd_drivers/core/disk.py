@@ -1,4 +1,4 @@
-"""Disk: one append-only file that survives a crash up to its last sync, and the frames that records are kept in."""
+"""Disk: one append-only file that survives a crash up to its last sync, and the frames of its records."""
 
 import errno
 import os
@@ -13,58 +13,67 @@ from typing import Protocol
 from hwd_drivers.core.private_files import FILE_MODE
 
 FRAME_LIMIT_BYTES = 16 * 1024 * 1024
-"""The longest payload of a frame. A damaged length would else ask for up to 4 GiB; the longest plan is below 1 MiB."""
+"""The longest payload of a frame. A damaged length could otherwise ask for 4 GiB; the longest plan is below 1 MiB."""
 
 SECTOR_BYTES = 512
-"""What a disk writes as a whole or not at all; larger ones of today are multiples of it."""
+"""The unit that a disk writes completely or not at all; larger sectors of today's disks are multiples of it."""
 
 _HEADER = struct.Struct("<II")
 _LENGTH_BYTES = 4
 
 
 class Disk(Protocol):
-    """One file with one writer. Every failure is an OSError, a full disk too (ENOSPC), and nothing of a failed append stays."""
+    """One file with one writer. Each failure is an OSError, a full disk too (ENOSPC); a failed append adds nothing."""
 
     def append(self, data: bytes) -> None:
         """Add `data` at the end. Durable only after `sync`."""
 
     def sync(self) -> None:
-        """Return when all that was appended would survive a power cut."""
+        """Return when all appended bytes would survive a power cut."""
 
     def reserve(self, size: int) -> None:
-        """Hold room for `size` more bytes behind what was appended, durably. What is appended into it cannot find the disk full; until then it reads as zeros."""
+        """Reserve `size` more bytes after the content, durably.
+
+        An append into this room cannot fail for a full disk. Reserved bytes read as zeros.
+        """
 
     def room(self) -> int:
-        """Return how many bytes are reserved behind what was appended; none are known of right after opening, where they read as content."""
+        """Return the number of reserved bytes after the content; 0 right after opening, when they count as content."""
 
     def read(self) -> bytes:
-        """Return the whole content, and the zeros of what is reserved behind it."""
+        """Return the whole content, followed by the zeros of the reserved bytes."""
 
     def truncate(self, size: int) -> None:
-        """Cut off all behind the first `size` bytes, what is reserved too, durably."""
+        """Cut off everything after the first `size` bytes, durably, with the reserved bytes."""
 
     def rewind(self, size: int) -> None:
-        """Make zeros of all behind the first `size` bytes, and hold it as reserved, durably."""
+        """Overwrite everything after the first `size` bytes with zeros and keep it reserved, durably."""
 
     def size(self) -> int:
-        """Return the bytes appended so far."""
+        """Return the number of bytes appended so far."""
 
     def replace(self, data: bytes, *, reserve: int = 0) -> None:
-        """Put `data`, with so many bytes reserved behind it, in the place of the whole content, durably: after a crash either the old or the new is there."""
+        """Replace the whole content by `data` with `reserve` bytes reserved after it.
+
+        Durable: after a crash the file holds either the old content or the new.
+        """
 
     def set_aside(self) -> str:
-        """Copy the whole content, durably, to a place of its own that nobody but its owner reads and nothing ever writes again; returns its name."""
+        """Copy the whole content, durably, to a separate place that only its owner can read, and never changes again.
+
+        Returns the name of the copy.
+        """
 
     def close(self) -> None:
-        """Give up the file. Appended but unsynced bytes are left to the kernel."""
+        """Close the file. Bytes that were appended but not synced are left to the kernel."""
 
 
 class FileDisk:
-    """A real file, this user's alone. After a failed sync it refuses to go on until it is opened again or replaced.
+    """A real file that only this user can read. After a failed sync it refuses all use until it is opened or replaced.
 
-    The kernel may drop the pages that it could not write and report the next fdatasync as good, so that only a new read tells
-    what is there. `sync` may be called in another thread than all the rest. A file system that never writes in place (btrfs, ZFS) may be
-    too full for what is reserved all the same.
+    The kernel may drop the pages that it could not write and report success for the next fdatasync, so that only a new
+    read shows the content. `sync` may be called in another thread than all the other methods. On a file system that
+    never writes in place (btrfs, ZFS) an append into reserved bytes can still fail for a full disk.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +83,7 @@ class FileDisk:
         if created:
             _sync_directory(path.parent)
         self._size = self._end = os.fstat(self._fd).st_size
-        """Where the content ends, and where the file does: what lies between is reserved."""
+        """End of the content, and end of the file: the bytes between them are reserved."""
         self._rubbish = 0
         self._unsure: OSError | None = None
         self._swapping = threading.Lock()
@@ -86,7 +95,7 @@ class FileDisk:
         try:
             _write_all(self._fd, data, self._size)
         except OSError:
-            # Half a frame would hide all later ones from the reader.
+            # Half a frame would hide all later frames from the reader.
             self._rubbish = len(data)
             self._cut_rubbish()
             raise
@@ -101,7 +110,7 @@ class FileDisk:
             os.fdatasync(copy)
         except OSError as error:
             with self._swapping:
-                if self._fd == ours:  # else another file, which was synced, is in its place
+                if self._fd == ours:  # else it was replaced by another file, which was synced
                     self._unsure = error
                     raise
         finally:
@@ -114,7 +123,7 @@ class FileDisk:
         try:
             os.posix_fallocate(self._fd, self._end, self._size + size - self._end)
         except OSError:
-            os.ftruncate(self._fd, self._end)  # it may have got a part of it
+            os.ftruncate(self._fd, self._end)  # a part may have been allocated
             raise
         self._end = self._size + size
         self.sync()
@@ -198,7 +207,7 @@ class FileDisk:
         return b"".join(parts)
 
     def _open_aside(self) -> tuple[int, Path]:
-        """A new file beside, under the first name that nobody has."""
+        """Open a new file in the same folder, under the first free name."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         number = 1
         while True:
@@ -217,21 +226,21 @@ class FileDisk:
 
     def _check_sure(self) -> None:
         if self._unsure is not None:
-            text = f"an earlier sync failed ({self._unsure.strerror}), what is on the disk is not known. Open it again"
+            text = f"an earlier sync failed ({self._unsure.strerror}), the disk's content is unknown. Open it again"
             raise OSError(errno.EIO, text, str(self._path)) from self._unsure
 
 
 class MemoryDisk:
-    """A disk in memory for simulations: it outlives its node, loses on `crash` what was not synced, can be full, and can fail."""
+    """A disk in memory for simulations: outlives its node, loses unsynced bytes on `crash`, can get full or fail."""
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
         self.capacity_bytes = capacity_bytes
         self.asides: list[bytes] = []
         self.refusal: tuple[int, int] | None = None
-        """An error number, and how many more calls that write come before all those that fail with it."""
+        """An error number, and the number of writing calls that still succeed before all later ones fail with it."""
         self._data = bytearray()
         self._end = self._synced = self._held = 0
-        """Where the content ends; how far it is synced; and how long the file is after a power cut at the least."""
+        """The end of the content; how far it is synced; and the least length of the file after a power cut."""
 
     def append(self, data: bytes) -> None:
         self._check_refusal()
@@ -291,16 +300,18 @@ class MemoryDisk:
         return f"memory disk, copy {len(self.asides)}"
 
     def close(self) -> None:
-        """Nothing to give up: the next node opens the same object, and what is reserved is content to it."""
+        """Do nothing: the next node opens the same object, and counts the reserved bytes as content."""
         self._end = len(self._data)
 
     def unsynced(self) -> int:
-        """Return how many bytes a power cut may take."""
+        """Return how many bytes a power cut can lose."""
         return self._end - self._synced
 
     def crash(self, *, keep_unsynced: int = 0, keep_sectors: Iterable[int] = ()) -> None:
-        """Cut the power: of the unsynced bytes the first `keep_unsynced` happened to reach the disk, and those in `keep_sectors`, numbers of sectors of the file:
-        what one sync writes is in no order."""
+        """Cut the power. Of the unsynced bytes the first `keep_unsynced` reach the disk, and those in `keep_sectors`.
+
+        `keep_sectors` are numbers of sectors of the file: the parts of one sync can reach the disk in any order.
+        """
         start = self._synced + min(keep_unsynced, self.unsynced())
         unsynced = self._data[start : self._end]
         self._data[start:] = bytes(max(0, self._held - start))
@@ -334,33 +345,34 @@ class MemoryDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frames:
-    """What could be read back."""
+    """The result of reading frames back."""
 
     payloads: tuple[bytes, ...]
     good_bytes: int
-    """Where the frames that follow each other from the beginning end: truncate to here before the next append."""
+    """End of the frames that follow each other from the beginning: truncate to here before the next append."""
     torn: bool
-    """Something is behind the last good frame: a torn write, or damage."""
+    """There are bytes after the last good frame: a torn write, or damage."""
     damaged_bytes: int = 0
-    """What cannot be read, apart from an unfinished frame at the end."""
+    """The number of bytes that cannot be read, without an unfinished frame at the end."""
     end_bytes: int = 0
-    """Where that unfinished frame begins; the size of it all where there is none."""
+    """Where that unfinished frame begins; the size of the data where there is none."""
     read_bytes: int = 0
-    """Where the last frame ends that could be read."""
+    """End of the last frame that could be read."""
 
 
 def encode_frame(payload: bytes) -> bytes:
-    """Return length, CRC-32 and payload. The CRC covers the length too: a tail of zeros is no row of empty frames."""
+    """Return length, CRC-32 and payload. The CRC covers the length too, so that zeros do not read as empty frames."""
     if len(payload) > FRAME_LIMIT_BYTES:
         raise ValueError(f"frame: {len(payload)} bytes are over the limit of {FRAME_LIMIT_BYTES} bytes. Split it.")
     return _HEADER.pack(len(payload), _crc(payload)) + payload
 
 
 def decode_frames(data: bytes, *, resume: bytes = b"") -> Frames:
-    """Read frames up to the first bad one. Nothing behind that is believed, since where a frame starts is not known there.
+    """Read frames up to the first bad one. Later bytes are not used, since the start of the next frame is unknown.
 
-    With `resume`, what every payload of that file begins with, reading goes on behind damage at the next place where a good frame begins so. A frame whose
-    checksum is right for all that stands there has a damaged length only: it is read, and is no unfinished one.
+    With `resume`, the bytes that every payload of the file begins with, reading continues after damage at the next good
+    frame whose payload begins so. Where only the length of a frame is damaged, and its checksum fits all bytes up to
+    the next frame, the frame is read and does not count as unfinished.
     """
     payloads: list[bytes] = []
     at = damaged_bytes = 0
@@ -397,7 +409,7 @@ def decode_frames(data: bytes, *, resume: bytes = b"") -> Frames:
 
 
 def _payload(data: bytes, at: int) -> bytes | None:
-    """What the frame at `at` holds; None where there is no good one."""
+    """The payload of the frame at `at`; None where there is no good frame."""
     if len(data) - at < _HEADER.size:
         return None
     length, crc = _HEADER.unpack_from(data, at)
@@ -409,7 +421,7 @@ def _payload(data: bytes, at: int) -> bytes | None:
 
 
 def _payload_until(data: bytes, at: int, until: int) -> bytes | None:
-    """What the frame at `at` holds where it ends at `until`, whatever length it tells; None where it does not."""
+    """The payload of the frame at `at` if it ends at `until`, whatever its length field; None where it does not."""
     if until - at <= _HEADER.size:
         return None
     _, crc = _HEADER.unpack_from(data, at)
@@ -418,7 +430,7 @@ def _payload_until(data: bytes, at: int, until: int) -> bytes | None:
 
 
 def _next_frame(data: bytes, at: int, begins: bytes) -> int | None:
-    """Where the first good frame from `at` on begins whose payload begins with `begins`."""
+    """The start of the first good frame from `at` on whose payload begins with `begins`."""
     start = data.find(begins, at + _HEADER.size)
     while start >= 0:
         if _payload(data, start - _HEADER.size) is not None:
@@ -428,7 +440,7 @@ def _next_frame(data: bytes, at: int, begins: bytes) -> int | None:
 
 
 def _is_unfinished(data: bytes, at: int) -> bool:
-    """Whether what is left at `at` is the beginning of a frame: shorter than its header says, or than a header."""
+    """Whether the bytes from `at` on are an incomplete frame: shorter than its header says, or than a header."""
     left = len(data) - at
     if left < _HEADER.size:
         return True
@@ -442,7 +454,7 @@ def _crc(payload: bytes) -> int:
 
 def _write_all(fd: int, data: bytes, at: int) -> None:
     written = os.pwrite(fd, data, at)
-    while written < len(data):  # so it is when the disk gets full
+    while written < len(data):  # a disk that gets full takes a part
         written += os.pwrite(fd, memoryview(data)[written:], at + written)
 
 

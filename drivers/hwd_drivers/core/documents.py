@@ -1,4 +1,4 @@
-"""Documents: what devices, agents and reconfigurations say happened. Metrics, records, events and reports are made from them alone."""
+"""Documents: events of devices, agents and reconfigurations; the only source of metrics, records and reports."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One thing that happened.
+    """One event.
 
-    `kind` is dotted, subject first (`switch.up`, `reconfiguration.ended`); `at_ns` is `Clock.monotonic_ns` of the emitter's process and `wall_ns` its
-    unix time; `data` is JSON with sorted meaning per kind, units in the key names.
+    `kind` is dotted, subject first (`switch.up`, `reconfiguration.ended`). `at_ns` is `Clock.monotonic_ns` of the
+    process that emits it and `wall_ns` its unix time. `data` is JSON whose keys depend on the kind, with units in their
+    names.
     """
 
     kind: str
@@ -28,6 +29,6 @@ class Document:
 
 
 class Sink(Protocol):
-    """Where documents go. Called in the emitter's thread of the event loop; must not block and must not raise."""
+    """Receiver of documents. Called in the thread of the event loop; it must not block and must not raise."""
 
     def __call__(self, document: Document, /) -> None: ...

@@ -2,18 +2,18 @@
 
     HwdError
     ├── ConfigError      the input is wrong; nothing was touched                    exit 2
-    │   └── UnknownError     it names something that is not there                   exit 2
-    ├── RefusedError     a lease, an interlock or a rule says no                    exit 3
-    ├── DeviceError      the device answered no                                     exit 1
-    │   └── LoginError       it does not take our credentials                       exit 1
-    ├── LinkError        the device, broker or daemon cannot be reached             exit 4
-    │   ├── StartingError    it is being started by us                              exit 4
-    │   └── DeadlineError    it was reached but did not answer in the stated time   exit 4
-    ├── ProtocolError    bytes that cannot be parsed                                exit 1
-    ├── FailedError      what was asked for was tried and did not come out          exit 1
-    ├── NotReadyError    links were not ready in time; all is as before             exit 5
-    │   └── NotRolledBackError   and not all could be brought back                  exit 6
-    └── BugError         ours
+        │   └── UnknownError     it names something that does not exist                 exit 2
+        ├── RefusedError     a lease, an interlock or a rule forbids it                 exit 3
+        ├── DeviceError      the device refused                                         exit 1
+        │   └── LoginError       the device refused our credentials                     exit 1
+        ├── LinkError        the device, broker or daemon cannot be reached             exit 4
+        │   ├── StartingError    we are still starting it                               exit 4
+        │   └── DeadlineError    it was reached but did not answer in the stated time   exit 4
+        ├── ProtocolError    bytes that cannot be parsed                                exit 1
+        ├── FailedError      the action was tried and failed                            exit 1
+        ├── NotReadyError    links were not ready in time; the old state is restored    exit 5
+        │   └── NotRolledBackError   and not every switch could be restored             exit 6
+        └── BugError         our own mistake
 
 A message says subject, attempt, finding, limit with unit, and remedy.
 """
@@ -23,7 +23,7 @@ from typing import ClassVar
 
 
 class HwdError(Exception):
-    """Anything that hwd raises on purpose."""
+    """Any error that hwd raises on purpose."""
 
     exit_status: ClassVar[int] = 1
     title: ClassVar[str] = "error"
@@ -37,18 +37,18 @@ class ConfigError(HwdError):
 
 
 class UnknownError(ConfigError):
-    """A name of something that is not there, and may have been."""
+    """The name of something that does not exist, and may have existed."""
 
 
 class RefusedError(HwdError):
-    """A rule forbids it: somebody's lease, an interlock, a stale plan."""
+    """A rule forbids it: another owner's lease, an interlock, a stale plan."""
 
     exit_status = 3
     title = "refused"
 
 
 class DeviceError(HwdError):
-    """The device understood and said no; `code` and `text` are its own words."""
+    """The device understood the command and refused it; `code` and `text` are its own words."""
 
     title = "device error"
 
@@ -61,20 +61,20 @@ class DeviceError(HwdError):
 
 
 class LoginError(DeviceError):
-    """The device does not take our user or password; trying again soon is of no use."""
+    """The device refused our user or password; a retry soon is of no use."""
 
     title = "login refused"
 
 
 class LinkError(HwdError):
-    """No way to the other side, or the way broke."""
+    """The other side cannot be reached, or the connection broke."""
 
     exit_status = 4
     title = "unreachable"
 
 
 class StartingError(LinkError):
-    """The other side is being started, and will be there soon; nothing is wrong."""
+    """The other side is starting and will answer soon; nothing is wrong."""
 
     title = "starting"
 
@@ -92,7 +92,7 @@ class ProtocolError(HwdError):
 
 
 class FailedError(HwdError):
-    """It was tried and did not come out, read-back differed, an action had no effect."""
+    """The action was tried and failed: the read-back differed, or it had no effect."""
 
     title = "failed"
 
@@ -105,7 +105,7 @@ class NotReadyError(HwdError):
 
 
 class NotRolledBackError(NotReadyError):
-    """Links did not become ready within the stated time, and `switches` could not be brought back; the journal holds them until they are."""
+    """Links did not become ready in time, and `switches` could not be restored: the journal still holds them."""
 
     exit_status = 6
     title = "not ready and not rolled back"
@@ -116,6 +116,6 @@ class NotRolledBackError(NotReadyError):
 
 
 class BugError(HwdError):
-    """An assumption of ours does not hold."""
+    """One of our assumptions does not hold."""
 
     title = "bug"

@@ -7,11 +7,11 @@ import uuid
 from typing import Protocol
 
 _TOKEN_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
-"""Valid in an MQTT client id, a TL1 CTAG, a file name and a URL alike."""
+"""Characters that are valid in an MQTT client id, a TL1 CTAG, a file name and a URL."""
 
 
 class Ids(Protocol):
-    """Makes names that nobody else has."""
+    """Makes unique names."""
 
     def uuid(self) -> str:
         """Return a version 4 UUID in its usual text form."""
@@ -27,9 +27,7 @@ class RandomIds:
         return str(uuid.uuid4())
 
     def token(self, *, length: int) -> str:
-        left = secrets.randbits(
-            6 * length + 64
-        )  # once, not for each letter: 64 bits more than needed leave none likelier
+        left = secrets.randbits(6 * length + 64)  # one draw for all letters: with 64 spare bits they are equally likely
         letters = []
         for _ in range(length):
             left, letter = divmod(left, len(_TOKEN_ALPHABET))
@@ -38,7 +36,7 @@ class RandomIds:
 
 
 class SeededIds:
-    """Ids that are the same in every run of the same seed, and never secret."""
+    """Ids that are the same in every run with the same seed, and never secret."""
 
     def __init__(self, seed: int) -> None:
         self._stream = Draws(seed).stream("ids")
@@ -51,9 +49,9 @@ class SeededIds:
 
 
 class Draws:
-    """Random streams by name: who draws more from one does not move the others.
+    """Random streams by name: more draws from one stream do not change the others.
 
-    `seed` None takes one from the operating system; `Draws.seed` tells which, for the record.
+    Where `seed` is None the operating system gives one; `Draws.seed` has it, for the record.
     """
 
     def __init__(self, seed: int | None) -> None:
@@ -61,7 +59,7 @@ class Draws:
         self._streams: dict[str, random.Random] = {}
 
     def stream(self, name: str) -> random.Random:
-        """Return the one stream of this name; asked for again, it goes on where it was."""
+        """Return the only stream of this name; a second call returns it in its present state."""
         if name not in self._streams:
             digest = hashlib.sha256(f"{self.seed}:{name}".encode()).digest()
             self._streams[name] = random.Random(int.from_bytes(digest))  # not hash(): that differs between processes

@@ -1,4 +1,4 @@
-"""Offload: the one door to threads, for what blocks (SQL, SSH, GPIO)."""
+"""Offload: the only way to run blocking code (SQL, SSH, GPIO) in threads."""
 
 import asyncio
 import contextvars
@@ -14,11 +14,14 @@ class Offload(Protocol):
     """Runs a blocking function without blocking the loop."""
 
     async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Return what `fn(*args)` returns. A cancelled caller stops waiting; a function that has begun runs to its end."""
+        """Return what `fn(*args)` returns.
+
+        A cancelled caller stops waiting; a function that has started runs to its end.
+        """
 
 
 class ThreadOffload:
-    """Runs functions in threads of its own. Close it where it was made."""
+    """Runs functions in its own threads. Whoever makes it closes it."""
 
     def __init__(self, max_workers: int) -> None:
         self._pool = ThreadPoolExecutor(max_workers, thread_name_prefix="hwd-offload")
@@ -28,15 +31,15 @@ class ThreadOffload:
         return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, _call, fn, args)
 
     def close(self) -> None:
-        """Drop what has not begun, and return when what has begun is done. This blocks the loop: close last."""
+        """Drop the functions that have not started and wait for those that have. This blocks the loop: close last."""
         self._pool.shutdown(cancel_futures=True)
 
 
 class InlineOffload:
-    """Runs functions in the loop: in virtual time, where threads would lie, and in tests.
+    """Runs functions in the loop: for virtual time, which threads would break, and for tests.
 
-    It yields before and after the work, as a thread would: others run meanwhile, and a crash can come before the work, or
-    after it and before the caller hears of it.
+    It yields before and after the work, as a thread would: other tasks run meanwhile. A crash can come before the work,
+    or between the work and the caller's resumption.
     """
 
     async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
@@ -50,5 +53,5 @@ class InlineOffload:
 def _call(fn: Callable[[*Ts], T], args: tuple[*Ts]) -> T:
     try:
         return fn(*args)
-    except StopIteration as error:  # a future refuses it, and the caller would wait for ever
+    except StopIteration as error:  # a future refuses it, and the caller would never resume
         raise RuntimeError(f"{fn!r} raised StopIteration") from error

@@ -1,4 +1,4 @@
-"""Files that are written for a person: there whole or not at all, and what is no regular file stays what it is."""
+"""Output files: written completely or not at all; pipes, devices and links stay what they are."""
 
 import contextlib
 import os
@@ -12,26 +12,27 @@ from hwd_drivers.core.errors import ConfigError, FailedError
 from hwd_drivers.core.ids import RandomIds
 
 NAME_MAX_BYTES: Final = 255
-"""Of the name of a file, limits.h."""
+"""Longest file name, limits.h."""
 _TOKEN_LENGTH: Final = 12
 _PERMISSIONS: Final = 0o777
-"""What is taken over of a file that is replaced: no set-user-ID or set-group-ID bits."""
+"""Permissions that are copied from a replaced file: without set-user-ID and set-group-ID bits."""
 
 
 @contextmanager
 def output_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that has its name only when it is whole, with the permissions of the one that it replaces.
+    """A file that gets its name only when it is complete, with the permissions of the file that it replaces.
 
-    A pipe or a device is written to as it is. A symbolic link is followed and stays; one of somebody else in a folder where everybody may make one is refused.
-    Raises ConfigError where the file cannot be made, FailedError where it cannot be written, such as on a full disk.
+    A pipe or a device is written to directly. A symbolic link is followed and stays. A link that another user made in a
+    folder where everybody may write is refused. Raises ConfigError where the file cannot be made, FailedError where it
+    cannot be written, such as on a full disk.
     """
     try:
-        link = path.is_symlink()  # asked once: whoever may write there may put one there at any time
+        link = path.is_symlink()  # read once: others with write access may add a link at any time
         there = _existing(path, link=link)
         plain = there is not None and not stat.S_ISREG(there.st_mode)
         target = path.resolve() if link else path.parent.resolve() / path.name
         if there is not None and not plain and not _is_file(target, there):
-            plain = True  # a link of /proc to a file that has no name any more
+            plain = True  # a link in /proc to a file whose name was removed
         if plain and there is not None:
             fresh, file = target, _open_there(path, there, link=link)
         else:
@@ -55,13 +56,16 @@ def output_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_file(path: Path, text: str) -> None:
-    """As `output_file`, with this text in UTF-8."""
+    """Write `text` as UTF-8; see `output_file`."""
     with output_file(path) as file:
         file.write(text.encode("utf-8", "replace"))
 
 
 def _existing(path: Path, *, link: bool) -> os.stat_result | None:
-    """What is there; None where nothing is. Raises OSError where it may not be written, ConfigError for a link that may not be followed."""
+    """The status of the existing file, or None.
+
+    Raises OSError where it may not be written, ConfigError for a link that may not be followed.
+    """
     if link:
         _check_link(path)
     try:
@@ -76,33 +80,34 @@ def _existing(path: Path, *, link: bool) -> os.stat_result | None:
 
 
 def _check_pipe(path: Path, found: os.stat_result) -> None:
-    """That of fs.protected_fifos, which looks only at who would make one."""
+    """The rule of the kernel's fs.protected_fifos, which applies only to processes that would create the pipe."""
     if _is_strangers(path.resolve().parent, found.st_uid):
         raise ConfigError(
-            f"{path}: is a pipe that the user with id {found.st_uid} made in a folder of everybody, and who reads it is not known: nothing is written to it. "
+            f"{path}: is a pipe that the user with id {found.st_uid} made in a folder where everybody may write. "
+            "Its reader is unknown, so nothing is written to it. "
             "Name another file"
         )
 
 
 def _is_strangers(directory: Path, owner: int) -> bool:
-    """Whether somebody else than this user, or than whose folder it is, made what is in a folder where everybody may make something."""
+    """Whether a file was made by neither this user nor the folder's owner, in a folder where everybody may write."""
     folder = directory.stat()
     everybody = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
     return bool(everybody) and owner not in (os.geteuid(), folder.st_uid)
 
 
 def _check_link(path: Path) -> None:
-    """The rule of the kernel's fs.protected_symlinks, which not every machine has switched on."""
+    """The rule of the kernel's fs.protected_symlinks, which is not enabled on every machine."""
     owner = path.lstat().st_uid
     if _is_strangers(path.parent, owner):
         raise ConfigError(
-            f"{path}: is a link that the user with id {owner} made in a folder of everybody, to {os.readlink(path)}: it is not followed. "
-            "Name another file, or the one that it leads to"
+            f"{path}: is a link to {os.readlink(path)} that the user with id {owner} made in a folder where all may "
+            "write. It is not followed. Name another file, or the target of the link"
         )
 
 
 def _fresh_name(target: Path) -> Path:
-    """One that nobody can have taken before us."""
+    """A name that cannot exist yet."""
     token = RandomIds().token(length=_TOKEN_LENGTH)
     kept = os.fsencode(target.name)[: NAME_MAX_BYTES - _TOKEN_LENGTH - len("..")]
     return target.with_name(f".{os.fsdecode(kept)}.{token}")
@@ -120,11 +125,14 @@ def _is_file(path: Path, there: os.stat_result) -> bool:
 
 
 def _open_there(path: Path, there: os.stat_result, *, link: bool) -> BinaryIO:
-    """What was found, as it is. Raises ConfigError where somebody has put something else there since, which is left alone."""
+    """Open the file that was found.
+
+    Raises ConfigError where another file has replaced it since; that one is not changed.
+    """
     descriptor = os.open(path, _flags(link=link))
     try:
         if not os.path.samestat(there, os.fstat(descriptor)):
-            raise ConfigError(f"{path}: became another file while it was opened, and was left alone. Name another file")
+            raise ConfigError(f"{path}: was replaced while it was being opened; nothing was written. Name another file")
         if stat.S_ISREG(there.st_mode):
             os.ftruncate(descriptor, 0)
     except BaseException:
@@ -139,7 +147,7 @@ def _create(fresh: Path, *, private: bool) -> BinaryIO:
 
 
 def _take_over(descriptor: int, there: os.stat_result) -> None:
-    """Owner, group and permissions, as far as we may. What of them we may not keep opens the file to nobody else."""
+    """Copy owner, group and permissions as far as allowed. A part that cannot be copied gives nobody else access."""
     ours = os.fstat(descriptor)
     permissions = there.st_mode & _PERMISSIONS
     if there.st_uid != ours.st_uid or there.st_gid != ours.st_gid:

@@ -1,4 +1,4 @@
-"""Files that are this user's alone: how they are made, and those that an older version made for others too."""
+"""Private files: make files that only this user can read, and correct those that older versions made readable."""
 
 import os
 import stat
@@ -10,14 +10,15 @@ from typing import Final
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 OLDER_FOLDER_MODE: Final = 0o750
-"""What was made up to version 0.1. A folder with any other mode was made by somebody who wants it so."""
+"""Modes up to version 0.1. A folder with another mode was set so by somebody on purpose."""
 _OTHERS: Final = 0o077
 
 
 def make_private(folder: Path, patterns: Iterable[str]) -> tuple[str, ...]:
-    """Take from group and others what they may do with our files of these names in `folder`, and with the folder where an older version made it.
+    """Remove the access of group and others from our files with these names in `folder`, and from an old folder itself.
 
-    Files of other users and links are left. Returns the names of what was changed, `.` for the folder. Raises OSError.
+    Files of other users and links stay as they are. Returns the names of the changed files, `.` for the folder. Raises
+    OSError.
     """
     wanted = tuple(patterns)
     changed = []

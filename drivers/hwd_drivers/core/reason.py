@@ -1,4 +1,4 @@
-"""What an error of the system or of a library says to a person: its words, without numbers, names of calls and tuples."""
+"""The reason of a system's or a library's error, as text for a person: without numbers, calls and tuples."""
 
 import os
 import re
@@ -10,12 +10,12 @@ _BOUND: Final = re.compile(r"error while attempting to bind on address \(.*?\): 
 _NUMBER: Final = re.compile(r"\[Errno -?\d+\] ")
 _TLS: Final = re.compile(r"\[\w+(?:: \w+)?\] | \(_ssl\.c:\d+\)")
 _PLACE: Final = re.compile(r"(.+) - at `\$\.?([^`]+)`")
-"""Of msgspec: Expected `float`, got `str` - at `$.seconds`."""
+"""The form of msgspec: Expected `float`, got `str` - at `$.seconds`."""
 _PARTS_OF_A_REQUEST: Final = ("body", "query", "path", "header")
 
 
 def finding_of(detail: Mapping[str, Any]) -> str:
-    """One of what pydantic found, `ready_within_s: must be greater than 0`; where in a request it stood says its library, not ours."""
+    """One finding of pydantic, `ready_within_s: must be greater than 0`, without the part of the request it was in."""
     place = [str(part) for part in detail["loc"]]
     if place[:1] and place[0] in _PARTS_OF_A_REQUEST:
         place = place[1:]
@@ -23,7 +23,7 @@ def finding_of(detail: Mapping[str, Any]) -> str:
     if kind == "missing":
         text = "is missing"
     elif kind == "extra_forbidden":
-        text = "is no field that this takes"
+        text = "is an unknown field"
     elif kind == "json_invalid":
         return f"the body is not JSON: {detail.get('ctx', {}).get('error', text)}"
     elif kind == "value_error":
@@ -34,7 +34,10 @@ def finding_of(detail: Mapping[str, Any]) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """`Connection refused` of `[Errno 111] Connect call failed ('127.0.0.1', 1)`. What we said ourselves stays as it is; never empty."""
+    """Return `Connection refused` for `[Errno 111] Connect call failed ('127.0.0.1', 1)`; never empty.
+
+    Our own errors stay.
+    """
     number = error.errno if isinstance(error, OSError) else None
     text = (error.strerror if isinstance(error, OSError) else None) or str(error)
 

@@ -1,6 +1,6 @@
 """Device values: fibre ends, crossconnects, power, capabilities.
 
-One line of text for each, shared by logs, command line, tests and errors: `ocs1.3A`, `h0.eth1/2.tx`, `3A-17B`.
+Each has one line of text that logs, command line, tests and errors share: `ocs1.3A`, `h0.eth1/2.tx`, `3A-17B`.
 """
 
 import functools
@@ -14,7 +14,7 @@ from hwd_drivers.core.errors import ConfigError
 
 
 class Side(StrEnum):
-    """Which of the ends of a port a fibre sits in."""
+    """The end of a port that a fibre is plugged into."""
 
     A = "A"
     """First side of a two-sided switch: light enters here on a one-way switch."""
@@ -27,11 +27,11 @@ class Side(StrEnum):
     NONE = ""
     """The port has one fibre only: an any-to-any switch, a passive part."""
 
-    __hash__ = str.__hash__  # equal as str, so this is right; that of Enum is Python and half the time of a set of ends
+    __hash__ = str.__hash__  # right, as members compare as str; Enum's own hash is slow
 
 
 _NATURAL = re.compile(r"(\d{1,18})")
-"""Longer digits come in parts: Python refuses to read numbers of thousands of digits."""
+"""Longer digits are read in parts: Python refuses to convert numbers of thousands of digits."""
 
 
 @functools.lru_cache(maxsize=65_536)
@@ -49,7 +49,7 @@ class PortSide:
     _text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_text", f"{self.port}{self.side}")  # said and hashed thousands of times in an apply
+        object.__setattr__(self, "_text", f"{self.port}{self.side}")  # used thousands of times in an apply
 
     def __str__(self) -> str:
         return self._text
@@ -77,8 +77,8 @@ class PortSide:
 class FibreEnd:
     """Where one glass fibre ends: an owner (switch, host, passive, packet switch), a port, a lane, a side.
 
-    `lane` counts from 1 where every lane of a module has a fibre of its own (breakout, parallel optics) and is 0 where the
-    fibre carries the whole port, as wavelength-multiplexed modules and all switch ports do.
+    `lane` counts from 1 where every lane of a module has its own fibre (breakout, parallel optics). It is 0 where the
+    fibre carries the whole port, as with wavelength-multiplexed modules and all switch ports.
     """
 
     owner: str
@@ -103,25 +103,26 @@ class FibreEnd:
 
 
 class CrossconnectState(StrEnum):
-    """What a switch says of a crossconnect, or its twin knows."""
+    """The state of a crossconnect as a switch reports it or its twin computes it."""
 
     BLOCKED = "blocked"
-    """Set, and held dark by a shutter or a port override."""
+    """Set, but dark because of a shutter or a port override."""
     TUNING = "tuning"
-    """The mirrors move: no light that can be counted on."""
+    """The mirrors are moving: light is not reliable."""
     TUNED = "tuned"
     """Light passes."""
     FAILED = "failed"
-    """The switch says that it could not make it."""
+    """The switch reports that it could not make it."""
     UNSTATED = "unstated"
-    """It is set; this switch does not tell more."""
+    """It is set; this switch reports no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossconnect:
     """One path inside one switch, without the switch's name: `1A-2B`; light goes from `a` to `b` on a one-way switch.
 
-    Use `Crossconnect.parse("1A-2B")`. Where ports have one side only, a worded one stands first (`in-3`), else the smaller one (`3-7`).
+    Use `Crossconnect.parse("1A-2B")`. Where ports have one side only, a port with a word for a name is first (`in-3`),
+    else the smaller one (`3-7`).
     """
 
     a: PortSide
@@ -149,14 +150,14 @@ class Crossconnect:
 
     @classmethod
     def of(cls, one: PortSide, other: PortSide) -> Self:
-        """The crossconnect of two ends in any order; raises ConfigError for A-A, B-B and an end with itself."""
+        """The crossconnect of two ends in any order; raises ConfigError for A-A, B-B and twice the same end."""
         if one == other:
             raise ConfigError(f"crossconnect {one}-{other}: a port cannot be joined to itself")
         if (one.side is Side.NONE) != (other.side is Side.NONE) or (
             one.side is other.side and one.side is not Side.NONE
         ):
             raise ConfigError(f"crossconnect {one}-{other}: one end must be on side A and the other on side B")
-        if one.side is Side.B or (one.side is Side.NONE and _standing(other) < _standing(one)):
+        if one.side is Side.B or (one.side is Side.NONE and _order_key(other) < _order_key(one)):
             one, other = other, one
         return cls(a=one, b=other)
 
@@ -168,8 +169,8 @@ class Crossconnect:
         return self.a.sort_key(), self.b.sort_key()
 
 
-def _standing(end: PortSide) -> tuple[bool, object]:
-    """What decides which end of a one-sided crossconnect stands first."""
+def _order_key(end: PortSide) -> tuple[bool, object]:
+    """Sort key that decides which end of a one-sided crossconnect comes first."""
     return end.port[0].isdigit(), end.sort_key()
 
 
@@ -197,7 +198,7 @@ class PowerReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What a device says it is. `uptime_s`: since when it is up, as far as it says, which nobody is the same or another by."""
+    """Identity that a device reports. `uptime_s`: its uptime if it reports one; it does not count in comparisons."""
 
     vendor: str
     model: str
@@ -210,7 +211,7 @@ class Identity:
 
 
 class PortOverride(StrEnum):
-    """What a switch holds a fibre end to, whatever crossconnect it is in."""
+    """State that a switch forces on a fibre end, whatever crossconnect it belongs to."""
 
     NORMAL = "normal"
     """Light passes where a crossconnect is tuned."""
@@ -219,14 +220,14 @@ class PortOverride(StrEnum):
 
 
 class AttenuationMode(StrEnum):
-    """How a variable attenuator of a switch works."""
+    """Mode of a variable attenuator of a switch."""
 
     NONE = "none"
     """No attenuation is set."""
     FIXED = "fixed"
-    """Held where it is."""
+    """Keeps its present value."""
     MAXIMUM = "maximum"
-    """As much as it can."""
+    """The highest attenuation."""
     ABSOLUTE = "absolute"
     """The output is held at a power, in dBm."""
     RELATIVE = "relative"
@@ -249,7 +250,8 @@ class Attenuation:
 class Element:
     """A part of a switch that moves as one: a 1xN selector, a 2x2 in bar or cross state.
 
-    It is always in exactly one of its `states`, each the crossconnects that it has then; an empty state is dark. Elements of a switch share no end.
+    It is always in exactly one of its `states`. A state is the set of its crossconnects; an empty one is dark. Elements
+    of a switch share no end.
     """
 
     name: str
@@ -257,19 +259,21 @@ class Element:
 
     @property
     def crossconnects(self) -> frozenset[Crossconnect]:
-        """All that it can make, in one state or another."""
+        """All crossconnects that it can make, in any state."""
         return frozenset(one for state in self.states for one in state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a switch is able to do; fixed for the life of a connection.
+    """Abilities and limits of a switch; fixed while connected.
 
-    `ends` are all fibre ends. `moves_in_use`: connecting a used end drops the old crossconnect (Polatis) where others refuse (Calient).
-    `reciprocal`: light passes both ways. `latching`: keeps its crossconnects without power. `atomic_batches`: a list is done whole or not at all.
-    `settle_s`: stated switching time. `loss_db_typical`, `loss_db_max`: stated insertion loss of one crossconnect. `monitored`: ends with a power monitor.
-    `blockable`: ends that an override can hold dark. `attenuated`: ends with a variable attenuator. `elements`: parts that each are in one of few states;
-    none where any end can be joined with any on the other side. `reports_before`: a change tells what the switch had just before it (`Exchange.before`).
+    `ends`: all fibre ends. `moves_in_use`: connecting a used end drops the old crossconnect (Polatis); others refuse
+    (Calient). `reciprocal`: light passes both ways. `latching`: it keeps its crossconnects without power.
+    `atomic_batches`: a list is done completely or not at all. `settle_s`: stated switching time. `loss_db_typical`,
+    `loss_db_max`: stated insertion loss of one crossconnect. `monitored`: ends with a power monitor. `blockable`: ends
+    that an override can make dark. `attenuated`: ends with a variable attenuator. `elements`: parts with few states
+    each; empty where any end can be joined with any on the other side. `reports_before`: a change reports the state
+    just before it (`Exchange.before`).
     """
 
     ends: tuple[PortSide, ...]
@@ -290,11 +294,12 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """When a change was sent to a switch and when it answered, `Clock.monotonic_ns` of the driver's host.
+    """Times of one change: when it was sent and when the switch answered, as `Clock.monotonic_ns` of this host.
 
-    `commanded_ns`: just before the first byte of the first command. `acknowledged_ns`: when the last answer was whole. `commands`: how many changed something.
-    `before`: what the switch had when it took the change, read in the same breath, so that what another client did since our last read is known; None where
-    the driver cannot ask.
+    `commanded_ns`: just before the first byte of the first command. `acknowledged_ns`: when the last answer was
+    complete. `commands`: number of commands that changed something. `before`: the crossconnects when the switch took
+    the change, read together with it, which shows changes by other clients since our last read; None where the driver
+    cannot ask.
     """
 
     commanded_ns: int

@@ -1,4 +1,4 @@
-"""Abilities: what a device can do, as small Protocols. A device is the sum of those that it has.
+"""Abilities: small Protocols for what a device can do. A device is the sum of its abilities.
 
 Deadlines are times of `loop.time()` and come from the caller; an exchange that passes one raises DeadlineError.
 """
@@ -21,7 +21,7 @@ from hwd_drivers.core.values import (
 
 @runtime_checkable
 class Device(Protocol):
-    """One live session with one device. Used once: when it is lost, it is closed and a new one is opened."""
+    """One session with one device. Used once: when it is lost, it is closed and a new one is opened."""
 
     name: str
 
@@ -30,7 +30,7 @@ class Device(Protocol):
     async def capabilities(self, *, deadline_s: float) -> Capabilities: ...
 
     async def lost(self) -> Exception:
-        """Wait until the session is gone; returns the cause."""
+        """Wait until the session ends; returns the cause."""
         ...
 
     async def close(self) -> None:
@@ -54,10 +54,13 @@ class CrossConnects(Protocol):
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """Drive the switch in as few commands as its protocol allows; `remove` is gone before `add` is asked for where ends are shared.
+        """Drive the switch in as few commands as its protocol allows.
 
-        The caller has checked that `add` collides with nothing that is not in `remove`. `on_commanded` is called with `Clock.monotonic_ns`
-        just before the first byte. Raises DeviceError with the switch's own code when it says no; what has been done by then is for the caller to read.
+        Where ends are shared, `remove` is done before `add`.
+
+        The caller has checked that `add` conflicts only with pairs in `remove`. `on_commanded` is called with
+        `Clock.monotonic_ns` just before the first byte. Raises DeviceError with the switch's own code when it refuses;
+        the caller must read what was done until then.
         """
         ...
 
@@ -71,14 +74,14 @@ class PowerReadings(Protocol):
 
 @runtime_checkable
 class PortOverrides(Protocol):
-    """Holds fibre ends dark, and lets them go; `Capabilities.blockable` are those that it can."""
+    """Makes fibre ends dark by a shutter or a disabled port, and releases them. Ends: `Capabilities.blockable`."""
 
     async def read_overrides(
         self, ends: Sequence[PortSide], *, deadline_s: float
     ) -> Mapping[PortSide, PortOverride]: ...
 
     async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
-        """Raises DeviceError where the switch says no."""
+        """Raises DeviceError where the switch refuses."""
         ...
 
 
@@ -89,5 +92,5 @@ class Attenuators(Protocol):
     async def read_attenuation(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[Attenuation, ...]: ...
 
     async def attenuate(self, wanted: Sequence[Attenuation], *, deadline_s: float) -> None:
-        """Raises DeviceError where the switch says no."""
+        """Raises DeviceError where the switch refuses."""
         ...

@@ -1,4 +1,4 @@
-"""Connection: one connection to a device that answers by tags, in any order."""
+"""Connection: one connection to a device whose answers carry tags and come in any order."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Bytes to send, the tag that the answer will carry, and words for errors; never a secret in `what`."""
+    """Bytes to send, the tag of the answer, and a text for errors; `what` must hold no secret."""
 
     tag: str
     data: bytes
@@ -28,10 +28,11 @@ class Request:
 class Connection(Link[MessageT]):
     """Requests and their answers over one connection.
 
-        connection = await Connection.open(dialer, "10.0.0.5:3082", name="ocs1", decode=decode, clock=clock, deadline_s=...)
-        answered = await connection.request(Request(tag="1", data=b"...", what="RTRV-PATCH"), deadline_s=loop.time() + 2)
+        connection = await Connection.open(dialer, "10.0.0.5:3082", name="ocs1", decode=decode, clock=clock, ...)
+        answered = await connection.request(Request(tag="1", data=b"...", what="RTRV"), deadline_s=loop.time() + 2)
 
-    `decode` turns bytes into answers, each with its tag, and keeps for itself what nobody asked for; a ProtocolError of it ends the connection. A request that is given up (deadline, cancellation) leaves the connection alone: its late answer is known by its tag.
+    `decode` turns bytes into answers with their tags, and handles unsolicited messages itself. Its ProtocolError ends
+    the connection. An abandoned request (deadline, cancellation) does not: its late answer is known by its tag.
     """
 
     def __init__(self, *, name: str, decode: Callable[[bytes], Sequence[tuple[str, MessageT]]], clock: Clock) -> None:
@@ -50,7 +51,11 @@ class Connection(Link[MessageT]):
         clock: Clock,
         deadline_s: float,
     ) -> "Connection[MessageT]":
-        """Connect. Raises LinkError where nobody answers there, DeadlineError after the deadline, ConfigError for an address that is none."""
+        """Connect.
+
+        Raises LinkError where the device does not accept, DeadlineError after the deadline, ConfigError for an invalid
+        address.
+        """
 
         def make() -> Connection[MessageT]:
             return cls(name=name, decode=decode, clock=clock)
@@ -62,8 +67,8 @@ class Connection(Link[MessageT]):
     ) -> Answered[MessageT]:
         """Send all in one write and wait for all answers.
 
-        `deadline_s` is a time of `loop.time()`; nothing is sent after it. Raises DeadlineError, LinkError when the connection is or gets lost, ProtocolError
-        when what came on it could not be parsed.
+        `deadline_s` is a time of `loop.time()`; nothing is sent after it. Raises DeadlineError, LinkError when the
+        connection is or gets lost, ProtocolError when received bytes could not be parsed.
         """
         pending: Pending[MessageT] = Pending(self._loop, [request.what for request in requests], answers=len(requests))
 
@@ -90,7 +95,7 @@ class Connection(Link[MessageT]):
                 pending.take(place, message, received_ns)
             else:
                 self.late += 1
-                log.debug("%s: an answer with tag %s that nobody waits for (%d by now)", self._name, tag, self.late)
+                log.debug("%s: a late answer with tag %s (%d so far)", self._name, tag, self.late)
 
     @override
     def _take_waiting(self) -> Iterable[Pending[MessageT]]:

@@ -1,4 +1,4 @@
-"""ElementSwitch: what the drivers of low-radix switches share: one connection without tags, elements in states, reading back."""
+"""ElementSwitch: base of the drivers of low-radix switches: one connection without tags, elements, read-back."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -12,12 +12,15 @@ from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.transports.link import MessageT
 
-NOT_TOLD: Final = "not told"
-"""For what an identity has and a device does not say."""
+NOT_REPORTED: Final = "not reported"
+"""Identity fields that the device does not report."""
 
 
 class ElementSwitch(ABC, Generic[MessageT]):
-    """One session with one device. A subclass reads the states of its elements, moves them and says what the device is."""
+    """One session with one device.
+
+    A subclass reads the states of its elements, moves them and knows the capabilities.
+    """
 
     def __init__(self, context: OpenContext, connection: OrderedConnection[MessageT]) -> None:
         self.name = context.name
@@ -33,7 +36,7 @@ class ElementSwitch(ABC, Generic[MessageT]):
     async def _move(
         self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
-        """Bring elements, by place, to these states; done when the device says that they are there, if it can."""
+        """Bring elements, by index, to these states; returns when the device confirms it, if it can."""
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         return self._context.capabilities
@@ -49,7 +52,7 @@ class ElementSwitch(ABC, Generic[MessageT]):
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """Raises RefusedError where `add` leaves an element in none of its states; then nothing was sent."""
+        """Raises RefusedError where `add` leaves an element in none of its states; nothing is sent then."""
         targets = self._elements.targets(self.name, remove=remove, add=add)
         if not targets:
             raise BugError(f"{self.name}: asked to change no crossconnect")
@@ -72,10 +75,10 @@ class ElementSwitch(ABC, Generic[MessageT]):
         deadline_s: float,
         on_commanded: Callable[[int], None] | None,
     ) -> Exchange:
-        """For one element and a set that is not answered: ask before and after it in the same write, which tells what was there and brings a no; then again
-        every so often until the device is in the state that is wanted.
+        """Set one element with a command that has no answer, between two queries in the same write.
 
-        Raises DeadlineError where it is not in time, DeviceError for a no.
+        The queries show the state before and any refusal. Then the state is polled until the device is in the wanted
+        one. Raises DeadlineError where it is not in time, DeviceError for a refusal.
         """
         loop = asyncio.get_running_loop()
         started_s = loop.time()
@@ -87,7 +90,8 @@ class ElementSwitch(ABC, Generic[MessageT]):
         while state(answered.messages[-1]) != wanted:
             if loop.time() + every_s >= deadline_s:
                 raise DeadlineError(
-                    f"{self.name}: {move.what}: the device says after {loop.time() - started_s:.3g} s that it is elsewhere. Does it move?"
+                    f"{self.name}: {move.what}: after {loop.time() - started_s:.3g} s the device reports another state."
+                    " Does it move?"
                 )
             await asyncio.sleep(every_s)
             answered = await self._connection.request(query, deadline_s=deadline_s)
@@ -100,10 +104,10 @@ class ElementSwitch(ABC, Generic[MessageT]):
         )
 
     def _check(self, what: str, message: MessageT) -> None:
-        """Raise DeviceError where a message is a no, in protocols that have one."""
+        """Raise DeviceError where a message is a refusal, in protocols that have one."""
 
-    def _no(self, what: str, code: str, text: str) -> DeviceError:
-        """The device's no in its own words."""
+    def _refusal(self, what: str, code: str, text: str) -> DeviceError:
+        """The device's refusal in its own words."""
         said = f"{code} ({text})" if text else code
         return DeviceError(
             f"{self.name}: {what}: the device answered {said}. Read its state to see what was done",

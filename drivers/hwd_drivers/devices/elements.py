@@ -1,7 +1,7 @@
-"""Elements: switches made of parts that each are in one of few states: 1xN selectors, 2x2 in bar or cross state, one or many behind a controller.
+"""Elements: switches made of parts with few states each: 1xN selectors and 2x2 switches.
 
-A single selector has the ports `in`, `1` to `N`. Selector e of many has `eA` and its N ends on side B, `((e-1)N+1)B` to `(eN)B`. 2x2 number e has
-`(2e-1)A`, `(2e)A`, `(2e-1)B`, `(2e)B`; bar joins like numbers, cross the others.
+A single selector has the ports `in`, `1` to `N`. Selector e of many has `eA` and its N ends on side B, `((e-1)N+1)B` to
+`(eN)B`. 2x2 number e has `(2e-1)A`, `(2e)A`, `(2e-1)B`, `(2e)B`; bar joins equal numbers, cross the others.
 """
 
 import re
@@ -16,9 +16,9 @@ _SIZE: Final = re.compile(r"([1-9][0-9]{0,3})x([1-9][0-9]{0,3})")
 
 
 def selector_size(model: str, size: str | None, *, count_most: int = 1, channels_most: int) -> tuple[int, int]:
-    """How many selectors of how many channels each: `1x8`, or `2x6` for two 1x6. Raises ConfigError."""
+    """Number of selectors and channels of each: `1x8`, or `2x6` for two 1x6. Raises ConfigError."""
     if size is None:
-        raise ConfigError(f"size: {model} comes in many. Give it, such as 1x8")
+        raise ConfigError(f"size: {model} has several sizes. State one, such as 1x8")
     match = _SIZE.fullmatch(size)
     if match is None:
         raise ConfigError(f"size {size!r}: not a size. Write it as 1x8")
@@ -26,20 +26,20 @@ def selector_size(model: str, size: str | None, *, count_most: int = 1, channels
     if count > count_most or not 2 <= channels <= channels_most:
         counts = "1" if count_most == 1 else f"1 to {count_most}"
         raise ConfigError(
-            f"size {size}: {model} has {counts} selectors of 2 to {channels_most} channels. Write such as 1x8"
+            f"size {size}: {model} has {counts} selectors of 2 to {channels_most} channels. Write a size such as 1x8"
         )
     return count, channels
 
 
 def selector(channels: int, *, dark: bool = False) -> tuple[tuple[PortSide, ...], Element]:
-    """A single 1xN: its ends, and its states in the order of the channels; the dark one, where it has one, is the last."""
+    """A single 1xN: its ends, and its states in the order of the channels; a dark state, where it has one, is last."""
     common = PortSide(port="in")
     others = tuple(PortSide(port=str(channel)) for channel in range(1, channels + 1))
     return (common, *others), _selector("1", common, others, dark=dark)
 
 
 def selectors(count: int, channels: int, *, dark: bool = False) -> tuple[tuple[PortSide, ...], tuple[Element, ...]]:
-    """Many 1xN behind one controller: all ends on side A, then all on side B."""
+    """Several 1xN of one controller: all ends on side A, then all on side B."""
     near = tuple(PortSide(port=str(number), side=Side.A) for number in range(1, count + 1))
     far = tuple(PortSide(port=str(number), side=Side.B) for number in range(1, count * channels + 1))
     parts = tuple(
@@ -67,7 +67,7 @@ def two_by_twos(count: int) -> tuple[tuple[PortSide, ...], tuple[Element, ...]]:
 
 
 class Elements:
-    """What the elements of one switch are in, as numbers of states, to crossconnects and back.
+    """Converts between states of the elements of one switch and crossconnects.
 
     elements = Elements(capabilities)
     elements.targets("sw1", remove=[in_1], add=[in_3])  # {0: 2}: the first element to its third state
@@ -77,9 +77,7 @@ class Elements:
     def __init__(self, capabilities: Capabilities) -> None:
         self.count = len(capabilities.elements)
         self._elements = capabilities.elements
-        self._places: dict[
-            str, int
-        ] = {}  # by the text of a crossconnect, whose hash is known: many of them are looked up in a change
+        self._places: dict[str, int] = {}  # by the text of a crossconnect, whose hash is cached: a change looks up many
         self._alone: dict[str, tuple[int, int]] = {}
         self._states: list[dict[frozenset[Crossconnect], int]] = []
         self._readings: list[tuple[tuple[CrossconnectReading, ...], ...]] = []
@@ -92,10 +90,13 @@ class Elements:
             )
 
     def targets(self, name: str, *, remove: Sequence[Crossconnect], add: Sequence[Crossconnect]) -> dict[int, int]:
-        """The new state of each element that is touched, by place. Raises RefusedError where `add` is no whole state of it."""
+        """The new state of each element that changes, by index.
+
+        Raises RefusedError where `add` is not a complete state of it.
+        """
         targets = dict(filter(None, map(self._alone.get, map(str, add))))
         if len(targets) == len(add) and set(map(self._places.get, map(str, remove))) <= targets.keys():
-            return targets  # each of `add` is a state by itself, as with selectors
+            return targets  # each pair of `add` is a complete state, as with selectors
         wanted: dict[int, set[Crossconnect]] = {}
         for pair in remove:
             wanted.setdefault(self._place(name, pair), set())
@@ -104,7 +105,7 @@ class Elements:
         return {place: self._state(name, place, pairs) for place, pairs in wanted.items()}
 
     def readings(self, states: Sequence[int]) -> tuple[CrossconnectReading, ...]:
-        """All crossconnects of elements that are in these states, in the order of the elements."""
+        """All crossconnects of elements in these states, in the order of the elements."""
         return tuple(chain.from_iterable([own[state] for own, state in zip(self._readings, states, strict=True)]))
 
     def crossconnects(self, states: Sequence[int]) -> tuple[Crossconnect, ...]:
@@ -124,7 +125,7 @@ class Elements:
             named = ", ".join(sorted(map(str, pairs))) or "dark"
             raise RefusedError(
                 f"{name}: element {element.name} cannot be {named}: it is always in one of its states ({states}). "
-                "Name one of them whole"
+                "Name all pairs of one state"
             )
         return state
 
@@ -139,5 +140,5 @@ def _pairs(near: Sequence[PortSide], far: Sequence[PortSide]) -> tuple[Crossconn
 
 
 def changed(states: Sequence[int], targets: Mapping[int, int]) -> list[int]:
-    """All states, those of `targets` in place of what they are."""
+    """All states, with those of `targets` replaced."""
     return [targets.get(place, state) for place, state in enumerate(states)]

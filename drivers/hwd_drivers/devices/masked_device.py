@@ -1,4 +1,4 @@
-"""A device whose errors and identity go through a Mask, so that they hold no secret."""
+"""Masked device: a device whose errors and identity pass through a Mask, so that they hold no secret."""
 
 import inspect
 from collections.abc import Callable
@@ -11,14 +11,14 @@ from hwd_drivers.transports.mask import Mask
 
 
 def masked(device: Device, mask: Mask) -> Device:
-    """The device, with all its abilities and no others; what its methods raise, its identity and the cause of its loss have no secret in them."""
+    """The device with the same abilities; its errors, its identity and the cause of its loss hold no secret."""
     found = _Masked(device, mask)
     assert isinstance(found, Device)
     return found
 
 
 class _Masked:
-    """Methods stand in the instance, so that it has the abilities that the device has; the rest is asked of the device itself."""
+    """Sets the wrapped methods on the instance, so that it has exactly the abilities of the device."""
 
     def __init__(self, device: Device, mask: Mask) -> None:
         self._device = device

@@ -1,4 +1,4 @@
-"""OrderedConnection: one connection to a device whose answers carry no tags; the order alone says to what they belong."""
+"""OrderedConnection: one connection to a device whose answers carry no tags and come in the order of the requests."""
 
 import logging
 from collections import deque
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(Generic[MessageT]):
-    """Bytes to send, and words for errors; never a secret in `what`.
+    """Bytes to send, and a text for errors; `what` must hold no secret.
 
-    `answers`: how many messages come back; 0 where the device is silent unless it refuses. `fits`: whether a message can be an answer to this at all;
-    one that cannot shows that device and driver are out of step.
+    `answers`: number of messages that come back; 0 where the device answers only with a refusal. `fits`: whether a
+    message can be an answer to this request; one that cannot shows that device and driver are out of step.
     """
 
     data: bytes
@@ -34,16 +34,18 @@ class Request(Generic[MessageT]):
 
 
 class OrderedConnection(Link[MessageT]):
-    """Requests and their answers over one connection, first asked, first answered.
+    """Requests and their answers over one connection, in the order of the requests.
 
-        connection = await OrderedConnection.open(dialer, "/dev/ttyUSB0", name="sw1", decode=decode, clock=clock, deadline_s=..., serial=LINE)
+        connection = await OrderedConnection.open(dialer, "/dev/ttyUSB0", name="sw1", decode=decode, ...)
         answered = await connection.request(Request(data=b"S?\\n", what="S?"), deadline_s=loop.time() + 2)
 
-    `decode` turns bytes into messages. `refuses` says of a message that it is a no: it then answers the first request that is open, whole, also one
-    that is not answered when all is well (`Request.answers` 0), and stands in that place of `Answered.messages`.
+    `decode` turns bytes into messages. `refuses` decides whether a message is a refusal. A refusal answers the first
+    open request completely, also one without an answer on success (`Request.answers` 0), and takes that place in
+    `Answered.messages`.
 
-    Without tags an overdue answer could be taken for the next one: a deadline ends the connection, and so does a message that nobody asked for or
-    that does not fit. An exchange that was cancelled keeps its place: its answer is dropped when it comes, and counted in `late`.
+    Without tags an overdue answer could be taken for the next one: a deadline ends the connection, and so does an
+    unsolicited message or one that does not fit. A cancelled exchange keeps its place: its answer is dropped when it
+    comes, and counted in `late`.
     """
 
     def __init__(
@@ -72,9 +74,12 @@ class OrderedConnection(Link[MessageT]):
         serial: SerialLine | None = None,
         refuses: Callable[[MessageT], bool] | None = None,
     ) -> "OrderedConnection[MessageT]":
-        """Connect. `serial` is the line of this kind of device, which an address of a serial port need not repeat.
+        """Connect.
 
-        Raises LinkError where nobody answers there, DeadlineError after the deadline, ConfigError for an address that is none.
+        `serial` has the settings of this kind of device, which the address of a serial port need not repeat.
+
+        Raises LinkError where the device does not accept, DeadlineError after the deadline, ConfigError for an invalid
+        address.
         """
 
         def make() -> OrderedConnection[MessageT]:
@@ -88,8 +93,8 @@ class OrderedConnection(Link[MessageT]):
     ) -> Answered[MessageT]:
         """Send all in one write and wait for all answers.
 
-        `deadline_s` is a time of `loop.time()`; nothing is sent after it. Raises DeadlineError, LinkError when the connection is or gets lost, ProtocolError
-        when what came on it could not be parsed or was not asked for.
+        `deadline_s` is a time of `loop.time()`; nothing is sent after it. Raises DeadlineError, LinkError when the
+        connection is or gets lost, ProtocolError when received bytes could not be parsed or belong to no request.
         """
         answers = sum(request.answers for request in requests)
         pending: Pending[MessageT] = Pending(self._loop, [request.what for request in requests], answers=answers)
@@ -113,16 +118,16 @@ class OrderedConnection(Link[MessageT]):
         refusal = self._refuses is not None and self._refuses(message)
         if not refusal:
             while self._open and not self._open[0].left:
-                self._open.popleft()  # a later one is answered: this one was not refused
+                self._open.popleft()  # the answer belongs to a later request: this one was not refused
         if not self._open:
-            raise ProtocolError(f"nobody asked for {message!r}")
+            raise ProtocolError(f"{message!r} without a request")
         slot = self._open[0]
         if not refusal and slot.request.fits is not None and not slot.request.fits(message):
-            raise ProtocolError(f"{message!r} is no answer to {slot.request.what}")
+            raise ProtocolError(f"{message!r} is not an answer to {slot.request.what}")
         if slot.pending.done.done():
             self.late += 1
             log.debug(
-                "%s: %s: its answer came when nobody waited any more (%d by now)",
+                "%s: %s: its answer came after it was abandoned (%d so far)",
                 self._name,
                 slot.request.what,
                 self.late,
@@ -150,7 +155,7 @@ class OrderedConnection(Link[MessageT]):
 
 
 class _Slot(Generic[MessageT]):
-    """A request whose answers have not all come."""
+    """A request with missing answers."""
 
     __slots__ = ("left", "pending", "place", "request")
 

@@ -1,4 +1,4 @@
-"""Readings of one switch as it reports them: what differs from the last ones is told, and whether we had asked for it."""
+"""Readings of one switch: reports how they differ from the last ones, and whether we asked for the difference."""
 
 import asyncio
 import logging
@@ -10,19 +10,19 @@ from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PowerReading
 
 POWER_STEP_DB: Final = 0.2
-"""Power that moved less is not reported again: readings are good to about 0.1 dB."""
+"""A smaller change of power is not reported: readings are good to about 0.1 dB."""
 
 MADE_ANEW_WITHIN_S: Final = 300.0
-"""After its restart a switch makes by itself what it keeps, each once; who makes it later is somebody else."""
+"""How long a restarted switch may restore its crossconnects, each once; a later one is a foreign change."""
 
 log = logging.getLogger(__name__)
 
 Asked = list[tuple[Sequence[Crossconnect], Sequence[Crossconnect]]]
-"""What was asked of a switch since its last reading: to remove, to add."""
+"""Crossconnects that we asked to remove and to add since the last reading."""
 
 
 class Readings:
-    """Emits `switch.read` and `switch.power`. `last`: what the switch reported last, None before its first report."""
+    """Emits `switch.read` and `switch.power`. `last`: the last reading, None before the first."""
 
     def __init__(self, name: str, *, clock: Clock, sink: Sink) -> None:
         self.last: tuple[CrossconnectReading, ...] | None = None
@@ -32,11 +32,11 @@ class Readings:
         self._asked: Asked = []
         self._restored: frozenset[Crossconnect] = frozenset()
         self._restored_until_ns = 0
-        """What a restart took or made, and until when the switch may undo that by itself."""
+        """Pairs that a restart removed or made, and until when the switch may undo that by itself."""
         self._power_dbm: dict[str, float | None] = {}
 
     def ask(self, remove: Sequence[Crossconnect], add: Sequence[Crossconnect]) -> None:
-        """From now on this is what we want: until the next reading it explains what is found."""
+        """Record a change that we ask for: it explains differences until the next reading."""
         self._asked.append((remove, add))
         self._restored = frozenset()
 
@@ -47,9 +47,10 @@ class Readings:
         connected: bool = False,
         explained: Collection[Crossconnect] = (),
     ) -> None:
-        """Report what differs from the last reading, right after whoever waits for it has gone on: comparing takes as long as reading.
+        """Report differences from the last reading, after the caller has continued: comparing takes as long as reading.
 
-        `explained`: what a restart of the switch took or made. That, and what the switch makes anew of it by itself soon, once, before we ask for anything, is nobody's change.
+        `explained`: pairs that a restart of the switch removed or made. They, and those that the switch then restores
+        once by itself, soon and before we ask for a change, do not count as a foreign change.
         """
         at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
         if at_ns > self._restored_until_ns:
@@ -65,10 +66,12 @@ class Readings:
         else:
             excused = self._restored
         if connected or readings != last:
-            asyncio.get_running_loop().call_soon(self._tell, readings, last, asked, excused, connected, at_ns, wall_ns)
+            asyncio.get_running_loop().call_soon(
+                self._report, readings, last, asked, excused, connected, at_ns, wall_ns
+            )
 
     def note_power(self, readings: Sequence[PowerReading]) -> None:
-        """Report it where it differs from what was reported last."""
+        """Report power readings that differ from the last reported ones."""
         power_dbm = {str(reading.end): reading.power_dbm for reading in readings}
         if power_dbm.keys() != self._power_dbm.keys() or any(
             _moved(self._power_dbm[end], power) for end, power in power_dbm.items()
@@ -78,7 +81,7 @@ class Readings:
             at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
             self._sink(Document(kind="switch.power", at_ns=at_ns, wall_ns=wall_ns, data=data))
 
-    def _tell(
+    def _report(
         self,
         readings: tuple[CrossconnectReading, ...],
         last: tuple[CrossconnectReading, ...] | None,
@@ -88,7 +91,10 @@ class Readings:
         at_ns: int,
         wall_ns: int,
     ) -> None:
-        """`ours` is False where somebody else has changed something: neither did we ask for it, nor does a restart of the switch explain it. `connected`: it is the first reading of a session, so the switch had been away before."""
+        """Emit `switch.read`. `connected`: it is the first reading of a session.
+
+        `ours` is False where neither our commands nor a restart of the switch explain the difference.
+        """
         there = dict.fromkeys(reading.crossconnect for reading in readings)
         before = there if last is None else dict.fromkeys(reading.crossconnect for reading in last)
         added = [pair for pair in there if pair not in before]
@@ -100,7 +106,7 @@ class Readings:
         )
         if not ours:
             words = [f"+{pair}" for pair in added] + [f"-{pair}" for pair in removed]
-            how = "not as it was before it was away" if connected else "changed behind our back"
+            how = "changed while it was down" if connected else "changed by another client"
             log.warning("%s: %s: %s", self._name, how, " ".join(words))
         texts = {pair: str(pair) for pair in there}
         data: dict[str, Json] = {
@@ -114,7 +120,7 @@ class Readings:
 
 
 def _explain(asked: Asked, *, added: Sequence[Crossconnect], removed: Sequence[Crossconnect]) -> bool:
-    """Whether all of the difference is what was asked for: a removed pair may also have given an end to one that was to be made."""
+    """Whether the commands explain the whole difference. A removed pair may have shared an end with an added one."""
     if not added and not removed:
         return True
     to_remove = {pair for remove, _ in asked for pair in remove}

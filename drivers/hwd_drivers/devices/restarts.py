@@ -1,4 +1,4 @@
-"""Restarts: whether a switch has started anew since it was last heard, which would else look as if somebody else had changed it."""
+"""Restarts: detects that a switch has restarted since its last reading, which would look like a foreign change."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,23 +8,27 @@ from typing import Final
 from hwd_drivers.core.values import Capabilities, Crossconnect
 
 UPTIME_STEP_S: Final = 60.0
-"""Units tell their uptime in whole minutes."""
+"""Units report their uptime in whole minutes."""
 
 
 class Sign(StrEnum):
-    """What shows a restart."""
+    """Evidence of a restart."""
 
     UPTIME = "uptime"
-    """The unit says itself that it has been up for less than it would be."""
+    """The unit reports a shorter uptime than it would have without a restart."""
     AT_REST = "at-rest"
-    """It ended our session, and is as a unit of its kind is after its power was off: all that it had is gone at once, or its elements are in their first states.
-    Sure it is not."""
+    """It ended our session and is in the state of such a unit after power-up. This is likely, not certain.
+
+    All its crossconnects are gone at once, or its elements are in their first states.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """`lost`: crossconnects that went with it; `came`: those that its elements rest in instead. `uptime_s`: since when the unit is up, in whole minutes, None where
-    it does not say."""
+    """One restart. `lost`: crossconnects that it removed; `came`: those of its elements' first states.
+
+    `uptime_s`: uptime of the unit, in whole minutes, None where it reports none.
+    """
 
     sign: Sign
     lost: tuple[Crossconnect, ...]
@@ -40,7 +44,7 @@ class Restart:
 
 
 class Restarts:
-    """Of one switch. Times are of one clock that runs on while it is away."""
+    """Restarts of one switch. Times are of one clock that continues while the switch is down."""
 
     def __init__(self) -> None:
         self._uptime: tuple[float, float] | None = None
@@ -55,9 +59,9 @@ class Restarts:
         before: Collection[Crossconnect] | None,
         now: Collection[Crossconnect],
     ) -> Restart | None:
-        """At the start of a session. `heard_s`: when the switch was last heard in the one before, None for the first; `before`: what it reported then.
+        """Called at the start of a session. `heard_s`: time of the last reading, None for none; `before`: that reading.
 
-        A latching switch keeps what it carries without power, so that only its uptime shows a restart of it.
+        A latching switch keeps its crossconnects without power, so that only its uptime shows a restart.
         """
         known, self._uptime = self._uptime, None if uptime_s is None else (at_s, uptime_s)
         if heard_s is None or before is None:

@@ -1,4 +1,4 @@
-"""ScpiClient: lines of SCPI and their answers over one connection, for the drivers of all families that speak it."""
+"""ScpiClient: lines of SCPI and their answers over one connection, for the drivers of all SCPI families."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.transports.serial_line import SerialLine
 
 SILENCE_S: Final = 1.0
-"""After so long without an answer the error queue is asked why: a device says nothing of what it refuses."""
+"""After so long without an answer the error queue is read: SCPI devices do not answer a refused command."""
 ERROR_QUERY: Final = ":SYST:ERR?"
 
 Message = str | QueuedError
@@ -23,13 +23,14 @@ log = logging.getLogger(__name__)
 
 
 class ScpiClient:
-    """One session with one device; one line at a time, each with at least one query, so that its answer says that all of it was done.
+    """One session with one device. Each line has a query, whose answer shows that the whole line is done.
 
         client = await ScpiClient.open(dialer, "10.0.0.5:5025", name="ocs1", clock=clock, deadline_s=..., end="\\r\\n")
         answered = await client.ask(":oxc:swit:conn:add (@1),(@9);stat?", answers=1, deadline_s=loop.time() + 2)
 
-    Where an answer stays out, the error queue is read, and what it has is a DeviceError. `pause_s` is kept between an answer and the next line. A
-    line that is given up half way ends the connection: its answer could be taken for that of the next.
+    Where an answer is missing, the error queue is read, and its error is raised as DeviceError. `pause_s` is the pause
+    between an answer and the next line. A line that is abandoned half way ends the connection: its answer could be
+    taken for that of the next.
     """
 
     def __init__(self, name: str, *, end: str, pause_s: float) -> None:
@@ -57,7 +58,7 @@ class ScpiClient:
         pause_s: float = 0.0,
         serial: SerialLine | None = None,
     ) -> "ScpiClient":
-        """Connect; errors as those of `OrderedConnection.open`."""
+        """Connect; errors as in `OrderedConnection.open`."""
         client = cls(name, end=end, pause_s=pause_s)
         client._connection = await OrderedConnection.open(
             dialer,
@@ -80,9 +81,10 @@ class ScpiClient:
         what: str = "",
         on_sent: Callable[[int], None] | None = None,
     ) -> Answered[str]:
-        """Send a line and wait for its answers. Raises DeviceError with what the error queue says where one stays out; else as `OrderedConnection.request`.
+        """Send a line and wait for its answers. `what` is the text for errors.
 
-        `what` stands in errors for the line.
+        Raises DeviceError with the error of the queue where an answer is missing; otherwise as
+        `OrderedConnection.request`.
         """
         answered = await self._exchange(line, answers, deadline_s, what or line, on_sent)
         texts = []
@@ -93,14 +95,14 @@ class ScpiClient:
         return Answered(messages=tuple(texts), sent_ns=answered.sent_ns, received_ns=answered.received_ns)
 
     async def error(self, *, deadline_s: float) -> QueuedError:
-        """The oldest error in the queue, taken out of it."""
+        """The oldest error, removed from the queue."""
         (message,) = (await self._exchange(ERROR_QUERY, 1, deadline_s, ERROR_QUERY, None)).messages
         if isinstance(message, QueuedError):
             return message
-        raise self.distrust(message, ProtocolError(f"{ERROR_QUERY}: {message[:60]!r} is no code and text"))
+        raise self.distrust(message, ProtocolError(f"{ERROR_QUERY}: {message[:60]!r} is not a code and a text"))
 
     def refused(self, what: str, error: QueuedError) -> DeviceError:
-        """What to raise where the queue has an error."""
+        """The exception for an error of the queue."""
         return DeviceError(
             f"{self._name}: {what}: the device says {error}. Read its state to see what was done",
             device=self._name,
@@ -110,7 +112,7 @@ class ScpiClient:
         )
 
     def distrust(self, answer: object, error: ProtocolError) -> ProtocolError:
-        """An answer makes no sense: the connection ends; returns what to raise."""
+        """End the connection because an answer makes no sense; returns the error to raise."""
         return self._connection.distrust(answer, error)
 
     async def lost(self) -> Exception:
@@ -136,7 +138,7 @@ class ScpiClient:
             except DeadlineError as error:
                 raise DeadlineError(f"{self._name}: {what}: no answer within {allowed_s:.3g} s") from error
             except asyncio.CancelledError:
-                self._connection.cut(f"{what} was given up before its answer came")
+                self._connection.cut(f"{what} was abandoned before its answer came")
                 raise
             finally:
                 timer.cancel()
@@ -145,12 +147,12 @@ class ScpiClient:
 
     @asynccontextmanager
     async def _my_turn(self, what: str, deadline_s: float) -> AsyncIterator[None]:
-        """One line at a time, each after the pause."""
+        """One line at a time, with the pause before each."""
         try:
             async with asyncio.timeout_at(deadline_s):
                 await self._turn.acquire()
         except TimeoutError:
-            raise DeadlineError(f"{self._name}: {what}: not sent, others were not answered in time") from None
+            raise DeadlineError(f"{self._name}: {what}: not sent, earlier lines were not answered in time") from None
         try:
             if (pause_s := self._ready_s - self._loop.time()) > 0:
                 await asyncio.sleep(min(pause_s, max(0.0, deadline_s - self._loop.time())))
@@ -159,7 +161,7 @@ class ScpiClient:
             self._turn.release()
 
     async def _await_why(self, asked: asyncio.Future[None], deadline_s: float) -> None:
-        """The answers came after all: the one to our question is still on its way."""
+        """Wait for the answer to our query of the error queue, after the answers to the line came late."""
         _, pending = await asyncio.wait((asked,), timeout=max(0.0, deadline_s - self._loop.time()))
         if pending:
             self._asked_why = None

@@ -1,4 +1,7 @@
-"""Supervisor: keeps one session with one switch, and reports what it reads. It never writes by itself, and never repeats a command."""
+"""Supervisor: keeps one session with one switch and reports its state.
+
+It never writes or repeats a command by itself.
+"""
 
 import asyncio
 import logging
@@ -39,13 +42,13 @@ from hwd_drivers.devices.restarts import Restart, Restarts
 FIRST_RETRY_S: Final = 0.5
 """The first pause is drawn from 0 to this; the bound doubles with each failure."""
 LONGEST_RETRY_S: Final = 30.0
-"""No pause is longer; it is taken at once where trying again soon cannot help."""
+"""The longest pause; used at once where an early retry cannot help."""
 
 log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Keeps a switch connected, tells what it is, carries and measures, and passes changes through.
+    """Keeps a switch connected, reports its identity, state and power, and passes changes through.
 
         supervisor = Supervisor(name="ocs1", open=open_ocs1, clock=clock, sink=sink, draws=draws)
         async with asyncio.TaskGroup() as group:
@@ -53,8 +56,9 @@ class Supervisor:
             await supervisor.wait_up()
             readings = await supervisor.read()
 
-    `device` is None while the switch is down, and `cause` then says why. `poll_s`: pause between two looks at the switch; `answer_s`: limit for each answer.
-    `longest_retry_s` bounds the pause before it is tried again. Emits `switch.up`, `.down`, `.restarted`, `.read`, `.power`, `.command`, `.override`.
+    `device` is None while the switch is down, and `cause` is the reason. `poll_s`: pause between readings; `answer_s`:
+    limit for each answer; `longest_retry_s`: longest pause between attempts to connect. Emits `switch.up`, `.down`,
+    `.restarted`, `.read`, `.power`, `.command`, `.override`.
     """
 
     def __init__(
@@ -84,17 +88,17 @@ class Supervisor:
         self._switch: CrossConnects | None = None
         self._up = asyncio.Event()
         self._down_since_s: float | None = None
-        self._starting = False  # its last failure was that it is being started
+        self._starting = False  # its last failure was a StartingError
         self._failures = 0
         self._readings = Readings(name, clock=clock, sink=sink)
-        self._changes = 0  # begun and ended
+        self._changes = 0  # starts and ends of changes
         self._changing = 0
-        self._overrides = Overrides(name, self._tell_override)
+        self._overrides = Overrides(name, self._report_override)
         self._restarts = Restarts()
         self._heard_s: float | None = None
 
     async def run(self) -> None:
-        """Connect, read, watch, and again when it is lost; ends by cancellation only."""
+        """Connect, read, poll, and reconnect when the switch is lost; ends only by cancellation."""
         while True:
             try:
                 await self._serve()
@@ -111,25 +115,25 @@ class Supervisor:
 
     @property
     def latest(self) -> tuple[CrossconnectReading, ...] | None:
-        """What the switch last reported, however long ago; None before its first report."""
+        """The last reading, however old; None before the first."""
         return self._readings.last
 
     @property
     def blocked(self) -> frozenset[PortSide]:
-        """Ends that an override held dark when the switch was last asked."""
+        """Ends that an override made dark at the last reading."""
         return self._overrides.blocked
 
     async def wait_up(self) -> None:
-        """Wait until the switch is connected and was read."""
+        """Wait until the switch is connected and read."""
         await self._up.wait()
 
     async def read(self, *, deadline_s: float | None = None) -> tuple[CrossconnectReading, ...]:
-        """All crossconnects, now. Raises LinkError where the switch is down."""
+        """Read all crossconnects now. Raises LinkError where the switch is down."""
         switch = self._connected()
         changes = self._changes
         if deadline_s is None:
             deadline_s = self._deadline_s()
-        readings = self._overrides.shown(await switch.read_crossconnects(deadline_s=deadline_s))
+        readings = self._overrides.with_blocked(await switch.read_crossconnects(deadline_s=deadline_s))
         self._heard_s = asyncio.get_running_loop().time()
         self._note_readings_unless_changed_since(changes, readings)
         return readings
@@ -142,7 +146,10 @@ class Supervisor:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """Pass a change through to the switch; errors as those of `CrossConnects.change_crossconnects`, LinkError where the switch is down."""
+        """Pass a change to the switch.
+
+        Errors as in `CrossConnects.change_crossconnects`; LinkError where the switch is down.
+        """
         switch = self._connected()
         verb = "change" if remove and add else "connect" if add else "disconnect"
         self._readings.ask(remove, add)
@@ -154,14 +161,15 @@ class Supervisor:
         return exchange
 
     async def override(self, ends: Sequence[PortSide], to: PortOverride, *, by: str, deadline_s: float) -> None:
-        """Hold ends dark, or let them go, and read that back. `by`: who asks.
+        """Make ends dark, or release them, and read that back. `by`: who asks.
 
-        Raises RefusedError for ends that it cannot hold, FailedError where the switch does not say afterwards what it was asked for, else as `change`.
+        Raises RefusedError for ends that cannot be dark, FailedError where the read-back differs, otherwise as
+        `change`.
         """
         switch = self._connected()
         able = self.capabilities.blockable if self.capabilities is not None else ()
         if not isinstance(switch, PortOverrides) or not able:
-            raise RefusedError(f"{self.name}: it cannot hold a port dark: it has no shutters, or its driver none")
+            raise RefusedError(f"{self.name}: cannot make a port dark: it has no shutters, or not in its driver")
         self._overrides.check_able(ends, able)
         verb = "block" if to is PortOverride.FORCE_BLOCKED else "unblock"
         loop = asyncio.get_running_loop()
@@ -176,7 +184,7 @@ class Supervisor:
         self._emit_command(verb, "done", answered_s - started_s)
 
     async def _serve(self) -> NoReturn:
-        """One session, from opening it to its end; always raises its cause."""
+        """Run one session; always raises the cause of its end."""
         device = await self._open()
         try:
             await self._bring_up(device)
@@ -191,7 +199,7 @@ class Supervisor:
 
     async def _bring_up(self, device: Device) -> None:
         if not isinstance(device, CrossConnects):
-            raise BugError(f"{self.name}: its driver has no crossconnects, so it is no switch")
+            raise BugError(f"{self.name}: its driver has no crossconnects, so it is not a switch")
         self.identity = await device.identify(deadline_s=self._deadline_s())
         self.capabilities = await device.capabilities(deadline_s=self._deadline_s())
         overrides = await self._read_overrides(device)
@@ -200,14 +208,15 @@ class Supervisor:
         restart = self._find_restart(self.identity, self.capabilities, readings)
         self._overrides.begin(overrides)
         explained = () if restart is None else (*restart.lost, *restart.came)
-        self._readings.note(self._overrides.shown(readings), connected=True, explained=explained)
+        self._readings.note(self._overrides.with_blocked(readings), connected=True, explained=explained)
         self.device, self._switch = device, device
         self._up.set()
 
     async def _attend(self, device: Device) -> NoReturn:
-        """Look at the switch each `poll_s` until it is lost; raises the cause. A look that fails ends the session: the next one starts clean.
+        """Read the switch every `poll_s` until it is lost; raises the cause. A failed reading ends the session.
 
-        Not so while a change is under way: it may take all of the time that it was given, and a unit that answers in order has none for us.
+        During a change a failed reading is only logged: the change may use its whole time limit, and a unit that
+        answers in order answers the reading after it.
         """
         monitored = self.capabilities.monitored if self.capabilities is not None else ()
         powers = device if monitored and isinstance(device, PowerReadings) else None
@@ -215,17 +224,17 @@ class Supervisor:
         try:
             while True:
                 if powers is not None:
-                    await self._look(partial(self._read_power, powers, monitored))
+                    await self._poll(partial(self._read_power, powers, monitored))
                 await asyncio.wait((lost,), timeout=self.poll_s)
                 if lost.done():
                     raise lost.result()
-                await self._look(partial(self._look_at_overrides, device))
-                await self._look(self.read)
+                await self._poll(partial(self._poll_overrides, device))
+                await self._poll(self.read)
         finally:
             lost.cancel()
             await asyncio.wait((lost,))
 
-    async def _look(self, look: Callable[[], Awaitable[object]]) -> None:
+    async def _poll(self, look: Callable[[], Awaitable[object]]) -> None:
         if self._changing:
             return
         changes = self._changes
@@ -234,7 +243,7 @@ class Supervisor:
         except (DeadlineError, DeviceError) as error:
             if changes == self._changes:
                 raise
-            log.debug("%s: a look failed while a change was under way: %s", self.name, error)
+            log.debug("%s: a reading failed during a change: %s", self.name, error)
 
     async def _read_overrides(self, device: Device) -> Mapping[PortSide, PortOverride]:
         able = self.capabilities.blockable if self.capabilities is not None else ()
@@ -242,7 +251,7 @@ class Supervisor:
             return {}
         return await device.read_overrides(able, deadline_s=self._deadline_s())
 
-    async def _look_at_overrides(self, device: Device) -> None:
+    async def _poll_overrides(self, device: Device) -> None:
         changes = self._changes
         found = await self._read_overrides(device)
         if changes == self._changes and not self._changing:
@@ -253,7 +262,7 @@ class Supervisor:
 
     @contextmanager
     def _changing_by(self, verb: str) -> Iterator[None]:
-        """A change is under way; how it fails is told."""
+        """Count a change while it runs, and report its failure."""
         loop = asyncio.get_running_loop()
         started_s = loop.time()
         self._changes += 1
@@ -264,7 +273,7 @@ class Supervisor:
             self._emit_failure(verb, error, loop.time() - started_s)
             raise
         except asyncio.CancelledError:
-            self._emit_command(verb, "lost", loop.time() - started_s, text="its caller gave it up")
+            self._emit_command(verb, "lost", loop.time() - started_s, text="its caller was cancelled")
             raise
         finally:
             self._changes += 1
@@ -308,7 +317,7 @@ class Supervisor:
     def _find_restart(
         self, identity: Identity, capabilities: Capabilities, readings: Sequence[CrossconnectReading]
     ) -> Restart | None:
-        """Whether it has started anew since it was last heard; that is told."""
+        """The restart of the switch since its last reading, if there was one; it is reported."""
         now_s, heard_s, last = asyncio.get_running_loop().time(), self._heard_s, self._readings.last
         self._heard_s = now_s
         restart = self._restarts.find(
@@ -327,7 +336,7 @@ class Supervisor:
         return restart
 
     def _note_down(self, cause: Exception) -> None:
-        """The first failure is told, and the first after a start that came to nothing; those that follow only in the log of retries."""
+        """Report the first failure, and the first after a StartingError; later ones are logged at level DEBUG."""
         self.cause = str(cause).removeprefix(f"{self.name}: ") or type(cause).__name__
         starting, was_starting = isinstance(cause, StartingError), self._starting
         self._starting = starting
@@ -342,11 +351,11 @@ class Supervisor:
         self._emit("switch.down", cause=self.cause)
 
     def _note_readings_unless_changed_since(self, changes: int, readings: tuple[CrossconnectReading, ...]) -> None:
-        """A reading that a change overlapped shows neither what was before nor what is now."""
+        """Use a reading only if no change overlapped it, as it would show neither the old nor the new state."""
         if changes == self._changes and not self._changing:
             self._readings.note(readings)
 
-    def _tell_override(self, ends: Sequence[PortSide], to: PortOverride, by: str) -> None:
+    def _report_override(self, ends: Sequence[PortSide], to: PortOverride, by: str) -> None:
         log.info("%s: %s %s: %s", self.name, ", ".join(map(str, ends)), to, by)
         self._emit("switch.override", ends=[*map(str, ends)], to=to, by=by)
 

@@ -1,4 +1,4 @@
-"""Tl1Client: commands and their answers over one connection, for the drivers of all families that speak TL1."""
+"""Tl1Client: TL1 commands and their answers over one connection, for the drivers of all TL1 families."""
 
 import itertools
 import logging
@@ -31,7 +31,10 @@ class Tl1Client:
     async def open(
         cls, dialer: Dialer, address: str, *, name: str, clock: Clock, deadline_s: float, prompt: str = ""
     ) -> "Tl1Client":
-        """Connect; errors as those of `Connection.open`. Logging in is the driver's. `prompt` is what the element prints when it is ready."""
+        """Connect; errors as in `Connection.open`.
+
+        The driver logs in. `prompt` is the text that a ready element prints.
+        """
         inbox = _Inbox(name, prompt, mask_of(dialer))
         connection = await Connection.open(
             dialer, address, name=name, decode=inbox.decode, clock=clock, deadline_s=deadline_s
@@ -41,12 +44,12 @@ class Tl1Client:
     async def ask(
         self, *commands: Command, deadline_s: float, on_sent: Callable[[int], None] | None = None
     ) -> Answered[Answer]:
-        """Send all in one write and wait for all answers, whatever they say; errors as those of `Connection.request`."""
+        """Send all in one write and wait for all answers, also refusals; errors as in `Connection.request`."""
         requests = [self._request(command) for command in commands]
         return await self._connection.request(*requests, deadline_s=deadline_s, on_sent=on_sent)
 
     def done(self, what: str, answer: Answer) -> Answer:
-        """The answer, where the command was done; else raises DeviceError with the device's own words."""
+        """The answer to a command that was done; otherwise raises DeviceError with the device's own words."""
         if answer.code is Completion.COMPLD:
             return answer
         raise DeviceError(
@@ -58,7 +61,10 @@ class Tl1Client:
         )
 
     def read(self, what: str, answer: Answer, reader: Callable[[Answer], ReadT]) -> ReadT:
-        """What the reader makes of the answer. Raises DeviceError where the command was not done; a ProtocolError of the reader ends the connection."""
+        """The result of `reader` for the answer.
+
+        Raises DeviceError for a refusal; a ProtocolError ends the connection.
+        """
         self.done(what, answer)
         try:
             return reader(answer)
@@ -66,16 +72,16 @@ class Tl1Client:
             raise self.distrust(answer, error) from error
 
     def distrust(self, answer: Answer, error: ProtocolError) -> ProtocolError:
-        """An answer makes no sense: the connection ends; returns what to raise."""
+        """End the connection because an answer makes no sense; returns the error to raise."""
         return self._connection.distrust(answer, error)
 
     async def lost(self) -> Exception:
         return await self._connection.lost()
 
-    async def close(self, farewell: Command | None = None) -> None:
-        """Send `farewell`, such as a logout, and close; nobody waits for its answer."""
-        if farewell is not None:
-            self._connection.send_last(self._request(farewell).data)
+    async def close(self, logout: Command | None = None) -> None:
+        """Send `logout`, if the protocol has one, and close without waiting for its answer."""
+        if logout is not None:
+            self._connection.send_last(self._request(logout).data)
         await self._connection.close()
 
     def _request(self, command: Command) -> Request:
@@ -94,7 +100,7 @@ def comment(answer: Answer) -> str:
 
 
 class _Inbox:
-    """Answers with their tags; what nobody asked for is logged."""
+    """Sorts answers by their tags; unsolicited messages are logged."""
 
     def __init__(self, name: str, prompt: str, mask: Mask) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""What `hwd driver new` starts a driver from: a whole, small one, of a device that is made up."""
+"""Templates of `hwd driver new`: a complete, small driver of a fictitious device."""
 
 from hwd_drivers.scaffold.scaffold import SCAFFOLD_FILES, scaffold
 

@@ -1,4 +1,4 @@
-"""Scaffold: writes a new driver's package, outside of this tree, from the made-up one that lies beside."""
+"""Scaffold: writes the package of a new driver, outside of this tree, from the fictitious driver in `lumen`."""
 
 import keyword
 import re
@@ -15,7 +15,7 @@ OUTSIDE: Final = {
     "tests/test_conformance.py.txt": "tests/test_conformance.py",
 }
 INSIDE: Final = ("__init__.py", "protocol.py", "driver.py", "twin.py", "models.py", "README.md")
-"""These go into the package; they are a working driver here too, so that lint and types hold it."""
+"""Files of the package; they are a working driver here too, so that lint and type checks cover them."""
 SCAFFOLD_FILES: Final = (*OUTSIDE.values(), *(f"hwd_NAME/{name}" for name in INSIDE), "hwd_NAME/py.typed")
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
@@ -24,12 +24,13 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 def scaffold(name: str, into: Path) -> tuple[Path, ...]:
     """Write the package of a driver `name` into the folder `into`; returns its files.
 
-    Raises ConfigError for a name that is none, and where the folder is there and has something in it or cannot be made; FailedError on a full disk.
+    Raises ConfigError for an invalid name, and where the folder is not empty or cannot be made; FailedError on a full
+    disk.
     """
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigError(f"driver {name!r}: not a name. Use small letters, digits and single dashes, such as acme-tl1")
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
-        raise ConfigError(f"{into}: is there already. Name another folder, or remove it")
+        raise ConfigError(f"{into}: exists already. Name another folder, or remove it")
     source = files(__package__).joinpath("lumen")
     package = f"hwd_{name.replace('-', '_')}"
     texts = {into / target: source.joinpath(path).read_text(encoding="utf-8") for path, target in OUTSIDE.items()}

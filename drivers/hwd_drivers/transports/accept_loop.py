@@ -1,7 +1,7 @@
-"""AcceptLoop: takes connections from a listening socket, and rests while the process, or the machine, has no descriptor for another.
+"""AcceptLoop: accepts connections from a listening socket, and pauses while no file descriptor is free.
 
-asyncio's own servers (Python 3.11) try a whole backlog at once where `accept` fails for want of descriptors, log each failure with its traceback, and set a timer for
-each: with 100 waiting connections this takes all of a processor.
+asyncio's own servers (Python 3.11) try a whole backlog at once where `accept` fails for lack of descriptors, log each
+failure with its traceback, and set a timer for each: with 100 waiting connections this uses all of a processor.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ OUT_OF: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOM
 GONE: Final = frozenset(
     {errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.ENETDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH}
 )
-"""accept(2) of Linux passes on what has already gone wrong with the connection that it takes."""
+"""Errors of the connection itself that accept(2) of Linux passes on."""
 
 
 class AcceptLoop:
-    """`take` gets each connection, non-blocking. `starved` is called before each rest, with the reason, and may free descriptors.
+    """`take` gets each connection, non-blocking. `starved` gets the reason before each pause and may free descriptors.
 
     loop = AcceptLoop(socket.create_server(("127.0.0.1", 0)), take=take, starved=log_it)
     task = asyncio.create_task(loop.run())      # cancel it, then close the socket
@@ -39,7 +39,7 @@ class AcceptLoop:
         self._starved = starved
 
     async def run(self) -> None:
-        """Accept until cancelled; raises OSError where the socket itself is of no use."""
+        """Accept until cancelled; raises OSError where the listening socket itself fails."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -56,10 +56,10 @@ class AcceptLoop:
 
     @staticmethod
     def _safely(call: Callable[[T], None], argument: T) -> bool:
-        """The supervisor of each connection: one that cannot be taken keeps no other from being taken."""
+        """Handle one connection: a failure here must not prevent others from being accepted."""
         try:
             call(argument)
         except Exception:
-            log.exception("accepting: a connection could not be taken, which is a bug of hwd; others are")
+            log.exception("accepting: a connection could not be handled, which is a bug of hwd; others still are")
             return False
         return True

@@ -14,37 +14,40 @@ from hwd_drivers.transports.serial_port import open_serial
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 
 UNIX_PATH_MOST_BYTES = 107
-"""Of Linux."""
+"""Limit of Linux."""
 
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
 
 
 class Listener(Protocol):
-    """Accepts connections until it is closed; those that are there stay."""
+    """Accepts connections until it is closed; open connections stay."""
 
     @property
     def address(self) -> str:
-        """Where to connect to: with the port that the system chose, where 0 was asked for."""
+        """Address to connect to, with the port that the system chose where port 0 was asked for."""
 
     async def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting."""
 
     def cut(self) -> None:
-        """Cut the connections that no protocol speaks for yet: in a handshake, or by SSH without a channel. The others are their protocols' to cut."""
+        """Cut the connections that have no protocol yet: in a handshake, or SSH without a channel.
+
+        Protocols cut the others themselves.
+        """
 
 
 class Connector(Protocol):
     """Makes connections. Failures to connect are OSErrors; a deadline is the caller's."""
 
     async def connect(self, factory: Callable[[], ProtoT], address: str) -> tuple[asyncio.Transport, ProtoT]:
-        """Connect to `address`; the protocol has had its `connection_made` on return."""
+        """Connect to `address`; `connection_made` of the protocol was called before this returns."""
 
 
 class Acceptor(Protocol):
     """Accepts connections."""
 
     async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
-        """Accept connections at `address`, each with a protocol of its own."""
+        """Accept connections at `address`, each with its own protocol."""
 
 
 class Dialer(Connector, Acceptor, Protocol):
@@ -52,9 +55,9 @@ class Dialer(Connector, Acceptor, Protocol):
 
 
 class TcpDialer:
-    """Addresses `host:port`, `[v6]:port`, `unix:/path` and `serial:/dev/ttyUSB0?baud=115200`. asyncio sets TCP_NODELAY on each TCP connection.
+    """Addresses `host:port`, `[v6]:port`, `unix:/path` and `serial:/dev/ttyUSB0?baud=115200`. asyncio sets TCP_NODELAY.
 
-    A TCP serial server that passes bytes as they are (raw, not RFC 2217) is `host:port`.
+    A TCP serial server that passes bytes unchanged (raw, not RFC 2217) has the address `host:port`.
     """
 
     async def connect(self, factory: Callable[[], ProtoT], address: str) -> tuple[asyncio.Transport, ProtoT]:
@@ -68,7 +71,7 @@ class TcpDialer:
 
     async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
         if is_serial(address):
-            raise ValueError(f"{address!r}: nobody listens at a serial port. Write host:port, [v6]:port or unix:/path")
+            raise ValueError(f"{address!r}: a serial port cannot listen. Write host:port, [v6]:port or unix:/path")
         loop = asyncio.get_running_loop()
         if (path := _unix_path(address)) is not None:
             return _SocketListener(await loop.create_unix_server(factory, path), address)
@@ -95,11 +98,11 @@ class _SocketListener:
                 os.unlink(path)
 
     def cut(self) -> None:
-        """Each connection has its protocol."""
+        """Nothing to cut: each connection has its protocol."""
 
 
 def check_address(address: str) -> None:
-    """Raises ValueError where `connect` could dial nothing by it, whatever is there."""
+    """Raises ValueError for an address that `connect` could never use."""
     if is_serial(address):
         SerialLine.parse(address)
         return
@@ -108,15 +111,15 @@ def check_address(address: str) -> None:
             raise ValueError(f"{address!r}: a Unix socket has a path of 1 to {UNIX_PATH_MOST_BYTES} bytes")
         return
     if "://" in address:
-        raise ValueError(f"{address!r}: no URL is wanted here. Write host:port, such as 10.0.0.5:3082")
+        raise ValueError(f"{address!r}: a URL is not an address. Write host:port, such as 10.0.0.5:3082")
     host, port = _host_and_port(address)
     if port == 0:
-        raise ValueError(f"{address!r}: nobody listens at port 0. Write the one of the device")
+        raise ValueError(f"{address!r}: port 0 cannot be dialled. Write the port of the device")
     if ":" in host:
         ipaddress.IPv6Address(host)
     elif not _HOST.fullmatch(host) or (host.rpartition(".")[2].isdigit() and not _is_ipv4(host)):
         raise ValueError(
-            f"{address!r}: {host!r} is no name or address of a host. Write host:port, such as 10.0.0.5:3082"
+            f"{address!r}: {host!r} is not the name or address of a host. Write host:port, such as 10.0.0.5:3082"
         )
 
 
@@ -135,9 +138,9 @@ def _unix_path(address: str) -> str | None:
 def _host_and_port(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{address!r}: no address. Write host:port, [v6]:port, unix:/path or serial:/dev/ttyUSB0")
+        raise ValueError(f"{address!r}: not an address. Write host:port, [v6]:port, unix:/path or serial:/dev/ttyUSB0")
     if host.startswith("[") and host.endswith("]"):
         return host[1:-1], int(port)
     if ":" in host:
-        raise ValueError(f"{address!r}: which colon is before the port? Write [{host}]:{port}")
+        raise ValueError(f"{address!r}: ambiguous IPv6 address and port. Write [{host}]:{port}")
     return host, int(port)

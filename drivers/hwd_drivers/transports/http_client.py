@@ -1,6 +1,6 @@
 """HttpClient: a session with a device that speaks HTTP/1.1, over any dialer, in real and in virtual time.
 
-client = await HttpClient.open(dialer, "10.0.0.5:8008", name="ocs1", clock=clock, deadline_s=..., user="admin", password="root")
+client = await HttpClient.open(dialer, "10.0.0.5:8008", name="ocs1", clock=clock, deadline_s=..., user="admin")
 answer = await client.request("GET", "/api/data/optical-switch:cross-connects", deadline_s=loop.time() + 2)
 """
 
@@ -20,14 +20,18 @@ from hwd_drivers.transports.mask import WHOLE_WORD_CHARACTERS, Mask
 from hwd_drivers.transports.masked_dialer import mask_of
 
 COOKIES_MAX: Final = 64
-"""Cookies of a device that are kept; the oldest is forgotten."""
+"""Most cookies of a device that are stored; the oldest is dropped."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """A whole answer. `Clock.monotonic_ns` just before the first byte of the request was sent and when the last of the answer came."""
+    """A complete answer.
+
+    Times are `Clock.monotonic_ns`: just before the first byte of the request was sent, and when the last of the answer
+    came.
+    """
 
     status: int
     headers: Headers
@@ -41,11 +45,14 @@ class HttpAnswer:
 
 
 class HttpClient:
-    """A session with a device that speaks HTTP/1.1: one connection, whose death fails every waiter with the cause and is the session's end.
+    """A session with a device that speaks HTTP/1.1, over one connection.
 
-    A device may say with an answer that it closes after it, as small web servers do with each: that is no death, and the next request is sent on a new connection. Else nothing is
-    ever sent twice. Requests are sent one after the other; a deadline that passes while one is under way ends the session, since answers have no tags. Cookies that the
-    device sets are sent back; user and password go with every request.
+    Its loss ends the session and fails all requests.
+
+    A device may announce in an answer that it closes afterwards, as small web servers do each time. That does not end
+    the session: the next request is sent on a new connection. Otherwise nothing is ever sent twice. Requests are sent
+    one after the other. A deadline that passes during a request ends the session, since answers have no tags. Cookies
+    that the device sets are sent back; user and password go with every request.
     """
 
     def __init__(
@@ -73,7 +80,11 @@ class HttpClient:
         user: str | None = None,
         password: str | None = None,
     ) -> "HttpClient":
-        """Connect. Raises LinkError where nobody answers there, DeadlineError after the deadline, ConfigError for an address that is none."""
+        """Connect.
+
+        Raises LinkError where the device does not accept, DeadlineError after the deadline, ConfigError for an invalid
+        address.
+        """
         host = address.rpartition("/")[2] if address.startswith("unix:") else address.removeprefix("mem:")
 
         def dial(client: HttpClient, deadline_s: float) -> Awaitable[HttpLink]:
@@ -95,12 +106,12 @@ class HttpClient:
 
     @property
     def garbled(self) -> int:
-        """How often something came that could not be parsed."""
+        """Number of received messages that could not be parsed."""
         return sum(link.garbled for link in self._links)
 
     @property
     def late(self) -> int:
-        """How many answers came when nobody waited for them any more."""
+        """Number of answers that came after their request was abandoned."""
         return sum(link.late for link in self._links)
 
     async def request(
@@ -115,8 +126,9 @@ class HttpClient:
     ) -> HttpAnswer:
         """Send one request, after those before it, and wait for its answer, whatever its status.
 
-        `deadline_s` is a time of `loop.time()`; nothing is sent after it. `on_sent` is called with `Clock.monotonic_ns` just before the first byte. Raises
-        DeadlineError, LinkError when the connection is or gets lost, ProtocolError when what came on it could not be parsed.
+        `deadline_s` is a time of `loop.time()`; nothing is sent after it. `on_sent` is called with `Clock.monotonic_ns`
+        just before the first byte. Raises DeadlineError, LinkError when the connection is or gets lost, ProtocolError
+        when received bytes could not be parsed.
         """
         request = HttpRequest(method=method, path=path, headers=tuple((headers or {}).items()), body=body)
         while True:
@@ -137,36 +149,39 @@ class HttpClient:
             )
 
     def read(self, answer: HttpAnswer, reader: Callable[[bytes], T]) -> T:
-        """What `reader` makes of the body; a ProtocolError of it ends the session, as bytes do that are no HTTP."""
+        """The result of `reader` for the body. Its ProtocolError ends the session, as bytes that are not HTTP do."""
         try:
             return reader(answer.body)
         except ProtocolError as error:
             raise self.distrust(answer, error) from error
 
     def distrust(self, answer: HttpAnswer, error: ProtocolError) -> ProtocolError:
-        """An answer came whole and makes no sense: the session ends. Returns what to raise, with the device's name."""
+        """End the session because of a complete answer that makes no sense.
+
+        Returns the error to raise, with the device's name.
+        """
         found = self._links[-1].distrust(answer.body, error)
         self._end(found)
         return found
 
     async def lost(self) -> Exception:
-        """Wait until the session is gone; returns the cause."""
+        """Wait until the session ends; returns the cause."""
         return await asyncio.shield(self._lost)
 
     async def close(self) -> None:
-        """End it, at any time, any number of times."""
-        self._end(LinkError(f"{self._name}: the connection was closed by us"))
+        """End the session; safe to call any number of times."""
+        self._end(LinkError(f"{self._name}: we closed the connection"))
         for link in self._links:
             await link.close()
 
     def _end(self, cause: LinkError | ProtocolError) -> None:
-        """The first cause stands."""
+        """End the session; only the first cause counts."""
         if self._dead is None:
             self._dead = cause
             self._lost.set_result(cause)
 
     async def _link(self, deadline_s: float, what: str = "connecting") -> HttpLink:
-        """The connection that there is; a new one where the device has announced the end of the last."""
+        """The present connection; a new one where the device has announced the end of the last."""
         if (link := self._present(what)) is not None:
             return link
         try:
@@ -183,13 +198,13 @@ class HttpClient:
         before, self._links = self._links, [link]
         link.when_lost(functools.partial(self._link_lost, link))
         for each in before:
-            each.cut("the device announced its end")  # what it has not taken by then it does not want
+            each.cut("the device announced its end")  # it no longer reads what it has not read by then
         if self._dead is not None:
             await link.close()
         return self._present(what) or link
 
     def _present(self, what: str) -> HttpLink | None:
-        """Raises the cause where the session is over."""
+        """The connection if one is open. Raises the cause where the session is over."""
         if self._dead is not None:
             error = type(self._dead)(f"{self._dead} (in {what})")
             error.__cause__ = self._dead

@@ -1,4 +1,4 @@
-"""HttpLink: one connection to a device that speaks HTTP/1.1, and what happens on it."""
+"""HttpLink: one connection to a device that speaks HTTP/1.1, with its queue of requests."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class HttpExchange(Pending[HttpResponse]):
-    """A request, and when it was sent; on a connection that ended before, `sent` stays false."""
+    """A request and the time when it was sent; `sent` stays false where the connection ended first."""
 
     __slots__ = ("on_sent", "request", "sent", "sent_ns", "timer")
 
@@ -29,17 +29,17 @@ class HttpExchange(Pending[HttpResponse]):
         self.timer: asyncio.TimerHandle | None = None
 
     def stop(self) -> None:
-        """No deadline any more."""
+        """Cancel the deadline."""
         if self.timer is not None:
             self.timer.cancel()
 
 
 class HttpLink(Link[HttpResponse]):
-    """Requests are sent one after the other, each when the one before it was answered.
+    """Sends requests one after the other, each when the one before it was answered.
 
-    Answers have no tags, so a deadline that passes while a request is under way ends the connection; a request that was cancelled meanwhile is waited for behind the
-    scenes, up to its deadline, and its answer is dropped and counted in `late`. `headers` are asked for whenever one is sent, `answered` hears each answer. `announced`:
-    the device said with its last answer that it ends the connection.
+    Answers have no tags, so a deadline that passes during a request ends the connection. The answer to a cancelled
+    request is awaited up to its deadline, dropped, and counted in `late`. `headers` is called for each request that is
+    sent, `answered` for each answer. `announced`: the device announced in its last answer that it ends the connection.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class HttpLink(Link[HttpResponse]):
         return response
 
     def when_lost(self, callback: Callable[[LinkError | ProtocolError], None]) -> None:
-        """Call back with the cause when it is gone; at once where it is."""
+        """Call `callback` with the cause when the connection is lost; at once where it already is."""
         self._told = callback
         if self._lost.done():
             callback(self._cause or LinkError(f"{self._name}: connection lost"))
@@ -104,12 +104,12 @@ class HttpLink(Link[HttpResponse]):
         for response in self._wire.feed(data):
             exchange, self._under_way = self._under_way, None
             if exchange is None:
-                raise ProtocolError("HTTP: an answer that nobody asked for")
+                raise ProtocolError("HTTP: an answer without a request")
             self._answered(response)
             exchange.stop()
             if exchange.done.done():
                 self.late += 1
-                log.debug("%s: %s: answered after it was given up (%d by now)", self._name, exchange.what, self.late)
+                log.debug("%s: %s: answered after it was abandoned (%d so far)", self._name, exchange.what, self.late)
             exchange.take(0, response, received_ns)
             if self._wire.reusable:
                 self._send_next()
@@ -136,7 +136,7 @@ class HttpLink(Link[HttpResponse]):
             self._cut(LinkError(f"{self._name}: connection closed: {finding}"))
 
     def _send_next(self) -> None:
-        """The first of the queue that somebody still waits for, in time."""
+        """Send the first request of the queue that is still wanted and in time."""
         while self._under_way is None and self._queue and self._transport is not None:
             exchange = self._queue.popleft()
             if exchange.done.done():

@@ -1,4 +1,4 @@
-"""KeepAlive: says something to a device now and then, so that it does not end a session that has nothing to say."""
+"""KeepAlive: sends a request to a device at intervals, so that it does not end an idle session."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 
 
 class KeepAlive:
-    """Calls `ping` with a deadline every `every_s`, until it is stopped or the session is gone; who uses the session hears of that by itself."""
+    """Calls `ping` with a deadline every `every_s` until it is stopped or the session ends."""
 
     def __init__(self, *, name: str, every_s: float, ping: Callable[[float], Awaitable[object]]) -> None:
         self._every_s = every_s

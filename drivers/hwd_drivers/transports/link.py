@@ -1,4 +1,4 @@
-"""Link: what all connections to devices have in common; used once, closed once, and its death fails every waiter with the cause."""
+"""Link: the common base of all connections to devices; used once, closed once; its loss fails every waiter."""
 
 import asyncio
 import logging
@@ -19,16 +19,19 @@ from hwd_drivers.transports.masked_dialer import mask_of
 MessageT = TypeVar("MessageT")
 
 CLOSE_S: Final = 1.0
-"""How long the last bytes of ours may take to leave; then the connection is cut."""
+"""How long the last written bytes may take to be sent; then the connection is cut."""
 LOGGED_BYTES: Final = 200
-"""How much of what cannot be parsed goes into the log."""
+"""How many bytes of an unparseable message are logged."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Generic[MessageT]):
-    """Answers in the order of their requests. `Clock.monotonic_ns` just before the first byte was sent and when the last answer came."""
+    """Answers in the order of their requests.
+
+    Times are `Clock.monotonic_ns`: just before the first byte was sent, and when the last answer came.
+    """
 
     messages: tuple[MessageT, ...]
     sent_ns: int
@@ -36,7 +39,7 @@ class Answered(Generic[MessageT]):
 
 
 class Pending(Generic[MessageT]):
-    """Requests that were sent together and are answered together; `left` answers are missing."""
+    """Requests that were sent together and are answered together; `left` counts the missing answers."""
 
     __slots__ = ("_messages", "done", "left", "received_ns", "whats")
 
@@ -48,14 +51,14 @@ class Pending(Generic[MessageT]):
         self._messages: dict[int, MessageT] = {}
 
     def take(self, place: int, message: MessageT, received_ns: int, *, answers: int = 1) -> None:
-        """Put an answer at its place; it stands for so many of those that are missing."""
+        """Put an answer at its place; it counts for `answers` of the missing ones."""
         self._messages[place] = message
         self.left -= answers
         if not self.left:
             self.finish(received_ns)
 
     def finish(self, received_ns: int) -> None:
-        """All that has to come is there; those who gave up are left alone."""
+        """Complete the future; a waiter that was cancelled is left alone."""
         if not self.done.done():
             self.received_ns = received_ns
             self.done.set_result(tuple([self._messages[place] for place in sorted(self._messages)]))
@@ -70,9 +73,10 @@ class Pending(Generic[MessageT]):
 
 
 class Link(asyncio.Protocol, ABC, Generic[MessageT]):
-    """One connection to one device. Subclasses know which answer belongs to whom.
+    """One connection to one device. Subclasses know which answer belongs to which request.
 
-    `garbled` and `late` count what could not be parsed and what came for those who had given up. What is logged goes through `mask`.
+    `garbled` counts messages that could not be parsed, `late` those whose waiter had gone. `mask` hides secrets in the
+    log.
     """
 
     def __init__(self, *, name: str, clock: Clock) -> None:
@@ -88,33 +92,36 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
 
     @abstractmethod
     def _received(self, data: bytes, received_ns: int) -> None:
-        """Hand answers to those who wait for them. A ProtocolError ends the connection."""
+        """Hand answers to their waiters. A ProtocolError ends the connection."""
 
     @abstractmethod
     def _take_waiting(self) -> Iterable[Pending[MessageT]]:
-        """All that wait, who are told of the end now; nobody waits any more."""
+        """Remove and return all waiting requests, to be failed."""
 
     async def lost(self) -> Exception:
-        """Wait until the connection is gone; returns the cause."""
+        """Wait until the connection is lost; returns the cause."""
         return await asyncio.shield(self._lost)
 
     def send_last(self, data: bytes) -> None:
-        """Send a farewell that nobody waits for, before `close`."""
+        """Send last bytes, such as a logout, before `close`; no answer is awaited."""
         if self._transport is not None and self._cause is None:
             self._transport.write(data)
 
     def distrust(self, answer: object, error: ProtocolError) -> ProtocolError:
-        """An answer came whole and makes no sense: the connection ends, as with bytes that cannot be parsed. Returns what to raise, with the device's name."""
+        """End the connection because of a complete answer that makes no sense.
+
+        Returns the error to raise, with the device's name.
+        """
         self._garble(repr(answer).encode(), error)
         return ProtocolError(f"{self._name}: {error}")
 
     def cut(self, why: str) -> None:
-        """End it now, with `why` as the cause that `lost` tells."""
+        """End it now; `lost` returns `why` as the cause."""
         self._cut(LinkError(f"{self._name}: connection closed: {why}"))
 
     async def close(self) -> None:
-        """Close it, at any time, any number of times; what was written still leaves, within `CLOSE_S`."""
-        self._end(LinkError(f"{self._name}: the connection was closed by us"))
+        """Close it; safe to call any number of times. Written bytes are still sent, within `CLOSE_S`."""
+        self._end(LinkError(f"{self._name}: we closed the connection"))
         if self._transport is not None and not self._lost.done():
             self._transport.close()
             _, pending = await asyncio.wait((self._lost,), timeout=CLOSE_S)
@@ -152,7 +159,7 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
         enrol: Callable[[], None],
         on_sent: Callable[[int], None] | None,
     ) -> Answered[MessageT]:
-        """Send in one write and wait; `enrol` is called before the first byte, and not where nothing is sent."""
+        """Send in one write and wait. `enrol` is called just before the first byte, and only if something is sent."""
         if self._transport is None or self._cause is not None:
             raise self._error_of(pending.what)
         started_s = self._loop.time()
@@ -184,13 +191,13 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
         self._cut(ProtocolError(f"{self._name}: connection closed: {error}"))
 
     def _cut(self, cause: LinkError | ProtocolError) -> None:
-        """End it now; what was not sent yet is dropped."""
+        """End it now; unsent bytes are dropped."""
         self._end(cause)
         if self._transport is not None:
             self._transport.abort()
 
     def _end(self, cause: LinkError | ProtocolError) -> None:
-        """The first cause stands; whoever waits gets it."""
+        """End it; the first cause counts and is raised in every waiter."""
         if self._cause is not None:
             return
         self._cause = cause
@@ -198,7 +205,7 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
             pending.fail(self._error_of(pending.what))
 
     def _error_of(self, what: str) -> Exception:
-        """An error of its own for each waiter, of the cause's kind."""
+        """A separate exception for each waiter, of the cause's type."""
         cause = self._cause or LinkError(f"{self._name}: not connected")
         error = type(cause)(f"{cause} (in {what})")
         error.__cause__ = cause
@@ -209,7 +216,11 @@ LinkT = TypeVar("LinkT", bound=asyncio.Protocol)
 
 
 async def connect(dialer: Dialer, make: Callable[[], LinkT], address: str, *, name: str, deadline_s: float) -> LinkT:
-    """Connect. Raises LinkError where nobody answers there, DeadlineError after the deadline, ConfigError for an address that is none."""
+    """Connect.
+
+    Raises LinkError where the device does not accept, DeadlineError after the deadline, ConfigError for an invalid
+    address.
+    """
     started_s = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout_at(deadline_s):
@@ -218,7 +229,8 @@ async def connect(dialer: Dialer, make: Callable[[], LinkT], address: str, *, na
             link.mask = mask_of(dialer)
     except TimeoutError:
         raise DeadlineError(
-            f"{name}: cannot connect to {address} within {max(0.0, deadline_s - started_s):.3g} s. Is the device on, and the way to it free?"
+            f"{name}: cannot connect to {address} within {max(0.0, deadline_s - started_s):.3g} s. "
+            "Is the device on, and the network path free?"
         ) from None
     except OSError as error:
         raise LinkError(f"{name}: cannot connect to {address}: {reason_of(error)}") from error

@@ -1,6 +1,7 @@
-"""Mask: what a device says, without the secrets that we told it. A device may echo a command, its password with it, in a refusal.
+"""Mask: removes secrets from the texts of a device. A device may echo a command with its password in a refusal.
 
-`registry.open_device` puts it around a session: errors, identity, documents and log lines of that device go through it, whatever its driver.
+`registry.open_device` applies it to a session: errors, identity, documents and log lines of that device pass through
+it, whatever its driver.
 """
 
 import base64
@@ -16,24 +17,30 @@ from hwd_drivers.core.errors import DeviceError
 
 STARS: Final = "***"
 PUBLIC: Final = frozenset({"twin", "bench"})
-"""What twins are logged in with where nobody says otherwise: it stands in the docs, and in half of what we say."""
+"""The default login of twins: it is in the docs, and a common word."""
 LEAST_CHARACTERS: Final = 4
-"""A shorter secret is not looked for: any text would be full of stars, and who counts to 10,000 knows it anyway."""
+"""A shorter secret is not masked: it would be found in any text, and can be guessed anyway."""
 WHOLE_WORD_CHARACTERS: Final = 8
-"""A shorter one is hidden only where it stands by itself: the password `port` is not to make `support` unreadable."""
+"""A shorter secret is masked only as a whole word: the password `port` must not make `support` unreadable."""
 KEPT_MOST: Final = 64
-"""Secrets of one session; the oldest is forgotten. Cookies are some of them."""
+"""Most secrets of one session; the oldest is dropped. Cookies are secrets too."""
 LOOKED_FOR_MOST: Final = 255
-"""Characters. A longer secret is found by so many, and what follows them up to a blank is hidden too: a device chooses how long its cookies are. A multiple of 3,
-so that the base64 of the whole begins with that of the beginning."""
+"""Characters of a longer secret that are searched for; the text after them up to a blank is masked too.
+
+A device chooses the length of its cookies. A multiple of 3, so that the base64 of the whole begins with the base64 of
+this part.
+"""
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-"""Keeps every character in its place, which `lower` does not."""
+"""Lower case with every character at its place, which `lower` does not guarantee."""
 _DOTS: Final = re.compile(r"\.\.\.")
 
 
 class Mask:
-    """Secrets of one session with a device, and texts without them: as they are, in any case, quoted, escaped, percent-encoded, in base64, and cut off by `...`."""
+    """Masks the secrets of one session with a device.
+
+    It finds them in any case, quoted, escaped, percent-encoded, in base64, and cut off by `...`.
+    """
 
     def __init__(self, *, user: str | None = None, password: str | None = None) -> None:
         self._secrets: dict[str, _Secret] = {}
@@ -44,7 +51,7 @@ class Mask:
                 self.add(_base64(f"{user or ''}:{password}"))
 
     def add(self, secret: str) -> None:
-        """Hide this too; one that is too short is left."""
+        """Mask this secret too; one that is too short is ignored."""
         if len(secret) < LEAST_CHARACTERS or secret in self._secrets:
             return
         self._secrets[secret] = _Secret(secret)
@@ -59,7 +66,7 @@ class Mask:
         return text
 
     def json(self, value: Json) -> Json:
-        """All texts in a value of JSON; keys are ours."""
+        """The value with all its texts masked; keys are not secret."""
         match value:
             case str():
                 return self.text(value)
@@ -71,7 +78,7 @@ class Mask:
                 return value
 
     def error(self, error: BaseException) -> None:
-        """The words of an exception and of those that caused it, in their place."""
+        """Mask the text of an exception, and of its causes, in place."""
         seen: set[int] = set()
         waiting: list[BaseException | None] = [error]
         while waiting:
@@ -85,7 +92,7 @@ class Mask:
             waiting += [each.__cause__, each.__context__]
 
     def sink(self, sink: Sink) -> Sink:
-        """Documents on their way to `sink`."""
+        """A sink that masks documents and passes them to `sink`."""
 
         def masked(document: Document) -> None:
             data = {key: self.json(value) for key, value in document.data.items()}
@@ -95,7 +102,7 @@ class Mask:
 
 
 class _Secret:
-    """One secret, in all its forms. To know it costs little, and to look for it is linear in the text."""
+    """One secret in all its forms. The search is linear in the length of the text."""
 
     def __init__(self, secret: str) -> None:
         begun = secret[:LOOKED_FOR_MOST]
@@ -106,7 +113,7 @@ class _Secret:
         self._pattern: re.Pattern[str] | None = None
 
     def hidden_in(self, text: str) -> str:
-        """The text with stars in its place."""
+        """The text with stars for the secret."""
         lower = text.translate(_LOWER)
         if all(begin.isascii() and begin not in lower for begin in self._begins):
             return text
@@ -116,7 +123,7 @@ class _Secret:
         return self._pattern.sub(STARS, self._uncut(text, lower))
 
     def _uncut(self, text: str, lower: str) -> str:
-        """With stars also for its beginning where that is cut off by `...`."""
+        """The text with stars also for a beginning of the secret that is cut off by `...`."""
         parts: list[str] = []
         done = since = 0
         for dots in _DOTS.finditer(lower):
@@ -129,7 +136,7 @@ class _Secret:
 
     @staticmethod
     def _begun(form: str, lower: str, since: int, until: int) -> int | None:
-        """Where, if at all, what stands before `until` begins as this form does."""
+        """The place before `until` where this form begins and is cut off; None where there is none."""
         if len(form) < WHOLE_WORD_CHARACTERS:
             return None
         begin, start = form[:LEAST_CHARACTERS], max(since, until - len(form)) - 1
@@ -140,7 +147,7 @@ class _Secret:
 
 
 def _forms(secret: str) -> list[str]:
-    """As devices and our own messages write it."""
+    """The secret as devices and our own messages write it."""
     backslashed = secret.replace("\\", "\\\\").replace('"', '\\"')
     texts = [
         secret,

@@ -1,4 +1,4 @@
-"""MaskedDialer: a dialer that knows which secrets of a device must not be logged."""
+"""MaskedDialer: a dialer that carries the secrets of a device, which must not be logged."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from hwd_drivers.transports.mask import Mask
 
 
 class MaskedDialer:
-    """A dialer that knows the secrets of what is dialled, for those that log what came."""
+    """A dialer with the mask for all code that logs received bytes."""
 
     def __init__(self, inner: Dialer, mask: Mask) -> None:
         self.mask = mask
@@ -22,6 +22,6 @@ class MaskedDialer:
 
 
 def mask_of(dialer: object) -> Mask:
-    """The mask that goes with a dialer, or with the one beneath it; one without secrets where there is none."""
+    """The mask of a dialer, or of the dialer inside it; an empty mask where there is none."""
     mask = getattr(dialer, "mask", None)
     return mask if isinstance(mask, Mask) else Mask()

@@ -1,4 +1,4 @@
-"""MemoryNet: connections between objects of one loop that behave as TCP does, and can be cut, delayed and chopped."""
+"""MemoryNet: connections between objects of one loop that behave like TCP and can be cut, delayed and split."""
 
 import asyncio
 import contextvars
@@ -16,36 +16,38 @@ from hwd_drivers.transports.dial import Listener
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 
 SOCKET_BUFFER_BYTES = 64 * 1024
-"""What is in flight one way before the writer's own buffer fills; of the order of a kernel's socket buffer."""
+"""Most bytes in flight one way before the writer's own buffer fills; about the size of a kernel's socket buffer."""
 
 
 class Cut(StrEnum):
     """How a connection breaks."""
 
     RESET = "reset"
-    """Both ends see ConnectionResetError at once, what was in flight is lost; connecting is refused."""
+    """Both ends see ConnectionResetError at once and bytes in flight are lost; connecting is refused."""
     SILENT = "silent"
-    """Nobody sees anything: bytes wait until it heals, and connecting waits."""
+    """No end notices: bytes wait until it heals, and connecting waits."""
 
 
-class Deaths(Protocol):
-    """Tells of nodes that die (`virtual.Nodes`)."""
+class NodeKills(Protocol):
+    """The nodes of a simulation that can be killed (`virtual_time.Nodes`)."""
 
     def current(self) -> str | None:
         """Return the name of the node that the caller runs in."""
 
     def on_kill(self, hook: Callable[[str], None]) -> None:
-        """Call `hook` with the name of each node that dies."""
+        """Call `hook` with the name of each node that is killed."""
 
 
 class MemoryNet:
     """Addresses `mem:NAME` and the connections to them; everything is delivered through the loop, in order.
 
-    `latency_s` is one way. `chunk_bytes` is the most that one `data_received` gets: 1 is bytewise, None leaves every write whole.
-    With `nodes`, the ends of a node that dies are closed as its kernel would close them.
+    `latency_s` is one way. `chunk_bytes` is the most that one `data_received` gets: 1 is bytewise, None keeps every
+    write whole. With `nodes`, the ends of a killed node are closed as its kernel would close them.
     """
 
-    def __init__(self, *, latency_s: float = 0.0, chunk_bytes: int | None = None, nodes: Deaths | None = None) -> None:
+    def __init__(
+        self, *, latency_s: float = 0.0, chunk_bytes: int | None = None, nodes: NodeKills | None = None
+    ) -> None:
         if latency_s < 0 or (chunk_bytes is not None and chunk_bytes < 1):
             raise ValueError(
                 f"memory net: latency_s={latency_s}, chunk_bytes={chunk_bytes}. Use 0 or more, and 1 or more."
@@ -59,7 +61,7 @@ class MemoryNet:
         self._healed: dict[str, asyncio.Event] = {}
         self._count = 0
         if nodes is not None:
-            nodes.on_kill(self.node_died)
+            nodes.on_kill(self.node_killed)
 
     async def listen(
         self, factory: Callable[[], asyncio.Protocol], address: str, *, node: str | None = None
@@ -70,14 +72,17 @@ class MemoryNet:
             self._count += 1
             address = f"mem:listener-{self._count}"
         if address in self._listeners:
-            raise OSError(errno.EADDRINUSE, f"{address}: somebody listens there already. Close that listener first")
+            raise OSError(errno.EADDRINUSE, f"{address}: is in use. Close its listener first")
         self._listeners[address] = MemoryListener(self, address, factory, self._node(node))
         return self._listeners[address]
 
     async def connect(
         self, factory: Callable[[], ProtoT], address: str, *, node: str | None = None
     ) -> tuple[asyncio.Transport, ProtoT]:
-        """Connect to `address`. Raises ConnectionRefusedError where nobody listens; waits where the way is cut silently."""
+        """Connect to `address`.
+
+        Raises ConnectionRefusedError where nothing listens; waits while the address is cut silently.
+        """
         _check_address(address)
         loop = asyncio.get_running_loop()
         while self._cuts.get(address) is Cut.SILENT:
@@ -86,7 +91,7 @@ class MemoryNet:
             await asyncio.sleep(2 * self.latency_s)
         listener = self._listeners.get(address)
         if listener is None or self._cuts.get(address) is Cut.RESET:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: nobody listens there, or the way is cut")
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: nothing listens there, or the network is cut")
         protocol = factory()
         self._count += 1
         here = f"mem:dialer-{self._count}"
@@ -109,7 +114,7 @@ class MemoryNet:
         return near, protocol
 
     def cut(self, address: str, how: Cut = Cut.RESET) -> None:
-        """Break all connections to `address`, and those to come, until `heal`."""
+        """Break all connections to `address`, present and future, until `heal`."""
         self._let_connect(address)
         self._cuts[address] = how
         if how is Cut.RESET:
@@ -117,21 +122,21 @@ class MemoryNet:
                 end.reset()
 
     def heal(self, address: str) -> None:
-        """Let connections to `address` work again; what a silent cut held back is delivered."""
+        """Let connections to `address` work again; bytes held by a silent cut are delivered."""
         self._cuts.pop(address, None)
         self._let_connect(address)
         for end in self._ends_to(address):
             end.pump_soon()
 
-    def node_died(self, node: str) -> None:
-        """Close listeners and connections of `node`: its peers get what was in flight, then the end of the stream."""
+    def node_killed(self, node: str) -> None:
+        """Close listeners and connections of `node`: its peers get the bytes in flight, then the end of the stream."""
         for listener in [each for each in self._listeners.values() if each.node == node]:
             self.forget_listener(listener)
         for end in [each for each in self._ends if each.node == node]:
-            end.die()
+            end.stop()
 
     def holds(self, address: str) -> bool:
-        """Tell whether bytes to and from `address` are held back by a silent cut."""
+        """Whether bytes to and from `address` are held by a silent cut."""
         return self._cuts.get(address) is Cut.SILENT
 
     def forget(self, end: "MemoryTransport") -> None:
@@ -153,7 +158,7 @@ class MemoryNet:
 
 
 class MemoryListener:
-    """Accepts the connections to one address. Closing it leaves those that are there."""
+    """Accepts the connections to one address. Closing it keeps open connections."""
 
     def __init__(self, net: MemoryNet, address: str, factory: Callable[[], asyncio.Protocol], node: str | None) -> None:
         self.address = address
@@ -166,11 +171,11 @@ class MemoryListener:
         self._net.forget_listener(self)
 
     def cut(self) -> None:
-        """Each connection has its protocol."""
+        """Nothing to cut: each connection has its protocol."""
 
 
 class MemoryTransport(asyncio.transports._FlowControlMixin):
-    """One end of a connection. All its callbacks run in the context in which it was made, so that they die with their node.
+    """One end of a connection. Its callbacks run in the context in which it was made, and stop with their node.
 
     Unlike TCP, closing with unread bytes ends the peer's stream in order instead of resetting it.
     """
@@ -196,20 +201,20 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         self.started = False
         self._waiting: deque[bytes] = deque()  # the writer's own buffer
         self._waiting_bytes = 0
-        self._flying: deque[tuple[float, bytes]] = deque()  # to this end, with the time it is due; b"" is the end of it
+        self._flying: deque[tuple[float, bytes]] = deque()  # to this end, with the time it is due; b"" ends the stream
         self._flying_bytes = 0
         self._pump_handle: asyncio.Handle | None = None
         self._paused = False
         self._ended = False  # no more writes
         self._end_sent = False
         self._closing = False
-        self._closed = False  # the socket is gone; connection_lost was called or is about to be
+        self._closed = False  # the socket is closed; connection_lost was called or will be soon
 
     def join(self, peer: "MemoryTransport") -> None:
         self._peer, peer._peer = peer, self
 
     def start_with(self, factory: Callable[[], asyncio.Protocol]) -> None:
-        """Make the protocol and tell it; bytes that came before have waited."""
+        """Make the protocol and call its `connection_made`; bytes that came earlier have waited."""
         if self._closed:
             return
         try:
@@ -288,12 +293,12 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         self._close_socket(None)
 
     def reset(self) -> None:
-        """Break as by a reset of the peer or of the way."""
+        """Break as by a reset from the peer or the network."""
         self._flying.clear()
         self._close_socket(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
 
-    def die(self) -> None:
-        """Close without a word to the protocol: its process is gone."""
+    def stop(self) -> None:
+        """Close without calling the protocol, whose process was killed."""
         self._protocol = None
         self._close_socket(None)
 
@@ -317,32 +322,32 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         assert self._protocol is not None
         _, data = self._flying.popleft()
         self._flying_bytes -= len(data)
-        self._tell_room()
+        self._notify_room()
         try:
             if data:
                 self._protocol.data_received(data)
             elif not self._protocol.eof_received():
                 self.close()
-        except Exception as error:  # noqa: BLE001 - as asyncio's own transports do: it ends the connection, with the error
+        except Exception as error:  # noqa: BLE001 - as asyncio's own transports: it ends the connection
             what = "data_received" if data else "eof_received"
             message = f"Fatal error: protocol.{what}() call failed."
-            told = {"message": message, "exception": error, "transport": self, "protocol": self._protocol}
-            self._at.call_exception_handler(told)
+            context = {"message": message, "exception": error, "transport": self, "protocol": self._protocol}
+            self._at.call_exception_handler(context)
             self._close_socket(error)
         self.pump_soon()
 
-    def _tell_room(self) -> None:
+    def _notify_room(self) -> None:
         if self._peer._waiting:
             self._at.call_soon(self._peer._landed, context=self._peer._context)
 
     def _landed(self) -> None:
-        """Something of ours reached the peer: there is room for more."""
+        """The peer received bytes of ours: there is room for more."""
         self._launch()
         if not self._closed:
             self._maybe_resume_protocol()  # type: ignore[attr-defined]  # of the mixin, unknown to typeshed
 
     def _launch(self) -> None:
-        """Hand to the way what it has room for, then the end of the stream if it was asked for."""
+        """Send as many bytes as fit, then the end of the stream if it was asked for."""
         if self._closed:
             return
         peer = self._peer
@@ -379,7 +384,7 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         if not self._peer._closed:
             self._send_end()
             self._peer.pump_soon()
-            self._tell_room()
+            self._notify_room()
         if self._protocol is not None:
             self._at.call_soon(self._protocol.connection_lost, error, context=self._context)
 
@@ -392,12 +397,12 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 def _check_address(address: str) -> str:
     scheme, _, name = address.partition(":")
     if scheme != "mem":
-        raise ValueError(f"{address!r}: no address of a memory net. Write mem:NAME")
+        raise ValueError(f"{address!r}: not an address of a memory net. Write mem:NAME")
     return name
 
 
 class MemoryDialer:
-    """Addresses `mem:name` in one MemoryNet. `node` owns the connections; left out, it is the node that dials."""
+    """Addresses `mem:name` in one MemoryNet. `node` owns the connections; the default is the node that dials."""
 
     def __init__(self, net: MemoryNet, *, node: str | None = None) -> None:
         self._net = net

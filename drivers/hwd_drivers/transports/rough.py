@@ -1,4 +1,4 @@
-"""RoughDialer: a way to a device that is bytewise, slow, lossy or dying, for tests of any driver."""
+"""RoughDialer: a dialer for tests whose received bytes come one by one, late, lossy, or until an early reset."""
 
 import asyncio
 import random
@@ -15,31 +15,34 @@ from hwd_drivers.transports.dial import Dialer, Listener
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 
 SLOW_S: Final = 0.02
-"""How much later each chunk comes on a slow way."""
+"""Delay of each chunk on a slow connection."""
 LOSS: Final = 0.15
-"""Share of chunks that a lossy way swallows or cuts short."""
+"""Share of chunks that a lossy connection drops or cuts short."""
 SPARED: Final = (3, 9, 32)
-"""A connection is whole for so many chunks at most, drawn, before its way is lossy or it dies: some connections end while they are opened, and some live long
-enough for a protocol that needs many turns to open."""
+"""Most chunks, drawn, that a connection delivers intact before it gets lossy or is reset.
+
+Some connections thus end while they are opened, and some last long enough for a protocol that needs many exchanges to
+open.
+"""
 
 
 class Way(StrEnum):
-    """How bytes get through."""
+    """How received bytes are delivered."""
 
     WHOLE = "whole"
-    """As they are sent."""
+    """As they were sent."""
     BYTEWISE = "bytewise"
     """One by one."""
     SLOW = "slow"
     """Each chunk late, in order."""
     LOSSY = "lossy"
-    """Some answers are swallowed, some cut short; the connection stays."""
+    """Some answers are dropped, some cut short; the connection stays open."""
     DYING = "dying"
     """Each connection is reset after a few answers."""
 
 
 class RoughDialer:
-    """Wraps a dialer: what its connections receive comes by `way`; loss and death meet the dialling side only."""
+    """Wraps a dialer and impairs what its connections receive; loss and resets concern only the side that dials."""
 
     def __init__(self, inner: Dialer, way: Way, *, draws: Draws) -> None:
         self._inner = inner
@@ -56,7 +59,7 @@ class RoughDialer:
 
 
 class _Rough(asyncio.Protocol, Generic[ProtoT]):
-    """Stands between a transport and its protocol."""
+    """Sits between a transport and its protocol."""
 
     def __init__(self, inner: ProtoT, way: Way, rng: random.Random) -> None:
         self.inner = inner
@@ -98,7 +101,7 @@ class _Rough(asyncio.Protocol, Generic[ProtoT]):
 
     @override
     def eof_received(self) -> bool | None:
-        """The end of the stream is as late as what was before it: on a slow way the transport is kept open until then."""
+        """Delay the end of the stream as the bytes before it: a slow transport is kept open until then."""
         if self._way is not Way.SLOW:
             return self.inner.eof_received()
         self._later(self._end)
@@ -120,11 +123,11 @@ class _Rough(asyncio.Protocol, Generic[ProtoT]):
         self.inner.resume_writing()
 
     def _is_closing(self) -> bool:
-        """After that a transport hands nothing on."""
+        """Whether the transport is closing, after which it delivers nothing."""
         return self._transport is None or self._transport.is_closing()
 
     def _later(self, event: Callable[[], None]) -> None:
-        """In order: a loop does not promise that of timers which are due at the same time."""
+        """Call `event` later, in order, which a loop does not promise for timers that are due at the same time."""
         self._late.append(event)
         asyncio.get_running_loop().call_later(SLOW_S, lambda: self._late.popleft()())
 

@@ -1,4 +1,4 @@
-"""SerialLine: how bytes go over a serial port, and the address that says which port and how."""
+"""SerialLine: the settings of a serial port, and its address."""
 
 import re
 from dataclasses import asdict, dataclass, fields
@@ -16,7 +16,10 @@ _CHOICES: Final = {"bytesize": get_args(ByteSize), "parity": get_args(Parity), "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SerialLine:
-    """Speed and frame of a serial port: `SerialLine(baud=115200, rtscts=True)`; left out, it is 8N1 without flow control."""
+    """Speed and framing of a serial port: `SerialLine(baud=115200, rtscts=True)`.
+
+    By default 8N1 without flow control.
+    """
 
     baud: int
     bytesize: ByteSize = 8
@@ -25,9 +28,9 @@ class SerialLine:
     rtscts: bool = False
 
     def complete(self, address: str) -> str:
-        """The address with all of this line that it does not say itself; one that is no serial port is left alone.
+        """The address with the settings of this line that it lacks; an address that is no serial port stays unchanged.
 
-        Raises ValueError for settings that there are not.
+        Raises ValueError for settings that do not exist.
         """
         if not is_serial(address):
             return address
@@ -36,25 +39,28 @@ class SerialLine:
 
     @classmethod
     def parse(cls, address: str) -> tuple[str, Self]:
-        """The device and its line, of `serial:/dev/ttyUSB0?baud=115200&rtscts=1`. Raises ValueError for one that cannot be used."""
+        """The device and its line, of `serial:/dev/ttyUSB0?baud=115200&rtscts=1`.
+
+        Raises ValueError for an unusable address.
+        """
         path, settings = _split(address)
         if "baud" not in settings:
-            raise ValueError(f"{address!r}: how fast is the line? Write serial:{path}?baud=115200")
+            raise ValueError(f"{address!r}: has no speed. Write serial:{path}?baud=115200")
         values: dict[str, Any] = {}
         for key, text in settings.items():
             if key != "parity" and not re.fullmatch(r"[0-9]{1,8}", text):
-                raise ValueError(f"{address!r}: {key}={text} is no number")
+                raise ValueError(f"{address!r}: {key}={text} is not a number")
             value = text if key == "parity" else int(text)
             if key in _CHOICES and value not in _CHOICES[key]:
                 raise ValueError(f"{address!r}: {key}={text} is not one of {', '.join(map(str, _CHOICES[key]))}")
             values[key] = value
         if values["baud"] == 0:
-            raise ValueError(f"{address!r}: baud=0 hangs up. Write the speed of the line, such as baud=115200")
+            raise ValueError(f"{address!r}: baud=0 would hang up. Write the speed of the line, such as baud=115200")
         return path, cls(**{**values, "rtscts": bool(values.get("rtscts", 0))})
 
 
 def is_serial(address: str) -> bool:
-    """Whether an address is a serial port's: `/dev/ttyUSB0`, `serial:/dev/ttyUSB0`."""
+    """Whether an address names a serial port: `/dev/ttyUSB0`, `serial:/dev/ttyUSB0`."""
     return address.startswith((PREFIX, "/"))
 
 
@@ -64,10 +70,10 @@ def _split(address: str) -> tuple[str, dict[str, str]]:
     known = [field.name for field in fields(SerialLine)]
     if unknown := [key for key in settings if key not in known]:
         raise ValueError(
-            f"{address!r}: {', '.join(unknown)}: no setting of a serial line. There are: {', '.join(known)}"
+            f"{address!r}: {', '.join(unknown)}: not a setting of a serial line. Known are: {', '.join(known)}"
         )
     if not path.startswith("/"):
-        raise ValueError(f"{address!r}: no serial port. Write its device, such as serial:/dev/ttyUSB0")
+        raise ValueError(f"{address!r}: not a serial port. Write its device, such as serial:/dev/ttyUSB0")
     return path, settings
 
 

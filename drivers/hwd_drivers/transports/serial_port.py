@@ -1,4 +1,4 @@
-"""SerialPort: a serial port as an asyncio transport, without threads; the other end may never read, and it still closes."""
+"""SerialPort: a serial port as an asyncio transport, without threads; it closes even if the other end never reads."""
 
 import asyncio
 import errno
@@ -18,7 +18,7 @@ ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 
 READ_BYTES: Final = 4096
 DRAIN_EVERY_S: Final = 0.002
-"""How often a closing port looks whether its last bytes have left: 23 bytes at 115,200 baud."""
+"""How often a closing port checks whether its last bytes were sent: 23 bytes at 115,200 baud."""
 
 _REMEDIES: Final[Mapping[int | None, str]] = {
     errno.ENOENT: "Is it plugged in? `ls /dev/serial/by-id` shows what there is",
@@ -30,7 +30,7 @@ _REMEDIES: Final[Mapping[int | None, str]] = {
 
 async def open_serial(factory: Callable[[], ProtoT], path: str, line: SerialLine) -> tuple["SerialPort", ProtoT]:
     """Open it for this program alone. Raises OSError, with what to do about it."""
-    from serial import Serial, SerialException  # here, since a rack without serial ports does without the package
+    from serial import Serial, SerialException  # imported here: a rack without serial ports does not need the package
 
     try:
         port = Serial(
@@ -96,7 +96,7 @@ class SerialPort(asyncio.Transport):
 
     @override
     def close(self) -> None:
-        """No more is read; what was written still leaves, as long as the line takes."""
+        """Stop reading; written bytes are still sent, as long as the line takes."""
         if self._closing:
             return
         self._closing = True
@@ -158,7 +158,7 @@ class SerialPort(asyncio.Transport):
             self._end(error)
             return
         if not data:
-            self._end(OSError(errno.EIO, "the serial port is gone"))
+            self._end(OSError(errno.EIO, "the serial port was removed"))
         elif isinstance(self._protocol, asyncio.Protocol):
             self._protocol.data_received(data)
 
@@ -184,11 +184,11 @@ class SerialPort(asyncio.Transport):
             return 0
 
     def _until_drained(self) -> None:
-        """Look again and again: to wait in the kernel would hold the loop for as long as the other side does not read."""
+        """Poll until written bytes are sent: waiting in the kernel would block the loop if the peer never reads."""
         try:
             waiting = self._port.out_waiting
         except OSError:
-            waiting = 0  # the port is gone, and its bytes with it
+            waiting = 0  # the port was removed, and its bytes are lost
         if waiting:
             self._drain = self._loop.call_later(DRAIN_EVERY_S, self._until_drained)
         else:
@@ -206,7 +206,7 @@ class SerialPort(asyncio.Transport):
         self._loop.call_soon(self._close_port, error, flush)
 
     def _close_port(self, error: OSError | None, flush: bool) -> None:
-        """Without a flush the kernel waits in close for what has not left, half a minute by default."""
+        """Close. Without a flush the kernel waits in close for unsent bytes, by default half a minute."""
         try:
             if flush:
                 self._port.reset_output_buffer()

@@ -1,4 +1,4 @@
-"""TLS over any way to a device: a dialer around a dialer, so that rough and memory ways work under it too.
+"""TlsDialer: TLS over any connection: a dialer around a dialer, so that test dialers work under it too.
 
 client = await HttpClient.open(TlsDialer(dialer, context), "10.0.0.5:443", ...)
 """
@@ -22,17 +22,17 @@ READ_BYTES: Final = 1 << 16
 
 
 class TlsOptions(BaseModel):
-    """What a testbed may say of a device that is reached over TLS; options of drivers that can do so inherit it."""
+    """TLS options of a device in a testbed; the options of drivers that support TLS inherit it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     tls: bool = Field(default=False, description="speak TLS (HTTPS)")
     tls_ca_file: str | None = Field(
         default=None,
-        description="PEM file of who vouches for the device; its own certificate where it has signed that itself",
+        description="PEM file of the authority of the device's certificate, or that certificate if it is self-signed",
     )
     tls_verify: bool = Field(
-        default=True, description="false: any certificate will do. Anybody on the way can then be the device"
+        default=True, description="false: accept any certificate. Anybody on the network can then pose as the device"
     )
 
     def around(self, dialer: Dialer, address: str) -> Dialer:
@@ -51,7 +51,10 @@ class TlsOptions(BaseModel):
 
 
 def serving(dialer: Dialer, pem: str | None) -> Dialer:
-    """The dialer for a twin to listen by: with TLS where `pem` names a file with its key and certificate. Raises ConfigError where that cannot be read."""
+    """The dialer on which a twin listens: with TLS where `pem` names a file with its key and certificate.
+
+    Raises ConfigError where that file cannot be read.
+    """
     if pem is None:
         return dialer
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -63,7 +66,10 @@ def serving(dialer: Dialer, pem: str | None) -> Dialer:
 
 
 class TlsDialer:
-    """Connects and listens by `inner`, with TLS over it; `context` is a client's or a server's. Failures are OSErrors, as those of connecting are."""
+    """Connects and listens by `inner`, with TLS over it; `context` is for clients or for servers.
+
+    Failures are OSErrors.
+    """
 
     def __init__(self, inner: Dialer, context: ssl.SSLContext, *, server_name: str | None = None) -> None:
         self.mask = mask_of(inner)
@@ -72,7 +78,7 @@ class TlsDialer:
         self._server_name = server_name
 
     async def connect(self, factory: Callable[[], ProtoT], address: str) -> tuple[asyncio.Transport, ProtoT]:
-        """The protocol's `connection_made` comes after the handshake."""
+        """Connect; `connection_made` of the protocol is called after the handshake."""
         secured = asyncio.get_running_loop().create_future()
 
         def make() -> _Tls[ProtoT]:
@@ -96,7 +102,7 @@ class TlsDialer:
 
 
 class _TlsListener:
-    """Those whose handshake is not over when it closes are cut: no protocol knows of them yet, to do so."""
+    """Cuts connections that are still in their handshake when it closes: they have no protocol yet that could."""
 
     def __init__(self, inner: Listener, shaking: "set[_Tls[asyncio.Protocol]]") -> None:
         self._inner = inner
@@ -116,7 +122,7 @@ class _TlsListener:
 
 
 class _Tls(asyncio.Protocol, Generic[ProtoT]):
-    """Stands between a transport and a protocol."""
+    """Sits between a transport and a protocol."""
 
     def __init__(
         self,
@@ -155,7 +161,7 @@ class _Tls(asyncio.Protocol, Generic[ProtoT]):
 
     @override
     def eof_received(self) -> bool | None:
-        """The end of the bytes; a peer that says so by TLS was heard before."""
+        """The end of the bytes; a TLS close_notify of the peer was handled before."""
         return self.inner.eof_received() if self._up else None
 
     @override
@@ -212,22 +218,22 @@ class _Tls(asyncio.Protocol, Generic[ProtoT]):
             except ssl.SSLError as error:
                 self._break(error)
                 return
-            if not data:  # the other side's goodbye
+            if not data:  # close_notify of the other side
                 if not self.inner.eof_received():
                     self.transport.close()
                 break
             self.inner.data_received(data)
-        self.flush()  # answers of TLS itself, such as new keys
+        self.flush()  # messages of TLS itself, such as new keys
 
     def _break(self, error: ssl.SSLError) -> None:
         words = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason or error
-        self._broken = OSError(error.errno, f"TLS: {str(words).rstrip('.')}. Look at tls, tls_ca_file and tls_verify")
+        self._broken = OSError(error.errno, f"TLS: {str(words).rstrip('.')}. Check tls, tls_ca_file and tls_verify")
         self.flush()
         self.abort()
 
 
 class _TlsTransport(asyncio.Transport):
-    """What the protocol on top writes to."""
+    """The transport that the upper protocol writes to."""
 
     def __init__(self, tls: "_Tls[Any]") -> None:
         super().__init__()
@@ -254,12 +260,12 @@ class _TlsTransport(asyncio.Transport):
 
     @override
     def close(self) -> None:
-        """Say goodbye by TLS, then close; the other side's goodbye is not waited for."""
+        """Send close_notify, then close; close_notify of the other side is not awaited."""
         if not self._raw.is_closing():
             try:
                 self._tls.coder.unwrap()
             except ssl.SSLError:
-                pass  # it wants to hear the other side's goodbye, or the handshake is not over
+                pass  # close_notify of the other side is missing, or the handshake is not over
             self._tls.flush()
             self._raw.close()
 

@@ -1,4 +1,4 @@
-"""Element states of a mirror: which of its states each element is in, and which states a change of crossconnects means."""
+"""Element states of a mirror: the state of each element, and the states that a change of crossconnects requires."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,7 +7,7 @@ from hwd_drivers.core.values import Crossconnect, Element, PortSide
 
 
 class ElementStates:
-    """The elements of one switch, by their numbers; each is in the state `states[number]`, the first at first."""
+    """The elements of one switch, by number. Each is in the state `states[number]`, at start in its first."""
 
     def __init__(self, switch: str, elements: Sequence[Element]) -> None:
         self.states = [0] * len(elements)
@@ -24,11 +24,11 @@ class ElementStates:
         return bool(self.states)
 
     def by_name(self) -> dict[str, int]:
-        """The state that each element is in."""
+        """The state of each element."""
         return {element.name: state for element, state in zip(self._elements, self.states, strict=True)}
 
     def named(self, states: Mapping[str, int]) -> dict[int, int]:
-        """States by number of the element, from its name. Raises ConfigError for an element or a state that there is not."""
+        """States by the number of the element, from its name. Raises ConfigError for an unknown element or state."""
         numbers = {element.name: number for number, element in enumerate(self._elements)}
         for name, state in states.items():
             if name not in numbers:
@@ -39,7 +39,10 @@ class ElementStates:
         return {numbers[name]: state for name, state in states.items()}
 
     def with_pairs(self, pairs: Iterable[Crossconnect]) -> dict[int, int]:
-        """The states that have all of `pairs`: the present one where it has, else the first. Raises RefusedError where there is none."""
+        """The states that have all of `pairs`: the present one if it does, else the first.
+
+        Raises RefusedError where none has.
+        """
         wanted: dict[int, set[Crossconnect]] = {}
         for pair in pairs:
             number = self._of.get(pair.a)
@@ -59,25 +62,25 @@ class ElementStates:
         return found
 
     def dark(self, pairs: Iterable[Crossconnect]) -> dict[int, int]:
-        """The dark states of the elements that have `pairs`. Raises RefusedError for one that is never dark."""
+        """The dark states of the elements that have `pairs`. Raises RefusedError for an element without one."""
         found = {}
         for pair in pairs:
             element = self._elements[self._of[pair.a]]
             if () not in element.states:
                 raise RefusedError(
                     f"{self._switch}: cannot disconnect {pair}: element {element.name} is always in one of its states. "
-                    "Connect what it shall have instead"
+                    "Connect the pairs of another state instead"
                 )
             found[self._of[pair.a]] = element.states.index(())
         return found
 
-    def ends_beside(self, pair: Crossconnect) -> set[PortSide]:
-        """The ends that making `pair` takes: its own, and all of their elements."""
+    def ends_taken_by(self, pair: Crossconnect) -> set[PortSide]:
+        """The ends that making `pair` uses: its own, and all of their elements."""
         numbers = {self._of.get(end) for end in pair.ends}
         return {*pair.ends, *(end for end, number in self._of.items() if number in numbers)}
 
     def change(self, number: int, state: int) -> tuple[list[Crossconnect], list[Crossconnect]]:
-        """The pairs that go and those that come when an element moves to a state."""
+        """The removed and the new pairs when an element moves to a state."""
         states = self._elements[number].states
         old, new = states[self.states[number]], states[state]
         return [pair for pair in old if pair not in new], [pair for pair in new if pair not in old]

@@ -1,4 +1,4 @@
-"""Faults: what can be made to go wrong with a twin, over all of its protocols at once."""
+"""Faults of a twin, for all of its protocols at once."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -11,41 +11,42 @@ from hwd_drivers.core.values import Crossconnect, PortSide
 from hwd_drivers.twins.mirror import Mirror
 
 EARLY_NS: Final = 1_000
-"""A timer that fires earlier than this before its time is set again: the loop's clock and the twin's may run at different rates."""
+"""A timer that fires earlier than this before its time is set again: loop and twin may have different clocks."""
 
 ChangeT = TypeVar("ChangeT")
 
 
 class Endpoint(Protocol):
-    """Where a twin is reached over one protocol: a TwinServer, or what does the same in its own way."""
+    """The server of a twin for one protocol: a TwinServer, or an equivalent."""
 
     def cut(self) -> None:
-        """End all sessions, now and without a word."""
+        """End all sessions at once, without notice."""
 
     def restart(self, seconds: float) -> None:
-        """End all sessions and take no new ones for so long."""
+        """End all sessions and accept no new ones for `seconds`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denial:
-    """The device's own words for no."""
+    """A refusal in the device's own words."""
 
     code: str
     text: str = ""
 
 
 class Faults:
-    """What goes wrong with a twin from now on; nothing at first. Set the attributes at any time.
+    """Faults of a twin; none at first. Attributes can be set at any time.
 
-    `slow_s`: every answer comes so much later. `silent`: commands are done and not answered. `refusing`: new sessions are ended at once.
-    `half_next`: the next answer ends in its middle. `garble_next`: the next answer is garbage. `wrong_next`: the next answer is a well-formed one to something
-    else. `deny_next`: the next change is denied. `partial_next`: only so many pairs of the next change are done; then it is denied, if `deny_next` is set too,
-    else acknowledged.
+    `slow_s`: delay of every answer. `silent`: commands are done and not answered. `refusing`: new sessions are ended at
+    once. `half_next`: the next answer is cut in the middle. `garble_next`: the next answer is garbage. `wrong_next`:
+    the next answer is a well-formed answer to another command. `deny_next`: the next change is denied. `partial_next`:
+    only so many pairs of the next change are done; then it is denied if `deny_next` is set too, else acknowledged.
 
-    A front end asks `take_change` what to do of a change. One whose commands name one pair each asks `take_step`, for each of them, and says `end_change` when it
-    is asked what is there: a change is then all commands up to a reading. It asks `take_wrong` before it answers, and sends its answers through `spoil` (`TwinSession.reply` does).
-    `restores`: whether crossconnects are back after a reboot. `on_reboot` are called when the unit is up again, before sessions are taken.
-    Its servers attach themselves; while there is one, the mirror moves on when its time has come.
+    A front end asks `take_change` what to do of a change. If its commands name one pair each, it asks `take_step` for
+    each of them, and calls `end_change` at each reading: a change is then all commands up to a reading. It asks
+    `take_wrong` before it answers, and sends its answers through `spoil` (`TwinSession.reply` does). `restores`:
+    whether crossconnects are restored after a reboot. `on_reboot` are called when the unit is up again, before sessions
+    are accepted. Servers attach themselves; while one is attached, the mirror advances in time.
     """
 
     def __init__(self, *, mirror: Mirror, clock: Clock, restores: bool = False) -> None:
@@ -60,7 +61,7 @@ class Faults:
         self.restores = restores
         self.on_reboot: list[Callable[[], None]] = []
         self._begun: set[Hashable] = set()
-        """Pairs of a change that comes in steps and is to be done in part, as far as they are done."""
+        """Pairs done so far of a change that comes in steps and is to be done in part."""
         self._left_out = False
         self._mirror = mirror
         self._clock = clock
@@ -69,19 +70,19 @@ class Faults:
         self._timer: asyncio.TimerHandle | None = None
         self._due_ns: int | None = None
 
-    # --- what goes wrong
+    # --- faults
 
     def reset(self) -> None:
-        """Cut all sessions, now."""
+        """Cut all sessions now."""
         for endpoint in self._endpoints:
             endpoint.cut()
 
     def reboot(self, seconds: float) -> None:
-        """Cut all sessions, take no new ones for so long, and come back in the power-up state."""
+        """Cut all sessions, accept no new ones for `seconds`, and come back in the power-up state."""
         if self._reboot_timer is not None:
             self._reboot_timer.cancel()
         self._reboot_timer = asyncio.get_running_loop().call_later(seconds, self._power_up)
-        for endpoint in self._endpoints:  # before the light goes: nobody is told of that
+        for endpoint in self._endpoints:  # before the light goes, which is then reported to nobody
             endpoint.restart(seconds)
         self._mirror.power_down(self._clock.monotonic_ns())
 
@@ -90,25 +91,28 @@ class Faults:
         return self._reboot_timer is not None
 
     def panel(self, remove: Iterable[Crossconnect], add: Iterable[Crossconnect]) -> None:
-        """Somebody at the front panel changes crossconnects behind our back. Raises ConfigError or RefusedError as the mirror does, and while it reboots."""
+        """Change crossconnects as at the front panel, past all sessions.
+
+        Raises ConfigError or RefusedError as the mirror does, and during a reboot.
+        """
         if self.rebooting:
-            raise RefusedError(f"{self._mirror.name}: reboots; its front panel does nothing until it is up")
+            raise RefusedError(f"{self._mirror.name}: reboots; its front panel works again when it is up")
         self._mirror.change(tuple(remove), tuple(add), self._clock.monotonic_ns())
 
     def stick(self, ends: Iterable[PortSide]) -> None:
-        """The mirrors of `ends` do not move any more; commands are answered as if they did."""
+        """Stop the mirrors of `ends`; commands are still acknowledged."""
         self._mirror.stick(ends)
 
     def fail(self, ends: Iterable[PortSide]) -> None:
-        """No path of `ends` can be made any more; it is dark, and the switch says that it failed."""
+        """Make every path of `ends` fail: it is dark, and the switch reports it as failed."""
         self._mirror.fail(ends, self._clock.monotonic_ns())
 
     def drift(self, ends: Iterable[PortSide], db: float, *, over_s: float = 0.0) -> None:
-        """Each of `ends` loses `db` more, at once or little by little until `over_s` from now."""
+        """Add `db` of loss to each of `ends`, at once or in small steps until `over_s` from now."""
         self._mirror.drift(ends, db, self._clock.monotonic_ns(), over_s=over_s)
 
     def clear(self) -> None:
-        """All is well again; a reboot goes on, and what was changed at the panel stays."""
+        """Remove all faults; a reboot continues, and changes at the panel stay."""
         self.slow_s = 0.0
         self.silent = self.refusing = self.half_next = self.garble_next = self.wrong_next = False
         self.deny_next = self.partial_next = None
@@ -119,7 +123,7 @@ class Faults:
     # --- for front ends
 
     def take_change(self, changes: Sequence[ChangeT]) -> tuple[Sequence[ChangeT], Denial | None]:
-        """What to do of a change, and the denial to answer with after that; None where it is answered as if all were done. The faults are used up by it."""
+        """The part of a change to do, and the denial to answer then; None: acknowledge all. This uses up the faults."""
         denial = self.take_denial()
         partial, self.partial_next = self.partial_next, None
         if partial is not None:
@@ -127,8 +131,10 @@ class Faults:
         return (changes if denial is None else ()), denial
 
     def take_step(self, pair: Hashable) -> tuple[bool, Denial | None]:
-        """Whether to do a command that names one pair, and the denial to answer it with; of the same pair there may be several. `partial_next` counts pairs, and is
-        used up by `end_change`."""
+        """Whether to do a command for one pair, and the denial to answer it with; a pair may have several commands.
+
+        `partial_next` counts pairs, and is used up by `end_change`.
+        """
         if self.partial_next is None:
             denial = self.take_denial()
             return denial is None, denial
@@ -141,23 +147,23 @@ class Faults:
         return False, self.take_denial()
 
     def end_change(self) -> None:
-        """The switch is read: what comes then is another change."""
+        """Called when the switch is read: later commands are another change."""
         if self._begun or self._left_out:
             self.partial_next, self._left_out = None, False
             self._begun.clear()
 
     def take_denial(self) -> Denial | None:
-        """The denial for this change, used up by that."""
+        """The denial for this change, which uses it up."""
         denial, self.deny_next = self.deny_next, None
         return denial
 
     def take_wrong(self) -> bool:
-        """Whether this answer is to be a well-formed one to something else; used up by that."""
+        """Whether to answer with a well-formed answer to another command; this uses up the fault."""
         wrong, self.wrong_next = self.wrong_next, False
         return wrong
 
     def spoil(self, answer: bytes) -> bytes | None:
-        """What is sent in place of this answer; None is nothing. `slow_s` is for the caller to wait."""
+        """The bytes to send in place of this answer; None: nothing. The caller waits `slow_s`."""
         if self.silent:
             return None
         if self.garble_next:
@@ -169,14 +175,14 @@ class Faults:
         return answer
 
     def attach(self, endpoint: Endpoint) -> None:
-        """One more way to reach the twin."""
+        """Add a server of the twin."""
         if not self._endpoints:
             self._mirror.on_schedule.append(self._arm)
             self._arm()
         self._endpoints.append(endpoint)
 
     def detach(self, endpoint: Endpoint) -> None:
-        """One less; with the last one time stands still. Safe to call for one that is not attached."""
+        """Remove a server; without one, time stops. Safe to call for one that is not attached."""
         if endpoint not in self._endpoints:
             return
         self._endpoints.remove(endpoint)
@@ -208,7 +214,7 @@ class Faults:
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._advance, due_ns)
 
     def _advance(self, due_ns: int) -> None:
-        """One that fires too early is set again."""
+        """Advance the mirror; a timer that fires too early is set again."""
         self._timer = None
         now_ns = self._clock.monotonic_ns()
         if now_ns >= due_ns - EARLY_NS:

@@ -1,4 +1,4 @@
-"""HttpSession: one client of a twin that speaks HTTP/1.1."""
+"""HttpSession: one client of an HTTP/1.1 twin."""
 
 import logging
 from collections.abc import Callable
@@ -11,13 +11,16 @@ from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.twins.server import TwinServer, TwinSession
 
 AFTER_S: Final = 1e-6
-"""How much later than an answer the next request of the same session is taken: timers of one time have no order."""
+"""Delay of the next request of a session after an answer: timers of the same time have no order."""
 
 log = logging.getLogger(__name__)
 
 
 class HttpSession(TwinSession):
-    """One client of a twin that speaks HTTP/1.1: `handle` is called with each request when the one before it was answered, and makes its answer."""
+    """One client of an HTTP/1.1 twin.
+
+    `handle` is called with each request after the answer to the one before, and returns its answer.
+    """
 
     def __init__(self, server: TwinServer, handle: Callable[[HttpRequest], HttpResponse]) -> None:
         super().__init__(server)
@@ -31,7 +34,7 @@ class HttpSession(TwinSession):
 
     @override
     def eof_received(self) -> bool:
-        """What was asked before the end is still answered."""
+        """Requests before the end are still answered."""
         self._take(b"")
         return self._busy
 
@@ -70,7 +73,7 @@ class HttpSession(TwinSession):
 
     def _refuse(self, error: ProtocolError) -> None:
         log.warning("twin %s: %s; ending the session", self.server.mirror.name, error)
-        if self._busy:  # the answer that is under way is not to be followed by another
+        if self._busy:  # no other answer may follow the running one
             self.abort()
             return
         if not self._wire.over:
@@ -82,6 +85,6 @@ class HttpSession(TwinSession):
         self.close()
 
     def close(self) -> None:
-        """End the session; what was written still leaves."""
+        """End the session; written bytes are still sent."""
         if self._transport is not None:
             self._transport.close()

@@ -1,10 +1,10 @@
-"""Light history: what a power monitor has seen over the last moments, and its true average over a window."""
+"""Light history: the power at a monitor over the last moments, and its true average over a window."""
 
 import math
 
 
 class LightHistory:
-    """Light at one end, step by step, for as long as the longest window that is ever asked for.
+    """Light at one end, step by step, for the longest window that can be asked for.
 
     Exact: light of a mirror is constant between two changes. Powers are averaged in milliwatts, as a photodiode does.
     """
@@ -12,12 +12,12 @@ class LightHistory:
     __slots__ = ("_steps", "_window_ns")
 
     def __init__(self, window_ns: int, dbm: float | None = None) -> None:
-        """It has been so much for ever."""
+        """Start with constant light."""
         self._window_ns = window_ns
-        self._steps: list[tuple[float, float]] = [(-math.inf, _mw(dbm))]  # since when (ns), milliwatts
+        self._steps: list[tuple[float, float]] = [(-math.inf, _mw(dbm))]  # start (ns), milliwatts
 
     def moved(self, now_ns: float, dbm: float | None) -> None:
-        """From now on it is so much; a time before the last change counts as that of the last change."""
+        """Record the light from `now_ns` on; a time before the last change counts as the time of that change."""
         steps = self._steps
         power_mw = _mw(dbm)
         if power_mw == steps[-1][1]:
@@ -33,7 +33,7 @@ class LightHistory:
         del steps[:old]
 
     def average_dbm(self, now_ns: int, averaging_ns: int) -> float | None:
-        """The average from `averaging_ns` ago until now; None where it was dark all the time."""
+        """The average over the last `averaging_ns`; None where it was dark all the time."""
         start_ns, until_ns, energy = now_ns - averaging_ns, float(now_ns), 0.0
         for since_ns, power_mw in reversed(self._steps):
             if since_ns < until_ns:

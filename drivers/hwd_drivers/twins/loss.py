@@ -1,4 +1,4 @@
-"""Loss in a switch: what its paths, its ends and its attenuators take of the light; by the places of the ends."""
+"""Loss in a switch: of its paths, its ends and its attenuators, by the index of the ends."""
 
 import math
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities
 
 PORT_SPREAD_DB: Final = 0.3
-"""Most that one port adds to or takes from the typical loss of a path, where the stated maximum leaves room for it."""
+"""Most that one port changes the typical loss of a path, where the stated maximum leaves room for it."""
 REPEATABILITY_DB: Final = 0.1
-"""Most that the loss of a path is off each time it is made: a 320x320 unit's data table has +-0.1 dB."""
+"""Largest deviation of a path's loss each time it is made: a 320x320 unit's data table has +-0.1 dB."""
 DRIFT_STEP_DB: Final = 0.1
-"""A drift comes in steps of at most so much."""
+"""Largest step of a drift."""
 
 
 class Losses:
-    """All in dB. A path has its constant, drawn when it is made; an end has what it has drifted by, and its attenuator."""
+    """Losses in dB. A path has a constant loss, drawn when it is made; an end has its drift and its attenuator."""
 
     def __init__(self, name: str, capabilities: Capabilities, draws: Draws, repeatability_db: float) -> None:
         port_draws = draws.stream(f"mirror/{name}/ports")
@@ -32,34 +32,34 @@ class Losses:
         self._attenuators: dict[int, tuple[float, float | None]] = {}
 
     def draw(self, a: int, b: int) -> float:
-        """The constant of a path that is made now: never over the stated maximum, never under 0."""
+        """The constant loss of a path that is made now: never over the stated maximum, never under 0."""
         loss_db = self._typical_db + self._port_db[a] + self._port_db[b]
         loss_db += self._repeatability_db * (2 * self._repeats.random() - 1)
         return 0.0 if loss_db < 0 else self._max_db if loss_db > self._max_db else loss_db
 
     def expected(self, a: int, b: int) -> float:
-        """The constant of a path, but for what it is off each time."""
+        """The constant loss of a path, without its deviation each time."""
         return self._typical_db + self._port_db[a] + self._port_db[b]
 
     def total(self, constant_db: float, entry: int, exit: int, input_dbm: float | None) -> float:
-        """What a path with this constant takes of light that comes in at `entry` with so much power, and goes out at `exit`."""
+        """Loss of a path with this constant, for light of `input_dbm` that enters at `entry` and leaves at `exit`."""
         if not (self._drifted_db or self._attenuators):
             return constant_db
         return self._without_limit(constant_db, entry, exit) + self._excess(constant_db, entry, exit, input_dbm)
 
     def attenuate(self, place: int, db: float, at_most_dbm: float | None) -> None:
-        """The attenuator at an end takes `db`, and more where more than `at_most_dbm` would go out."""
+        """Set the attenuator at an end to `db`, and more where the output would exceed `at_most_dbm`."""
         if db or at_most_dbm is not None:
             self._attenuators[place] = (db, at_most_dbm)
         else:
             self._attenuators.pop(place, None)
 
     def attenuation(self, constant_db: float, entry: int, exit: int, input_dbm: float | None) -> float:
-        """What the attenuator at `exit` takes of that light."""
+        """The attenuation at `exit` for that light."""
         return self.attenuators_db(exit) + self._excess(constant_db, entry, exit, input_dbm)
 
     def attenuators_db(self, place: int) -> float:
-        """What the attenuator at an end takes of any light."""
+        """The attenuation at an end that does not depend on the light."""
         return self._attenuators[place][0] if place in self._attenuators else 0.0
 
     def limits(self, place: int) -> bool:
@@ -67,13 +67,13 @@ class Losses:
         return place in self._attenuators and self._attenuators[place][1] is not None
 
     def clear_attenuators(self) -> list[int]:
-        """Take away all attenuation; returns the ends that had some."""
+        """Remove all attenuation; returns the ends that had some."""
         places = list(self._attenuators)
         self._attenuators.clear()
         return places
 
     def drift(self, place: int, db: float, now_ns: int, over_s: float) -> None:
-        """An end takes `db` more: from now on, or more and more until `over_s` from now."""
+        """Add `db` of loss to an end: now, or in small steps until `over_s` from now."""
         if over_s <= 0:
             self._drifted_db[place] = self._drifted_db.get(place, 0.0) + db
         elif db:
@@ -81,11 +81,11 @@ class Losses:
             self.drifts.append(_Drift(place=place, db=db, steps=steps, start_ns=now_ns, lasts_ns=round(over_s * 1e9)))
 
     def next_ns(self) -> int | None:
-        """When a drift goes on."""
+        """The time of the next step of a drift."""
         return min((drift.next_ns() for drift in self.drifts), default=None)
 
     def advance(self, now_ns: int) -> list[int]:
-        """Let drifts go on; returns the ends that have another loss."""
+        """Advance drifts; returns the ends whose loss has changed."""
         moved = []
         for drift in self.drifts:
             while drift.done < drift.steps and drift.next_ns() <= now_ns:
@@ -97,7 +97,7 @@ class Losses:
         return moved
 
     def clear_drifts(self) -> list[int]:
-        """Take back all that has drifted, and what is still to come; returns the ends that had some."""
+        """Remove all drift, past and future; returns the ends that had some."""
         places = list(self._drifted_db)
         self.drifts.clear()
         self._drifted_db.clear()
@@ -109,7 +109,7 @@ class Losses:
         )
 
     def _excess(self, constant_db: float, entry: int, exit: int, input_dbm: float | None) -> float:
-        """What is over the most that the attenuator at `exit` lets out."""
+        """The excess over the highest output of the attenuator at `exit`."""
         _, at_most_dbm = self._attenuators.get(exit, (0.0, None))
         if at_most_dbm is None or input_dbm is None:
             return 0.0
@@ -118,7 +118,7 @@ class Losses:
 
 @dataclass(slots=True, kw_only=True)
 class _Drift:
-    """A drift that goes on: `done` of its equal steps are over."""
+    """A drift; `done` of its equal steps are over."""
 
     place: int
     db: float

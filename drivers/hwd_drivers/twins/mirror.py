@@ -1,4 +1,4 @@
-"""The mirror model that all twins of switches share: crossconnects, settling, shutters, loss and power, with time given in."""
+"""Mirror: the optical model of all switch twins: crossconnects, settling, shutters, loss and power."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -13,7 +13,7 @@ from hwd_drivers.twins.timing import Settling, SwitchTiming
 from hwd_drivers.twins.watch import Watch
 
 NOISE_DB = 0.05
-"""Most that a power reading is off."""
+"""Largest error of a power reading."""
 
 
 class Mirror:
@@ -23,11 +23,13 @@ class Mirror:
         settling = mirror.connect([Crossconnect.parse("1A-2B")], now_ns, move=True)
         mirror.advance(mirror.next_ns())
 
-    An end is in at most one crossconnect, always. A path that is tuning, blocked or failed passes no light. `on_change` are called with the time, after paths
-    were made, removed, became tuned or got another loss; they may read but not change the crossconnects. `on_schedule` are called when `next_ns` may be another.
+    An end is always in at most one crossconnect. A path that is tuning, blocked or failed passes no light. `on_change`
+    are called with the time, after paths were made, removed, became tuned or changed their loss; they may read but not
+    change the crossconnects. `on_schedule` are called when `next_ns` may have changed.
 
-    A switch of elements has each in exactly one of its states, the first at first, tuned: `connect` moves those that need to, `set_states` moves any.
-    `repeatability_db`: most that the loss of a path is off each time it is made. `remembers_s`: the longest averaging time that `power` can be asked for.
+    In a switch of elements each is in exactly one of its states, tuned, at start in the first: `connect` moves those
+    that must, `set_states` moves any. `repeatability_db`: largest deviation of a path's loss each time it is made.
+    `remembers_s`: longest averaging time of `power`.
     """
 
     def __init__(
@@ -66,10 +68,10 @@ class Mirror:
     # --- crossconnects
 
     def connect(self, pairs: Sequence[Crossconnect], now_ns: int, *, move: bool) -> Settling:
-        """Make all of `pairs`, or none. What they collide with is dropped where `move`, else it is a RefusedError.
+        """Make all of `pairs`, or none. Conflicting pairs are removed if `move`, else RefusedError is raised.
 
-        Raises ConfigError for an end that the switch does not have, and for one that stands in two of `pairs`. Pairs that are there stay as they are.
-        Elements go to the state that has their pairs; RefusedError where there is none.
+        Raises ConfigError for an unknown end, and for one that is in two of `pairs`. Existing pairs stay. Elements move
+        to the state that has their pairs; RefusedError where none has.
         """
         self.advance(now_ns)
         wanted = self._paths.missing(pairs)
@@ -80,7 +82,10 @@ class Mirror:
         return self._change((), wanted, now_ns)
 
     def disconnect(self, pairs: Iterable[Crossconnect], now_ns: int) -> Settling:
-        """Remove those of `pairs` that are there; they are dark at once. Elements go to their dark state; RefusedError where one has none."""
+        """Remove the existing ones of `pairs`; they are dark at once.
+
+        Elements move to their dark state; RefusedError where one has none.
+        """
         self.advance(now_ns)
         gone = dict.fromkeys(path for pair in pairs if (path := self._paths.find(pair)) is not None)
         if self._elements:
@@ -88,43 +93,46 @@ class Mirror:
         return self._change(gone, (), now_ns)
 
     def change(self, remove: Iterable[Crossconnect], add: Sequence[Crossconnect], now_ns: int) -> None:
-        """Remove, then connect and move what is in the way, in one go: what somebody does who is not bound to a protocol. Raises as `connect`; then nothing moves."""
+        """Remove, then connect and move conflicting pairs, in one step, as no protocol does.
+
+        Raises as `connect`; then nothing moves.
+        """
         self._paths.missing(add)
         if self._elements:
             self._elements.with_pairs(add)
-        taken = {end for pair in add for end in self._elements.ends_beside(pair)}
+        taken = {end for pair in add for end in self._elements.ends_taken_by(pair)}
         self.disconnect([pair for pair in remove if taken.isdisjoint(pair.ends)], now_ns)
         self.connect(add, now_ns, move=True)
 
     def set_states(self, states: Mapping[str, int], now_ns: int) -> Settling:
-        """Bring elements, by name, to the state of this number. Raises ConfigError for an element or state that there is not."""
+        """Move elements, by name, to states, by number. Raises ConfigError for an unknown element or state."""
         self.advance(now_ns)
         return self._move_elements(self._elements.named(states), now_ns)
 
     def set_state(self, element: str, state: int, now_ns: int) -> Settling:
-        """Bring one element to the state of this number."""
+        """Move one element to the state with this number."""
         return self.set_states({element: state}, now_ns)
 
     @property
     def states(self) -> dict[str, int]:
-        """The number of the state that each element is in."""
+        """The number of each element's state."""
         return self._elements.by_name()
 
     def advance(self, now_ns: int) -> tuple[Crossconnect, ...]:
-        """Let time pass: the paths that became tuned, in the order in which they did."""
+        """Advance the time; returns the paths that became tuned, in order."""
         if not self._is_moving() or (due_ns := self.next_ns()) is None or due_ns > now_ns:
             return ()
         settled = self._paths.settle(now_ns)
         for at_ns, path in settled:
             self._see((path.a, path.b), at_ns)
-        drifted = self._paths.ends_beside(self._losses.advance(now_ns))
+        drifted = self._paths.ends_of_paths_at(self._losses.advance(now_ns))
         self._see(drifted, now_ns)
         self._monitors.advance(now_ns)
-        self._changed(now_ns, told=bool(settled or drifted))
+        self._changed(now_ns, changed=bool(settled or drifted))
         return tuple(path.crossconnect for _, path in settled)
 
     def next_ns(self) -> int | None:
-        """When `advance` has something to do; None where everything is settled."""
+        """The next time at which `advance` changes something; None when all is settled."""
         due_ns = self._paths.next_ns()
         if self._losses.drifts or self._monitors.clearing:
             dues = (due_ns, self._losses.next_ns(), self._monitors.next_ns())
@@ -143,7 +151,7 @@ class Mirror:
         return [path.crossconnect for path in self._paths]
 
     def crossconnect_at(self, end: PortSide) -> Crossconnect | None:
-        """The one crossconnect that this end is in, settled or not."""
+        """The crossconnect of this end, settled or not."""
         path = self._paths.at[self._paths.place(end)]
         return None if path is None else path.crossconnect
 
@@ -156,7 +164,7 @@ class Mirror:
         return path is not None and self._state_of(path) is CrossconnectState.TUNED
 
     def passing(self, now_ns: int) -> dict[Crossconnect, float]:
-        """The paths that light passes now, each with what it takes of light that goes from end a to end b."""
+        """The paths that pass light now, with their loss from end a to end b."""
         self.advance(now_ns)
         return {
             path.crossconnect: self._loss_db(path)
@@ -165,9 +173,9 @@ class Mirror:
         }
 
     def loss_db(self, crossconnect: Crossconnect) -> float:
-        """Insertion loss of a path from a to b, there or not: its own constant, and what drifts and attenuators of its ends add.
+        """Insertion loss of a path from a to b, existing or not: its constant, plus drift and attenuation of its ends.
 
-        The constant is the typical loss and one of each end; it is a little off each time the path is made.
+        The constant is the typical loss with a share of each end; it differs a little each time the path is made.
         """
         path = self._paths.find(crossconnect)
         if path is None:
@@ -176,7 +184,10 @@ class Mirror:
         return self._loss_db(path)
 
     def set_input(self, end: PortSide, power_dbm: float | None, now_ns: int | None = None) -> None:
-        """Light that comes in through the fibre at `end`; None is dark, as all are at first. Without a time it has been so for ever."""
+        """Set the light that enters through the fibre at `end`; None is dark, the initial state.
+
+        Without a time it has always been so.
+        """
         place = self._paths.place(end)
         if self._inputs_dbm[place] == power_dbm:
             return
@@ -185,22 +196,22 @@ class Mirror:
         places = (place,) if path is None else (path.a, path.b)
         self._see(places, now_ns or 0, always=now_ns is None)
         limited = path is not None and self._losses.limits(path.b if place == path.a else path.a)
-        self._changed(now_ns or 0, told=limited and now_ns is not None)
+        self._changed(now_ns or 0, changed=limited and now_ns is not None)
 
     def input(self, end: PortSide) -> float | None:
-        """Light that comes in through the fibre at `end`, in dBm; None is dark."""
+        """Light that enters through the fibre at `end`, in dBm; None is dark."""
         return self._inputs_dbm[self._paths.place(end)]
 
     def output(self, end: PortSide, now_ns: int) -> float | None:
-        """Light that goes out through the fibre at `end`, in dBm; None is dark."""
+        """Light that leaves through the fibre at `end`, in dBm; None is dark."""
         self.advance(now_ns)
         return self._output(self._paths.place(end))
 
     def power(self, end: PortSide, now_ns: int, averaging_s: float = 0.0) -> float | None:
-        """What a monitor at `end` reads, in dBm with its noise: on side A the light that comes in, else the light that goes out; None is dark.
+        """The noisy reading of a monitor at `end`, in dBm: on side A of entering, else of leaving light; None is dark.
 
-        With an averaging time it is the true average of the power over that time until now. Raises BugError for one over `remembers_s`, and for an end without
-        a monitor.
+        With an averaging time it is the true average of the power over that time until now. Raises BugError for a time
+        over `remembers_s`, and for an end without a monitor.
         """
         self.advance(now_ns)
         place = self._paths.place(end)
@@ -209,18 +220,18 @@ class Mirror:
             averaging_ns = round(averaging_s * 1e9)
             if averaging_ns > self._monitors.window_ns or end not in self.capabilities.monitored:
                 raise BugError(
-                    f"{self.name}: cannot average {end} over {averaging_s} s: only ends with a monitor are remembered, "
-                    f"for {self._monitors.window_ns / 1e9} s. Give the mirror remembers_s"
+                    f"{self.name}: cannot average {end} over {averaging_s} s: only ends with a monitor have a history, "
+                    f"for {self._monitors.window_ns / 1e9} s. Set remembers_s of the mirror"
                 )
             true_dbm = self._monitors.average_dbm(place, now_ns, averaging_ns)
         return None if true_dbm is None else true_dbm + self._noise_draws.uniform(-NOISE_DB, NOISE_DB)
 
     def watch(self, watch: Watch, now_ns: int) -> None:
-        """Let `watch` tell when the light at its end crosses its limits; what is over one already is told now."""
+        """Let `watch` report when the light at its end crosses its limits; a present violation is reported now."""
         self.advance(now_ns)
         place = self._paths.place(watch.end)
         self._monitors.watch(place, watch, now_ns, self._seen(place))
-        self._changed(now_ns, told=False)
+        self._changed(now_ns, changed=False)
 
     def unwatch(self, watch: Watch) -> None:
         self._monitors.unwatch(self._paths.place(watch.end), watch)
@@ -229,11 +240,11 @@ class Mirror:
 
     @property
     def blocked(self) -> frozenset[PortSide]:
-        """Ends that are held dark."""
+        """Ends that are made dark by shutters."""
         return frozenset(self.capabilities.ends[place] for place in self._blocked)
 
     def block(self, ends: Iterable[PortSide], now_ns: int) -> None:
-        """Hold ends dark, whatever crossconnects they are in; where the mirror is stuck it stays as it is."""
+        """Make ends dark, whatever crossconnects they are in; a stuck mirror does not follow."""
         self.advance(now_ns)
         self._set_shut(
             self._blocked, self._blocked.union(map(self._paths.place, ends)) - (self._stuck - self._blocked), now_ns
@@ -245,14 +256,14 @@ class Mirror:
         self._set_shut(self._blocked, self._blocked.difference(set(map(self._paths.place, ends)) - self._stuck), now_ns)
 
     def attenuate(self, end: PortSide, db: float | None, now_ns: int, *, at_most_dbm: float | None = None) -> None:
-        """The attenuator at `end` takes so much of any light, and more where more than `at_most_dbm` would go out; None is none."""
+        """Set the attenuator at `end` to `db`, or more if the output would exceed `at_most_dbm`; None: none."""
         self.advance(now_ns)
         place = self._paths.place(end)
         self._losses.attenuate(place, db or 0.0, at_most_dbm)
         self._ends_changed([place], now_ns)
 
     def attenuation_db(self, end: PortSide) -> float:
-        """What the attenuator at `end` takes of the light now."""
+        """The present attenuation at `end`."""
         place = self._paths.place(end)
         path = self._paths.at[place]
         if path is None:
@@ -263,7 +274,10 @@ class Mirror:
     # --- power, wear
 
     def power_down(self, now_ns: int) -> None:
-        """The unit has no power and moves nothing: unless it latches, it is dark, its elements at rest in their first state, its shutters and attenuators as new."""
+        """Remove the power.
+
+        Unless the unit latches, it is dark, with elements in their first state and shutters and attenuators reset.
+        """
         self.advance(now_ns)
         if not self.powered:
             return
@@ -279,7 +293,10 @@ class Mirror:
         self.powered = False
 
     def power_up(self, now_ns: int, *, restore: bool) -> Settling:
-        """The unit has power again, and makes the paths from before, if `restore`, as if they were commanded now. One that was up has been down for no time."""
+        """Restore the power, and make the old paths as if commanded now if `restore`.
+
+        A unit that was up gets a power cycle of no duration.
+        """
         self.power_down(now_ns)
         self.powered = True
         pairs, states = self._before if restore else ([], [])
@@ -288,21 +305,21 @@ class Mirror:
         return self.connect(pairs, now_ns, move=True)
 
     def stick(self, ends: Iterable[PortSide]) -> None:
-        """From now on the mirrors of `ends` do not move, whatever the switch says of it."""
+        """Stop the mirrors of `ends`, whatever the switch reports."""
         self._stuck.update(map(self._paths.place, ends))
 
     def fail(self, ends: Iterable[PortSide], now_ns: int) -> None:
-        """From now on no path of these ends can be made: it is dark, and the switch says that it failed."""
+        """Make every path of these ends fail: it is dark, and the switch reports it as failed."""
         self.advance(now_ns)
         self._set_shut(self._failed, self._failed.union(map(self._paths.place, ends)), now_ns)
 
     @property
     def failed(self) -> frozenset[PortSide]:
-        """Ends of which no path can be made."""
+        """Ends whose paths fail."""
         return frozenset(self.capabilities.ends[place] for place in self._failed)
 
     def drift(self, ends: Iterable[PortSide], db: float, now_ns: int, *, over_s: float = 0.0) -> None:
-        """Each of `ends` takes `db` more: at once, or in small steps until `over_s` from now."""
+        """Add `db` of loss to each of `ends`: at once, or in small steps until `over_s` from now."""
         self.advance(now_ns)
         places = [self._paths.place(end) for end in ends]
         for place in places:
@@ -310,7 +327,7 @@ class Mirror:
         self._ends_changed(places, now_ns)
 
     def release(self, now_ns: int) -> None:
-        """No mirror is stuck or failed any more, and what has drifted is as it was."""
+        """Remove all stuck and failed mirrors and all drift."""
         self.advance(now_ns)
         self._stuck.clear()
         self._set_shut(self._failed, set(), now_ns)
@@ -364,17 +381,17 @@ class Mirror:
         self._paths.put(path, now_ns + round(optical_s * 1e9) if optical_s > 0 else None)
 
     def _set_shut(self, shut: set[int], to: set[int], now_ns: int) -> None:
-        """`shut`, the blocked or the failed ends, are those in `to` from now on."""
+        """Replace `shut`, the blocked or the failed ends, by `to`."""
         moved = shut ^ to
         shut.clear()
         shut.update(to)
         self._ends_changed(moved, now_ns)
 
     def _ends_changed(self, places: Collection[int], now_ns: int) -> None:
-        """Something about the light at these ends is different; it is told where a path ends there."""
-        touched = self._paths.ends_beside(places)
+        """Handle a change of the light at these ends, and report it where a path ends there."""
+        touched = self._paths.ends_of_paths_at(places)
         self._see(touched, now_ns)
-        self._changed(now_ns, told=bool(touched))
+        self._changed(now_ns, changed=bool(touched))
 
     def _loss_db(self, path: Path) -> float:
         return self._losses.total(path.loss_db, path.a, path.b, self._inputs_dbm[path.a])
@@ -390,19 +407,19 @@ class Mirror:
         return input_dbm - self._losses.total(path.loss_db, entry, place, input_dbm)
 
     def _seen(self, place: int) -> float | None:
-        """What a monitor there sees."""
+        """The light at the monitor of this end."""
         return self._inputs_dbm[place] if self.capabilities.ends[place].side is Side.A else self._output(place)
 
     def _see(self, places: Iterable[int], at_ns: int, *, always: bool = False) -> None:
-        if self._monitors.anybody:
+        if self._monitors.is_needed:
             for place in dict.fromkeys(places):
                 if self._monitors.sees(place):
                     self._monitors.moved(place, at_ns, self._seen(place), always=always)
 
-    def _changed(self, now_ns: int, *, told: bool = True) -> None:
-        if told:
+    def _changed(self, now_ns: int, *, changed: bool = True) -> None:
+        if changed:
             for callback in self.on_change:
                 callback(now_ns)
-        self._monitors.tell()
+        self._monitors.report()
         for schedule in self.on_schedule:
             schedule()

@@ -1,4 +1,4 @@
-"""Paths of a mirror: its crossconnects by the places of their ends, and when those that are tuning have settled."""
+"""Paths of a mirror: its crossconnects by the index of their ends, and when tuning ones have settled."""
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +8,7 @@ from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide, Side
 
 
 class Path:
-    """A crossconnect with the places of its ends, and the constant of its loss."""
+    """A crossconnect with the index of its ends, and its constant loss."""
 
     __slots__ = ("a", "b", "crossconnect", "loss_db", "tuned")
 
@@ -21,15 +21,15 @@ class Path:
 
 
 class Paths:
-    """An end is in at most one path, always. `at` is the path of each place, places being those in `Capabilities.ends`.
+    """An end is always in at most one path. `at` is the path of each end, by its index in `Capabilities.ends`.
 
-    `touched` are the places whose path came or went; whoever takes notice empties it.
+    `touched` are the ends whose path came or went; its reader empties it.
     """
 
     def __init__(self, switch: str, capabilities: Capabilities) -> None:
         self.at: list[Path | None] = [None] * len(capabilities.ends)
         self.tuning: list[tuple[int, int, Path]] = []
-        """A heap by time and then in the order of making; what was dropped meanwhile is in it too."""
+        """A heap by time and then in the order of making; it also holds paths that were dropped meanwhile."""
         self.touched: list[int] = []
         self._switch = switch
         self._ends = capabilities.ends
@@ -43,23 +43,23 @@ class Paths:
         return iter([path for _, path in sorted(self._by_a.items())])
 
     def place(self, end: PortSide) -> int:
-        """Its place in `Capabilities.ends`; raises ConfigError for an end that is not there."""
+        """Index of an end in `Capabilities.ends`; raises ConfigError for an unknown end."""
         place = (self._far if end.side is Side.B else self._near).get(end.port)
         if place is None or self._ends[place].side is not end.side:
             raise ConfigError(f"{self._switch}: there is no port {end}")
         return place
 
     def find(self, pair: Crossconnect) -> Path | None:
-        """The path of this crossconnect, if it is there."""
+        """The path of this crossconnect, if it exists."""
         path = self.at[self.place(pair.a)]
         return path if path is not None and path is self.at[self.place(pair.b)] else None
 
     def new(self, pair: Crossconnect) -> Path:
-        """A path that is not there yet."""
+        """A path that does not exist yet."""
         return Path(pair, self.place(pair.a), self.place(pair.b))
 
     def missing(self, pairs: Sequence[Crossconnect]) -> list[Path]:
-        """New paths for those of `pairs` that are not there. Raises ConfigError for an end that stands in two of `pairs`."""
+        """New paths for the missing ones of `pairs`. Raises ConfigError for an end that is in two of `pairs`."""
         seen: set[int] = set()
         paths = []
         for pair in pairs:
@@ -67,9 +67,7 @@ class Paths:
             for place in (path.a, path.b):
                 if place in seen:
                     end = self._ends[place]
-                    raise ConfigError(
-                        f"{self._switch}: {end} stands in two of the crossconnects to make; an end has one"
-                    )
+                    raise ConfigError(f"{self._switch}: {end} is in two of the crossconnects to make; an end has one")
                 seen.add(place)
             there = self.at[path.a]
             if there is None or there is not self.at[path.b]:
@@ -87,7 +85,7 @@ class Paths:
                     )
 
     def put(self, path: Path, settles_at_ns: int | None) -> None:
-        """Let it be there, in place of what is at its ends: tuned at that time, at once without one."""
+        """Add the path in place of those at its ends; it is tuned at that time, or at once for None."""
         a, b, at = path.a, path.b, self.at
         self.drop(at[a])
         self.drop(at[b])
@@ -99,20 +97,20 @@ class Paths:
         self.touched += (a, b)
 
     def drop(self, path: Path | None) -> None:
-        """Let it be gone, if it is one."""
+        """Remove the path, if any."""
         if path is not None:
             del self._by_a[path.a]
             self.at[path.a] = self.at[path.b] = None
             self.touched += (path.a, path.b)
 
     def next_ns(self) -> int | None:
-        """When the next path is tuned."""
+        """The time when the next path is tuned."""
         while self.tuning and self.at[self.tuning[0][2].a] is not self.tuning[0][2]:
             heapq.heappop(self.tuning)
         return self.tuning[0][0] if self.tuning else None
 
     def settle(self, now_ns: int) -> list[tuple[int, Path]]:
-        """The paths that became tuned by now, with the times when they did."""
+        """The paths that became tuned until now, with their times."""
         settled = []
         while self.tuning and self.tuning[0][0] <= now_ns:
             at_ns, _, path = heapq.heappop(self.tuning)
@@ -121,7 +119,7 @@ class Paths:
                 settled.append((at_ns, path))
         return settled
 
-    def ends_beside(self, places: Iterable[int]) -> list[int]:
+    def ends_of_paths_at(self, places: Iterable[int]) -> list[int]:
         """Both ends of each path that ends at one of these places."""
         paths = [path for place in places if (path := self.at[place]) is not None]
         return [place for path in paths for place in (path.a, path.b)]

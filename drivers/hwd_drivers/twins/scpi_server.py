@@ -1,4 +1,4 @@
-"""ScpiSession: one client of a twin that speaks SCPI. Commands are done one after the other; only queries are answered."""
+"""ScpiSession: one client of an SCPI twin. Commands are done one after the other; only queries are answered."""
 
 import logging
 import re
@@ -31,10 +31,10 @@ from hwd_drivers.twins.scpi_tree import ScpiTree
 from hwd_drivers.twins.server import TwinServer, TwinSession
 
 WAITING_LIMIT: Final = 4_096
-"""Most lines that wait until those before them are done."""
+"""Most lines that wait for those before them."""
 
 MASK_MOST: Final = 255
-"""What the eight bits of a mask can be."""
+"""Highest value of an eight-bit mask."""
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ _MASK = re.compile(r"[0-9]{1,5}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A command that was found: the numbers in its header, and its parameters."""
+    """A command of the tree: the numbers in its header, and its parameters."""
 
     numbers: tuple[int, ...]
     parameters: tuple[str, ...]
@@ -51,21 +51,24 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """A query has an answer; what takes time keeps the commands after it waiting so long."""
+    """Result of a command: the answer of a query, and how long later commands must wait."""
 
     answer: str | None = None
     busy_s: float = 0.0
 
 
 Deed = Callable[[Call], Done]
-"""Does one command. Raises ScpiError, which goes into the error queue."""
+"""Executes one command. Raises ScpiError, which goes into the error queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScpiManner:
-    """How a device speaks. `end` follows each answer. `joins`: answers to queries of one line come in one, parted by `;`; else each has its own line.
+    """Dialect of a device.
 
-    `drops_line`: what follows an error in its line is not done.
+    `end` follows each answer. `joins`: answers to the queries of one line are joined by `;`; otherwise each has its own
+    line.
+
+    `drops_line`: after an error the rest of the line is not executed.
     """
 
     end: str = "\r\n"
@@ -74,19 +77,19 @@ class ScpiManner:
 
 
 def common(errors: ErrorQueue, *, identity: str, reset: Callable[[], float]) -> Mapping[str, Deed]:
-    """Commands that all devices have. `reset` returns how long it takes."""
+    """The common commands of all devices. `reset` returns how long it takes."""
 
     status = StatusRegisters(errors)
 
-    def tell_all(call: Call) -> Done:
+    def all_errors(call: Call) -> Done:
         return Done(answer=",".join(map(format_error, errors.pop_all())))
 
     def none(answer: str | None) -> Deed:
-        def deed(call: Call) -> Done:
+        def handler(call: Call) -> Done:
             expect(call.parameters, 0, 0)
             return Done(answer=answer)
 
-        return deed
+        return handler
 
     return {
         **status.table(),
@@ -96,12 +99,12 @@ def common(errors: ErrorQueue, *, identity: str, reset: Callable[[], float]) -> 
         "*WAI": none(None),
         "*TST?": none("0"),
         "SYSTem:ERRor[:NEXT]?": lambda call: Done(answer=format_error(errors.pop())),
-        "SYSTem:ERRor:ALL?": tell_all,
+        "SYSTem:ERRor:ALL?": all_errors,
     }
 
 
 class StatusRegisters:
-    """Status byte, event register and their masks (IEEE 488.2, 11), of one session; errors set events in the queue."""
+    """Status byte, event register and their masks (IEEE 488.2, 11), of one session; errors of the queue set events."""
 
     def __init__(self, errors: ErrorQueue) -> None:
         self._errors = errors
@@ -113,9 +116,9 @@ class StatusRegisters:
             "*CLS": self._clear,
             "*ESR?": self._take_events,
             "*ESE": lambda call: self._enable("*ESE", call),
-            "*ESE?": lambda call: self._tell("*ESE", call),
+            "*ESE?": lambda call: self._read_mask("*ESE", call),
             "*SRE": lambda call: self._enable("*SRE", call),
-            "*SRE?": lambda call: self._tell("*SRE", call),
+            "*SRE?": lambda call: self._read_mask("*SRE", call),
             "*STB?": self._status,
             "*OPC": self._complete,
         }
@@ -127,7 +130,7 @@ class StatusRegisters:
         return Done()
 
     def _take_events(self, call: Call) -> Done:
-        """Reading the event register clears it."""
+        """Read the event register, which clears it."""
         expect(call.parameters, 0, 0)
         found = self._events | self._errors.events
         self._events = self._errors.events = 0
@@ -143,7 +146,7 @@ class StatusRegisters:
         self._enabled[mask] = value & ~REQUEST_STATUS if mask == "*SRE" else value
         return Done()
 
-    def _tell(self, mask: str, call: Call) -> Done:
+    def _read_mask(self, mask: str, call: Call) -> Done:
         expect(call.parameters, 0, 0)
         return Done(answer=str(self._enabled[mask]))
 
@@ -155,14 +158,14 @@ class StatusRegisters:
         return Done(answer=str(value | (REQUEST_STATUS if value & self._enabled["*SRE"] else 0)))
 
     def _complete(self, call: Call) -> Done:
-        """Commands are done one after the other: all before it are done."""
+        """Commands are done one after the other: all earlier ones are done."""
         expect(call.parameters, 0, 0)
         self._events |= OPERATION_COMPLETE_EVENT
         return Done()
 
 
 class ScpiSession(TwinSession):
-    """`tree` says what is done for which header, `errors` is where the errors go, `elsewhere` an answer to something that nobody asked."""
+    """`tree` has the handler of each header, `errors` the errors; `elsewhere` returns an answer to another command."""
 
     def __init__(
         self,
@@ -198,7 +201,7 @@ class ScpiSession(TwinSession):
             self._go_on(b"")
 
     def _go_on(self, _: bytes) -> None:
-        """Do what waits, until something takes time."""
+        """Execute waiting lines until a command takes time."""
         while self._under_way is not None or self._lines:
             if self._under_way is None:
                 self._under_way = self._execute(self._lines.popleft())
@@ -209,7 +212,7 @@ class ScpiSession(TwinSession):
             self._under_way = None
 
     def _execute(self, line: str) -> Iterator[float]:
-        """Do a line; yields how long to wait before going on."""
+        """Execute a line; yields how long to wait before it continues."""
         answers: list[str] = []
         path = ""
         try:

@@ -1,4 +1,4 @@
-"""ScpiTree: what a device does for which header, in short and long words, with the path that a line remembers."""
+"""ScpiTree: finds the handler of a header in short and long form, relative to the path of the line."""
 
 import functools
 import re
@@ -19,7 +19,7 @@ _NODE = re.compile(r"([A-Z*]+)([a-z]*)(<n>)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found(Generic[ValueT]):
-    """What a header stands for, the numbers in it, and the path that the next one of the line is below."""
+    """The value of a header, the numbers in it, and the path for the next header of the line."""
 
     value: ValueT
     numbers: tuple[int, ...]
@@ -29,7 +29,8 @@ class Found(Generic[ValueT]):
 class ScpiTree(Generic[ValueT]):
     """Headers as manuals write them: `OXC:SWITch:SIZE?`, `ROUTe<n>:SCAN`, `SYSTem:ERRor[:NEXT]?`, `*IDN?`.
 
-    A header without a leading colon is one below the path of the command before it, and where there is none, one from the root, as careless clients write it.
+    A header without a leading colon is below the path of the command before it. Where that has no such header it is
+    below the root, as careless clients write it.
     """
 
     def __init__(self, headers: Mapping[str, ValueT]) -> None:
@@ -37,7 +38,7 @@ class ScpiTree(Generic[ValueT]):
         self._find = functools.lru_cache(maxsize=KEPT_HEADERS)(self._search)
 
     def find(self, header: str, path: str = "") -> Found[ValueT]:
-        """Raises ScpiError where there is nothing of this name."""
+        """Raises ScpiError for an unknown header."""
         if len(header) <= HEADER_LIMIT:
             wholes = [header[1:]] if header.startswith(":") else [f"{path}{header}", header]
             for whole in wholes:
@@ -55,7 +56,7 @@ class ScpiTree(Generic[ValueT]):
 
 
 def _compile(header: str) -> re.Pattern[str]:
-    """Optional nodes stand in brackets with their colon; a number that is left out is 1."""
+    """Compile a header. Optional nodes are in brackets with their colon; a missing number is 1."""
 
     def node(found: re.Match[str]) -> str:
         rest = f"(?:{found[2].upper()})?" if found[2] else ""

@@ -1,4 +1,4 @@
-"""SequentialTwin: a twin that speaks one protocol at one address and does one command after the other, as small controllers do."""
+"""SequentialTwin: a twin with one protocol at one address that does one command at a time, as small controllers do."""
 
 import asyncio
 import logging
@@ -26,16 +26,19 @@ CommandT = TypeVar("CommandT")
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 WAITING_MAX: Final = 1024
-"""Commands that a session keeps while one is being done; a client that sends more before it reads is cut."""
+"""Most commands that wait in a session; a client that sends more is cut."""
 
 APART_S: Final = 1e-6
-"""Between two slow answers: timers of one moment have no order."""
+"""Gap between two slow answers: timers of the same time have no order."""
 
 log = logging.getLogger(__name__)
 
 
 class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
-    """Subclasses read commands and answer them; `protocol` is the name of what they speak, `options_type` what they can be told to be."""
+    """Subclasses decode and answer commands.
+
+    `protocol`: name of their protocol; `options_type`: type of their options.
+    """
 
     protocol: ClassVar[str]
     options_type: type[OptionsT]
@@ -72,18 +75,21 @@ class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
 
     @abstractmethod
     def decoder(self) -> Callable[[bytes], Sequence[CommandT]]:
-        """A new one for each session. A ProtocolError of it ends the session."""
+        """A new decoder for each session. Its ProtocolError ends the session."""
 
     @abstractmethod
     def answer(self, command: CommandT) -> tuple[bytes, float]:
-        """Do it: the answer, which may be empty, and the time until the device is ready for the next command and says so."""
+        """Execute it.
+
+        Returns the answer, maybe empty, and the time until it is sent and the next command is accepted.
+        """
 
     @abstractmethod
     def another(self, command: CommandT) -> bytes:
-        """A well-formed answer to something else, for the fault that answers so; nothing moves for it."""
+        """A well-formed answer to another command, for that fault; nothing moves."""
 
     def powered_up(self) -> None:
-        """After a reboot; a subclass forgets here what its unit forgets without power, beside what light does."""
+        """Called after a reboot; a subclass resets the state that its unit loses without power, except the light."""
 
     @property
     def addresses(self) -> Mapping[str, str]:
@@ -99,7 +105,7 @@ class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
 
     @property
     def states(self) -> list[int]:
-        """The number of the state that each element is in."""
+        """The number of each element's state."""
         return list(self.mirror.states.values())
 
     @property
@@ -108,7 +114,7 @@ class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
         return any(reading.state is CrossconnectState.TUNING for reading in readings)
 
     def move(self, targets: Mapping[int, int]) -> tuple[Settling, Denial | None]:
-        """Bring elements, by place, to these states, or what the faults make of it."""
+        """Move elements, by index, to these states, as far as the faults allow."""
         changes, denial = self.faults.take_change(list(targets.items()))
         elements = self.capabilities.elements
         states = {elements[place].name: state for place, state in changes}
@@ -116,7 +122,7 @@ class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
 
 
 class _Session(TwinSession, Generic[CommandT, OptionsT]):
-    """One client. Commands that come while one is being done wait for it."""
+    """One client. Commands that come during another wait for it."""
 
     def __init__(self, server: TwinServer, twin: SequentialTwin[CommandT, OptionsT]) -> None:
         super().__init__(server)
@@ -148,16 +154,16 @@ class _Session(TwinSession, Generic[CommandT, OptionsT]):
                 self._busy = True
                 self.later(delay_s, self._ready, answer)
             elif answer:
-                self._tell(answer)
+                self._send_answer(answer)
 
     def _ready(self, answer: bytes) -> None:
         self._busy = False
         if answer:
-            self._tell(answer)
+            self._send_answer(answer)
         self._work()
 
-    def _tell(self, answer: bytes) -> None:
-        """Never before an answer that was given earlier and is slow."""
+    def _send_answer(self, answer: bytes) -> None:
+        """Send an answer, never before an earlier one that is slow."""
         now_s = asyncio.get_running_loop().time()
         spoiled = self.server.faults.spoil(answer)
         if spoiled is None:

@@ -1,4 +1,4 @@
-"""A twin behind a socket: a server and its sessions on a mirror, in real or virtual time."""
+"""TwinServer: the server and the sessions of a twin, on a mirror, in real or virtual time."""
 
 import asyncio
 import logging
@@ -16,18 +16,19 @@ from hwd_drivers.twins.mirror import Mirror
 __all__ = ["Denial", "Faults", "TwinServer", "TwinSession"]
 
 RELISTEN_S: Final = 0.2
-"""Time between attempts to listen again at an address that is taken."""
+"""Pause between attempts to listen again at an address that is in use."""
 
 UNREAD_LIMIT_BYTES: Final = 16 << 20
-"""What a client may leave unread of its answers: more than the longest of them; then its session is cut."""
+"""Most bytes of answers that a client may leave unread: more than the longest answer; then its session is cut."""
 
 log = logging.getLogger(__name__)
 
 
 class TwinServer:
-    """Listens and keeps the sessions of one protocol of a twin.
+    """Listens for and owns the sessions of one protocol of a twin.
 
-    A twin of several protocols makes one Faults and gives it to each of its servers. `sessions_max`: a session over it is told so by its `refuse`, and ended.
+    A twin with several protocols makes one Faults and passes it to each of its servers. `sessions_max`: a session above
+    its `refuse` is called, and it is ended.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class TwinServer:
         self._restart: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
-        """Listen; returns the address, with the port that was free where 0 was asked for."""
+        """Listen; returns the address, with the free port where 0 was asked for."""
         await self._listen()
         self.faults.attach(self)
         return self._address
@@ -73,14 +74,14 @@ class TwinServer:
             await session.ended
 
     def cut(self) -> None:
-        """End all sessions, now and without a word."""
+        """End all sessions at once, without notice."""
         for session in list(self.sessions):
             session.abort()
         if self._listener is not None:
             self._listener.cut()
 
     def restart(self, seconds: float) -> None:
-        """End all sessions and listen again after so long."""
+        """End all sessions and listen again after `seconds`."""
         self.cut()
         if self._restart is not None:
             self._restart.cancel()
@@ -104,7 +105,7 @@ class TwinServer:
 
 
 class TwinSession(asyncio.Protocol):
-    """One client of a twin. Subclasses take the bytes in `data_received` and answer through `reply`."""
+    """One client of a twin. Subclasses receive bytes in `data_received` and answer by `reply`."""
 
     def __init__(self, server: TwinServer) -> None:
         self.server = server
@@ -138,52 +139,52 @@ class TwinSession(asyncio.Protocol):
             self.ended.set_result(None)
 
     def refuse(self) -> None:
-        """Say, in the protocol's words, that there are too many sessions; nothing, unless a subclass does."""
+        """Report, in the words of the protocol, that there are too many sessions; by default nothing."""
 
     def abort(self) -> None:
-        """Cut this session without a word."""
+        """Cut this session without notice."""
         if self._transport is not None:
             self._transport.abort()
 
     def hang_up(self) -> None:
-        """End this session when all that was sent has left."""
+        """End this session when all bytes are sent."""
         if self._transport is not None:
             self._transport.close()
 
     def end_after_idle(self, seconds: float) -> None:
-        """From now on `idle` is called when the client has said nothing for so long; 0 is never. Call `heard` whenever it says something."""
+        """Call `idle` when the client was silent for so long; 0 is never. Call `heard` whenever it sends something."""
         self._quiet_s = seconds
         if self._quiet_timer is not None:
             self._quiet_timer.cancel()
             self._quiet_timer = None
         if seconds > 0:
             self.heard()
-            self._quiet_timer = asyncio.get_running_loop().call_later(seconds, self._look_for_idleness)
+            self._quiet_timer = asyncio.get_running_loop().call_later(seconds, self._check_idle)
 
     def heard(self) -> None:
-        """The client said something."""
+        """The client has sent something."""
         if self._quiet_s:
             self._heard_s = asyncio.get_running_loop().time()
 
     def idle(self) -> None:
-        """The client said nothing for too long: cut the session; a subclass may say something, and hang up."""
+        """The client was silent for too long: cut the session. A subclass may send a message, and hang up."""
         self.abort()
 
     def reply(self, data: bytes, *, delay_s: float = 0.0) -> None:
-        """Send an answer after its time, or what the faults make of it."""
+        """Send an answer after `delay_s`, as far as the faults allow."""
         spoiled = self.server.faults.spoil(data)
         if spoiled is not None:
             self.send(spoiled, delay_s=delay_s + self.server.faults.slow_s)
 
     def send(self, data: bytes, *, delay_s: float = 0.0) -> None:
-        """Send as it is, in one write."""
+        """Send unchanged, in one write."""
         if delay_s > 0:
             self.later(delay_s, self._write, data)
         else:
             self._write(data)
 
     def later(self, delay_s: float, callback: Callable[[bytes], None], data: bytes) -> asyncio.TimerHandle:
-        """Call back unless the session ends before."""
+        """Call back later unless the session has ended."""
         loop = asyncio.get_running_loop()
 
         def run() -> None:
@@ -194,13 +195,13 @@ class TwinSession(asyncio.Protocol):
         self._timers.add(timer)
         return timer
 
-    def _look_for_idleness(self) -> None:
+    def _check_idle(self) -> None:
         left_s = self._heard_s + self._quiet_s - asyncio.get_running_loop().time()
         if left_s <= 0:
             self._quiet_timer = None
             self.idle()
         else:
-            self._quiet_timer = asyncio.get_running_loop().call_later(left_s, self._look_for_idleness)
+            self._quiet_timer = asyncio.get_running_loop().call_later(left_s, self._check_idle)
 
     def _write(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -208,5 +209,5 @@ class TwinSession(asyncio.Protocol):
         self._transport.write(data)
         if (unread_bytes := self._transport.get_write_buffer_size()) > UNREAD_LIMIT_BYTES:
             name = self.server.mirror.name
-            log.warning("twin %s: a client reads none of its answers: %d bytes wait for it", name, unread_bytes)
+            log.warning("twin %s: a client does not read its answers: %d bytes wait", name, unread_bytes)
             self.abort()

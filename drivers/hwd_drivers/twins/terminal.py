@@ -1,4 +1,4 @@
-"""A serial port that is not there: a pseudo-terminal with a name of its own, behind which a twin answers."""
+"""TerminalDialer: a twin on a serial port, made of a pseudo-terminal with a path of its own."""
 
 import asyncio
 import contextlib
@@ -15,13 +15,13 @@ from hwd_drivers.transports.serial_line import PREFIX, is_serial
 
 READ_BYTES: Final = 4096
 UNREAD_LIMIT_BYTES: Final = 64 * 1024
-"""Over what nobody reads, bytes are lost, as on a line without flow control."""
+"""Limit of unread bytes; more are lost, as on a line without flow control."""
 AGAIN_S: Final = 0.05
-"""A session that was cut is followed by the next after so long: the line is still there."""
+"""Pause between a cut session and the next: the line still exists."""
 
 
 class TerminalDialer(TcpDialer):
-    """Listens at serial addresses too: who listens there makes a pseudo-terminal of that name."""
+    """Listens at serial addresses too, by a pseudo-terminal with that path."""
 
     @override
     async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
@@ -31,10 +31,13 @@ class TerminalDialer(TcpDialer):
 
 
 class TerminalListener:
-    """The port stands at `path` until it is closed. A line has one session after the other, each with a protocol of its own; the first begins at once."""
+    """The port exists at `path` until it is closed.
+
+    It has one session after the other, each with its own protocol; the first starts at once.
+    """
 
     def __init__(self, factory: Callable[[], asyncio.Protocol], path: str) -> None:
-        """Raises OSError where something else stands at `path`."""
+        """Raises OSError where another file exists at `path`."""
         self._factory = factory
         self._path = path
         self._main, self._port = os.openpty()
@@ -55,7 +58,7 @@ class TerminalListener:
         return f"{PREFIX}{self._path}"
 
     async def close(self) -> None:
-        """The port is gone; its session goes on until that ends."""
+        """Remove the port; a running session continues to its end."""
         if self._closed:
             return
         self._closed = True
@@ -67,7 +70,7 @@ class TerminalListener:
             self._close_line()
 
     def cut(self) -> None:
-        """Its session is a protocol's."""
+        """Nothing to cut: its session has a protocol."""
 
     def _begin(self) -> None:
         self._session = _TerminalTransport(self._main, self._factory(), self._ended)
@@ -86,7 +89,7 @@ class TerminalListener:
 
 
 class _TerminalTransport(asyncio.Transport):
-    """One session on the near end of a pseudo-terminal."""
+    """One session on our side of a pseudo-terminal."""
 
     def __init__(self, fd: int, protocol: asyncio.Protocol, ended: Callable[[], None]) -> None:
         super().__init__()
@@ -113,7 +116,7 @@ class _TerminalTransport(asyncio.Transport):
 
     @override
     def close(self) -> None:
-        """Nothing more is read; what was written leaves as far as there is room."""
+        """Stop reading; written bytes are sent as far as there is room."""
         if not self._closing:
             self._write()
             self.abort()
@@ -150,10 +153,10 @@ class _TerminalTransport(asyncio.Transport):
 
 
 def _name(device: str, path: str) -> None:
-    """Let `path` lead to the device. A name that leads nowhere is of a port that is gone, and is taken."""
+    """Link `path` to the device. A dangling link belongs to a port that was removed, and is replaced."""
     if os.path.islink(path) and not os.path.exists(path):
         os.unlink(path)
     try:
         os.symlink(device, path)
     except FileExistsError:
-        raise OSError(errno.EADDRINUSE, f"{path}: something stands there already. Name another place") from None
+        raise OSError(errno.EADDRINUSE, f"{path}: exists already. Name another path") from None

@@ -1,4 +1,4 @@
-"""How long a simulated switch takes: when its mirrors have settled and when it answers, drawn apart, each figure with its source."""
+"""Timing of a simulated switch: when its mirrors have settled and when it answers, drawn separately, with sources."""
 
 import itertools
 import math
@@ -15,7 +15,7 @@ _Z_P99: Final = 2.3263478740408408
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settling:
-    """Times of one command, counted from its arrival: until light passes, for each pair that moves, and until the answer."""
+    """Times of one command after its arrival: until light passes, for each pair that moves, and until the answer."""
 
     optical_s: tuple[float, ...]
     answer_s: float
@@ -23,7 +23,10 @@ class Settling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchTiming:
-    """Draws the times of one command. `fitted_to` names the figure that it was made from, so that nobody calls that figure reproduced."""
+    """Draws the times of one command.
+
+    `fitted_to` names the figure that it was fitted to, which it therefore cannot confirm.
+    """
 
     name: str
     source: str
@@ -31,26 +34,29 @@ class SwitchTiming:
     draws: Callable[[int, random.Random], Settling]
 
     def draw(self, pairs: int, rng: random.Random) -> Settling:
-        """Times of a command that moves so many pairs; 0 where it only removes, which is dark at once and answered like one pair."""
+        """Times of a command that moves so many pairs. With 0 it only removes: dark at once, answered like one pair."""
         return self.draws(pairs, rng)
 
 
 def find_timing(name: str) -> SwitchTiming:
-    """Raises ConfigError where there is no timing of this name."""
+    """Raises ConfigError for an unknown timing."""
     if name not in SWITCH_TIMINGS:
         raise ConfigError(f"switch timing {name!r}: not known. Use one of {', '.join(SWITCH_TIMINGS)}")
     return SWITCH_TIMINGS[name]
 
 
 def _draw_opus(pairs: int, rng: random.Random) -> Settling:
-    """Light somewhere in the first sample of 100 ms; the answer about twice as late."""
+    """Light within the first sample of 100 ms; the answer about twice as late."""
     return Settling(
         optical_s=tuple(rng.uniform(0.020, 0.095) for _ in range(pairs)), answer_s=rng.triangular(0.190, 0.210, 0.200)
     )
 
 
 def _draw_mfabric(pairs: int, rng: random.Random) -> Settling:
-    """The answer comes when all is settled: log-normal with the mean and the 99th percentile for so many pairs; pairs settle in its second half."""
+    """The answer comes when all is settled: log-normal with the mean and the 99th percentile for so many pairs.
+
+    Pairs settle in the second half of the time.
+    """
     mean_s, p99_s = (_along(_MFABRIC_S, max(1, pairs), column) for column in (1, 2))
     sigma = _Z_P99 - math.sqrt(_Z_P99**2 - 2 * math.log(p99_s / mean_s))
     answer_s = rng.lognormvariate(math.log(mean_s) - sigma**2 / 2, sigma)
@@ -71,7 +77,7 @@ _MFABRIC_S: Final = ((1, 0.04144, 0.060), (4, 0.04244, 0.062), (16, 0.04675, 0.0
 
 
 def _along(table: Sequence[tuple[int, float, float]], pairs: int, column: int) -> float:
-    """Straight lines through the rows, the last one going on beyond them."""
+    """Linear interpolation between the rows, and extrapolation of the last two."""
     for left, right in itertools.pairwise(table):
         if pairs <= right[0] or right is table[-1]:
             share = (pairs - left[0]) / (right[0] - left[0])
@@ -90,7 +96,8 @@ SWITCH_TIMINGS: Final[Mapping[str, SwitchTiming]] = {
         ),
         SwitchTiming(
             name="polatis-mfabric",
-            source="mFabric, section 6 and figure 10: mean 41.44 / 42.44 / 46.75 ms, p99 about 60 / 62 / 68 ms for 1 / 4 / 16 pairs",
+            source="mFabric, section 6 and figure 10: "
+            "mean 41.44 / 42.44 / 46.75 ms, p99 about 60 / 62 / 68 ms for 1 / 4 / 16 pairs",
             fitted_to="mFabric, figure 10",
             draws=_draw_mfabric,
         ),

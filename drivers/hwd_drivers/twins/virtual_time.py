@@ -1,4 +1,4 @@
-"""VirtualLoop: asyncio in virtual time, with nodes that can be killed as a power cut kills, the same in every run."""
+"""VirtualLoop: asyncio in virtual time, the same in every run, with nodes that can be killed as by a power cut."""
 
 import asyncio
 import contextvars
@@ -22,20 +22,20 @@ _NS_IN_S = 1_000_000_000
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready, no timer runs, no socket is open: in virtual time this lasts for ever."""
+    """Nothing is ready, no timer runs, no socket is open: the program would wait forever."""
 
 
-class NodeDied(Exception):
-    """The node was killed before its coroutine was done."""
+class NodeKilled(Exception):
+    """The node was killed before its coroutine had finished."""
 
 
 def run_virtual(main: Coroutine[Any, Any, T], *, seed: int = 0) -> T:
-    """Run `main` in virtual time from 0, and return its result. Raises `Deadlock` where it would wait for ever.
+    """Run `main` in virtual time from 0, and return its result. Raises `Deadlock` where it would wait forever.
 
-    `seed` goes to the global generator of `random`, for libraries that draw from it; ours take `Draws`.
+    `seed` seeds the global generator of `random`, for libraries that draw from it; our code uses `Draws`.
     """
     before = random.getstate()
-    random.seed(seed)  # noqa: TID251 - libraries know no Draws
+    random.seed(seed)  # noqa: TID251 - libraries do not use Draws
     try:
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:
             return runner.run(main)
@@ -46,8 +46,9 @@ def run_virtual(main: Coroutine[Any, Any, T], *, seed: int = 0) -> T:
 class VirtualLoop(asyncio.SelectorEventLoop):
     """A loop whose time jumps to the next timer when it is idle, after a poll of real I/O.
 
-    Loopback sockets work. Threads and other processes would lie, since time does not wait for them: `run_in_executor` runs
-    inline, and hosts must be numeric. Tasks and futures hash by serial number, so that the sets in asyncio keep one order.
+    Loopback sockets work. Threads and other processes would not, since time does not wait for them: `run_in_executor`
+    runs inline, and hosts must be numeric. Tasks and futures hash by serial number, so that the sets in asyncio have a
+    fixed order.
     """
 
     def __init__(self) -> None:
@@ -94,7 +95,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @override
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
-        """Run `func` now, in the loop. The caller hears of it in a later callback, as it would from a thread."""
+        """Run `func` now, in the loop. The caller gets the result in a later callback, as from a thread."""
         future: asyncio.Future[T] = self.create_future()
         try:
             result = func(*args)
@@ -102,7 +103,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             failure = RuntimeError(f"{func!r} raised StopIteration")
             failure.__cause__ = error
             self.call_soon(_settle, future, future.set_exception, failure)
-        except Exception as error:  # noqa: BLE001 - it is the caller's, who gets it from the future
+        except Exception as error:  # noqa: BLE001 - the caller gets it from the future
             self.call_soon(_settle, future, future.set_exception, error)
         else:
             self.call_soon(_settle, future, future.set_result, result)
@@ -177,32 +178,32 @@ class VirtualClock:
 
 
 class Nodes:
-    """The nodes of a world in one VirtualLoop: what runs in one can be killed without a last word.
+    """The nodes of a simulated world in one VirtualLoop: the code of one can be killed without running any cleanup.
 
     ```
     nodes = Nodes()
     net = MemoryNet(nodes=nodes)
     daemon = asyncio.create_task(nodes.run_in_node("daemon", Daemon(...).run()))
-    nodes.kill("daemon")  # no finally runs, its peers see the end of their streams; `daemon` raises NodeDied
-    await nodes.run_in_node("daemon", Daemon(...).run())  # its next life
+    nodes.kill("daemon")  # no finally runs, its peers see the end of their streams; `daemon` raises NodeKilled
+    await nodes.run_in_node("daemon", Daemon(...).run())  # it starts again
     ```
-    What a node had pending is never freed, since freeing a coroutine runs its `finally`: worlds that are killed by the
-    thousand belong in processes of their own. A node must not hold real sockets: no fence stops those.
+    Pending coroutines of a node are never freed, since freeing one runs its `finally`: worlds with thousands of kills
+    belong in separate processes. A node must not hold real sockets: they cannot be stopped.
     """
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
-        self._dies_at: dict[str, int] = {}
+        self._kill_at: dict[str, int] = {}
         self._hooks: list[Callable[[str], None]] = []
 
     @contextmanager
     def node(self, name: str) -> Iterator[None]:
-        """Mark what is started inside as the node's; a dead node starts its next life. Do not await inside."""
+        """Assign what is started inside to the node; a killed node starts again. Do not await inside."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
             raise RuntimeError(f"node {name}: {loop} has no fence. Run it in a VirtualLoop")
         if not self.alive(name):
-            self._nodes[name] = _Node(self, name, loop, self._dies_at.pop(name, None))
+            self._nodes[name] = _Node(self, name, loop, self._kill_at.pop(name, None))
         before = _current.set(self._nodes[name])
         try:
             yield
@@ -210,25 +211,25 @@ class Nodes:
             _current.reset(before)
 
     async def run_in_node(self, name: str, coro: Coroutine[Any, Any, T]) -> T:
-        """Run `coro` as a task of the node, and return its result. Raises `NodeDied` when the node is killed first."""
+        """Run `coro` as a task of the node, and return its result. Raises `NodeKilled` when the node is killed first."""
         with self.node(name):
             inner = asyncio.get_running_loop().create_task(coro, name=name)
-        died = self._nodes[name].died
+        killed = self._nodes[name].killed
         cancelled = False
         try:
-            await asyncio.wait((inner, died), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((inner, killed), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             cancelled = True
             inner.cancel()
-            await asyncio.wait((inner, died), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((inner, killed), return_when=asyncio.FIRST_COMPLETED)
         if inner.done():
             return inner.result()
         if cancelled:
             raise asyncio.CancelledError
-        raise NodeDied(f"node {name}: killed at virtual time {asyncio.get_running_loop().time()} s")
+        raise NodeKilled(f"node {name}: killed at virtual time {asyncio.get_running_loop().time()} s")
 
     def kill(self, name: str) -> None:
-        """Let nothing of the node run any more, from now on. A node cannot kill itself from a task of its own."""
+        """Stop all code of the node, from now on. A node cannot kill itself from a task of its own."""
         node = self._known(name)
         if not node.alive:
             return
@@ -236,24 +237,24 @@ class Nodes:
             raise RuntimeError(f"node {name}: cannot stop the task that runs. Kill it from outside, or use kill_at")
         if held := node.loop.real_io_of(node):
             raise RuntimeError(f"node {name}: holds file descriptors {held} that no fence stops. Give it a MemoryNet")
-        node.bury()
+        node.fence()
         for hook in self._hooks:
             contextvars.Context().run(hook, name)
 
     def kill_at(self, name: str, callback: int) -> None:
-        """Kill the node in place of its `callback`-th callback, counted from 1 in its life; the next life if it has none now."""
+        """Kill the node instead of running its `callback`-th callback, counted from 1 at its present or next start."""
         if not self.alive(name):
-            self._dies_at[name] = callback
+            self._kill_at[name] = callback
         elif callback <= self._nodes[name].callbacks:
             raise ValueError(f"node {name}: callback {callback} is over, it has run {self._nodes[name].callbacks}")
         else:
-            self._nodes[name].dies_at = callback
+            self._nodes[name].kill_at = callback
 
     def alive(self, name: str) -> bool:
         return name in self._nodes and self._nodes[name].alive
 
     def callbacks(self, name: str) -> int:
-        """Return how many callbacks the node has run in its present or last life: the range for `kill_at`."""
+        """Return how many callbacks the node has run since its last start: the range for `kill_at`."""
         return self._known(name).callbacks
 
     def current(self) -> str | None:
@@ -262,7 +263,7 @@ class Nodes:
         return None if node is None else node.name
 
     def on_kill(self, hook: Callable[[str], None]) -> None:
-        """Call `hook` with the name of each node that dies, right after its last callback."""
+        """Call `hook` with the name of each node that is killed, right after its last callback."""
         self._hooks.append(hook)
 
     def _known(self, name: str) -> "_Node":
@@ -272,24 +273,24 @@ class Nodes:
 
 
 class _Node:
-    """One life of a node."""
+    """A node from one start to its kill."""
 
-    def __init__(self, nodes: Nodes, name: str, loop: VirtualLoop, dies_at: int | None) -> None:
+    def __init__(self, nodes: Nodes, name: str, loop: VirtualLoop, kill_at: int | None) -> None:
         self.name = name
         self.loop = loop
         self.alive = True
         self.callbacks = 0
-        self.dies_at = dies_at
+        self.kill_at = kill_at
         self.tasks: weakref.WeakSet[_NumberedTask] = weakref.WeakSet()
         self.generators: weakref.WeakSet[AsyncGenerator[Any, Any]] = weakref.WeakSet()
-        self.died: asyncio.Future[None] = loop.create_future()
+        self.killed: asyncio.Future[None] = loop.create_future()
         self._nodes = nodes
 
     def run(self, callback: Callable[[*Ts], object], args: tuple[*Ts]) -> None:
-        """Run a callback of this node, if it still lives."""
+        """Run a callback of this node, unless it was killed."""
         if not self.alive:
             return
-        if self.callbacks + 1 == self.dies_at:
+        if self.callbacks + 1 == self.kill_at:
             self._nodes.kill(self.name)
             return
         self.callbacks += 1
@@ -300,7 +301,7 @@ class _Node:
         if not self.alive:
             _keep_for_ever(task)
 
-    def bury(self) -> None:
+    def fence(self) -> None:
         self.alive = False
         for task in self.tasks:
             if not task.done():
@@ -308,11 +309,11 @@ class _Node:
         for generator in self.generators:
             self.loop.disown(generator)
             _leak(generator)
-        self.died.set_result(None)
+        self.killed.set_result(None)
 
 
 class _VirtualSelector(selectors.DefaultSelector):
-    """Polls real I/O; where nothing came, time has passed."""
+    """Polls real I/O; where nothing came, the clock advances."""
 
     def __init__(self, describe_deadlock: Callable[[], str]) -> None:
         super().__init__()
@@ -373,14 +374,14 @@ def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome:
 
 
 def _keep_for_ever(task: _NumberedTask) -> None:
-    """Keep a task from being freed: its coroutine would be closed, and run what its node never did."""
+    """Prevent a task from being freed: its coroutine would be closed, and run code after the kill of its node."""
     task._log_destroy_pending = False
     asyncio.tasks._unregister_task(task)  # asyncio.run would cancel it and wait for it
     _leak(task)
 
 
 def _leak(thing: object) -> None:
-    """Hold one reference that is never given back: one in a list would be given back when the interpreter ends."""
+    """Leak one reference: a reference in a list would be released at the end of the interpreter."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 

@@ -1,4 +1,4 @@
-"""Watch: limits of the light at one end of a mirror, and who is told when it crosses them; twins make alarms of it."""
+"""Watch: limits of the light at one end of a mirror, and a callback when it crosses them; twins raise alarms by it."""
 
 import math
 from collections.abc import Callable
@@ -9,19 +9,19 @@ from hwd_drivers.core.values import PortSide
 
 
 class Limit(StrEnum):
-    """Which limit was crossed."""
+    """The limit that was crossed."""
 
     LOW = "low"
-    """Less light than there must be; dark is less than any limit."""
+    """Below the loss-of-light limit; dark is below any limit."""
     DEGRADED = "degraded"
-    """Less than there should be."""
+    """Below the degraded limit."""
     HIGH = "high"
-    """More than there may be."""
+    """Above the high limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """An alarm is raised, or cleared. `power_dbm` is the true light then, None for dark."""
+    """The start or the end of an alarm. `power_dbm` is the true light then, None for dark."""
 
     end: PortSide
     limit: Limit
@@ -31,10 +31,13 @@ class Crossing:
 
 
 class Watch:
-    """Limits in dBm of what a monitor at `end` sees, None for none; `Mirror.watch` hangs it up, `Mirror.unwatch` takes it down.
+    """Limits in dBm of the light at the monitor of `end`, None for no limit.
 
-    `told` is called with each Crossing, after `Mirror.on_change`; it must not change the mirror. An alarm is cleared when the light has been better than its limit
-    by `hysteresis_db` for `clears_after_s`. It is the true light of the moment: no noise, no averaging. `raised` are the alarms that stand.
+    `Mirror.watch` attaches it, `Mirror.unwatch` removes it.
+
+    `on_crossing` is called with each Crossing, after `Mirror.on_change`; it must not change the mirror. An alarm ends
+    when the light was better than its limit by `hysteresis_db` for `clears_after_s`. The light is the true momentary
+    one: no noise, no averaging. `raised` are the present alarms.
     """
 
     __slots__ = (
@@ -44,15 +47,15 @@ class Watch:
         "_power_dbm",
         "_well_since_ns",
         "end",
+        "on_crossing",
         "raised",
-        "told",
     )
 
     def __init__(
         self,
         *,
         end: PortSide,
-        told: Callable[[Crossing], None],
+        on_crossing: Callable[[Crossing], None],
         low_dbm: float | None = None,
         degraded_dbm: float | None = None,
         high_dbm: float | None = None,
@@ -60,7 +63,7 @@ class Watch:
         clears_after_s: float = 0.0,
     ) -> None:
         self.end = end
-        self.told = told
+        self.on_crossing = on_crossing
         self.raised: frozenset[Limit] = frozenset()
         limits = ((Limit.LOW, low_dbm), (Limit.DEGRADED, degraded_dbm), (Limit.HIGH, high_dbm))
         self._limits = tuple((limit, dbm) for limit, dbm in limits if dbm is not None)
@@ -70,11 +73,11 @@ class Watch:
         self._well_since_ns: dict[Limit, int] = {}
 
     def next_ns(self) -> int | None:
-        """When an alarm is to be cleared if the light stays as it is."""
+        """The time when an alarm ends if the light stays as it is."""
         return min(self._well_since_ns.values(), default=-1) + self._clears_after_ns if self._well_since_ns else None
 
     def moved(self, now_ns: int, power_dbm: float | None) -> list[Crossing]:
-        """What the light being so from now on makes of the alarms."""
+        """The alarms that start or end with this light."""
         self._power_dbm = power_dbm
         light_dbm = -math.inf if power_dbm is None else power_dbm
         crossings = []
@@ -92,7 +95,7 @@ class Watch:
         return crossings + self.advance(now_ns)
 
     def advance(self, now_ns: int) -> list[Crossing]:
-        """The alarms that are cleared by now."""
+        """The alarms that have ended by now."""
         crossings = []
         for limit, since_ns in list(self._well_since_ns.items()):
             if since_ns + self._clears_after_ns <= now_ns:

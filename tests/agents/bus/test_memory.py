@@ -4,7 +4,7 @@ from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Will
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.twins.virtual_time import NodeDied, Nodes, VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import NodeKilled, Nodes, VirtualClock, VirtualLoop, run_virtual
 
 
 def clock() -> Clock:
@@ -90,7 +90,7 @@ def test_dead_node_loses_its_connection_and_its_will_is_published() -> None:
         await stop(runs)
         try:
             await life
-        except NodeDied:
+        except NodeKilled:
             return got, clients
         raise AssertionError("the node lives")
 

@@ -23,7 +23,7 @@ from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.virtual_time import NodeDied, Nodes, VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import NodeKilled, Nodes, VirtualClock, VirtualLoop, run_virtual
 
 LATENCY_S = 0.0001
 MS = 1_000_000
@@ -362,7 +362,7 @@ def test_a_forged_command_is_told_what_is_wrong_with_it_or_counted_and_nothing_i
             assert one.all("h0", Reply)[-1].id == "f1", "what is not on our topic is not for us"
             await forge(id="f3", retain=True)
             one.nodes.kill("h0")
-            with pytest.raises(NodeDied):
+            with pytest.raises(NodeKilled):
                 await one.lives["h0"]
             one.start("h0")
             await asyncio.sleep(1)
@@ -450,7 +450,7 @@ def test_a_killed_agent_leaves_its_events_and_its_next_life_counts_what_nobody_s
             one.broker.cut("daemon")
             one.heard.clear()
             one.nodes.kill("h0")
-            with pytest.raises(NodeDied):
+            with pytest.raises(NodeKilled):
                 await one.lives["h0"]
             one.hosts["h0"].carrier("eth0", up=False, flaps=6)
             one.acknowledges = True

@@ -16,7 +16,7 @@ def test_a_driver_is_checked_and_its_quality_said(hwd) -> None:  # type: ignore[
 def test_verbose_says_how_each_check_ended_and_why_one_does_not_apply(hwd) -> None:  # type: ignore[no-untyped-def]
     said = hwd("driver", "check", "polatis-tl1", "--up-to", "silver", "-v")
     assert "polatis-tl1 polatis-6000 dying trouble_is_an_error_never_a_wrong_answer: passed" in said.err
-    assert "no_state_is_refused: not applicable: every choice of crossconnects is a state" in said.err
+    assert "impossible_state_is_refused: not applicable: every choice of crossconnects is a state" in said.err
 
 
 def test_json_tells_of_each_check_and_way(hwd) -> None:  # type: ignore[no-untyped-def]

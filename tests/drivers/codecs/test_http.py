@@ -70,12 +70,12 @@ def test_an_early_hint_is_no_answer() -> None:
 
 @pytest.mark.parametrize("data", [ANSWER + b"x", ANSWER + ANSWER])
 def test_bytes_after_the_answer_are_an_error(data: bytes) -> None:
-    with pytest.raises(ProtocolError, match="nobody asked for"):
+    with pytest.raises(ProtocolError, match=r"without a request|more bytes after the answer"):
         asking().feed(data)
 
 
 def test_bytes_before_a_request_are_an_error() -> None:
-    with pytest.raises(ProtocolError, match="nobody asked for"):
+    with pytest.raises(ProtocolError, match=r"without a request|more bytes after the answer"):
         ClientWire(host="x").feed(ANSWER)
 
 

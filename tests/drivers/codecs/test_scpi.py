@@ -1,4 +1,4 @@
-"""SCPI: lines, commands, lists and texts there and back; headers in short and long words; the error queue; arbitrary bytes."""
+"""SCPI: round trips of lines, commands, lists and texts; short and long headers; error queue; arbitrary bytes."""
 
 import pytest
 from hypothesis import example, given
@@ -59,7 +59,7 @@ def test_a_line_without_an_end_is_refused_at_the_limit() -> None:
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    with pytest.raises(ProtocolError, match="ff fe is no text"):
+    with pytest.raises(ProtocolError, match="ff fe is not text"):
         LineDecoder().feed(b"\xff\xfe\n")
 
 

@@ -281,7 +281,7 @@ def test_a_wrong_driver_fails(wrong: type[Wrong], check: Check, way: Way) -> Non
 
 def test_an_element_that_is_left_in_no_state_is_found() -> None:
     with pytest.raises(ConformanceError, match="leaves no state of its element"):
-        run(conformance.check_no_state_is_refused, Way.WHOLE, Anyhow, find("thorlabs-osw"))
+        run(conformance.check_impossible_state_is_refused, Way.WHOLE, Anyhow, find("thorlabs-osw"))
 
 
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)

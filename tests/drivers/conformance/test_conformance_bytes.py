@@ -1,4 +1,7 @@
-"""Drivers that break on arbitrary bytes, keep all that comes, or state what their device does not do, are found; and what nobody caught is named, and printed once."""
+"""The suite finds drivers that break on arbitrary bytes, store without limit or state capabilities that are not there.
+
+It also names uncaught exceptions, and prints each once.
+"""
 
 import logging
 import re
@@ -92,7 +95,7 @@ def test_an_exception_of_a_codec_that_is_none_of_the_kits_is_found(monkeypatch: 
     monkeypatch.setattr(protocol, "_pair", hasty)
     found = checked(conformance.check_arbitrary_bytes)
     assert found.outcome is Outcome.FAILED
-    assert "nobody caught ValueError: invalid literal for int()" in found.text
+    assert "uncaught: ValueError: invalid literal for int()" in found.text
 
 
 def test_an_answer_that_is_kept_without_a_limit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +125,7 @@ def test_a_bug_of_a_twin_is_printed_once_and_named_in_each_check_that_it_fails(
     monkeypatch.setattr(protocol, "parse_request", divide)
     caplog.set_level(logging.ERROR)
     results = [each for each in examine(SPEC, up_to=Quality.BRONZE) if each.way is not None]
-    named = [each for each in results if "nobody caught ZeroDivisionError: a bug of the twin at test_" in each.text]
+    named = [each for each in results if "uncaught: ZeroDivisionError: a bug of the twin at test_" in each.text]
     assert len(named) > 5
     assert {each.outcome for each in named} == {Outcome.FAILED}
     assert len([record for record in caplog.records if "ZeroDivisionError" in record.message]) == 1

@@ -233,7 +233,7 @@ def test_step_moves_every_stamp_and_the_last_one_counts(at_ns: int, offset_s: fl
 @pytest.mark.root
 @pytest.mark.skipif(not os.path.exists("/proc/self/ns/time"), reason="needs time namespaces of the kernel")
 def test_a_clock_that_stood_while_its_machine_was_suspended_has_another_name() -> None:
-    """Suspended for 100 s, as a time namespace has it (time_namespaces(7)): its CLOCK_BOOTTIME is so much further than all that stands meanwhile."""
+    """Suspended for 100 s, by a time namespace (time_namespaces(7)): its CLOCK_BOOTTIME is 100 s ahead."""
     say = "from hwd_drivers.core.clock import SystemClock; print(SystemClock().name)"
     command = ["unshare", "--time", "--boottime", "100", "--fork", sys.executable, "-c", say]
     name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

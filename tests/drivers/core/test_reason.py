@@ -1,4 +1,4 @@
-"""No number of the system, tuple or line of C reaches a person: by what `reason_of` makes of errors, and by who uses it."""
+"""No error number, tuple or C source line reaches a person: the texts of `reason_of`, and the code that uses it."""
 
 import ast
 import asyncio
@@ -18,7 +18,8 @@ from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.reason import reason_of
 
 OF_THE_SYSTEM = {
-    "OSError", "ConnectionError", "ConnectionRefusedError", "TimeoutError", "PermissionError", "FileNotFoundError", "BlockingIOError",
+    "OSError", "ConnectionError", "ConnectionRefusedError", "TimeoutError", "PermissionError", "FileNotFoundError",
+    "BlockingIOError",
     "gaierror", "ValidationError", "SSLError", "SSHException", "MqttError", "TransportError", "HTTPError",
 }  # fmt: skip
 SAYING = {"debug", "info", "warning", "error", "log", "str"}
@@ -28,13 +29,16 @@ SAYING = {"debug", "info", "warning", "error", "log", "str"}
     ("error", "said"),
     [
         (ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
-        (OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 1, 0, 0), [Errno 111] Connect call failed ('127.0.0.1', 1)"),
+        (OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 1, 0, 0), "
+                 "[Errno 111] Connect call failed ('127.0.0.1', 1)"),
          "Multiple exceptions: Connection refused, Connection refused"),
-        (OSError(98, "error while attempting to bind on address ('127.0.0.1', 80): address already in use"), "address already in use"),
+        (OSError(98, "error while attempting to bind on address ('127.0.0.1', 80): address already in use"),
+         "address already in use"),
         (FileNotFoundError(2, "No such file or directory", "/a"), "No such file or directory"),
         (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
         (httpx.ConnectError("[Errno 111] Connection refused"), "Connection refused"),
-        (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate (_ssl.c:992)"),
+        (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: "
+                                         "self-signed certificate (_ssl.c:992)"),
          "certificate verify failed: self-signed certificate"),
         (LinkError("ocs1: no way to [1]"), "ocs1: no way to [1]"),
         (msgspec.ValidationError("Expected `float`, got `str` - at `$.seconds`"), "seconds: expected float, got str"),

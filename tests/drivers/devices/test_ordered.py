@@ -221,9 +221,9 @@ def closes_for(send: bytes, finding: str, request: Request[str] | None) -> Calla
     ("send", "finding", "request_"),
     [
         (b"#garbage\n", "a # in it", ask("A?")),
-        (b"1\n", "nobody asked for '1'", None),
-        (b"a\nb\n", "nobody asked for 'a'", None),
-        (b"OSW12\n", "'OSW12' is no answer to S", ask("S?", fits=str.isdigit)),
+        (b"1\n", "'1' without a request", None),
+        (b"a\nb\n", "'a' without a request", None),
+        (b"OSW12\n", "'OSW12' is not an answer to S", ask("S?", fits=str.isdigit)),
     ],
 )
 def test_what_cannot_be_an_answer_ends_the_connection_and_is_logged(

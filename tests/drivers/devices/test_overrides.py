@@ -1,4 +1,4 @@
-"""Overrides of one switch: what is new or gone is told, once; lit crossconnects with a held end are shown as blocked."""
+"""Overrides of one switch: new and removed ones are reported once; tuned crossconnects with a dark end are blocked."""
 
 from collections.abc import Sequence
 
@@ -45,7 +45,7 @@ def test_only_what_is_new_or_gone_is_told(
 def test_a_new_session_tells_all_that_is_held_then_and_what_is_held_no_more(
     overrides: Overrides, told: list[tuple[list[str], PortOverride, str]]
 ) -> None:
-    """A unit whose shutters open when it loses its power lets light go where nobody wanted it; of 3A it says nothing."""
+    """A unit whose shutters open at a power cut releases ends that must stay dark; it reports nothing of 3A."""
     overrides.note({end("1A"): DARK, end("2A"): DARK, end("3A"): DARK}, by="ada")
     overrides.begin({end("1A"): DARK, end("2A"): NORMAL})
     assert told[1:] == [(["1A"], DARK, "found at connecting"), (["2A"], NORMAL, "gone at connecting")]
@@ -69,9 +69,9 @@ def test_what_the_switch_cannot_hold_is_refused(overrides: Overrides) -> None:
 def test_what_is_lit_and_has_a_held_end_is_shown_as_blocked(overrides: Overrides) -> None:
     states = [*CrossconnectState]
     readings = tuple(reading(f"{port}A-{port}B", state) for port, state in enumerate(states, start=1))
-    assert overrides.shown(readings) is readings
+    assert overrides.with_blocked(readings) is readings
     overrides.note({end(f"{port}B"): DARK for port in range(1, 9)}, by="ada")
-    shown = {one.state: after.state for one, after in zip(readings, overrides.shown(readings), strict=True)}
+    shown = {one.state: after.state for one, after in zip(readings, overrides.with_blocked(readings), strict=True)}
     assert shown == {
         **{state: state for state in CrossconnectState},
         CrossconnectState.TUNED: CrossconnectState.BLOCKED,

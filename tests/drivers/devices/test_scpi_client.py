@@ -149,7 +149,7 @@ async def test_a_line_that_is_given_up_half_way_ends_the_session(world: World) -
     await asyncio.sleep(0.1)
     given_up.cancel()
     await asyncio.wait((given_up,))
-    assert "a was given up" in str(await client.lost())
+    assert "a was abandoned" in str(await client.lost())
     await client.close()
 
 
@@ -164,5 +164,5 @@ async def test_the_error_queue_can_be_asked(world: World) -> None:
 async def test_what_nobody_asked_for_ends_the_session(world: World) -> None:
     _, client = await world.client(a=[(0.0, b"1\n2\n")])
     assert (await client.ask("a", answers=1, deadline_s=world.within(1))).messages == ("1",)
-    assert "nobody asked" in str(await client.lost())
+    assert "without a request" in str(await client.lost())
     await client.close()

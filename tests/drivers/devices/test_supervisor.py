@@ -1,4 +1,4 @@
-"""The supervisor keeps a switch connected, tells differences, and writes nothing; against Polatis twins in virtual time."""
+"""The supervisor keeps a switch connected, reports differences and writes nothing: Polatis twins in virtual time."""
 
 import asyncio
 import logging
@@ -184,7 +184,7 @@ def test_a_change_behind_our_back_is_found_and_warned_of(caplog: pytest.LogCaptu
 
     with caplog.at_level(logging.WARNING):
         in_world(story)()
-    assert "ocs1: changed behind our back: +3A-3B -1A-2B" in caplog.text
+    assert "ocs1: changed by another client: +3A-3B -1A-2B" in caplog.text
 
 
 @in_world
@@ -242,7 +242,7 @@ def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(cap
     assert texts[0].startswith("INFO ocs1: up: Polatis")
     assert texts[1].startswith("WARNING ocs1: down: connection lost")
     assert texts[2].startswith("INFO ocs1: up again after 2")
-    assert texts[3] == "WARNING ocs1: not as it was before it was away: -1A-2B"
+    assert texts[3] == "WARNING ocs1: changed while it was down: -1A-2B"
     assert len(texts) == 4
 
 
@@ -279,7 +279,7 @@ def test_a_switch_that_restarted_is_said_to_have_and_what_it_makes_anew_is_nobod
         "ocs1: seems to have restarted: it ended the session, and all that it carried is gone at once: 1A-2B, 2A-1B"
         in caplog.text
     )
-    assert "not as it was before" not in caplog.text
+    assert "changed while" not in caplog.text
 
 
 @in_world

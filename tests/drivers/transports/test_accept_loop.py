@@ -61,4 +61,4 @@ async def test_a_connection_that_cannot_be_taken_keeps_no_other_from_being_taken
                 (await taken.get()).close()
         accepting.cancel()
         await asyncio.wait([accepting])
-    assert "could not be taken, which is a bug of hwd" in caplog.text
+    assert "could not be handled, which is a bug of hwd" in caplog.text

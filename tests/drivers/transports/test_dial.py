@@ -417,5 +417,5 @@ async def test_what_is_no_address_is_refused_with_the_remedy(address: str) -> No
 
 
 async def test_memory_net_takes_addresses_of_its_own_kind_only() -> None:
-    with pytest.raises(ValueError, match="'ocs1:3082': no address of a memory net"):
+    with pytest.raises(ValueError, match="'ocs1:3082': not an address of a memory net"):
         await MemoryDialer(MemoryNet()).connect(Recorder, "ocs1:3082")

@@ -129,7 +129,7 @@ def test_reset_breaks_both_ends_loses_what_was_in_flight_and_refuses_until_heale
             assert isinstance(await ends.near.lost, ConnectionResetError)
             assert isinstance(await ends.far.lost, ConnectionResetError)
             assert ends.far.told == ["made", "lost"]
-            with pytest.raises(ConnectionRefusedError, match="mem:ocs1: nobody listens there, or the way is cut"):
+            with pytest.raises(ConnectionRefusedError, match="mem:ocs1: nothing listens there, or the network is cut"):
                 await net.connect(Recorder, "mem:ocs1")
             net.heal("mem:ocs1")
             transport, again = await net.connect(Recorder, "mem:ocs1")
@@ -211,7 +211,7 @@ def test_address_is_listened_to_once() -> None:
     async def main() -> None:
         net = MemoryNet()
         listener = await net.listen(Recorder, "mem:ocs1")
-        with pytest.raises(OSError, match="mem:ocs1: somebody listens there already"):
+        with pytest.raises(OSError, match="mem:ocs1: is in use"):
             await net.listen(Recorder, "mem:ocs1")
         await listener.close()
         await (await net.listen(Recorder, "mem:ocs1")).close()

@@ -1,4 +1,4 @@
-"""Rough ways: bytewise and slow lose nothing and keep the order, lossy and dying spare the beginning of a connection."""
+"""Rough dialers: bytewise and slow lose nothing and keep the order; lossy and dying spare a connection's beginning."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -29,15 +29,15 @@ def test_an_address_that_is_no_serial_port_is_left_alone(address: str) -> None:
 @pytest.mark.parametrize(
     ("address", "finding"),
     [
-        ("/dev/ttyUSB0", "how fast is the line.*serial:/dev/ttyUSB0.baud=115200"),
-        ("serial:/dev/ttyUSB0?baud=fast", "baud=fast is no number"),
-        ("serial:/dev/ttyUSB0?baud=0", "hangs up"),
+        ("/dev/ttyUSB0", "has no speed.*serial:/dev/ttyUSB0.baud=115200"),
+        ("serial:/dev/ttyUSB0?baud=fast", "baud=fast is not a number"),
+        ("serial:/dev/ttyUSB0?baud=0", "would hang up"),
         ("serial:/dev/ttyUSB0?baud=9600&bytesize=9", "bytesize=9 is not one of 5, 6, 7, 8"),
         ("serial:/dev/ttyUSB0?baud=9600&parity=X", "parity=X is not one of N, E, O, M, S"),
         ("serial:/dev/ttyUSB0?baud=9600&stopbits=3", "stopbits=3"),
-        ("serial:/dev/ttyUSB0?speed=9600", "speed: no setting of a serial line. There are: baud"),
-        ("serial:COM3?baud=9600", "no serial port. Write its device"),
-        ("serial:?baud=9600", "no serial port"),
+        ("serial:/dev/ttyUSB0?speed=9600", "speed: not a setting of a serial line. Known are: baud"),
+        ("serial:COM3?baud=9600", "not a serial port. Write its device"),
+        ("serial:?baud=9600", "not a serial port"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_what_to_write(address: str, finding: str) -> None:

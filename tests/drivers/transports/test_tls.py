@@ -1,4 +1,4 @@
-"""TLS over memory and over real sockets: whole, bytewise, wrong certificates, deaths, and Python's own TLS as the other side."""
+"""TLS over memory and real sockets: whole, bytewise, wrong certificates, lost connections, and Python's TLS as peer."""
 
 import asyncio
 import ssl
@@ -82,7 +82,7 @@ async def test_the_certificate_of_the_device_is_held_against_its_address(pem: Pa
     transport.write(b"hello bye")
     await caller.ended
     assert caller.heard == b"hello bye"
-    with pytest.raises(OSError, match=r"TLS: self-signed certificate\. Look at .*tls_ca_file"):
+    with pytest.raises(OSError, match=r"TLS: self-signed certificate\. Check .*tls_ca_file"):
         await TlsOptions(tls=True).around(TcpDialer(), address).connect(Caller, address)
     context = ssl.create_default_context(cafile=str(pem))
     with pytest.raises(OSError, match="not valid for 'other'"):

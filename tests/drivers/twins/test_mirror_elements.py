@@ -69,7 +69,7 @@ def test_connecting_one_pair_of_a_state_brings_all_of_it() -> None:
 def test_what_is_no_state_is_refused_and_nothing_moves() -> None:
     optics = mirror()
     for wrong, says in (
-        (("1A-2B", "2A-4B", "3A-4B"), "4B stands in two"),
+        (("1A-2B", "2A-4B", "3A-4B"), "4B is in two"),
         (("2A-5B", "1A-4B"), "no element of it joins 1A with 4B"),
         (("1A-2B", "2A-1B"), "no element of it joins 2A with 1B"),
     ):
@@ -126,7 +126,7 @@ def test_hand_at_the_panel_changes_a_state_by_its_old_and_new_pairs() -> None:
     optics.change(pairs("1A-2B"), (), 1)
     assert optics.states == {"1": 3, "2": 1}
     optics.connect(pairs("1A-3B"), 2, move=True)
-    with pytest.raises(ConfigError, match="4B stands in two"):
+    with pytest.raises(ConfigError, match="4B is in two"):
         optics.change(pairs("1A-3B"), pairs("2A-4B", "3A-4B"), 3)
     assert optics.states == {"1": 2, "2": 1}, "nothing moves where not all can"
 

@@ -1,4 +1,4 @@
-"""The light of the mirror model: shutters, failures, attenuators, drifts, repeatability, averages, power that goes and comes."""
+"""The light of the mirror model: shutters, failures, attenuators, drifts, repeatability, averages, power cycles."""
 
 from dataclasses import replace
 

@@ -56,7 +56,7 @@ def test_an_option_that_there_is_not_is_refused_with_its_name(on_twin: Callable[
     async def story(bench: Bench, say: Say) -> None:
         raise AssertionError("started")
 
-    with pytest.raises(ConfigError, match="twin bench: answers: is no field that this takes"):
+    with pytest.raises(ConfigError, match="twin bench: answers: is an unknown field"):
         on_twin(story, "osw", "osw", "1x8", answers="at-once")
 
 

@@ -86,7 +86,7 @@ async def test_session_that_is_cut_is_followed_by_another_on_the_same_line(tmp_p
 async def test_name_that_is_taken_is_refused_and_one_that_leads_nowhere_is_not(tmp_path: Path) -> None:
     path = tmp_path / "ttyOSW"
     path.write_text("mine")
-    with pytest.raises(OSError, match="something stands there already") as raised:
+    with pytest.raises(OSError, match="exists already") as raised:
         TerminalListener(Upper, str(path))
     assert (raised.value.errno, path.read_text()) == (errno.EADDRINUSE, "mine")
     path.unlink()

@@ -13,7 +13,7 @@ import pytest
 
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.memory import MemoryNet
-from hwd_drivers.twins.virtual_time import Deadlock, NodeDied, Nodes, VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import Deadlock, NodeKilled, Nodes, VirtualClock, VirtualLoop, run_virtual
 
 
 def test_time_jumps_to_the_next_timer_exactly() -> None:
@@ -228,7 +228,7 @@ def test_dead_node_runs_nothing_more_and_no_finally() -> None:
         nodes.kill("daemon")
         nodes.kill("daemon")
         assert not nodes.alive("daemon")
-        with pytest.raises(NodeDied, match=r"node daemon: killed at virtual time 3\.5 s"):
+        with pytest.raises(NodeKilled, match=r"node daemon: killed at virtual time 3\.5 s"):
             await task
         assert {each.get_name() for each in asyncio.all_tasks()} == {asyncio.current_task().get_name()}  # type: ignore[union-attr]
         await asyncio.sleep(100)
@@ -240,7 +240,7 @@ def test_dead_node_runs_nothing_more_and_no_finally() -> None:
 def test_dead_node_is_silent_until_the_interpreter_is_gone() -> None:
     program = """
         import asyncio, gc
-        from hwd_drivers.twins.virtual_time import NodeDied, Nodes, run_virtual
+        from hwd_drivers.twins.virtual_time import NodeKilled, Nodes, run_virtual
 
         async def numbers():
             try:
@@ -271,7 +271,7 @@ def test_dead_node_is_silent_until_the_interpreter_is_gone() -> None:
             nodes.kill("daemon")
             try:
                 await task
-            except NodeDied:
+            except NodeKilled:
                 print("died")
 
         run_virtual(main())
@@ -308,7 +308,7 @@ def test_node_dies_in_place_of_every_callback_in_turn_with_one_outcome_each() ->
             nodes.kill_at("daemon", dies_at)
             try:
                 await nodes.run_in_node("daemon", life(net))
-            except NodeDied:
+            except NodeKilled:
                 trace.append("died")
                 assert nodes.callbacks("daemon") == dies_at - 1
             await asyncio.sleep(10)
@@ -344,7 +344,7 @@ def test_next_life_is_a_new_one() -> None:
             return 7
 
         nodes.kill_at("daemon", 2)
-        with pytest.raises(NodeDied):
+        with pytest.raises(NodeKilled):
             await nodes.run_in_node("daemon", life())
         assert await nodes.run_in_node("daemon", life()) == 7
         assert nodes.alive("daemon")
@@ -399,7 +399,7 @@ def test_kill_hooks_run_outside_of_the_node() -> None:
 
         nodes.on_kill(hear)
         nodes.kill_at("a", 1)
-        with pytest.raises(NodeDied):
+        with pytest.raises(NodeKilled):
             await nodes.run_in_node("a", asyncio.sleep(1))
         await asyncio.sleep(1)
         assert heard == [("a", None)]

@@ -19,7 +19,9 @@ def said(crossings: list[Crossing]) -> list[str]:
 
 
 def test_alarms_are_raised_beyond_their_limits_and_cleared_better_than_the_hysteresis() -> None:
-    watch = Watch(end=END, told=lambda crossing: None, low_dbm=-25, degraded_dbm=-20, high_dbm=5, hysteresis_db=2)
+    watch = Watch(
+        end=END, on_crossing=lambda crossing: None, low_dbm=-25, degraded_dbm=-20, high_dbm=5, hysteresis_db=2
+    )
     assert said(watch.moved(1, -10)) == []
     assert said(watch.moved(2, -21)) == ["degraded raised at 2"]
     assert said(watch.moved(3, None)) == ["low raised at 3"]
@@ -31,7 +33,7 @@ def test_alarms_are_raised_beyond_their_limits_and_cleared_better_than_the_hyste
 
 
 def test_alarm_is_cleared_when_the_light_has_been_well_for_so_long() -> None:
-    watch = Watch(end=END, told=lambda crossing: None, low_dbm=-25, clears_after_s=3)
+    watch = Watch(end=END, on_crossing=lambda crossing: None, low_dbm=-25, clears_after_s=3)
     watch.moved(0, None)
     assert watch.moved(1 * S, 0) == []
     assert watch.next_ns() == 4 * S
@@ -46,7 +48,7 @@ def test_alarm_is_cleared_when_the_light_has_been_well_for_so_long() -> None:
 def test_an_alarm_stands_whenever_the_light_is_beyond_its_limit(
     steps: list[tuple[int, float | None]], clears_after_s: int
 ) -> None:
-    watch = Watch(end=END, told=lambda crossing: None, low_dbm=-25, high_dbm=5, clears_after_s=clears_after_s)
+    watch = Watch(end=END, on_crossing=lambda crossing: None, low_dbm=-25, high_dbm=5, clears_after_s=clears_after_s)
     now_ns = 0
     standing: set[Limit] = set()
     for wait_ns, dbm in steps:
@@ -77,7 +79,7 @@ def mirror() -> Mirror:
 
 def test_mirror_tells_of_light_that_comes_and_goes_at_an_end(mirror: Mirror) -> None:
     told: list[Crossing] = []
-    watch = Watch(end=END, told=told.append, low_dbm=-10, clears_after_s=1)
+    watch = Watch(end=END, on_crossing=told.append, low_dbm=-10, clears_after_s=1)
     mirror.set_input(PortSide.parse("1A"), 0.0)
     mirror.watch(watch, 1)
     assert said(told) == ["low raised at 1"], "it is dark already"
@@ -100,7 +102,7 @@ def test_mirror_tells_of_light_that_comes_and_goes_at_an_end(mirror: Mirror) -> 
 def test_schedule_is_told_whenever_the_next_time_is_another(mirror: Mirror) -> None:
     dues: list[int | None] = []
     mirror.on_schedule.append(lambda: dues.append(mirror.next_ns()))
-    mirror.watch(Watch(end=PortSide.parse("1A"), told=lambda crossing: None, low_dbm=-10, clears_after_s=1), 0)
+    mirror.watch(Watch(end=PortSide.parse("1A"), on_crossing=lambda crossing: None, low_dbm=-10, clears_after_s=1), 0)
     mirror.set_input(PortSide.parse("1A"), 0.0, 5)
     assert dues[-1] == 5 + S
     mirror.drift([PortSide.parse("2A")], 1.0, 6, over_s=0.5)

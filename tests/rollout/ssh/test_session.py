@@ -139,9 +139,7 @@ def test_an_authority_of_certificates_vouches_for_nobody_and_that_is_said(make_s
     with (server.folder / "sshd_config").open("a") as config:
         config.write(f"HostCertificate {server.folder}/host-cert.pub\n")
     known.write_text(f"@cert-authority * {(server.folder / 'ca.pub').read_text()}")
-    words = (
-        rf"does not know this host \({known}:1 names an authority of certificates for it: those are not checked here"
-    )
+    words = rf"does not know this host \({known}:1 names a certificate authority for it: those are not checked here"
     with pytest.raises(ConfigError, match=words), opened(server):
         pass
     with known.open("a") as file:

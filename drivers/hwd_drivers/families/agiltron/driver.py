@@ -1,4 +1,4 @@
-"""The driver of Agiltron SelfAlign switches, which cannot be asked where they are."""
+"""The driver of Agiltron SelfAlign switches, whose state cannot be read."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from hwd_drivers.core.errors import DeadlineError
 from hwd_drivers.core.values import CrossconnectReading, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.agiltron import protocol
@@ -16,7 +16,7 @@ from hwd_drivers.families.agiltron.protocol import Answer, Select, answer_to
 
 
 class AgiltronOptions(BaseModel):
-    """What a testbed may say of an Agiltron switch."""
+    """Options of an Agiltron switch in a testbed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -26,16 +26,16 @@ class AgiltronOptions(BaseModel):
 class AgiltronSwitch(ElementSwitch[Answer]):
     """One session with one switch; open it with `AgiltronSwitch.open`.
 
-    A reading is what this session told the switch last; nothing, until it told it something: to ask is to move.
+    A reading is the last state that this session set, and empty before: the device has no query that does not move it.
     """
 
     def __init__(self, context: OpenContext, connection: OrderedConnection[Answer]) -> None:
         super().__init__(context, connection)
-        self._told: int | None = None
+        self._last_set: int | None = None
 
     @classmethod
     async def open(cls, context: OpenContext) -> "AgiltronSwitch":
-        """Connect. Nothing is sent: there is no question that would not move the light."""
+        """Connect. Nothing is sent: every message would move the light."""
         options = context.options_as(AgiltronOptions)
         connection: OrderedConnection[Answer] = await OrderedConnection.open(
             context.dialer,
@@ -50,20 +50,20 @@ class AgiltronSwitch(ElementSwitch[Answer]):
         return cls(context, connection)
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        """What the testbed says; the switch has no word for it. Raises what ended the session, if it is over."""
+        """Identity from the testbed; the switch reports none. Raises the cause of the session's end, if it is over."""
         await self._still_there(deadline_s)
         channels = len(self._context.capabilities.elements[0].states)
-        return Identity(vendor="Agiltron", model=f"SelfAlign 1x{channels}", serial=NOT_TOLD, firmware=NOT_TOLD)
+        return Identity(vendor="Agiltron", model=f"SelfAlign 1x{channels}", serial=NOT_REPORTED, firmware=NOT_REPORTED)
 
     @override
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
-        """What this session told the switch last; none, until it told it something."""
+        """The last state that this session set; none before."""
         await self._still_there(deadline_s)
-        return () if self._told is None else self._elements.readings((self._told,))
+        return () if self._last_set is None else self._elements.readings((self._last_set,))
 
     @override
     async def _read_states(self, deadline_s: float) -> Sequence[int]:
-        return () if self._told is None else (self._told,)
+        return () if self._last_set is None else (self._last_set,)
 
     @override
     async def _move(
@@ -75,18 +75,18 @@ class AgiltronSwitch(ElementSwitch[Answer]):
         request: Request[Answer] = Request(
             data=protocol.encode_command(select), what=what, fits=lambda answer: answer.command == expected
         )
-        told = self._told
+        previous = self._last_set
 
         def sent(at_ns: int) -> None:
-            self._told = None  # until it is known again
+            self._last_set = None  # unknown until the answer
             if on_commanded is not None:
                 on_commanded(at_ns)
 
         answered = await self._connection.request(request, deadline_s=deadline_s, on_sent=sent)
-        self._told = told
+        self._last_set = previous
         if answered.messages[0].refuses:
-            raise self._no(what, answered.messages[0].result.hex(), "")
-        self._told = targets[0]
+            raise self._refusal(what, answered.messages[0].result.hex(), "")
+        self._last_set = targets[0]
         return Exchange(commanded_ns=answered.sent_ns, acknowledged_ns=answered.received_ns, commands=1)
 
     async def _still_there(self, deadline_s: float) -> None:

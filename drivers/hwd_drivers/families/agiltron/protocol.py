@@ -1,7 +1,8 @@
 """Bytes of Agiltron SelfAlign 1xN switches: four at a time, both ways.
 
-Facts of one published program: `01 35 00 nn` selects port nn+1 and is answered `01 35 FF FF`; `01 30 00 00` goes to port 1. The switch cannot be asked where it is.
-What it answers to a port that it does not have nobody tells: any other last two bytes are taken for a no.
+Facts of one published program: `01 35 00 nn` selects port nn+1 and is answered `01 35 FF FF`; `01 30 00 00` goes to
+port 1. The state of the switch cannot be read. Its answer to an unknown port is undocumented: any other last two bytes
+count as a refusal.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from hwd_drivers.transports.serial_line import SerialLine
 LINE: Final = SerialLine(baud=9600)
 FRAME_BYTES: Final = 4
 CHANNELS_MOST: Final = 256
-"""What one byte can name."""
+"""Ports that one byte can address."""
 _ADDRESS: Final = 0x01
 _HOME: Final = 0x30
 _SELECT: Final = 0x35
@@ -82,7 +83,7 @@ class CommandDecoder:
 
 
 class _Frames:
-    """Cuts bytes into fours. Raises ProtocolError for one that does not begin as these do; there is no way to find the next."""
+    """Cuts bytes into fours. Raises ProtocolError for a wrong first byte: the next message cannot be found then."""
 
     def __init__(self) -> None:
         self._begun = b""
@@ -95,7 +96,7 @@ class _Frames:
         for frame in (*frames, self._begun):
             if frame and (frame[0] != _ADDRESS or (len(frame) > 1 and frame[1] not in (_HOME, _SELECT))):
                 raise ProtocolError(
-                    f"{frame.hex(' ')}: no message of an Agiltron switch, they begin with 01 30 or 01 35"
+                    f"{frame.hex(' ')}: not a message of an Agiltron switch, they begin with 01 30 or 01 35"
                 )
         return frames
 
@@ -105,4 +106,4 @@ def _command(frame: bytes) -> Command:
         return Select(port=frame[3] + 1)
     if frame[1] == _HOME and frame[2:] == b"\0\0":
         return Home()
-    raise ProtocolError(f"{frame.hex(' ')}: no command of an Agiltron switch")
+    raise ProtocolError(f"{frame.hex(' ')}: not a command of an Agiltron switch")

@@ -1,4 +1,4 @@
-"""A front of a Calient unit: one of its protocols behind a socket; both act on the one Unit."""
+"""Front: one protocol of a Calient unit behind a socket; all fronts act on the same Unit."""
 
 from typing import Protocol
 
@@ -8,14 +8,14 @@ from hwd_drivers.transports.dial import Dialer
 
 
 class Front(Protocol):
-    """Answers one protocol for a unit."""
+    """The server of one protocol of a unit."""
 
     async def start(self) -> str:
         """Listen; returns the address."""
         ...
 
     async def close(self) -> None:
-        """Stop, all its sessions too; safe to call any number of times."""
+        """Stop and end all sessions; safe to call any number of times."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""TwinOptions: how a Calient unit behaves where no source tells how real ones do, and which of its protocols answer."""
+"""TwinOptions: protocols of a Calient twin, and its behaviour where no source documents real units."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class TwinOptions(BaseModel):
-    """What a testbed, a scenario or `hwd twin serve --set` may say of the twin of a Calient unit."""
+    """Options of the twin of a Calient unit in a testbed, a scenario or `hwd twin serve --set`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,7 +1,8 @@
 """PortMap: the unit's port names (`3.2.8`: shelf, module, port) and our numbers for them.
 
-The rule, the same in both protocols: port n is the n-th of those that the unit lists, sorted by the parts of their names as numbers. No name is ever made up from
-a number, so nothing hangs on how many shelves and modules a model has. `nA` is the IN fibre of port n, `nB` its OUT fibre.
+In both protocols port n is the n-th of those that the unit lists, sorted by the parts of their names as numbers. A name
+is never computed from a number, so the mapping does not depend on the number of shelves and modules of a model. `nA` is
+the IN fibre of port n, `nB` its OUT fibre.
 """
 
 import re
@@ -14,7 +15,7 @@ from hwd_drivers.core.errors import ConfigError, ProtocolError
 from hwd_drivers.core.values import Crossconnect, PortSide, Side, natural_key
 
 NAME_PATTERN: Final = r"[0-9A-Za-z]{1,6}(?:\.[0-9A-Za-z]{1,6}){2}(?:/[0-9]{1,3})?"
-"""Three parts; older units had letters in the second (`10.13a.1`), one program expects a `/n` after the third."""
+"""Three parts. Older units had letters in the second (`10.13a.1`); one program expects a `/n` after the third."""
 NAME: Final = re.compile(NAME_PATTERN)
 
 
@@ -26,7 +27,10 @@ class PortMap:
 
     @classmethod
     def of(cls, listed: Iterable[str]) -> "PortMap":
-        """From the names that a unit lists, in any order. Raises ProtocolError for one that is no name or comes twice."""
+        """Make the map from the names that a unit lists, in any order.
+
+        Raises ProtocolError for an invalid or duplicate name.
+        """
         names = tuple(sorted(listed, key=natural_key))
         for name in names:
             if not NAME.fullmatch(name):
@@ -41,7 +45,7 @@ class PortMap:
         return {name: number for number, name in enumerate(self.names, start=1)}
 
     def name(self, end: PortSide) -> str:
-        """The unit's name of the port of this end. Raises ConfigError for one that the unit does not have."""
+        """The unit's name of the port of this end. Raises ConfigError for an unknown port."""
         number = int(end.port) if end.port.isascii() and end.port.isdigit() and len(end.port) < 7 else 0
         if end.side not in (Side.A, Side.B) or not 1 <= number <= len(self.names):
             raise ConfigError(f"port {end}: the switch has ports 1 to {len(self.names)}, each with an A and a B")
@@ -54,5 +58,5 @@ def one_way(source: int, destination: int) -> Crossconnect:
 
 
 def identifier(source: str, destination: str, *, two_way: bool) -> str:
-    """What a unit lists a connection of these port names by, and its name where nobody gave one: `1.1.1-1.1.2` (2WAY), `1.1.1>1.1.2` (1WAY)."""
+    """The name in a unit's list of a connection without its own name: `1.1.1-1.1.2` (2WAY), `1.1.1>1.1.2` (1WAY)."""
     return f"{source}{'-' if two_way else '>'}{destination}"

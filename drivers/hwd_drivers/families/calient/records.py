@@ -1,6 +1,7 @@
-"""Records: the connections that a Calient unit reports, what a change of crossconnects means for them, and waiting until they carry light.
+"""Records: connections that a Calient unit reports, the steps of a change, and waiting until connections carry light.
 
-A unit refuses ports in use, so what goes is deleted before what comes is entered; a 2WAY connection is two crossconnects of ours that go together or not at all.
+A unit refuses ports in use, so old connections are deleted before new ones are entered. A 2WAY connection is two of our
+crossconnects, which come and go together.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ ALIVE: Final = frozenset({CrossconnectState.TUNED, CrossconnectState.TUNING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One connection with our port numbers. AS, OS and OC of its halves: both have to be well for it to be so."""
+    """One connection with our port numbers. AS, OS and OC of its halves: both must be good."""
 
     name: str
     group: str
@@ -39,12 +40,12 @@ class Record:
 
     @property
     def broken(self) -> bool:
-        """The unit tried and could not; of one that is not active OC says nothing."""
+        """The unit tried and failed; OC of an inactive connection means nothing."""
         return self.active and self.capability == "FAIL"
 
     @property
     def state(self) -> CrossconnectState:
-        """Entered and not activated counts as failed too: it holds its ports without light until somebody does something, so it is wanted anew."""
+        """A connection that is entered and not activated counts as failed too: it holds its ports without light."""
         if not self.active or self.broken:
             return CrossconnectState.FAILED
         if (self.operation, self.capability) == ("IS", "OK"):
@@ -66,7 +67,7 @@ class Steps:
 
 
 def readings(records: Sequence[Record]) -> tuple[CrossconnectReading, ...]:
-    """In the order of their ports."""
+    """Readings in the order of their ports."""
     found = [
         CrossconnectReading(crossconnect=pair, state=record.state)
         for record in records
@@ -80,7 +81,7 @@ def crossconnects(records: Sequence[Record]) -> tuple[Crossconnect, ...]:
 
 
 def plan(records: Sequence[Record], *, remove: Sequence[Crossconnect], add: Sequence[Crossconnect], name: str) -> Steps:
-    """What is wanted and there already stays; where it is dark or failed it is made anew.
+    """Plan a change. Existing wanted connections stay; dark or failed ones are made again.
 
     Raises RefusedError for one half of a 2WAY connection: the other half would go dark with it.
     """
@@ -95,7 +96,8 @@ def plan(records: Sequence[Record], *, remove: Sequence[Crossconnect], add: Sequ
         if left := sorted(halves - going - wanted, key=Crossconnect.sort_key):
             both = ", ".join(map(str, record.crossconnects))
             raise RefusedError(
-                f"{name}: {left[0]} would go dark: it is one half of the 2WAY connection {record.name}. Change both, {both}, at once"
+                f"{name}: {left[0]} would go dark: it is one half of the 2WAY connection {record.name}. "
+                f"Change both, {both}, at once"
             )
         delete.append(record)
     return Steps(delete=tuple(delete), enter=tuple(pair for pair in add if pair not in kept))
@@ -103,7 +105,7 @@ def plan(records: Sequence[Record], *, remove: Sequence[Crossconnect], add: Sequ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How a driver waits for light: it looks every `poll_s`, and takes OC=FAIL for the unit's last word when it has stood for `fail_after_s`."""
+    """How a driver waits for light: it reads every `poll_s`, and takes OC=FAIL as final after `fail_after_s`."""
 
     poll_s: float
     fail_after_s: float
@@ -119,9 +121,10 @@ async def in_service(
     deadline_s: float,
     activate: Callable[[Sequence[Record]], Awaitable[None]] | None = None,
 ) -> int:
-    """Read until all of `wanted` carry light; returns when the reading that says so had come, in ns.
+    """Read until all of `wanted` carry light; returns when the reading that shows it was received, in ns.
 
-    `activate` is called once with those that the first reading shows entered only. Raises DeviceError where the unit says that one failed, or drops it; DeadlineError where one is not in service in time.
+    `activate` is called once with the connections that the first reading shows as entered only. Raises DeviceError
+    where the unit reports that one failed, or drops it; DeadlineError where one is not in service in time.
     """
     loop = asyncio.get_running_loop()
     started_s = loop.time()
@@ -143,7 +146,7 @@ async def in_service(
         texts = ", ".join(f"{pair} {found[pair].words if pair in found else 'gone'}" for pair in bad or dark)
         if bad_since_s is not None and now_s - bad_since_s >= patience.fail_after_s:
             raise DeviceError(
-                f"{name}: {command}: the device took it and does not do it: {texts}. Look at its alarms and at the light",
+                f"{name}: {command}: the device accepted it and did not do it: {texts}. Check its alarms and the light",
                 device=name,
                 command=command,
                 code="OC=FAIL" if bad[0] in found else "gone",

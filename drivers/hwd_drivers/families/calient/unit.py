@@ -1,6 +1,7 @@
-"""A Calient unit without its protocols: connections with their names, groups and states, on the shared mirror model.
+"""A Calient unit without its protocols: connections with names, groups and states, on the mirror model.
 
-A connection is a record of its own: it is entered, activated, deactivated and deleted, and holds its ports from the first to the last. What light does is the mirror's.
+A connection is entered, activated, deactivated and deleted, and holds its ports from entry to deletion. The mirror
+models its light.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,32 +20,32 @@ from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.timing import SwitchTiming
 
 FIRMWARE: Final = "6.0-3"
-"""A version that a real unit was seen with."""
+"""A version that was seen on a real unit."""
 GROUP: Final = "SYSTEM"
 PORTS_PER_MODULE: Final = 8
 NAME_LIMIT: Final = 64
-"""Most characters of a connection's or a group's name: nothing says how many there may be."""
+"""Most characters of a connection's or a group's name: the limit of real units is not documented."""
 
 
 class Wrong(StrEnum):
-    """What a unit has against a wish; each protocol has its own code for it."""
+    """Why a unit refuses a wish; each protocol has its own code for it."""
 
     PORT = "port"
-    """There is no such port."""
+    """Unknown port."""
     IN_USE = "in-use"
     """A port is in a connection already."""
     NAME = "name"
     """No connection has this name, or one has it already."""
     STATE = "state"
-    """Not in the state that the connection is in."""
+    """Not allowed in the state of the connection."""
     VALUE = "value"
-    """A value is beyond what the unit takes."""
-    TOLD = "told"
-    """It was told to say no: `code` has the words."""
+    """A value outside the unit's limits."""
+    FAULT = "fault"
+    """A fault makes it refuse: `code` has the text."""
 
 
 class UnitError(HwdError):
-    """A wish that the unit turns down."""
+    """A wish that the unit refuses."""
 
     def __init__(self, wrong: Wrong, text: str, *, code: str = "") -> None:
         super().__init__(text)
@@ -55,7 +56,7 @@ class UnitError(HwdError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class States:
-    """What a unit says of a connection: AS (administrative), OS (operational), OC (operational capability)."""
+    """Reported states of a connection: AS (administrative), OS (operational), OC (operational capability)."""
 
     admin: str
     operation: str
@@ -101,7 +102,7 @@ Change = Literal["in-service", "failed", "gone"]
 
 
 class Unit:
-    """One unit: `mirror` is its optics, `faults` what goes wrong with it. Every wish that it turns down is a UnitError, and then nothing was done."""
+    """One unit: `mirror` is its optics, `faults` its faults. A refused wish is a UnitError, and nothing was done."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class Unit:
     # --- logins
 
     def takes(self, user: str, password: str) -> bool:
-        """Whether it is a login of this unit."""
+        """Whether user and password are valid."""
         return self.options.user in (None, user) and self.options.password in (None, password)
 
     # --- connections
@@ -143,7 +144,7 @@ class Unit:
         return sorted(self._connections.values(), key=lambda each: (each.source, each.destination))
 
     def find(self, name: str) -> Connection:
-        """The connection of this name, or of these ports (`1.1.1-1.1.2`, `1.1.1>1.1.2`) whatever its name is."""
+        """The connection with this name, or with these ports (`1.1.1-1.1.2`, `1.1.1>1.1.2`) whatever its name."""
         if name in self._connections:
             return self._connections[name]
         for connection in self._connections.values():
@@ -152,7 +153,7 @@ class Unit:
         raise UnitError(Wrong.NAME, f"Invalid Connection - {name[:NAME_LIMIT] or 'no name'} does not exist")
 
     def identifier(self, connection: Connection) -> str:
-        """What it is listed by."""
+        """The identifier by which it is listed."""
         source, destination = self.ports.names[connection.source - 1], self.ports.names[connection.destination - 1]
         return identifier(source, destination, two_way=connection.two_way)
 
@@ -165,12 +166,12 @@ class Unit:
         raise UnitError(Wrong.NAME, f"Invalid Connection - {source} to {destination} does not exist")
 
     def states(self) -> list[tuple[Connection, States]]:
-        """What it says of all connections, in the order of their ports."""
+        """The reported states of all connections, in the order of their ports."""
         readings = {each.crossconnect: each.state for each in self.mirror.readings(self.clock.monotonic_ns())}
         return [(connection, _states(connection, readings)) for connection in self.connections()]
 
     def enter(self, wish: Wish, *, activate: bool) -> Connection:
-        """Make a connection, and light it where `activate`."""
+        """Make a connection, and activate it if `activate`."""
         source, destination = self.number(wish.source), self.number(wish.destination)
         if wish.two_way and source == destination:
             raise UnitError(Wrong.VALUE, "Invalid Connection - a port can be looped 1WAY only")
@@ -193,7 +194,7 @@ class Unit:
         return made
 
     def activate(self, connections: Sequence[Connection]) -> float:
-        """Light them; returns the seconds until it is to be answered."""
+        """Activate connections; returns the seconds until the answer."""
         for connection in connections:
             if connection.active:
                 raise UnitError(Wrong.STATE, f"{connection.name} is active already")
@@ -207,18 +208,18 @@ class Unit:
         return settling.answer_s if self.options.answer == "timing" else 0.0
 
     def deactivate(self, connection: Connection) -> float:
-        """Take its light; it keeps its ports."""
+        """Deactivate a connection; it keeps its ports."""
         if not connection.active:
             raise UnitError(Wrong.STATE, f"{connection.name} is not active")
         connection.active = connection.made = False
         return self._dark([connection])
 
     def delete(self, connections: Iterable[Connection]) -> float:
-        """Take their light, and forget them."""
+        """Deactivate and delete connections."""
         gone = list(connections)
         for connection in gone:
             self._connections.pop(connection.name, None)
-            self._tell(connection, "gone")
+            self._report(connection, "gone")
         return self._dark([connection for connection in gone if connection.active])
 
     # --- ports
@@ -237,7 +238,7 @@ class Unit:
         return None
 
     def power(self, number: int, side: Side) -> float | None:
-        """What the monitor of the IN (side A) or OUT (side B) fibre reads, in dBm; None is dark."""
+        """Reading of the monitor of the IN (side A) or OUT (side B) fibre, in dBm; None is dark."""
         power_dbm = self.mirror.power(PortSide(port=str(number), side=side), self.clock.monotonic_ns())
         return self.options.dark_dbm if power_dbm is None else power_dbm
 
@@ -252,7 +253,7 @@ class Unit:
         return settling.answer_s if self.options.answer == "timing" else 0.0
 
     def _follow(self, now_ns: int) -> None:
-        """Keep the records as the mirrors are: others change those too, at the front panel, and some do not move when they should."""
+        """Update the records from the mirrors, which also change at the front panel, or fail to move."""
         if self._busy or self.faults.rebooting:
             return
         there = set(self.mirror.crossconnects())
@@ -260,7 +261,7 @@ class Unit:
             lit = there.issuperset(connection.paths)
             if connection.active and connection.made and not lit:
                 del self._connections[connection.name]
-                self._tell(connection, "gone")
+                self._report(connection, "gone")
             connection.made = connection.active and lit
         held = {path for each in self._connections.values() if each.active for path in each.paths}
         for path in sorted(there - held, key=Crossconnect.sort_key):
@@ -268,9 +269,9 @@ class Unit:
         if self.on_connection:
             for connection, states in self.states():
                 if states == IN_SERVICE:
-                    self._tell(connection, "in-service")
+                    self._report(connection, "in-service")
                 elif states == FAILED:
-                    self._tell(connection, "failed")
+                    self._report(connection, "failed")
 
     def _rebooted(self) -> None:
         if self.options.power_up == "empty":
@@ -278,7 +279,7 @@ class Unit:
         self._follow(self.clock.monotonic_ns())
 
     def _adopt(self, path: Crossconnect) -> None:
-        """A connection for a path that is there without one; it takes the place of what was only entered for its ports."""
+        """Make a connection for a path without one; it replaces entered connections of its ports."""
         for other in list(self._connections.values()):
             if any(not set(path.ends).isdisjoint(each.ends) for each in other.paths):
                 del self._connections[other.name]
@@ -288,8 +289,8 @@ class Unit:
             name=name, group=GROUP, source=source, destination=destination, two_way=False, active=True, made=True
         )
 
-    def _tell(self, connection: Connection, change: Change) -> None:
-        """To those who want to know, each change once."""
+    def _report(self, connection: Connection, change: Change) -> None:
+        """Report a change once to all subscribers."""
         before = self._said.pop(connection.name, None)
         if change != "gone":
             self._said[connection.name] = change
@@ -308,7 +309,10 @@ def _states(connection: Connection, readings: Mapping[Crossconnect, Crossconnect
 
 
 def _names(count: int, modules_per_shelf: int) -> list[str]:
-    """`1.1.1` on: eight ports a module, so many modules a shelf. How real units number theirs is known in part only."""
+    """`1.1.1` on: eight ports a module, `modules_per_shelf` modules a shelf.
+
+    The numbering of real units is partly known.
+    """
     per_shelf = modules_per_shelf * PORTS_PER_MODULE
     return [
         f"{at // per_shelf + 1}.{at % per_shelf // PORTS_PER_MODULE + 1}.{at % PORTS_PER_MODULE + 1}"

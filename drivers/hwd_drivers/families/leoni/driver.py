@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.leoni import protocol
@@ -16,7 +16,7 @@ from hwd_drivers.families.leoni.protocol import Line, Query, Select
 
 
 class LeoniOptions(BaseModel):
-    """What a testbed may say of a Leoni switch."""
+    """Options of a Leoni switch in a testbed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -36,7 +36,7 @@ class LeoniSwitch(ElementSwitch[Line]):
 
     @classmethod
     async def open(cls, context: OpenContext) -> "LeoniSwitch":
-        """Connect and see that `type?` is answered by a type, which nothing that a session before left on the line looks like."""
+        """Connect and check the answer to `type?`: a type looks like no late answer of an earlier session."""
         options = context.options_as(LeoniOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         connection: OrderedConnection[Line] = await OrderedConnection.open(
@@ -57,14 +57,14 @@ class LeoniSwitch(ElementSwitch[Line]):
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        """The switch tells no serial number."""
+        """The switch reports no serial number."""
         requests = (self._query(Query.TYPE), self._query(Query.FIRMWARE))
         kind, firmware = (await self._connection.request(*requests, deadline_s=deadline_s)).messages
-        return Identity(vendor="Leoni", model=kind.text, serial=NOT_TOLD, firmware=firmware.text)
+        return Identity(vendor="Leoni", model=kind.text, serial=NOT_REPORTED, firmware=firmware.text)
 
     @override
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated size. Raises ConfigError where the switch has another."""
+        """Capabilities of the configured size. Raises ConfigError where the switch has another."""
         answered = await self._connection.request(self._query(Query.TYPE), deadline_s=deadline_s)
         found = answered.messages[0].channels
         if found != self._channels:
@@ -104,5 +104,5 @@ class LeoniSwitch(ElementSwitch[Line]):
 
 
 def _state(line: Line) -> int:
-    assert line.channel is not None  # others do not fit
+    assert line.channel is not None  # `fits` excludes others
     return line.channel - 1

@@ -1,7 +1,7 @@
 """Bytes of Leoni `eol 1xN` switches: lines that end in CR LF both ways.
 
-Facts as several published programs use them, over serial lines and over TCP: `type?` is answered `eol 1x8` or `mol 1x8`, `ch?` by a number, `firmware?` by a line,
-`ch3` by nothing. What the switch says to a channel that it does not have nobody tells.
+Facts as several published programs use them, over serial lines and TCP: `type?` is answered `eol 1x8` or `mol 1x8`,
+`ch?` by a number, `firmware?` by a line; `ch3` has no answer. The answer to an unknown channel is undocumented.
 """
 
 import re
@@ -21,12 +21,12 @@ LIMIT_BYTES: Final = 256
 
 
 class Query(StrEnum):
-    """Questions, each answered by one line."""
+    """Queries, each answered by one line."""
 
     TYPE = "type?"
     """`eol 1x8`: family and size."""
     CHANNEL = "ch?"
-    """The channel that is selected, from 1."""
+    """The selected channel, from 1."""
     FIRMWARE = "firmware?"
     """Version of the firmware."""
 
@@ -40,7 +40,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """A line that is no command of these switches."""
+    """A line that is not a command of these switches."""
 
     text: str
 
@@ -60,7 +60,7 @@ class Line:
 
     @property
     def channels(self) -> int | None:
-        """How many a type has."""
+        """Number of channels in a type."""
         match = _TYPE.fullmatch(self.text)
         return int(match[1]) if match else None
 
@@ -80,7 +80,7 @@ def encode_answer(text: str) -> bytes:
 
 
 class AnswerDecoder:
-    """Bytes from a switch to answers."""
+    """Turns the bytes of a switch into answers."""
 
     def __init__(self) -> None:
         self._lines = LineDecoder("Leoni", limit_bytes=LIMIT_BYTES)
@@ -88,12 +88,12 @@ class AnswerDecoder:
     def feed(self, data: bytes) -> Sequence[Line]:
         lines = self._lines.feed(data)
         if wrong := [line for line in lines if not line.isprintable()]:
-            raise ProtocolError(f"{wrong[0]!r} has characters that no answer has")
+            raise ProtocolError(f"{wrong[0]!r} has characters that are not allowed in an answer")
         return [Line(text=line) for line in lines]
 
 
 class CommandDecoder:
-    """Bytes from a host to commands."""
+    """Turns the bytes of a host into commands."""
 
     def __init__(self) -> None:
         self._lines = LineDecoder("Leoni", limit_bytes=LIMIT_BYTES)

@@ -1,4 +1,4 @@
-"""The driver of LF-OSW controllers: one command for all selectors behind one."""
+"""The driver of LF-OSW controllers: one command sets all selectors of a controller."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from hwd_drivers.core.errors import ConfigError, DeadlineError
 from hwd_drivers.core.values import Capabilities, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.elements import changed
 from hwd_drivers.devices.ordered import Answered, OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class OswOptions(BaseModel):
-    """What a testbed may say of a controller."""
+    """Options of a controller in a testbed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -36,7 +36,7 @@ class OswController(ElementSwitch[Answer]):
     def __init__(self, context: OpenContext, connection: OrderedConnection[Answer]) -> None:
         super().__init__(context, connection)
         self._channels = len(context.capabilities.elements[0].states) - 1
-        self._channel = (*range(1, self._channels + 1), 0)  # by state: the dark one is the last, and channel 0
+        self._channel = (*range(1, self._channels + 1), 0)  # by state: the dark state is the last, with channel 0
         self._moving = asyncio.Lock()
         self._ask_type = context.options_as(OswOptions).ask_type
         self._query: Request[Answer] = Request(
@@ -45,7 +45,7 @@ class OswController(ElementSwitch[Answer]):
 
     @classmethod
     async def open(cls, context: OpenContext) -> "OswController":
-        """Connect and read where the selectors are."""
+        """Connect and read the state of the selectors."""
         options = context.options_as(OswOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         connection: OrderedConnection[Answer] = await OrderedConnection.open(
@@ -67,7 +67,10 @@ class OswController(ElementSwitch[Answer]):
         return controller
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        """The part that it says it is. One that refuses the question, or is not asked, is what answers with as many channels as are stated."""
+        """The part number that the controller reports.
+
+        One that refuses the query, or is not asked, is identified by its number of selectors only.
+        """
         part = f"{self._elements.count}x{self._channels}"
         if self._ask_type:
             request: Request[Answer] = Request(
@@ -83,11 +86,14 @@ class OswController(ElementSwitch[Answer]):
                 part = answer.text
         else:
             await self._ask(deadline_s=deadline_s)
-        return Identity(vendor="Lfiber", model=part, serial=NOT_TOLD, firmware=NOT_TOLD)
+        return Identity(vendor="Lfiber", model=part, serial=NOT_REPORTED, firmware=NOT_REPORTED)
 
     @override
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated size. Raises ConfigError where the controller has another number of selectors."""
+        """Capabilities of the configured size.
+
+        Raises ConfigError where the controller has another number of selectors.
+        """
         answered = await self._ask(deadline_s=deadline_s)
         found = len(self._positions(answered.messages[0]))
         if found != self._elements.count:
@@ -105,8 +111,11 @@ class OswController(ElementSwitch[Answer]):
     async def _move(
         self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
-        """A set names all selectors: what the others are in is asked first, and once more in the write of the set. What another client moved in between is given back."""
-        async with self._moving:  # else one that reads meanwhile would bring back what this one moves
+        """Set all selectors with one command. The others' state is read before, and again in the write of the command.
+
+        A selector that another client moved in between is set back to that client's state.
+        """
+        async with self._moving:  # a simultaneous read would otherwise undo this move
             expected: Sequence[int] = [0] * self._elements.count
             if len(targets) < self._elements.count:
                 expected = await self._read_states(deadline_s)
@@ -123,7 +132,7 @@ class OswController(ElementSwitch[Answer]):
                 if not theirs:
                     break
                 names = ", ".join(str(place + 1) for place in theirs)
-                log.warning("%s: another client moved selector %s meanwhile; giving it back", self.name, names)
+                log.warning("%s: another client moved selector %s meanwhile; restoring its state", self.name, names)
                 others, expected = changed(others, theirs), wanted
         return Exchange(
             commanded_ns=sets[0].sent_ns,
@@ -141,19 +150,19 @@ class OswController(ElementSwitch[Answer]):
         answered = await self._ask(request, deadline_s=deadline_s, on_sent=on_sent)
         done = answered.messages[1]
         if not isinstance(done, Word) or done.refuses:
-            raise self._no(what, done.text if isinstance(done, Word) else str(done), "")
+            raise self._refusal(what, done.text if isinstance(done, Word) else str(done), "")
         return answered
 
     async def _ask(
         self, *then: Request[Answer], deadline_s: float, on_sent: Callable[[int], None] | None = None
     ) -> Answered[Answer]:
-        """Positions, and what comes then in the same write."""
+        """Read positions, and the answers to `then` in the same write."""
         return await self._connection.request(self._query, *then, deadline_s=deadline_s, on_sent=on_sent)
 
     def _positions(self, answer: Answer) -> tuple[int, ...]:
         if isinstance(answer, Positions):
             return answer.channels
-        raise self._no("<OSW_OUT_?>", answer.text, "")
+        raise self._refusal("<OSW_OUT_?>", answer.text, "")
 
     def _states(self, answer: Answer) -> list[int]:
         channels = self._positions(answer)

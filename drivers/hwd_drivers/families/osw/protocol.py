@@ -1,8 +1,9 @@
 """Bytes of Lfiber's LF-OSW controllers: messages in angle brackets, two digits for the channel of each selector.
 
-Facts as three published programs use them, one of them after the vendor's manual: `<OSW_OUT_01_02>` sets both selectors and is answered `<OSW_OUT_OK>`;
-`<OSW_OUT_?>` is answered in the form of the set, `<OSW_OUT_03>` on one selector; channel 00 is none. A channel that there is not is `<OSW_OUT_OVERFLOW>`;
-any other word is taken for a refusal too. `<OSW_TYPE_?>` is answered with the part, `<OSW_TYPE_LF-OSW-1X16-1550-PMF...>`.
+Facts as three published programs use them, one of them written from the vendor's manual: `<OSW_OUT_01_02>` sets both
+selectors and is answered `<OSW_OUT_OK>`. `<OSW_OUT_?>` is answered in the form of the set, `<OSW_OUT_03>` on one
+selector; channel 00 is none. An unknown channel is answered `<OSW_OUT_OVERFLOW>`; any other word counts as a refusal
+too. `<OSW_TYPE_?>` is answered with the part number, `<OSW_TYPE_LF-OSW-1X16-1550-PMF...>`.
 """
 
 import functools
@@ -16,26 +17,26 @@ from hwd_drivers.transports.serial_line import SerialLine
 
 LINE: Final = SerialLine(baud=9600)
 COUNT_MOST: Final = 64
-"""Selectors of one controller."""
+"""Most selectors of one controller."""
 CHANNELS_MOST: Final = 99
-"""What two digits can name."""
+"""Highest number of two digits."""
 LIMIT_BYTES: Final = 256
 """Longest message: 64 selectors take 202 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Where are they?"""
+    """Query of all positions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeQuery:
-    """What is it?"""
+    """Query of the part number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Type:
-    """What it is: the vendor's part, such as `LF-OSW-1X16-1550-PMF`."""
+    """The vendor's part number, such as `LF-OSW-1X16-1550-PMF`."""
 
     text: str
 
@@ -62,7 +63,7 @@ Command = Query | TypeQuery | Type | Positions | Word
 Answer = Type | Positions | Word
 
 OVERFLOW: Final = "OVERFLOW"
-"""Word for a channel that the controller does not have."""
+"""Word for an unknown channel."""
 
 _POSITIONS = re.compile(r"[0-9]{2}(_[0-9]{2})*")
 _HEAD = "OSW_OUT_"
@@ -77,14 +78,14 @@ def encode(message: Command) -> bytes:
 
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Command:
-    """What stands between the brackets. Raises ProtocolError for what is no message of these controllers."""
+    """Parse the text between the brackets. Raises ProtocolError for one that is not a message of these controllers."""
     if text.startswith(_TYPE):
         part = text.removeprefix(_TYPE)
         if not part or not part.isprintable():
             raise ProtocolError(f"<{text}>: no part")
         return TypeQuery() if part == "?" else Type(text=part)
     if not text.startswith(_HEAD):
-        raise ProtocolError(f"<{text}>: no message of an OSW controller, they begin with <{_HEAD} or <{_TYPE}")
+        raise ProtocolError(f"<{text}>: not a message of an OSW controller, they begin with <{_HEAD} or <{_TYPE}")
     body = text.removeprefix(_HEAD)
     if body == "?":
         return Query()
@@ -96,13 +97,13 @@ def parse(text: str) -> Command:
 
 
 class Decoder:
-    """Bytes to messages; space between them is dropped. Both sides use it."""
+    """Turns bytes into messages; space between them is dropped. Both sides use it."""
 
     def __init__(self) -> None:
         self._begun = b""
 
     def feed(self, data: bytes) -> Sequence[Command]:
-        """Raises ProtocolError for bytes that are no message, and over `LIMIT_BYTES` without an end."""
+        """Raises ProtocolError for bytes that are not a message, and over `LIMIT_BYTES` without an end."""
         *ended, rest = (self._begun + data).split(b">")
         messages = [parse(_inside(part)) for part in ended]
         self._begun = rest.lstrip()
@@ -112,7 +113,7 @@ class Decoder:
 
 
 class AnswerDecoder:
-    """Bytes from a controller to answers; a question from there is none."""
+    """Turns the bytes of a controller into answers; a query from there is an error."""
 
     def __init__(self) -> None:
         self._decoder = Decoder()
@@ -137,10 +138,10 @@ def _body(message: Command) -> str:
 
 
 def _inside(message: bytes) -> str:
-    """What stands after the bracket of a message, begun or whole."""
+    """The text after the bracket of a message, complete or not."""
     text = message.lstrip()
     if text[:1] != b"<" or not text.isascii():
-        raise ProtocolError(f"{message[:16]!r}: no message, they are <{_HEAD}..> and <{_TYPE}..>")
+        raise ProtocolError(f"{message[:16]!r}: not a message, they are <{_HEAD}..> and <{_TYPE}..>")
     if len(text) > LIMIT_BYTES:
         raise ProtocolError(f"{len(text)} bytes without >, limit {LIMIT_BYTES} bytes")
     return text[1:].decode()

@@ -1,4 +1,4 @@
-"""Alarms: limits of the light at the monitors of a Polatis unit, and what becomes of those that are crossed."""
+"""Alarms: limits of the light at the monitors of a Polatis unit, and the alarms that they raise."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +12,12 @@ from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.watch import Crossing, Watch
 
 LIMITS_DBM: Final = (-100.0, 30.0)
-"""What a limit may be: nothing says it."""
+"""Range of a limit; no source documents it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortAlarm:
-    """An alarm of a port is raised or cleared; `power_dbm` is the light then, None for dark."""
+    """The start or the end of a port's alarm; `power_dbm` is the light then, None for dark."""
 
     port: int
     type: AlarmType
@@ -27,10 +27,10 @@ class PortAlarm:
 
 
 class Alarms:
-    """All alarms of a unit; `told` are called with each PortAlarm."""
+    """All alarms of a unit; `subscribers` are called with each PortAlarm."""
 
     def __init__(self, *, mirror: Mirror, clock: Clock, numbering: Numbering, monitors: PowerMonitors) -> None:
-        self.told: list[Callable[[PortAlarm], None]] = []
+        self.subscribers: list[Callable[[PortAlarm], None]] = []
         self._mirror = mirror
         self._clock = clock
         self._numbering = numbering
@@ -44,7 +44,7 @@ class Alarms:
         return self._thresholds.get((port, type), _DEFAULT)
 
     def triggered(self, port: int, type: AlarmType) -> bool:
-        """Whether the alarm stands."""
+        """Whether the alarm is present."""
         self._monitors.check((port,))
         return (port, type) in self._triggered
 
@@ -59,7 +59,10 @@ class Alarms:
         low_dbm: float | None = None,
         clears_after_s: float | None = None,
     ) -> None:
-        """Set what is given, the same at all of these ports; an alarm that stands is forgotten and judged anew. Raises UnitError, and then has set nothing."""
+        """Set the values that are not None, the same at all of these ports; present alarms are evaluated anew.
+
+        Raises UnitError, and then has set nothing.
+        """
         self._monitors.check(ports)
         for limit_dbm in (high_dbm, low_dbm):
             if limit_dbm is not None and not LIMITS_DBM[0] <= limit_dbm <= LIMITS_DBM[1]:
@@ -79,7 +82,7 @@ class Alarms:
             self._watch(port, type)
 
     def clear(self, ports: Sequence[int], type: AlarmType) -> None:
-        """Take an alarm back and judge the light anew, so that one that is told once can be told again."""
+        """Clear an alarm and evaluate the light anew, so that an alarm that reports once can report again."""
         self._monitors.check(ports)
         for port in ports:
             self._watch(port, type)
@@ -95,7 +98,7 @@ class Alarms:
         low_dbm = threshold.low_dbm if threshold.edge is not Edge.HIGH else None
         self._watches[key] = watch = Watch(
             end=self._numbering.end(port),
-            told=lambda crossing: self._crossed(port, type, crossing),
+            on_crossing=lambda crossing: self._crossed(port, type, crossing),
             low_dbm=low_dbm if type is AlarmType.LOS else None,
             degraded_dbm=low_dbm if type is AlarmType.DEGRADED else None,
             high_dbm=threshold.high_dbm if threshold.edge is not Edge.LOW else None,
@@ -116,8 +119,8 @@ class Alarms:
         alarm = PortAlarm(
             port=port, type=type, raised=crossing.raised, at_ns=crossing.at_ns, power_dbm=crossing.power_dbm
         )
-        for told in self.told:
-            told(alarm)
+        for subscriber in self.subscribers:
+            subscriber(alarm)
 
 
 _DEFAULT: Final = Threshold()

@@ -1,4 +1,4 @@
-"""Voas: the variable attenuators of a Polatis unit, one at each output port of those that have them."""
+"""Voas: the variable attenuators of a Polatis unit, one at each output port if it has any."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,7 +10,7 @@ from hwd_drivers.families.polatis.settings import VoaSetting
 from hwd_drivers.twins.mirror import Mirror
 
 MOST_DB: Final = 30.0
-"""What an attenuator takes at most: no source says it."""
+"""Highest attenuation: no source documents it."""
 LEVEL_LIMIT: Final = 100.0
 
 LEVELLED: Final = frozenset({AttenuationMode.ABSOLUTE, AttenuationMode.RELATIVE, AttenuationMode.CONVERGED})
@@ -18,7 +18,7 @@ LEVELLED: Final = frozenset({AttenuationMode.ABSOLUTE, AttenuationMode.RELATIVE,
 
 
 class Voas:
-    """Holds the light at the output ports where it is told to: set anew after every change of the mirror, and by `settle` before a reading."""
+    """Holds the light at output ports at their settings, after every change and by `settle` before a reading."""
 
     def __init__(self, *, mirror: Mirror, clock: Clock, numbering: Numbering, ports: frozenset[int]) -> None:
         self.ports = ports
@@ -36,7 +36,10 @@ class Voas:
         return self._settings.get(port, _DEFAULT)
 
     def set(self, ports: Sequence[int], setting: VoaSetting) -> None:
-        """Raises UnitError for a port without an attenuator, and for a level that is missing or too large; then nothing is set."""
+        """Raises UnitError for a port without an attenuator and for a missing or too large level.
+
+        Then nothing is set.
+        """
         self.check(ports)
         if setting.mode in LEVELLED and (setting.level is None or not abs(setting.level) <= LEVEL_LIMIT):
             raise UnitError(Wrong.VALUE, f"{setting.mode} needs a level of at most {LEVEL_LIMIT:g}")
@@ -60,7 +63,7 @@ class Voas:
         self.settle(self._clock.monotonic_ns())
 
     def check(self, ports: Sequence[int]) -> None:
-        """Raises UnitError for a unit without attenuators, for a port that it does not have, and for one without an attenuator."""
+        """Raises UnitError for a unit without attenuators, for an unknown port, and for one without an attenuator."""
         if not self.ports:
             raise UnitError(Wrong.HARDWARE, "This unit has no attenuators")
         for port in ports:
@@ -69,7 +72,7 @@ class Voas:
                 raise UnitError(Wrong.PORT, f"No attenuator at port: {port}")
 
     def settle(self, now_ns: int) -> None:
-        """Let each attenuator that follows the light follow it."""
+        """Adjust each attenuator that follows the light."""
         if self._settling:
             return
         self._settling = True
@@ -111,7 +114,7 @@ class Voas:
         return None if pair is None else self._mirror.input(pair.a if pair.b == end else pair.b)
 
     def _hold(self, end: PortSide, at_most_dbm: float, now_ns: int) -> None:
-        """Nothing is done where it is held there already, so that a change does not follow from itself."""
+        """Set the attenuator unless it is at this value, so that a change does not cause another."""
         if self._held.get(end) != at_most_dbm:
             self._held[end] = at_most_dbm
             self._mirror.attenuate(end, None, now_ns, at_most_dbm=at_most_dbm)

@@ -1,4 +1,4 @@
-"""Flapping: ports of a Polatis unit that go dark and come back by a programme, to try what that does to a network."""
+"""Flapping: ports of a Polatis unit that go dark and light again by a programme, to test a network."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ CYCLES_MAX: Final = 65_535
 
 
 class Flapping:
-    """Programmes by port. `hold` is called with a port and whether it is to be dark."""
+    """Programmes by port. `hold` is called with a port and whether it must be dark."""
 
     def __init__(self, hold: Callable[[int, bool], None]) -> None:
         self.programmes: dict[int, FlapProgramme] = {}
@@ -27,7 +27,7 @@ class Flapping:
         return FlapState.SET if port in self.programmes else FlapState.IDLE
 
     def programme(self, ports: Sequence[int], programme: FlapProgramme) -> None:
-        """Set it at all of these ports; what runs there is stopped. Raises UnitError for times beyond the limits."""
+        """Set the programme of all of these ports, and stop it. Raises UnitError for times beyond the limits."""
         for what, value, (least, most) in (
             ("Block time (ms)", programme.off_ms, OFF_MS),
             ("Restore time (ms)", programme.on_ms, ON_MS),
@@ -39,7 +39,7 @@ class Flapping:
         self.programmes |= dict.fromkeys(ports, programme)
 
     def start(self, ports: Sequence[int]) -> None:
-        """Raises UnitError where a port has no programme, and then has started none."""
+        """Start programmes. Raises UnitError where a port has none, and then has started none."""
         for port in ports:
             if port not in self.programmes:
                 raise UnitError(Wrong.STATE, f"Port {port} has no programme")
@@ -48,7 +48,7 @@ class Flapping:
             self._darken(port, self.programmes[port].cycles)
 
     def stop(self, ports: Sequence[int]) -> None:
-        """The ports are lit again."""
+        """Stop programmes; their ports are lit again."""
         for port in ports:
             if (timer := self._timers.pop(port, None)) is not None:
                 timer.cancel()

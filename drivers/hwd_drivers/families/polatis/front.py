@@ -1,4 +1,4 @@
-"""A front of a Polatis unit: one of its protocols behind a socket; all fronts of a unit act on the one Unit."""
+"""Front: one protocol of a Polatis unit behind a socket; all fronts of a unit act on the same Unit."""
 
 from typing import Protocol
 
@@ -8,18 +8,21 @@ from hwd_drivers.transports.dial import Dialer
 
 
 class Front(Protocol):
-    """Answers one protocol for a unit."""
+    """The server of one protocol of a unit."""
 
     async def start(self) -> str:
         """Listen; returns the address."""
         ...
 
     async def close(self) -> None:
-        """Stop, all its sessions too; safe to call any number of times."""
+        """Stop and end all sessions; safe to call any number of times."""
         ...
 
 
 class MakeFront(Protocol):
-    """Makes a front that is not started yet. What a protocol needs from outside this package (SSH) is imported in `start`, not at the top of its module."""
+    """Makes a front that is not started yet.
+
+    Foreign packages (SSH) are imported in its `start`, not with its module.
+    """
 
     def __call__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> Front: ...

@@ -1,7 +1,8 @@
-"""Groups of ports of a Polatis unit, which are connected as one: plain state beside the crossconnects.
+"""Groups of ports of a Polatis unit, which are connected as one: state of the unit apart from the crossconnects.
 
-As the vendor's YANG modules have them (`optical-switch` 2018-03-22, container groups; `polatis-switch`, rpcs add- and delete-group-cross-connect): two groups are connected
-where their ports are, in the order of their lists, the inputs of each with the outputs of the other.
+Source: the vendor's YANG modules (`optical-switch` 2018-03-22, container groups; `polatis-switch`, rpcs add- and
+delete-group-cross-connect). Two groups are connected where their ports are, in the order of their lists, the inputs of
+each with the outputs of the other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +12,9 @@ from typing import Final
 from hwd_drivers.families.polatis.numbering import Numbering, UnitError, Wrong
 
 NAME_LIMIT: Final = 64
-"""Most characters of a group's name: nothing says how many there may be."""
+"""Most characters of a group's name; no source documents the limit."""
 GROUPS_LIMIT: Final = 256
-"""Most groups; nothing says how many there may be either."""
+"""Most groups; no source documents the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Group:
 
 
 class Groups:
-    """The groups of one unit. Raises UnitError for what the unit does not do."""
+    """The groups of one unit. Raises UnitError for refused wishes."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class Groups:
         self._groups: dict[str, Group] = {}
 
     def all(self) -> tuple[Group, ...]:
-        """In the order of their names."""
+        """Groups in the order of their names."""
         return tuple(self._groups[name] for name in sorted(self._groups))
 
     def find(self, name: str) -> Group:
@@ -69,18 +70,21 @@ class Groups:
             raise UnitError(Wrong.LIST, f"A port stands twice in group {group.name}")
 
     def define(self, group: Group) -> None:
-        """Make it, or take its place."""
+        """Add the group, or replace the one of this name."""
         self.check(group)
         if group.name not in self._groups and len(self._groups) >= GROUPS_LIMIT:
             raise UnitError(Wrong.LIST, f"There are {GROUPS_LIMIT} groups already")
         self._groups[group.name] = group
 
     def remove(self, name: str) -> None:
-        """Its ports stay connected."""
+        """Remove a group; its ports stay connected."""
         self._groups.pop(self.find(name).name)
 
     def connect(self, one: str, other: str) -> float:
-        """Join two groups; returns the seconds until it is to be answered. Ports in use move, or are refused, as for any pairs."""
+        """Join two groups; returns the seconds until the answer.
+
+        Ports in use move, or are refused, as for any pairs.
+        """
         first, second = self.find(one), self.find(other)
         if first is second:
             raise UnitError(Wrong.VALUE, f"Group {one} cannot be connected to itself")
@@ -92,11 +96,11 @@ class Groups:
         return self._connect(wanted)
 
     def disconnect(self, name: str) -> float:
-        """Take all ports of the group out of their crossconnects."""
+        """Remove the crossconnects of all ports of the group."""
         return self._disconnect(self.find(name).ports)
 
     def connected(self) -> Mapping[str, str]:
-        """By its name, the name of the group that each is connected to; those that are not connected are left out."""
+        """The group that each connected group is joined to, by name."""
         peers = {port: peer for one, other in self._pairs() for port, peer in ((one, other), (other, one))}
         by_ports: dict[tuple[tuple[int, ...], tuple[int, ...]], list[str]] = {}
         for group in self.all():
@@ -110,7 +114,7 @@ class Groups:
         return found
 
     def _joined(self, one: Group, other: Group) -> list[tuple[int, int]]:
-        """The pairs that make them connected; none where their ports do not fit."""
+        """The pairs that connect them; none where their ports do not match."""
         if not self._numbering.outputs:
             fits, lists = len(one.ingress) == len(other.ingress), [(one.ingress, other.ingress)]
         else:

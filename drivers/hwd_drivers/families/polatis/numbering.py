@@ -1,4 +1,4 @@
-"""Port numbers of a Polatis unit, the same in all of its protocols, and what a unit says no to."""
+"""Port numbers of a Polatis unit, the same in all of its protocols, and reasons of its refusals."""
 
 import re
 from collections.abc import Iterable
@@ -10,30 +10,30 @@ from hwd_drivers.core.values import Crossconnect, PortSide, Side
 
 
 class Wrong(StrEnum):
-    """What a unit has against a wish; each protocol has its own code for it."""
+    """Why a unit refuses a wish; each protocol has its own code for it."""
 
     PORT = "port"
-    """There is no such port."""
+    """Unknown port."""
     SIDE = "side"
     """Both ports are on the same side."""
     LIST = "list"
-    """A port stands twice in a list, or the lists differ in length."""
+    """A port is twice in a list, or the lists differ in length."""
     IN_USE = "in-use"
-    """A port carries another crossconnect, and this unit does not move it."""
+    """A port has another crossconnect, and this unit does not move it."""
     HARDWARE = "hardware"
-    """The unit, or the port, lacks the monitor or attenuator that is asked for."""
+    """The unit, or the port, lacks the monitor or attenuator."""
     VALUE = "value"
-    """A value is beyond what the unit takes."""
+    """A value outside the unit's limits."""
     NAME = "name"
-    """Nothing has this name."""
+    """Unknown name."""
     STATE = "state"
-    """Not in the state that the unit is in."""
-    TOLD = "told"
-    """It was told to say no: `code` has the words."""
+    """Not allowed in the unit's present state."""
+    FAULT = "fault"
+    """A fault makes it refuse: `code` has the text."""
 
 
 class UnitError(HwdError):
-    """A wish that the unit turns down; `code` is one of a protocol's own, where the unit was told to use it."""
+    """A wish that the unit refuses; `code` is that of one protocol, where a fault sets it."""
 
     def __init__(self, wrong: Wrong, text: str = "", *, code: str = "") -> None:
         super().__init__(text or wrong)
@@ -63,7 +63,7 @@ class Numbering:
         return self.inputs + self.outputs
 
     def number(self, end: PortSide) -> int:
-        """Raises ConfigError for an end that this unit does not have."""
+        """Raises ConfigError for an unknown end."""
         wanted = (Side.A, Side.B) if self.outputs else (Side.NONE,)
         limit = self.outputs if end.side is Side.B else self.inputs
         if end.side not in wanted or not _NUMBER.fullmatch(end.port) or not 1 <= int(end.port) <= limit:
@@ -71,7 +71,7 @@ class Numbering:
         return int(end.port) + (self.inputs if end.side is Side.B else 0)
 
     def end(self, number: int) -> PortSide:
-        """Raises UnitError for a number that this unit does not have."""
+        """Raises UnitError for an unknown number."""
         if not 1 <= number <= self.total:
             raise UnitError(Wrong.PORT, f"Invalid OXC port: {number}")
         if not self.outputs:

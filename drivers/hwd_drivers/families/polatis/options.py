@@ -1,21 +1,21 @@
-"""TwinOptions: how a Polatis unit behaves where no source tells how real ones do, and which of its protocols answer."""
+"""TwinOptions: protocols of a Polatis twin, and its behaviour where no source documents real units."""
 
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 DARK_DBM = -60.0
-"""What a twin reports without light: the default threshold of the vendor's YANG model. Real units were seen to report -50.00."""
+"""Reading without light: the default threshold of the vendor's YANG model. Real units were seen to report -50.00."""
 
 
 FIRMWARE = "6.5.1.7"
-"""A version that real units were seen with."""
+"""A version that was seen on real units."""
 IDENTITY = r"^[A-Za-z0-9._/()+-]{1,64}$"
-"""What all protocols can carry of a name: no blank, comma or quote."""
+"""Characters that all protocols can carry in a name: no blank, comma or quote."""
 
 
 class TwinOptions(BaseModel):
-    """What a testbed, a scenario or `hwd twin serve --set` may say of the twin of a Polatis unit."""
+    """Options of the twin of a Polatis unit in a testbed, a scenario or `hwd twin serve --set`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,7 +35,7 @@ class TwinOptions(BaseModel):
     password: str | None = Field(default=None, description="that user's password; left out, any")
     logins: Literal["anybody", "usual"] = Field(
         default="anybody",
-        description="who may log in where user and password are left out; usual: admin and root, with the password root",
+        description="who may log in without the options user and password; usual: admin and root, with password root",
     )
     login_needed: bool = Field(default=True, description="TL1 commands before a login are denied with PLNA")
 
@@ -70,7 +70,7 @@ class TwinOptions(BaseModel):
     reverse_monitors: bool = Field(default=False, description="monitors see light that comes back too")
     averaging: Literal["steps", "doubling"] = Field(
         default="steps",
-        description="averaging codes 1 to 8: 10, 20, 50, 100, 200, 500, 1000, 2000 ms, or each the double of the one before",
+        description="averaging codes 1 to 8: 10, 20, 50, 100, 200, 500, 1000, 2000 ms, or each twice the one before",
     )
     alarm_separator: str = Field(default="&", description="between the words of an alarm that is on and triggered")
     shutter_open: str = Field(default="OPEN", pattern=r"^\S+$", description="TL1 word for an open shutter")
@@ -104,6 +104,6 @@ class TwinOptions(BaseModel):
     )
     netconf_shutters: bool = Field(
         default=True,
-        description="NETCONF has the rpc port-shutter-set-state, which one published program sends and the vendor's model lacks",
+        description="NETCONF has the rpc port-shutter-set-state of one published program; the vendor's model lacks it",
     )
     netconf_base: Literal["1.0", "1.1"] = Field(default="1.1", description="newest NETCONF that its hello offers")

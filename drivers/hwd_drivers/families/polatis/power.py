@@ -1,4 +1,4 @@
-"""PowerMonitors: the optical power monitors of a Polatis unit, with wavelength, offset and averaging time for each port."""
+"""PowerMonitors: power monitors of a Polatis unit, with wavelength, offset and averaging time for each port."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,12 +15,12 @@ WAVELENGTHS_NM: Final = (1260.0, 1640.0)
 OFFSET_LIMIT_DB: Final = 100.0
 """Ranges of the vendor's YANG model."""
 AVERAGING_STEPS_S: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-"""What codes 1 to 8 stand for in one published set of scripts; the YANG model says that each doubles the one before, from about 10 ms."""
+"""Times of codes 1 to 8 in a published set of scripts; in the YANG model each is twice the last, from about 10 ms."""
 REMEMBERS_S: Final = AVERAGING_STEPS_S[-1]
 
 
 class PowerMonitors:
-    """`ports` have a monitor for the light that passes them forwards, `reverse_ports` one for light that comes back."""
+    """`ports` have a monitor for forward light, `reverse_ports` one for returning light."""
 
     def __init__(
         self, *, mirror: Mirror, clock: Clock, numbering: Numbering, ports: frozenset[int], options: TwinOptions
@@ -34,7 +34,10 @@ class PowerMonitors:
         self._configs: dict[int, MonitorConfig] = {}
 
     def read(self, ports: Sequence[int]) -> list[tuple[int, float | None]]:
-        """What the monitors read, in dBm with their offsets, averaged; None is dark. Raises UnitError for a port without one."""
+        """Readings of the monitors in dBm with their offsets, averaged; None is dark.
+
+        Raises UnitError for a port without one.
+        """
         self.check(ports)
         now_ns = self._clock.monotonic_ns()
         readings: list[tuple[int, float | None]] = []
@@ -45,7 +48,7 @@ class PowerMonitors:
         return readings
 
     def read_reverse(self, ports: Sequence[int]) -> list[tuple[int, float | None]]:
-        """Light that comes in where the monitor of a port looks at what goes out, and the other way round, in dBm."""
+        """Light that enters at the monitor of an output, and leaves at that of an input, in dBm."""
         if not self.reverse_ports:
             raise UnitError(Wrong.HARDWARE, "This unit has no monitors of light that comes back")
         self._check(ports, self.reverse_ports)
@@ -68,7 +71,7 @@ class PowerMonitors:
         offset_db: float | None = None,
         averaging_code: int | None = None,
     ) -> None:
-        """Set what is given, the same at all of these ports. Raises UnitError, and then has set nothing."""
+        """Set the values that are not None at all of these ports. Raises UnitError, and then has set nothing."""
         self.check(ports)
         low_nm, high_nm = WAVELENGTHS_NM
         if wavelength_nm is not None and not low_nm <= wavelength_nm <= high_nm:
@@ -87,7 +90,7 @@ class PowerMonitors:
             )
 
     def check(self, ports: Sequence[int]) -> None:
-        """Raises UnitError for a unit without monitors, for a port that it does not have, and for one without a monitor."""
+        """Raises UnitError for a unit without monitors, for an unknown port, and for one without a monitor."""
         if not self.ports:
             raise UnitError(Wrong.HARDWARE, "This unit has no power monitors")
         self._check(ports, self.ports)

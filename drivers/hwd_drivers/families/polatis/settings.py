@@ -1,4 +1,4 @@
-"""Settings of the ports of a Polatis unit, as all of its protocols write them: plain values."""
+"""Settings of the ports of a Polatis unit, the same in all of its protocols: plain values."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,39 +7,39 @@ from hwd_drivers.core.values import AttenuationMode
 
 
 class AlarmType(StrEnum):
-    """Which alarm of a port."""
+    """Kind of alarm of a port."""
 
     LOS = "LOS"
-    """Loss of signal, or too much of it."""
+    """Loss of signal, or too high power."""
     DEGRADED = "DEGRADED"
-    """Less than there should be."""
+    """Degraded signal."""
 
 
 class AlarmMode(StrEnum):
-    """What is made of it."""
+    """How an alarm is reported."""
 
     OFF = "OFF"
-    """Nothing."""
+    """Not at all."""
     SINGLE = "SINGLE"
-    """Told once; it stands until it is cleared by hand."""
+    """Once; it stays until it is cleared by hand."""
     CONT = "CONT"
-    """Told each time; it clears itself when the light is good again."""
+    """Each time; it ends by itself when the light is good again."""
 
 
 class Edge(StrEnum):
     """Which limit counts."""
 
     LOW = "LOW"
-    """Light under the low one."""
+    """Light below the low limit."""
     HIGH = "HIGH"
-    """Light over the high one."""
+    """Light above the high limit."""
     BOTH = "BOTH"
     """Either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """Of one alarm of one port; the limits are the defaults of the vendor's YANG model."""
+    """Limits of one alarm of one port; the defaults are those of the vendor's YANG model."""
 
     mode: AlarmMode = AlarmMode.OFF
     edge: Edge = Edge.LOW
@@ -50,7 +50,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorConfig:
-    """Of one monitor; the defaults are those of the YANG model. `averaging_code` is 1 to 8."""
+    """Settings of one monitor; the defaults are those of the YANG model. `averaging_code` is 1 to 8."""
 
     wavelength_nm: float = 1550.0
     offset_db: float = 0.0
@@ -59,7 +59,10 @@ class MonitorConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoaSetting:
-    """`level` in dBm (absolute, converged) or dB (relative); `reference` is the port that a relative one looks at, None for the connected one."""
+    """`level` in dBm (absolute, converged) or dB (relative).
+
+    `reference`: the reference port of a relative level, None for the connected port.
+    """
 
     mode: AttenuationMode = AttenuationMode.NONE
     level: float | None = None
@@ -67,14 +70,14 @@ class VoaSetting:
 
 
 class FlapState(StrEnum):
-    """What a port's programme does."""
+    """State of a port's programme."""
 
     IDLE = "IDLE"
-    """There is none."""
+    """No programme."""
     SET = "SET"
-    """It is there and does not run."""
+    """Stopped."""
     ACTIVE = "ACTIVE"
-    """It runs."""
+    """Running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""A Polatis unit without any of its protocols: what all of them read and change, and what it says no to.
+"""A Polatis unit without its protocols: the state that they all read and change, and its refusals.
 
-Ports are the unit's own numbers. Times come from the clock that the unit is given; what takes time returns the seconds until it is to be answered.
+Ports are the unit's own numbers. The clock is passed in; methods that take time return the seconds until the answer.
 """
 
 import functools
@@ -26,15 +26,15 @@ from hwd_drivers.twins.server import Denial, Faults
 from hwd_drivers.twins.timing import SwitchTiming
 
 USUAL_LOGINS: Final = (("admin", "root"), ("root", "root"))
-"""Users and passwords that published programs log in to real units with."""
+"""Users and passwords of real units in published programs."""
 LABEL_LIMIT: Final = 64
-"""Most characters of a port's label: nothing says how many there may be."""
+"""Most characters of a port's label; no source documents the limit."""
 KEPT_CROSSCONNECTS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """What a unit says it is."""
+    """Identity of a unit."""
 
     vendor: str
     code: str
@@ -43,31 +43,32 @@ class Product:
 
 
 class PortState(StrEnum):
-    """What a port is."""
+    """State of a port."""
 
     ENABLED = "enabled"
     """It works."""
     DISABLED = "disabled"
-    """Switched off by an operator: no light passes."""
+    """Disabled by an operator: no light passes."""
     FAILED = "failed"
     """It does not work."""
 
 
 class BootMode(StrEnum):
-    """What the unit connects when it gets power again."""
+    """Crossconnects after power-up."""
 
     DARK = "DARK"
-    """Nothing."""
+    """None."""
     RESTORE = "REST"
-    """What it had before."""
+    """Those before."""
     AUTOMATIC = "AUT"
-    """As REST: what the difference is, no source says."""
+    """As REST; no source documents the difference."""
 
 
 class Unit:
-    """One unit: `mirror` is its optics, `faults` what goes wrong with it, `labels` the names of its ports.
+    """One unit: `mirror` is its optics, `faults` its faults, `labels` the names of its ports.
 
-    Every method that takes ports raises UnitError for one that the unit does not have, and then has done nothing unless `options.lists` says otherwise.
+    Every method with ports raises UnitError for an unknown one, and then has done nothing unless `options.lists` says
+    otherwise.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Unit:
     # --- logins
 
     def takes(self, user: str, password: str) -> bool:
-        """Whether it is a login of this unit."""
+        """Whether user and password are valid."""
         options = self.options
         if options.user is None and options.password is None:
             return options.logins == "anybody" or (user, password) in USUAL_LOGINS
@@ -127,7 +128,10 @@ class Unit:
     # --- crossconnects
 
     def pairs(self, ports: Sequence[int] | None = None) -> list[tuple[int, int]]:
-        """Port numbers of all crossconnects, or of those that one of `ports` is in; the input stands first, of a unit without sides the port that it was told first."""
+        """Port numbers of all crossconnects, or of those of `ports`.
+
+        The input comes first; in a unit without sides the port that its client named first.
+        """
         if ports is not None:
             self.check(ports)
         asked = None if ports is None else frozenset(ports)
@@ -147,7 +151,7 @@ class Unit:
         return other if one == port else one
 
     def connect(self, pairs: Sequence[tuple[int, int]]) -> float:
-        """Join the ports of each pair; returns the seconds until it is to be answered."""
+        """Join the ports of each pair; returns the seconds until the answer."""
         if self.options.lists == "whole":
             answer_s = self._connect(self._wanted(pairs))
             self._note_order(pairs)
@@ -159,7 +163,7 @@ class Unit:
         return answer_s
 
     def connect_only(self, pairs: Sequence[tuple[int, int]]) -> float:
-        """Join the ports of each pair and drop all other crossconnects."""
+        """Join the ports of each pair and remove all other crossconnects."""
         wanted = self._wanted(pairs)
         kept = frozenset(wanted)
         others = [each for each in self.mirror.crossconnects() if each not in kept]
@@ -169,7 +173,10 @@ class Unit:
         return answer_s
 
     def disconnect(self, ports: Sequence[int] | None) -> float:
-        """Drop the crossconnects of these ports, either end names one; None is all. Ports without one are no error."""
+        """Remove the crossconnects of these ports, each named by either end; None is all.
+
+        Unconnected ports are no error.
+        """
         if ports is None:
             return self._disconnect(self.mirror.crossconnects())
         ends = [self.numbering.end(port) for port in ports]
@@ -177,19 +184,19 @@ class Unit:
         return self._disconnect(list(going))
 
     def disconnect_pairs(self, pairs: Sequence[tuple[int, int]]) -> float:
-        """Drop exactly these crossconnects; one that is not there is no error."""
+        """Remove exactly these crossconnects; a missing one is no error."""
         return self._disconnect([self.crossconnect(one, other) for one, other in pairs])
 
     # --- ports
 
     def check(self, ports: Iterable[int]) -> None:
-        """Raises UnitError for a port that this unit does not have."""
+        """Raises UnitError for an unknown port."""
         for port in ports:
             if not 1 <= port <= self.numbering.total:
                 raise UnitError(Wrong.PORT, f"Invalid OXC port: {port}")
 
     def label(self, port: int, text: str) -> None:
-        """Name a port; an empty text takes its name away."""
+        """Name a port; an empty text removes its name."""
         self.check((port,))
         if len(text) > LABEL_LIMIT or not text.isprintable() or ";" in text:
             raise UnitError(
@@ -212,7 +219,7 @@ class Unit:
         self._hold()
 
     def disable(self, ports: Sequence[int]) -> None:
-        """No light passes these ports; their crossconnects stay."""
+        """Disable ports: no light passes; their crossconnects stay."""
         self.check(ports)
         self._deny_if_told()
         self._disabled.update(ports)
@@ -238,7 +245,7 @@ class Unit:
 
     @property
     def boot(self) -> BootMode:
-        """What happens when it gets power."""
+        """Set the crossconnects after power-up."""
         return self._boot
 
     @boot.setter
@@ -247,26 +254,26 @@ class Unit:
         self.faults.restores = mode is not BootMode.DARK
 
     def attenuate(self, ports: Sequence[int], setting: VoaSetting) -> None:
-        """The same at all of these ports."""
+        """Set the attenuators of all these ports."""
         self.voas.check(ports)
         self._deny_if_told()
         self.voas.set(ports, setting)
 
     def powers(self, ports: Sequence[int]) -> list[tuple[int, float | None]]:
-        """What the monitors of these ports read, in dBm; None is dark."""
+        """Readings of the monitors of these ports, in dBm; None is dark."""
         self.voas.settle(self.clock.monotonic_ns())
         return self.monitors.read(ports)
 
     def close(self) -> None:
-        """Nothing happens by itself any more."""
+        """Stop everything that happens by itself."""
         self.flapping.close()
 
     # --- inside
 
     def _deny_if_told(self) -> None:
-        """For a change of ports: raises UnitError where the faults say that the next change is denied."""
+        """For a change of ports: raises UnitError where the faults deny the next change."""
         if (denial := self.faults.take_denial()) is not None:
-            raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+            raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
 
     def _wanted(self, pairs: Sequence[tuple[int, int]]) -> list[Crossconnect]:
         options = self.options
@@ -292,12 +299,12 @@ class Unit:
         return self._answered(denial, answer_s)
 
     def _note_order(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """A unit without sides tells pairs as it was told them: the first port is the key of a pair in its YANG modules."""
+        """Store the order of pairs: without sides the first port is the key of a pair in the YANG modules."""
         if self.numbering.outputs:
             return
-        told = {self.crossconnect(one, other): one > other for one, other in pairs}
+        turned = {self.crossconnect(one, other): one > other for one, other in pairs}
         there = self.mirror.crossconnects()
-        self._turned = frozenset(pair for pair in there if told.get(pair, pair in self._turned))
+        self._turned = frozenset(pair for pair in there if turned.get(pair, pair in self._turned))
 
     def _disconnect(self, going: Sequence[Crossconnect]) -> float:
         doing, denial = self.faults.take_change(going)
@@ -308,7 +315,7 @@ class Unit:
 
     def _answered(self, denial: Denial | None, answer_s: float) -> float:
         if denial is not None:
-            raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+            raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
         return answer_s if self.options.answer == "timing" else 0.0
 
     def _ports(self, ends: Iterable[PortSide]) -> frozenset[int]:
@@ -322,7 +329,7 @@ class Unit:
         self._hold()
 
     def _hold(self) -> None:
-        """Hold dark what is shut, disabled or flapping; what somebody else holds dark is left alone."""
+        """Make dark what is shut, disabled or flapping; ends that others made dark stay."""
         held = frozenset(self._disabled | self._shut | self._flapped)
         now_ns = self.clock.monotonic_ns()
         freed, self._held = self._held - held, held
@@ -330,7 +337,7 @@ class Unit:
         self.mirror.block([self.numbering.end(port) for port in held], now_ns)
 
     def _rebooted(self) -> None:
-        """Shutters are open and ports enabled, as the mirror is; programmes are forgotten."""
+        """Open shutters, enable ports, as the mirror does, and drop programmes."""
         self.flapping.close()
         self.flapping.programmes.clear()
         self._shut.clear()

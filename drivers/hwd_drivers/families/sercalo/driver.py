@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing_extensions import override
 
 from hwd_drivers.core.values import Crossconnect, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.sercalo import protocol
@@ -49,8 +49,8 @@ class SercaloSwitch(ElementSwitch[Answer]):
         info = protocol.read_info(answered.messages[0].data)
         return Identity(
             vendor=info.vendor or "Sercalo",
-            model=info.type or NOT_TOLD,
-            serial=info.serial or NOT_TOLD,
+            model=info.type or NOT_REPORTED,
+            serial=info.serial or NOT_REPORTED,
             firmware=info.firmware,
         )
 
@@ -63,7 +63,7 @@ class SercaloSwitch(ElementSwitch[Answer]):
     async def _move(
         self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
-        """Asked where it is in the same write, which tells what another client did."""
+        """Move, with a query in the same write, whose answer shows what another client did."""
         channel = targets[0] + 1
         requests = (self._request(Code.WHERE), self._request(Code.SELECT, bytes([channel])))
         answered = await self._connection.request(*requests, deadline_s=deadline_s, on_sent=on_commanded)
@@ -83,7 +83,7 @@ class SercaloSwitch(ElementSwitch[Answer]):
     @override
     def _check(self, what: str, message: Answer) -> None:
         if message.error:
-            raise self._no(what, str(message.error), protocol.ERRORS.get(message.error, ""))
+            raise self._refusal(what, str(message.error), protocol.ERRORS.get(message.error, ""))
 
     def _request(self, code: Code, data: bytes = b"") -> Request[Answer]:
         return Request(
@@ -93,7 +93,7 @@ class SercaloSwitch(ElementSwitch[Answer]):
         )
 
     def _fits(self, code: Code, answer: Answer) -> bool:
-        """An answer tells its command; one to bytes that were garbled on the way may tell another, with its error."""
+        """An answer names its command; one to bytes that were garbled may name another, with its error."""
         if answer.error:
             return True
         match code:

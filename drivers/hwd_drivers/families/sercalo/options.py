@@ -1,4 +1,4 @@
-"""What testbeds may say of Sercalo switches, and what their twins can be told to be."""
+"""Options of Sercalo switches in testbeds, and of their twins."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class SercaloOptions(BaseModel):
-    """What a testbed may say of a Sercalo switch."""
+    """Options of a Sercalo switch in a testbed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -14,7 +14,7 @@ class SercaloOptions(BaseModel):
 
 
 class TwinOptions(BaseModel):
-    """How this unit behaves where no source tells how real ones do."""
+    """Behaviour of the twin where no source documents real units."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,7 +1,8 @@
 """Bytes of Sercalo RSC 1xN modules: binary frames with a checksum.
 
-Facts of one published program: `EF EF len FF cmd [data] sum` to the module, `FE FE len addr cmd err [data] sum` back; `len` counts what follows it, `sum` is the lower
-byte of the sum of all before. Commands: 01 information, 02 where, 03 reset, 04 select. Errors: 0 none, 1 command, 2 parameter, 3 failed, 4 checksum.
+Facts of one published program: `EF EF len FF cmd [data] sum` to the module, `FE FE len addr cmd err [data] sum` back;
+`len` counts the bytes after it, `sum` is the lower byte of the sum of all before it. Commands: 01 information, 02
+position, 03 reset, 04 select. Errors: 0 none, 1 command, 2 parameter, 3 failed, 4 checksum.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,15 +15,15 @@ from hwd_drivers.transports.serial_line import SerialLine
 
 LINE: Final = SerialLine(baud=115_200)
 CHANNELS_MOST: Final = 255
-"""What one byte can name, from 1."""
+"""Highest channel of one byte, from 1."""
 BROADCAST: Final = 0xFF
-"""The address of commands: any module."""
+"""The address in commands: any module."""
 _TO_MODULE: Final = b"\xef\xef"
 _FROM_MODULE: Final = b"\xfe\xfe"
 _COMMAND_LEAST: Final = 3
 _ANSWER_LEAST: Final = 4
 _INFO_BYTES: Final = 29
-"""Vendor (10), type (10), one that nobody knows, hardware (2), firmware (2), date (4); then the serial number."""
+"""Vendor (10), type (10), one unknown byte, hardware (2), firmware (2), date (4); then the serial number."""
 
 
 class Code(IntEnum):
@@ -31,9 +32,9 @@ class Code(IntEnum):
     INFO = 1
     """Vendor, type, versions, date, serial number."""
     WHERE = 2
-    """The channel that is selected, one byte."""
+    """The selected channel, one byte."""
     RESET = 3
-    """Start anew."""
+    """Restart."""
     SELECT = 4
     """Select the channel of one byte."""
 
@@ -67,7 +68,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """What a module tells of itself."""
+    """Information that a module reports."""
 
     vendor: str
     type: str
@@ -90,9 +91,9 @@ def is_info(data: bytes) -> bool:
 
 
 def read_info(data: bytes) -> Info:
-    """Raises ProtocolError for data that is shorter than its fixed part, or no text where text belongs."""
+    """Raises ProtocolError for data that is shorter than its fixed part, or has other bytes where text belongs."""
     if not is_info(data):
-        raise ProtocolError(f"{data.hex(' ')}: no information, it has texts and {_INFO_BYTES} bytes at least")
+        raise ProtocolError(f"{data.hex(' ')}: not information, which has texts and {_INFO_BYTES} bytes at least")
     vendor, kind, serial = (part.decode().strip("; \0") for part in (data[:10], data[10:20], data[_INFO_BYTES:]))
     return Info(
         vendor=vendor, type=kind, hardware=f"{data[21]}.{data[22]}", firmware=f"{data[23]}.{data[24]}", serial=serial
@@ -100,14 +101,14 @@ def read_info(data: bytes) -> Info:
 
 
 def write_info(info: Info) -> bytes:
-    """Texts are filled up with semicolons, and the date with zeros."""
+    """Texts are padded with semicolons, and the date with zeros."""
     versions = [int(part) for version in (info.hardware, info.firmware) for part in version.split(".")]
     texts = info.vendor.encode()[:10].ljust(10, b";") + info.type.encode()[:10].ljust(10, b";")
     return texts + bytes([0, *versions, 0, 0, 0, 0]) + info.serial.encode()
 
 
 class AnswerDecoder:
-    """Bytes from a module to answers. Raises ProtocolError for what is no frame, and for a wrong checksum."""
+    """Turns the bytes of a module into answers. Raises ProtocolError for other bytes, and for a wrong checksum."""
 
     def __init__(self) -> None:
         self._frames = _Frames(_FROM_MODULE, _ANSWER_LEAST)
@@ -122,7 +123,7 @@ class AnswerDecoder:
 
 
 class CommandDecoder:
-    """Bytes from a host to commands. Raises ProtocolError for what is no frame."""
+    """Turns the bytes of a host into commands. Raises ProtocolError for other bytes."""
 
     def __init__(self) -> None:
         self._frames = _Frames(_TO_MODULE, _COMMAND_LEAST)
@@ -132,7 +133,7 @@ class CommandDecoder:
 
 
 class _Frames:
-    """Cuts bytes into frames; none is longer than its length byte can say, 258 bytes."""
+    """Cuts bytes into frames; a length byte limits a frame to 258 bytes."""
 
     def __init__(self, head: bytes, least: int) -> None:
         self._head = head
@@ -140,13 +141,13 @@ class _Frames:
         self._begun = b""
 
     def feed(self, data: bytes) -> list[tuple[bytes, bool]]:
-        """What is between length and checksum of each frame, and whether the checksum is right."""
+        """The bytes between length and checksum of each frame, and whether the checksum is right."""
         data = self._begun + data
         frames: list[tuple[bytes, bool]] = []
         at = 0
         while True:
             if not self._head.startswith(data[at : at + 2]):
-                raise ProtocolError(f"{data[at : at + 8].hex(' ')}: no frame, they begin with {self._head.hex(' ')}")
+                raise ProtocolError(f"{data[at : at + 8].hex(' ')}: not a frame, they begin with {self._head.hex(' ')}")
             if len(data) < at + 3:
                 break
             if data[at + 2] < self._least:

@@ -1,4 +1,4 @@
-"""The command line of a SONiC optical switch's twin: what a shell makes of a line, and what its commands print."""
+"""CommandLine: the command line of a SONiC optical switch's twin: its shell, and the output of its commands."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -10,23 +10,23 @@ from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide
 from hwd_drivers.families.sonic import protocol
 from hwd_drivers.families.sonic.help import help_page
 from hwd_drivers.families.sonic.protocol import Mode
-from hwd_drivers.families.sonic.unit import NoError, Unit
+from hwd_drivers.families.sonic.unit import CommandRefused, Unit
 
 LINE_LIMIT: Final = 128 * 1024
 """Longest line: a list of 4096 crossconnects is half of it."""
 SOFTWARE: Final = "SONiC.202511-twin"
 NOT_FOUND: Final = 127
 MISUSED: Final = 2
+"""Exit statuses of a shell and of SONiC's commands for unknown commands and arguments."""
 JOINED: Final = ["2", ">&", "1"]
-"""Words of a command whose error output goes where its output does."""
-"""Exit statuses of a shell and of SONiC's commands for what they do not know."""
+"""Words of a command that redirect error output to the output."""
 LOSS_AT: Final = ("228.85", "28")
 """Frequency (THz) and temperature (C) of the table of losses, as in the design's example."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """What a line prints, what it exits with, and the seconds until it has."""
+    """Output of a line, its exit status, and the seconds until it ends."""
 
     out: str = ""
     err: str = ""
@@ -35,7 +35,7 @@ class Printed:
 
 
 class CommandLine:
-    """Runs lines on one unit: commands joined by `;` and `&&`, each with or without sudo and `2>&1`; `$?` is the exit status before."""
+    """Runs lines on one unit: commands joined by `;` and `&&`, with or without sudo and `2>&1`. `$?` works."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
@@ -56,7 +56,7 @@ class CommandLine:
         }
 
     def run(self, line: str, *, status: int = 0) -> Printed:
-        """All of a line, after one that exited with `status`; the exit status is that of the last command that ran."""
+        """Run a line after one with exit status `status`; the result has the status of the last command that ran."""
         try:
             steps = words_of(line)
         except ValueError as error:
@@ -89,7 +89,7 @@ class CommandLine:
                     return Printed(out="Root privileges are required for this operation\n", status=1)
                 try:
                     return command(words[len(path) :])
-                except NoError as error:
+                except CommandRefused as error:
                     status = self._unit.options.error_status if error.status is None else error.status
                     return Printed(out=f"Error: {error.text}\n", status=status)
         if words[0] in ("show", "config"):
@@ -163,7 +163,7 @@ class CommandLine:
         _expect(words, 1, 2)
         mode = words[1] if len(words) > 1 else self._unit.options.default_mode
         if mode not in tuple(Mode):
-            raise NoError(f"Invalid mode {mode[:80]!r}. Use update, safe or overwrite", status=MISUSED)
+            raise CommandRefused(f"Invalid mode {mode[:80]!r}. Use update, safe or overwrite", status=MISUSED)
         after_s = self._unit.add(_pairs(words[0]), Mode(mode))
         return Printed(out="Add cross-connect succeeded\n", after_s=after_s)
 
@@ -174,7 +174,7 @@ class CommandLine:
     def _set_state(self, words: Sequence[str]) -> Printed:
         _expect(words, 2)
         if words[1] not in protocol.OVERRIDES:
-            raise NoError(f"Invalid state {words[1][:80]!r}. Use normal or force_blocked", status=MISUSED)
+            raise CommandRefused(f"Invalid state {words[1][:80]!r}. Use normal or force_blocked", status=MISUSED)
         override: PortOverride = protocol.OVERRIDES[words[1]]
         self._unit.set_port(_port(words[0]), override)
         return Printed(out="Set port state succeeded\n")
@@ -184,7 +184,7 @@ class CommandLine:
         end = _port(words[0])
         self._unit.check_port(end)
         if len(words[1]) > 64 or not words[1].isprintable():
-            raise NoError("Invalid label")
+            raise CommandRefused("Invalid label")
         self._unit.labels[end] = words[1]
         return Printed(out="Set port label succeeded\n")
 
@@ -194,7 +194,7 @@ class CommandLine:
 
 
 def words_of(line: str) -> list[tuple[str, list[str]]]:
-    """Words of each command, with what joins it to the one before. Raises ValueError for what is none."""
+    """Words of each command, with its separator from the one before. Raises ValueError for a syntax error."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>()")
     lexer.whitespace_split = True
     steps: list[tuple[str, list[str]]] = []
@@ -217,20 +217,20 @@ def words_of(line: str) -> list[tuple[str, list[str]]]:
 
 def _expect(words: Sequence[str], least: int, most: int | None = None) -> None:
     if len(words) < least:
-        raise NoError("Missing argument.", status=MISUSED)
+        raise CommandRefused("Missing argument.", status=MISUSED)
     if len(words) > (least if most is None else most):
-        raise NoError(f"Got unexpected extra argument ({words[-1][:80]})", status=MISUSED)
+        raise CommandRefused(f"Got unexpected extra argument ({words[-1][:80]})", status=MISUSED)
 
 
 def _pairs(text: str) -> list[Crossconnect]:
     try:
         return protocol.parse_list(text)
     except ConfigError as error:
-        raise NoError(str(error)) from error
+        raise CommandRefused(str(error)) from error
 
 
 def _port(text: str) -> PortSide:
     try:
         return protocol.parse_port(text)
     except ConfigError as error:
-        raise NoError(str(error)) from error
+        raise CommandRefused(str(error)) from error

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class SonicOptions(BaseModel):
-    """What a testbed may say of a SONiC optical switch."""
+    """Options of a SONiC optical switch in a testbed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -53,9 +53,9 @@ class SonicOptions(BaseModel):
 
 
 LOOK_WITHIN_S: Final = 1.0
-"""A look at the tables that had less time than this, and no answer, says nothing of the switch."""
+"""A query of the tables that had less time than this, and no answer, does not count as a loss of the switch."""
 ATTEMPTS: Final = 3
-"""At a change of which a part is gone, by somebody else's doing, when its turn comes."""
+"""Attempts at a change of which another client removes a part meanwhile."""
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,10 @@ class SonicSwitch:
 
     @classmethod
     async def open(cls, context: OpenContext) -> "SonicSwitch":
-        """Connect and log in. Raises LoginError where the switch does not take user or password, ConfigError where nobody vouches for its key."""
+        """Connect and log in.
+
+        Raises LoginError where the switch refuses user or password, ConfigError where its host key is not trusted.
+        """
         options = context.options_as(SonicOptions)
         if context.user is None or (context.password is None and options.key_file is None):
             raise ConfigError(f"{context.name}: a SONiC switch needs a login. Give user and password in the testbed")
@@ -99,7 +102,7 @@ class SonicSwitch:
         )
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated model. Raises ConfigError where the switch has other ports."""
+        """Capabilities of the configured model. Raises ConfigError where the switch has other ports."""
         output = await self._show(protocol.SHOW_PORT_CONFIG, deadline_s)
         found = self._read(protocol.SHOW_PORT_CONFIG, output, protocol.read_overrides)
         stated = self._context.capabilities
@@ -111,12 +114,15 @@ class SonicSwitch:
         return stated
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
-        """What is configured and in the optics, with its state; what is in one of the two only is failed, and the log says so. One at most at each end."""
+        """Configured crossconnects in the optics, with their state, at most one at each end.
+
+        Those in the configuration only, or in the optics only, are failed, and logged.
+        """
         tables = await self._tables(deadline_s)
         remarks = tables.remarks()
         for remark in remarks:
             if remark not in self._remarks:
-                log.warning("%s: %s: it reads as failed, and is made anew when it is asked for", self.name, remark)
+                log.warning("%s: %s: it is read as failed, and made again when it is asked for", self.name, remark)
         self._remarks = remarks
         return tables.readings()
 
@@ -128,17 +134,18 @@ class SonicSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """One command line: what `add` does not replace is deleted, then `add` is made in mode update. Returns when all of it is configured and tuned.
+        """One command line: pairs that `add` does not replace are deleted, then `add` is made in mode update.
 
-        A crossconnect that is only in the optics cannot be deleted, and would stay beside a new one: it is configured first, then deleted. Where the switch
-        says that something does not exist, and it is gone in the meantime, the rest is done. Raises FailedError where the switch does not show what it was
-        asked for within the deadline.
+        Returns when all of it is configured and tuned. A crossconnect that is only in the optics cannot be deleted, and
+        would stay beside a new one: it is configured first, then deleted. Where the switch reports a missing
+        crossconnect that was removed meanwhile, the rest is done. Raises FailedError where the read-back differs at the
+        deadline.
         """
         if not remove and not add:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         tables = await self._tables(deadline_s)
         if not (todo := tables.commands(remove, add)).lines:
-            return self._nothing(tables, on_commanded)
+            return self._unchanged(tables, on_commanded)
         sent, attempts, on_sent = _Sent(), 0, on_commanded
         while todo.lines:
             attempts += 1
@@ -149,7 +156,7 @@ class SonicSwitch:
                 if attempts == ATTEMPTS or protocol.DOES_NOT_EXIST not in error.text:
                     raise
                 now = (await self._tables(deadline_s)).commands(remove, todo.made)
-                if now == todo:  # it says no to what its tables show
+                if now == todo:  # it refuses crossconnects that are in its tables
                     raise
                 todo, on_sent = now, None
         settled_ns = await self._settle(todo.made, frozenset(remove) - frozenset(add), deadline_s)
@@ -167,7 +174,7 @@ class SonicSwitch:
         return {end: found[end] for end in ends}
 
     async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
-        """By the state of the ports, one command each on one command line."""
+        """Set the state of ports, one command each on one command line."""
         if ends:
             line = " && ".join(self._by_sudo(protocol.set_port(end, to)) for end in ends)
             await self._show(line, deadline_s)
@@ -188,7 +195,10 @@ class SonicSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None,
     ) -> None:
-        """Run them on one line, each if the one before was done; `sent` takes when, and what the optics had before the first line, if that is asked for."""
+        """Run commands on one line, each if the one before succeeded.
+
+        `sent` records the time, and the optics before the first line if that is wanted.
+        """
         line = " && ".join(map(self._by_sudo, commands))
         if self._options.read_before:
             line = f"{protocol.SHOW_STATUS}; {line}"
@@ -210,10 +220,9 @@ class SonicSwitch:
             raise self._denied(commands[min(done, len(commands) - 1)], output, words)
 
     async def _settle(self, made: Sequence[Crossconnect], gone: Iterable[Crossconnect], deadline_s: float) -> int:
-        """Look until all of `made` is configured and tuned, or held dark by a port override, and nothing of `gone` is in either table; returns when that was
-        seen."""
+        """Poll until `made` is configured and tuned (or dark by an override) and `gone` is in no table; returns the time."""
         loop = asyncio.get_running_loop()
-        began_s, told = loop.time(), ""
+        began_s, finding = loop.time(), ""
         while True:
             looked_s = loop.time()
             try:
@@ -222,25 +231,25 @@ class SonicSwitch:
                 if waiting and all(tables.state(pair) is CrossconnectState.BLOCKED for pair in waiting):
                     waiting = await self._not_overridden(waiting, deadline_s)
             except DeadlineError as error:
-                if told and deadline_s - looked_s < LOOK_WITHIN_S:
-                    raise FailedError(told) from error
+                if finding and deadline_s - looked_s < LOOK_WITHIN_S:
+                    raise FailedError(finding) from error
                 raise
             rows = tables.rows
             if failed := [pair for pair in made if pair in rows and rows[pair].state is CrossconnectState.FAILED]:
                 raise FailedError(
-                    f"{self.name}: the switch says that {_list(failed)} failed. Look at its ports and fibres"
+                    f"{self.name}: the switch says that {_list(failed)} failed. Check its ports and fibres"
                 )
             left = [pair for pair in gone if pair in rows or pair in tables.configured]
             if not waiting and not left:
                 return tables.received_ns
             findings = [f"does not report {pair} as tuned: it is {tables.finding(pair)}" for pair in waiting]
             findings += [f"still reports {pair}" for pair in left]
-            told = (
+            finding = (
                 f"{self.name}: it answered, but {', '.join(findings)} {loop.time() - began_s:.3g} s after the change. "
-                "Look at its ports and its log, then ask for it again"
+                "Check its ports and its log, then ask for it again"
             )
             if loop.time() + self._options.poll_s >= deadline_s:
-                raise FailedError(told)
+                raise FailedError(finding)
             await asyncio.sleep(self._options.poll_s)
 
     async def _not_overridden(self, pairs: Sequence[Crossconnect], deadline_s: float) -> list[Crossconnect]:
@@ -248,8 +257,8 @@ class SonicSwitch:
         overrides = await self.read_overrides(ends, deadline_s=deadline_s)
         return [pair for pair in pairs if all(overrides[end] is PortOverride.NORMAL for end in pair.ends)]
 
-    def _nothing(self, tables: Tables, on_commanded: Callable[[int], None] | None) -> Exchange:
-        """All that was to go is gone already: no command is sent."""
+    def _unchanged(self, tables: Tables, on_commanded: Callable[[int], None] | None) -> Exchange:
+        """The exchange where all of `remove` is gone already: no command is sent."""
         now_ns = self._context.clock.monotonic_ns()
         if on_commanded is not None:
             on_commanded(now_ns)
@@ -270,7 +279,7 @@ class SonicSwitch:
                 raise ProtocolError(f"{rest[0][:80]!r} behind the table of states")
             by_pair = {row.pair: row for row in rows}
             if len(by_pair) != len(rows):
-                raise ProtocolError("a cross-connect stands twice in the table of states")
+                raise ProtocolError("a cross-connect is twice in the table of states")
             return Tables(configured=frozenset(configured), rows=by_pair, received_ns=output.received_ns)
 
         return self._read(line, output.out, read)
@@ -282,7 +291,7 @@ class SonicSwitch:
         return output.out
 
     def _read(self, what: str, output: bytes, reader: Callable[[Sequence[str]], T]) -> T:
-        """What `reader` finds; its ProtocolError ends the session."""
+        """The result of `reader`; its ProtocolError ends the session."""
         try:
             return reader(protocol.lines_of(output))
         except (ProtocolError, ConfigError) as error:
@@ -303,7 +312,7 @@ class SonicSwitch:
 
 @dataclass(slots=True)
 class _Sent:
-    """What came of the command lines of one change: when the first was sent, what was there before it, and how many commands there were."""
+    """Result of one change's command lines: when the first was sent, the state before it, the number of commands."""
 
     first_ns: int = 0
     before: tuple[Crossconnect, ...] | None = None

@@ -1,4 +1,4 @@
-"""What the twin's commands say of themselves: `--help`, and a group without a command, in the form that SONiC's commands (click) have."""
+"""Help texts of the twin's commands: `--help`, and a group without a command, in the form of SONiC's (click)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -25,7 +25,7 @@ OPTIONS: Final = "Options:\n  -?, -h, --help  Show this message and exit.\n"
 
 
 def help_page(words: Sequence[str]) -> str | None:
-    """The page that is asked for by `--help` behind a command, or by a group of commands that is named alone; None where none is."""
+    """The page for `--help` after a command, or for a group of commands alone; None for other words."""
     asked = any(word in WORDS for word in words)
     path = tuple(words[: next((place for place, word in enumerate(words) if word in WORDS), len(words))])
     command = next((known for known in COMMANDS if path[: len(known)] == known), None)

@@ -1,4 +1,4 @@
-"""TwinOptions: how a SONiC optical switch behaves where no source tells how real ones do."""
+"""TwinOptions: behaviour of a SONiC twin where no source documents real units."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class TwinOptions(BaseModel):
-    """What a testbed, a scenario or `hwd twin serve --set` may say of the twin of a SONiC optical switch."""
+    """Options of the twin of a SONiC optical switch in a testbed, a scenario or `hwd twin serve --set`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -15,7 +15,7 @@ class TwinOptions(BaseModel):
     hostname: str = Field(default="sonic", pattern=r"[A-Za-z0-9.-]{1,63}", description="in the prompt of its shell")
     default_mode: Literal["update", "safe", "overwrite"] = Field(
         default="safe",
-        description="of `add` without a mode; programs for real units say that it refuses ports in use, the design says update",
+        description="mode of `add` without one; in programs for real units it refuses ports in use, in the design it is update",
     )
     sudo_needed: bool = Field(default=False, description="config commands without sudo are refused")
     error_status: int = Field(default=1, ge=0, le=255, description="exit status of a command that is refused")

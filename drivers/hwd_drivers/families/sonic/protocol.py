@@ -1,6 +1,7 @@
-"""SONiC's optical circuit switch command line without I/O: commands, lists of crossconnects, and the tables that come back.
+"""SONiC's optical circuit switch command line without I/O: commands, lists of crossconnects, and output tables.
 
-Commands, modes and tables as in the high-level design of OCS support in SONiC (section 9) and the public test programs for such switches (README.md names them).
+Commands, modes and tables as in the high-level design of OCS support in SONiC (section 9) and the public test programs
+for such switches (README.md names them).
 """
 
 import itertools
@@ -15,13 +16,13 @@ from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortOverrid
 
 DEFAULT_PORT: Final = 22
 TABLE_BYTES: Final = 4 << 20
-"""Largest answer that is read; a status of 320 crossconnects is under 30 kB."""
+"""Largest accepted answer; a status of 320 crossconnects is under 30 kB."""
 LIST_LIMIT: Final = 4096
 """Most crossconnects in one list, and rows of one table; the largest switch has 320 crossconnects and 640 ports."""
 SUCCEEDED: Final = "succeeded"
-"""In what every change of crossconnects prints when it was done; programs look for it, the exit status of a refusal is known of none."""
+"""Text in the output of every successful change; programs look for it, as the exit status of a refusal is unknown."""
 DOES_NOT_EXIST: Final = "does not exist"
-"""In what `delete` says of a crossconnect that is not configured."""
+"""Text in the output of `delete` for a crossconnect that is not configured."""
 
 SHOW_CONFIG: Final = "show ocs cross-connect config"
 SHOW_STATUS: Final = "show ocs cross-connect status"
@@ -43,14 +44,14 @@ _PORT_NAME = re.compile(r"([1-9][0-9]{0,4})([ABab])")
 
 
 class Mode(StrEnum):
-    """What becomes of crossconnects that new ones collide with."""
+    """What happens to crossconnects that conflict with new ones."""
 
     UPDATE = "update"
     """They are replaced."""
     SAFE = "safe"
     """The new ones are refused."""
     OVERWRITE = "overwrite"
-    """All others are removed, colliding or not."""
+    """All others are removed, conflicting or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class Version:
     hardware: str
     serial: str
     uptime_s: float | None = None
-    """In whole minutes; None where it does not say."""
+    """In whole minutes; None where it is not reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ class Row:
 
     @property
     def state(self) -> CrossconnectState:
-        """Of the whole: tuned where both sides are, else the worse of the two."""
+        """State of the whole: tuned where both sides are, else the worse of the two."""
         both = (self.a_state, self.b_state)
         for state in (CrossconnectState.FAILED, CrossconnectState.TUNING, CrossconnectState.BLOCKED):
             if state in both:
@@ -102,12 +103,12 @@ def set_port(end: PortSide, to: PortOverride) -> str:
 
 
 def format_list(pairs: Iterable[Crossconnect]) -> str:
-    """As the command line takes it: `1A-2B,3A-4B`."""
+    """The list in the syntax of the command line: `1A-2B,3A-4B`."""
     return ",".join(map(str, pairs))
 
 
 def parse_port(text: str) -> PortSide:
-    """Read `1A`, also in lower case. Raises ConfigError for what is no port."""
+    """Read `1A`, also in lower case. Raises ConfigError for any other text."""
     found = _PORT_NAME.fullmatch(text)
     if found is None:
         raise ConfigError(f"Invalid port {text[:80]!r}, one such as 1A is needed")
@@ -115,7 +116,10 @@ def parse_port(text: str) -> PortSide:
 
 
 def parse_list(text: str) -> list[Crossconnect]:
-    """Read `1A-2B`, `1A-1B,2A-5B` and `1A..10A-11B..20B`, mixed, also in lower case. Raises ConfigError for what is none, with what is wrong with it."""
+    """Read `1A-2B`, `1A-1B,2A-5B` and `1A..10A-11B..20B`, mixed, also in lower case.
+
+    Raises ConfigError with the mistake.
+    """
     pairs: list[Crossconnect] = []
     for item in text.split(","):
         left, dash, right = item.partition("-")
@@ -149,7 +153,7 @@ def _parse_range(text: str, side: Side) -> list[PortSide]:
 
 
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Dashes under the heads, two blanks between columns, each at least two wider than its head, as tabulate has it."""
+    """A table with dashes under the headings and two blanks between columns, in the format of tabulate."""
     widths = [max([len(head) + 2, *(len(row[place]) for row in rows)]) for place, head in enumerate(columns)]
     lines = [columns, ["-" * width for width in widths], *rows]
     return "".join(
@@ -158,7 +162,7 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def write_port_mapping(ports: int) -> str:
-    """show ocs port-mapping of a switch whose faceplate and engine have `ports` ports a side: both sides in two halves beside each other."""
+    """show ocs port-mapping of a switch with `ports` ports a side on faceplate and engine: two halves side by side."""
     head = [("Faceplate Port #", "Engine Port #"), (f"{ports}x{ports} Port #",) * 2, ("-" * 17, "-" * 14)]
     half = (ports + 1) // 2
     columns = [
@@ -171,7 +175,10 @@ def write_port_mapping(ports: int) -> str:
 
 
 def read_table(lines: Sequence[str], columns: Sequence[str]) -> tuple[list[list[str]], Sequence[str]]:
-    """Cells of the table that begins here, and the lines behind it; cells are found by where their heads stand. Raises ProtocolError where there is none."""
+    """Cells of the table that begins here, and the lines after it; columns begin where their headings do.
+
+    Raises ProtocolError where there is no table.
+    """
     if len(lines) < 2 or tuple(lines[0].split()) != tuple(columns):
         found = lines[0][:80] if lines else ""
         raise ProtocolError(f"a table of {', '.join(columns)} is expected, not {found!r}")
@@ -191,13 +198,13 @@ def read_table(lines: Sequence[str], columns: Sequence[str]) -> tuple[list[list[
 
 
 def read_config(lines: Sequence[str]) -> tuple[list[Crossconnect], Sequence[str]]:
-    """show ocs cross-connect config: what is configured, and the lines behind the table."""
+    """show ocs cross-connect config: configured crossconnects, and the lines after the table."""
     rows, rest = read_table(lines, CONFIG_COLUMNS)
     return [_read_pair(row) for row in rows], rest
 
 
 def read_status(lines: Sequence[str]) -> tuple[list[Row], Sequence[str]]:
-    """show ocs cross-connect status: what the optics have, configured or not, and the lines behind the table."""
+    """show ocs cross-connect status: crossconnects in the optics, configured or not, and the lines after the table."""
     rows, rest = read_table(lines, STATUS_COLUMNS)
     return [Row(pair=_read_pair(row), a_state=_read_state(row[3]), b_state=_read_state(row[4])) for row in rows], rest
 
@@ -228,11 +235,11 @@ def read_version(text: str) -> Version:
             uptime_s=read_uptime(values.get("Uptime", "")),
         )
     except KeyError as error:
-        raise ProtocolError(f"show version says no {error.args[0]}") from error
+        raise ProtocolError(f"show version has no {error.args[0]}") from error
 
 
 def write_uptime(seconds: float) -> str:
-    """As `uptime` of a Linux has it, without the time of the day: `up 3 days,  5:12,  1 user`."""
+    """The output of Linux' `uptime` without the time of day: `up 3 days,  5:12,  1 user`."""
     days, rest = divmod(int(seconds) // 60, 24 * 60)
     hours, minutes = divmod(rest, 60)
     length = f"{hours:2}:{minutes:02}" if hours else f"{minutes} min"
@@ -241,7 +248,7 @@ def write_uptime(seconds: float) -> str:
 
 
 def read_uptime(text: str) -> float | None:
-    """Seconds, to the minute, of what `uptime` of a Linux says; None for anything else."""
+    """Seconds, to the minute, in the output of Linux' `uptime`; None for any other text."""
     if (found := _UPTIME.search(text)) is None:
         return None
     days, hours, minutes, only_minutes = (int(each or 0) for each in found.groups())
@@ -249,7 +256,7 @@ def read_uptime(text: str) -> float | None:
 
 
 def lines_of(output: bytes) -> list[str]:
-    """Lines of an answer. Raises ProtocolError for what is no text, and for too much of it."""
+    """Lines of an answer. Raises ProtocolError for bytes that are not text, and for too many."""
     if len(output) > TABLE_BYTES:
         raise ProtocolError(f"an answer of over {TABLE_BYTES} bytes")
     try:
@@ -261,7 +268,7 @@ def lines_of(output: bytes) -> list[str]:
 def _read_pair(row: Sequence[str]) -> Crossconnect:
     identity, a_side, b_side = row[:3]
     if identity != f"{a_side}-{b_side}":
-        raise ProtocolError(f"cross-connect {identity[:80]!r} is said to be of {a_side[:80]!r} and {b_side[:80]!r}")
+        raise ProtocolError(f"cross-connect {identity[:80]!r} is listed with {a_side[:80]!r} and {b_side[:80]!r}")
     one, other = _read_port(a_side), _read_port(b_side)
     if one.side is not Side.A or other.side is not Side.B:
         raise ProtocolError(f"cross-connect {identity[:80]!r} is not from side A to side B")
@@ -270,7 +277,7 @@ def _read_pair(row: Sequence[str]) -> Crossconnect:
 
 def _read_port(text: str) -> PortSide:
     if (found := _PORT.fullmatch(text)) is None:
-        raise ProtocolError(f"{text[:80]!r} is no port")
+        raise ProtocolError(f"{text[:80]!r} is not a port")
     return PortSide(port=found[1], side=Side(found[2]))
 
 

@@ -1,4 +1,4 @@
-"""What a SONiC switch has configured beside what its optics have: what that reads as, and the commands of a change from there."""
+"""Tables: configuration and optics of a SONiC switch: the readings that they give, and the commands of a change."""
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,12 +10,12 @@ from hwd_drivers.families.sonic import protocol
 from hwd_drivers.families.sonic.protocol import Mode, Row
 
 BESIDE_MOST: Final = 4
-"""Others at one port that are told of."""
+"""Most others at one port that are reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:
-    """The commands of a change, in their order; `made`: what the switch must show as made after them."""
+    """The commands of a change, in order; `made`: crossconnects that the switch must report as made after them."""
 
     lines: tuple[str, ...]
     made: tuple[Crossconnect, ...]
@@ -23,7 +23,7 @@ class Commands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """Both tables of one look, which was answered at `received_ns`."""
+    """Both tables of one query, which was answered at `received_ns`."""
 
     configured: frozenset[Crossconnect]
     rows: Mapping[Crossconnect, Row]
@@ -37,14 +37,15 @@ class Tables:
 
     @property
     def stale(self) -> frozenset[Crossconnect]:
-        """In the optics and not configured: gone after the next restart, and nothing that can be deleted."""
+        """Crossconnects in the optics that are not configured: gone after the next restart, and not deletable."""
         return frozenset(self.rows) - self.configured
 
     def readings(self) -> tuple[CrossconnectReading, ...]:
-        """One crossconnect at most at each end.
+        """At most one crossconnect at each end.
 
-        Made is only what is configured and in the optics: such a one has its own state; where another is beside it in the optics it is failed. What is in the
-        optics only is failed, and what is configured only too, unless the optics have another crossconnect at one of its ends: then it is not told.
+        A crossconnect that is configured and in the optics has its own state; failed if another one shares an end in
+        the optics. One in the optics only is failed. One in the configuration only is failed too, unless the optics
+        have another crossconnect at one of its ends: then it is left out.
         """
         used: set[PortSide] = set()
         readings = []
@@ -55,25 +56,25 @@ class Tables:
         return tuple(sorted(readings, key=lambda reading: Crossconnect.sort_key(reading.crossconnect)))
 
     def state(self, pair: Crossconnect) -> CrossconnectState:
-        """Its own where it is made, else failed."""
-        made = pair in self.configured and pair in self.rows and not self._beside(pair)
+        """Its own state where it is made, else failed."""
+        made = pair in self.configured and pair in self.rows and not self._others_at(pair)
         return self.rows[pair].state if made else CrossconnectState.FAILED
 
     def finding(self, pair: Crossconnect) -> str:
-        """What is to be said of one that is not as it was asked for: `not there`, `tuned, and in no configuration`."""
+        """The finding for a crossconnect that is not as wanted: `not there`, `tuned, and in no configuration`."""
         if pair not in self.rows:
             return "not there"
         state = str(self.rows[pair].state)
         if pair not in self.configured:
             return f"{state}, and in no configuration"
-        if beside := self._beside(pair):
+        if beside := self._others_at(pair):
             return f"{state}, beside {_list(beside)} at the same port"
         return state
 
     def remarks(self) -> tuple[str, ...]:
-        """Of each crossconnect that is in one of the tables only, or beside another."""
-        told = {reading.crossconnect for reading in self.readings()}
-        odd = [pair for pair in self._by_weight() if pair not in told or pair not in self.configured]
+        """A remark on each crossconnect that is in one table only, or shares a port with another."""
+        reported = {reading.crossconnect for reading in self.readings()}
+        odd = [pair for pair in self._by_weight() if pair not in reported or pair not in self.configured]
         return tuple(
             f"{pair} is {self.finding(pair)}"
             if pair in self.rows
@@ -82,8 +83,11 @@ class Tables:
         )
 
     def commands(self, remove: Sequence[Crossconnect], add: Sequence[Crossconnect]) -> Commands:
-        """From here to a state without `remove` and with `add`. What is only in the optics is configured before it is deleted; what that takes the place of,
-        and is to stay, is made anew; what is not there any more is not deleted."""
+        """Commands from these tables to a state without `remove` and with `add`.
+
+        A crossconnect in the optics only is configured before it is deleted. Others that this replaces, and that must
+        stay, are made again. Missing ones are not deleted.
+        """
         taken = {end for pair in add for end in pair.ends}
         clearing = self._to_clear(frozenset(remove), frozenset(add), taken)
         cleared = {end for pair in clearing for end in pair.ends}
@@ -110,7 +114,7 @@ class Tables:
     def _to_clear(
         self, remove: Collection[Crossconnect], add: Collection[Crossconnect], taken: Collection[PortSide]
     ) -> list[Crossconnect]:
-        """What is only in the optics and is to go, is in the way, or is beside one that is to go and would show up in its place."""
+        """Crossconnects in the optics only that must go, are in the way, or would appear after a removal."""
         beside = {end for pair in remove if pair in self.rows for end in pair.ends}
         return [
             pair
@@ -119,19 +123,19 @@ class Tables:
         ]
 
     def _by_weight(self) -> Iterator[Crossconnect]:
-        """Made ones, then what is only in the optics, then what is only configured; each in the order of ports."""
+        """Made crossconnects, those in the optics only, those in the configuration only; each in port order."""
         both = self.configured.intersection(self.rows)
         for some in (both, self.stale, self.configured.difference(self.rows)):
             yield from sorted(some, key=Crossconnect.sort_key)
 
-    def _beside(self, pair: Crossconnect) -> list[Crossconnect]:
-        """The first others in the optics at an end of this one: there should be none, and a switch that lists thousands is not to cost their square."""
+    def _others_at(self, pair: Crossconnect) -> list[Crossconnect]:
+        """The first others in the optics at an end of this one; limited, as thousands would take quadratic time."""
         others = (other for end in pair.ends for other in self._at.get(end, ())[: BESIDE_MOST + 1] if other != pair)
         return list(itertools.islice(dict.fromkeys(others), BESIDE_MOST))
 
 
 def _apart(pairs: Iterable[Crossconnect]) -> list[list[Crossconnect]]:
-    """In lists that have no port twice, as few as come of taking them in their order."""
+    """Split pairs into lists without a common port, each pair into the first list that fits."""
     lists: list[tuple[list[Crossconnect], set[PortSide]]] = []
     for pair in pairs:
         for together, used in lists:

@@ -1,4 +1,4 @@
-"""A SONiC optical switch without its command line: what is configured, what its optics have, and what it says no to."""
+"""A SONiC optical switch without its command line: its configuration, its optics, and its refusals."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -14,11 +14,11 @@ from hwd_drivers.twins.server import Denial, Faults
 from hwd_drivers.twins.timing import SwitchTiming
 
 UP_BEFORE_NS: Final = 3600 * 10**9
-"""A twin was up for an hour when it starts: one that was up for less than a minute or two would not show a restart."""
+"""Uptime of a twin at its start, one hour: a restart after less than a minute or two would not be visible."""
 
 
-class NoError(Exception):
-    """What the unit does not do, in its own words; `status` is what its command exits with, None for the usual."""
+class CommandRefused(Exception):
+    """A refusal in the unit's own words; `status` is the exit status of its command, None for the usual one."""
 
     def __init__(self, text: str, *, status: int | None = None) -> None:
         super().__init__(text)
@@ -27,7 +27,10 @@ class NoError(Exception):
 
 
 class Unit:
-    """`configured` are the crossconnects of its configuration; `mirror` has those of its optics. The two differ after trouble: what is only in the optics is stale."""
+    """`configured` are the crossconnects of its configuration; `mirror` has those of its optics.
+
+    They differ after trouble: a crossconnect in the optics only is stale.
+    """
 
     def __init__(
         self,
@@ -54,18 +57,18 @@ class Unit:
         self._blocked: set[PortSide] = set()
 
     def takes(self, user: str, password: str | None) -> bool:
-        """Whether it is a login of this unit; None is a public key, which only a unit with no password of its own takes."""
+        """Whether the login is valid. Password None: a public key, which only a unit without a password accepts."""
         if self.options.user not in (None, user):
             return False
         return self.options.password is None or self.options.password == password
 
     @property
     def configured(self) -> list[Crossconnect]:
-        """In the order of their ports."""
+        """Configured crossconnects in the order of their ports."""
         return sorted(self._configured, key=Crossconnect.sort_key)
 
     def rows(self) -> list[Row]:
-        """The state of each crossconnect that the optics have."""
+        """The state of each crossconnect in the optics."""
         rows = []
         for reading in self.mirror.readings(self._clock.monotonic_ns()):
             rows.append(Row(pair=reading.crossconnect, a_state=reading.state, b_state=reading.state))
@@ -75,23 +78,23 @@ class Unit:
         return PortOverride.FORCE_BLOCKED if end in self._blocked else PortOverride.NORMAL
 
     def add(self, pairs: Sequence[Crossconnect], mode: Mode) -> float:
-        """Make them, all or none; returns the seconds until it is to be answered."""
+        """Make them, all or none; returns the seconds until the answer."""
         wanted = list(dict.fromkeys(pairs))
         self._check(wanted)
         seen: set[PortSide] = set()
         for pair in wanted:
             if not seen.isdisjoint(pair.ends):
-                raise NoError(f"Cross-connect {pair}: a port stands twice in the list")
+                raise CommandRefused(f"Cross-connect {pair}: a port stands twice in the list")
             seen.update(pair.ends)
         there = [*self._configured, *(pair for pair in self.mirror.crossconnects() if pair not in self._configured)]
         kept = frozenset(wanted)
         colliding = [pair for pair in there if pair not in kept and not seen.isdisjoint(pair.ends)]
         if mode is Mode.SAFE and colliding:
             first = next(pair for pair in wanted if not set(pair.ends).isdisjoint(colliding[0].ends))
-            raise NoError(f"Cross-connect {first} conflicts with existing cross-connect {colliding[0]}")
+            raise CommandRefused(f"Cross-connect {first} conflicts with existing cross-connect {colliding[0]}")
         doing, denial = self.faults.take_change(wanted)
         if denial is not None and not doing:
-            raise _told(denial)
+            raise _refusal(denial)
         gone = [pair for pair in there if pair not in kept] if mode is Mode.OVERWRITE else colliding
         now_ns = self._clock.monotonic_ns()
         for pair in gone:
@@ -102,31 +105,34 @@ class Unit:
         try:
             settling = self.mirror.connect(doing, now_ns, move=True)
         except (ConfigError, RefusedError) as error:
-            raise NoError(str(error)) from error
+            raise CommandRefused(str(error)) from error
         if denial is not None:
-            raise _told(denial)
+            raise _refusal(denial)
         return settling.answer_s if self.options.answer == "timing" else 0.0
 
     def delete(self, pairs: Sequence[Crossconnect]) -> float:
-        """Remove them; one that is not configured is refused, also where the optics have it. Returns the seconds until it is to be answered."""
+        """Remove them; one that is not configured is refused, even if it is in the optics.
+
+        Returns the seconds until the answer.
+        """
         wanted = list(dict.fromkeys(pairs))
         self._check(wanted)
         for pair in wanted:
             if pair not in self._configured:
-                raise NoError(f"Cross-connect {pair} does not exist")
+                raise CommandRefused(f"Cross-connect {pair} does not exist")
         doing, denial = self.faults.take_change(wanted)
         for pair in doing if denial is not None else wanted:
             del self._configured[pair]
         settling = self.mirror.disconnect(doing, self._clock.monotonic_ns()) if doing else None
         if denial is not None:
-            raise _told(denial)
+            raise _refusal(denial)
         return settling.answer_s if settling is not None and self.options.answer == "timing" else 0.0
 
     def set_port(self, end: PortSide, to: PortOverride) -> None:
-        """Hold a port dark, or let it go."""
+        """Make a port dark, or release it."""
         self.check_port(end)
         if (denial := self.faults.take_denial()) is not None:
-            raise _told(denial)
+            raise _refusal(denial)
         now_ns = self._clock.monotonic_ns()
         if to is PortOverride.FORCE_BLOCKED:
             self._blocked.add(end)
@@ -137,7 +143,7 @@ class Unit:
 
     def check_port(self, end: PortSide) -> None:
         if end not in self._ends:
-            raise NoError(f"Port {end} does not exist")
+            raise CommandRefused(f"Port {end} does not exist")
 
     def _check(self, pairs: Iterable[Crossconnect]) -> None:
         for pair in pairs:
@@ -146,11 +152,11 @@ class Unit:
 
     @property
     def uptime_s(self) -> float:
-        """Since its last start."""
+        """Seconds since its last start."""
         return (self._clock.monotonic_ns() - self._up_since_ns) / 1e9
 
     def _rebooted(self) -> None:
-        """The configuration is stored by itself, and done anew when the unit is up."""
+        """Restore the stored configuration when the unit is up."""
         self._up_since_ns = self._clock.monotonic_ns()
         if self.options.startup == "dark":
             self._configured.clear()
@@ -161,5 +167,5 @@ class Unit:
         self.mirror.block(self._blocked, now_ns)
 
 
-def _told(denial: Denial) -> NoError:
-    return NoError(denial.text or denial.code, status=int(denial.code) if denial.code.isdigit() else None)
+def _refusal(denial: Denial) -> CommandRefused:
+    return CommandRefused(denial.text or denial.code, status=int(denial.code) if denial.code.isdigit() else None)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from hwd_drivers.core.values import Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.thorlabs import protocol
@@ -15,7 +15,7 @@ from hwd_drivers.families.thorlabs.protocol import Answer, Failure, Line, Move, 
 
 
 class ThorlabsOptions(BaseModel):
-    """What a testbed may say of an OSW12 or OSW22."""
+    """Options of an OSW12 or OSW22 in a testbed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -23,7 +23,7 @@ class ThorlabsOptions(BaseModel):
     reread_after_s: float = Field(
         default=0.1,
         gt=0,
-        description="time between readings after a change; the first may tell where it was before, and 0.1 to 0.3 s are known to do",
+        description="time between readings after a change; the first may be the old state; 0.1 to 0.3 s suffice",
     )
 
 
@@ -36,7 +36,7 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
 
     @classmethod
     async def open(cls, context: OpenContext) -> "ThorlabsSwitch":
-        """Connect and see that something that is no bare digit answers `I?`: what a session before left on the line would show."""
+        """Connect and check that the answer to `I?` is not a single digit, as a late answer would be."""
         options = context.options_as(ThorlabsOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         connection: OrderedConnection[Answer] = await OrderedConnection.open(
@@ -58,9 +58,9 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        """The switch tells no serial number, and its firmware with the name of its board."""
+        """The switch reports no serial number, and its firmware together with the name of its board."""
         board, kind = await self._ask(Query.BOARD, Query.TYPE, deadline_s=deadline_s)
-        return Identity(vendor="Thorlabs", model=kind.text, serial=NOT_TOLD, firmware=board.text)
+        return Identity(vendor="Thorlabs", model=kind.text, serial=NOT_REPORTED, firmware=board.text)
 
     @override
     async def _read_states(self, deadline_s: float) -> Sequence[int]:
@@ -71,7 +71,7 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
     async def _move(
         self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
-        """The first reading after a set may tell where it was, which is waited out as any other."""
+        """Move. The first reading after a set may be the old position; polling continues as for any other."""
         wanted = targets[0] + 1
         move: Request[Answer] = Request(
             data=protocol.encode_command(Move(position=wanted)), what=f"S {wanted}", answers=0
@@ -89,20 +89,20 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
     @override
     def _check(self, what: str, message: Answer) -> None:
         if isinstance(message, Failure):
-            raise self._no(what, message.code, message.text)
+            raise self._refusal(what, message.code, message.text)
 
     async def _ask(self, *queries: Query, deadline_s: float) -> list[Line]:
         answered = await self._connection.request(*map(_query, queries), deadline_s=deadline_s)
         lines: list[Line] = []
         for query, message in zip(queries, answered.messages, strict=True):
             if isinstance(message, Failure):
-                raise self._no(query, message.code, message.text)
+                raise self._refusal(query, message.code, message.text)
             lines.append(message)
         return lines
 
 
 def _state(answer: Answer) -> int:
-    assert isinstance(answer, Line)  # a no was raised, and others do not fit
+    assert isinstance(answer, Line)  # refusals were raised, and `fits` excludes others
     assert answer.position is not None
     return answer.position - 1
 

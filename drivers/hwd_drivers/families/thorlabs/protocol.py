@@ -1,6 +1,7 @@
 """Bytes of OSW-E switches: commands that end in LF, answers that end in CR LF, errors as `Error nn,text`.
 
-Facts as published programs use them on an OSW22-1310E: `S 1` bar, `S 2` cross, neither answered; `S?`, `T?`, `I?` one line each.
+Facts as published programs use them on an OSW22-1310E: `S 1` bar, `S 2` cross, neither answered; `S?`, `T?`, `I?` one
+line each.
 """
 
 import re
@@ -15,15 +16,15 @@ from hwd_drivers.transports.serial_line import SerialLine
 
 LINE: Final = SerialLine(baud=115_200, rtscts=True)
 LIMIT_BYTES: Final = 256
-"""Longest line; the longest that is known is the name of the board with its firmware."""
+"""Longest line; the longest known one is the name of the board with its firmware."""
 POSITIONS: Final = 2
 
 
 class Query(StrEnum):
-    """Questions, each answered by one line."""
+    """Queries, each answered by one line."""
 
     POSITION = "S?"
-    """Where it is: `1` or `2`; the first one after a set may tell where it was."""
+    """Position: `1` or `2`; the first answer after a set may be the old one."""
     TYPE = "T?"
     """The type of the board."""
     BOARD = "I?"
@@ -39,7 +40,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """A line that is no command of these switches."""
+    """A line that is not a command of these switches."""
 
     text: str
 
@@ -60,7 +61,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """`Error 02,text`: what was asked for was not done."""
+    """`Error 02,text`: the command was not done."""
 
     code: str
     text: str
@@ -78,7 +79,7 @@ def encode_command(command: Query | Move) -> bytes:
 
 
 def parse_command(line: str) -> Command:
-    """What a line asks for; case and more than one space are not forgiven."""
+    """The command in a line; lower case and extra spaces are errors."""
     if line in _QUERIES:
         return _QUERIES[line]
     if match := _MOVE.fullmatch(line):
@@ -92,16 +93,16 @@ def encode_answer(answer: Answer) -> bytes:
 
 
 def parse_answer(line: str) -> Answer:
-    """Raises ProtocolError for a line with what is no text, such as control characters."""
+    """Raises ProtocolError for a line with characters that are not text, such as control characters."""
     if not line.isprintable():
-        raise ProtocolError(f"{line!r} has characters that no answer has")
+        raise ProtocolError(f"{line!r} has characters that are not allowed in an answer")
     if match := _FAILURE.fullmatch(line):
         return Failure(code=match[1], text=match[2])
     return Line(text=line)
 
 
 class AnswerDecoder:
-    """Bytes from a switch to answers."""
+    """Turns the bytes of a switch into answers."""
 
     def __init__(self) -> None:
         self._lines = LineDecoder("OSW", limit_bytes=LIMIT_BYTES)
@@ -111,7 +112,7 @@ class AnswerDecoder:
 
 
 class CommandDecoder:
-    """Bytes from a host to commands."""
+    """Turns the bytes of a host into commands."""
 
     def __init__(self) -> None:
         self._lines = LineDecoder("OSW", limit_bytes=LIMIT_BYTES)

@@ -1,4 +1,4 @@
-"""ChipLines: the lines of a GPIO chip of this machine, through `gpiod` (libgpiod 2), which blocks and so works in a thread of its own."""
+"""ChipLines: the lines of a GPIO chip of this machine, by `gpiod` (libgpiod 2), which blocks: it runs in a thread."""
 
 import asyncio
 import errno
@@ -22,15 +22,15 @@ _REMEDIES: Final = {
     errno.EACCES: "Give this user the chip, such as by a udev rule",
     errno.EPERM: "Give this user the chip, such as by a udev rule",
     errno.EBUSY: "Another program has one of these lines: `gpioinfo` names it",
-    errno.ENOENT: "There is no such chip: `gpiodetect` lists them",
-    errno.ENODEV: "The chip is gone",
-    errno.EINVAL: "Has the chip so many lines? `gpioinfo` lists them",
+    errno.ENOENT: "No such chip: `gpiodetect` lists them",
+    errno.ENODEV: "The chip was removed",
+    errno.EINVAL: "Check the line numbers: `gpioinfo` lists them",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What the lines of a chip are for: `held` keep the level that they have until they are told otherwise, `idle` are driven at theirs at once, `inputs` are read."""
+    """Use of lines: `held` keep their level until they are set, `idle` are driven at once, `inputs` are read."""
 
     held: tuple[int, ...]
     idle: Mapping[int, bool]
@@ -38,7 +38,10 @@ class Use:
 
 
 class ChipLines:
-    """A `LineBank`; open it with `ChipLines.open`. A process that dies leaves the lines as they are: a pulse that it was in goes on for ever."""
+    """A `LineBank`; open it with `ChipLines.open`.
+
+    A killed process leaves the lines as they are, even inside a pulse.
+    """
 
     def __init__(self, name: str, path: str, chip: "_Chip", offload: Offload, clock: Clock) -> None:
         self._name = name
@@ -52,7 +55,10 @@ class ChipLines:
     async def open(
         cls, path: str, use: Use, *, name: str, clock: Clock, offload: Offload, deadline_s: float
     ) -> "ChipLines":
-        """Ask the kernel for the lines; nothing moves. Raises LinkError where it does not give them, ConfigError where `gpiod` is not installed."""
+        """Request the lines from the kernel; nothing moves.
+
+        Raises LinkError where the kernel refuses, ConfigError where `gpiod` is not installed.
+        """
         try:
             import gpiod
         except ImportError as error:
@@ -63,7 +69,7 @@ class ChipLines:
             async with asyncio.timeout_at(deadline_s):
                 chip = await offload(_Chip, gpiod, path, use, f"hwd {name}")
         except TimeoutError:
-            raise DeadlineError(f"{name}: {path}: the kernel did not give its lines in time") from None
+            raise DeadlineError(f"{name}: {path}: the kernel did not grant the lines in time") from None
         except OSError as error:
             raise LinkError(f"{name}: cannot open {path}: {_words(error)}") from error
         return cls(name, path, chip, offload, clock)
@@ -75,7 +81,7 @@ class ChipLines:
         return await self._do(f"read {','.join(map(str, lines))}", deadline_s, self._chip.read, tuple(lines))
 
     async def carry_out(self, order: Order, *, deadline_s: float, on_sent: Callable[[int], None] | None = None) -> int:
-        """In one call of one thread: a pulse is as wide as it was asked for however busy the loop is, and ends though its caller is cancelled."""
+        """Do it in one call in one thread: a pulse keeps its width on a busy loop, and ends even after cancellation."""
         sent_ns = self._clock.monotonic_ns()
         if on_sent is not None and not self._lost.done() and deadline_s > asyncio.get_running_loop().time():
             on_sent(sent_ns)
@@ -87,7 +93,7 @@ class ChipLines:
 
     async def close(self) -> None:
         if not self._lost.done():
-            self._lost.set_result(LinkError(f"{self._name}: {self._path} was closed by us"))
+            self._lost.set_result(LinkError(f"{self._name}: we closed {self._path}"))
             await self._offload(self._chip.release)
 
     async def _do(self, what: str, deadline_s: float, function: Callable[..., T], *arguments: Any) -> T:

@@ -1,4 +1,4 @@
-"""The driver of bare parts on lines: turns states of elements into levels and pulses, and contacts into states."""
+"""The driver of bare parts on lines: converts states of elements to levels and pulses, and contacts to states."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,13 +24,13 @@ from hwd_drivers.families.ttl.socket_lines import SocketLines
 from hwd_drivers.families.ttl.wiring import Part, Wiring
 
 CHIP: Final = "/dev/gpiochip"
-"""How the address of a GPIO chip of this machine begins; any other is that of a line bank behind a socket."""
+"""Prefix of the address of a GPIO chip of this machine; any other address is a line bank behind a socket."""
 LOOK_S: Final = 0.002
-"""Between the first two looks at the contacts of a part that moves."""
+"""Pause between the first two readings of the contacts of a moving part."""
 
 
 class TtlOptions(Wiring):
-    """What a testbed may say of parts on lines."""
+    """Options of parts on lines in a testbed."""
 
     connect_within_s: float = Field(default=5.0, gt=0, description="limit for getting the lines")
 
@@ -46,12 +46,12 @@ class TtlSwitch:
         self._offload = offload
         self._parts = wiring.parts_of(context.name, context.capabilities)
         self._elements = Elements(context.capabilities)
-        self._told: dict[int, int] = {}
-        """The state that each part was last told to be in, in this session."""
+        self._last_set: dict[int, int] = {}
+        """The last state of each part that this session set."""
 
     @classmethod
     async def open(cls, context: OpenContext) -> "TtlSwitch":
-        """Get the lines. Nothing moves: a line that holds a part keeps its level."""
+        """Request the lines. Nothing moves: a line that holds a part keeps its level."""
         options = context.options_as(TtlOptions)
         parts = options.parts_of(context.name, context.capabilities)
         deadline_s = asyncio.get_running_loop().time() + options.connect_within_s
@@ -76,7 +76,7 @@ class TtlSwitch:
         return cls(context, options, lines, offload)
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        """The bank's: the parts say nothing."""
+        """Identity of the bank: the parts have none."""
         bank = await self._bank.identify(deadline_s=deadline_s)
         return Identity(vendor="line bank", model=bank.label, serial=bank.serial, firmware=bank.version)
 
@@ -84,9 +84,12 @@ class TtlSwitch:
         return self._context.capabilities
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
-        """Waits while contacts say that a part moves. A part whose position nobody can know has none: a latching one without contacts that was not moved yet."""
+        """Wait while contacts show that a part moves, then read.
+
+        A part whose position is unknown has no reading: a latching one without contacts that was not moved yet.
+        """
         places = range(len(self._parts))
-        seen = await self._look(
+        seen = await self._poll_contacts(
             places, lambda place, state: state is not None or self._parts[place].contacts is None, deadline_s
         )
         return tuple(reading for place in places for reading in self._readings(place, seen))
@@ -99,10 +102,10 @@ class TtlSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """Done when the contacts say so, or, without them, when the part's time has passed.
+        """Returns when the contacts confirm it, or, without them, when the part's time has passed.
 
-        Raises RefusedError where `add` leaves a part in none of its states, DeadlineError where pulses and `settle_s` take longer than the deadline leaves; then
-        nothing moved. DeadlineError too where contacts do not say that it is there.
+        Raises RefusedError where `add` leaves a part in none of its states, DeadlineError where pulses and `settle_s`
+        would exceed the deadline: then nothing moved. Also raises DeadlineError where contacts do not confirm it.
         """
         targets = self._elements.targets(self.name, remove=remove, add=add)
         if not targets:
@@ -111,12 +114,13 @@ class TtlSwitch:
         takes_s, left_s = sum(order.pulses) / 1e6 + settle_s, deadline_s - asyncio.get_running_loop().time()
         if takes_s >= left_s:
             raise DeadlineError(
-                f"{self.name}: nothing moved: pulses and settle_s take {takes_s:.3g} s, the deadline leaves {max(0.0, left_s):.3g} s. Allow more time"
+                f"{self.name}: nothing moved: pulses and settle_s take {takes_s:.3g} s, "
+                f"the deadline leaves {max(0.0, left_s):.3g} s. Allow more time"
             )
         for place in targets:
-            self._told.pop(place, None)  # unknown until it is done
+            self._last_set.pop(place, None)  # unknown until it is done
         sent_ns = await self._bank.carry_out(order, deadline_s=deadline_s, on_sent=on_commanded)
-        self._told |= targets
+        self._last_set |= targets
         return Exchange(
             commanded_ns=sent_ns,
             acknowledged_ns=await self._arrive(targets, settle_s, deadline_s),
@@ -127,7 +131,7 @@ class TtlSwitch:
         return await self._bank.lost()
 
     async def close(self) -> None:
-        """The lines are let go; what holds a part keeps its level as far as the chip does."""
+        """Release the lines; those that hold a part keep their level as far as the chip does."""
         await self._bank.close()
         if self._offload is not None:
             self._offload.close()
@@ -145,14 +149,14 @@ class TtlSwitch:
         return Order(hold=hold, pulses=pulses)
 
     async def _arrive(self, targets: Mapping[int, int], settle_s: float, deadline_s: float) -> int:
-        """When all were there: their time has passed, and the contacts of those that have some say so."""
+        """Wait until the parts' times have passed and their contacts confirm the states; returns when."""
         left_s = deadline_s - asyncio.get_running_loop().time()
         await asyncio.sleep(max(0.0, min(settle_s, left_s)))
         if settle_s > left_s:
             raise DeadlineError(
                 f"{self.name}: moved, and {settle_s:.3g} s until light passes go beyond the deadline. Allow more time"
             )
-        seen = await self._look(targets, lambda place, state: state == targets[place], deadline_s)
+        seen = await self._poll_contacts(targets, lambda place, state: state == targets[place], deadline_s)
         arrived_ns = self._context.clock.monotonic_ns()
         elsewhere = [
             self._context.capabilities.elements[place].name
@@ -161,26 +165,27 @@ class TtlSwitch:
         ]
         if elsewhere:
             raise DeadlineError(
-                f"{self.name}: element {', '.join(elsewhere)}: moved, and its contacts do not say in time that it is there. Look at its supply, and at options.parts"
+                f"{self.name}: element {', '.join(elsewhere)}: moved, and its contacts do not confirm it in time. "
+                "Check its supply, and options.parts"
             )
         return arrived_ns
 
-    async def _look(
+    async def _poll_contacts(
         self, places: Collection[int], there: Callable[[int, int | None], bool], deadline_s: float
     ) -> Mapping[int, bool]:
-        """Levels of the lines that say where these parts are, once `there` holds of all, or the time of those for which it does not is over.
+        """Levels of these parts' contacts, once `there` holds for all, or the time of the others is over.
 
-        The pauses double, so that looking takes no more of a slow way than moving does.
+        Pauses double, so that polling takes no more time of a slow connection than the move.
         """
         loop = asyncio.get_running_loop()
         started_s, pause_s = loop.time(), LOOK_S
-        lines = tuple(line for place in places for line in _telling(self._parts[place]))
+        lines = tuple(line for place in places for line in _contacts_or_level(self._parts[place]))
         while True:
             seen = await self._bank.read(lines, deadline_s=deadline_s) if lines else {}
             waiting = [
                 self._parts[place]
                 for place in places
-                if _telling(self._parts[place]) and not there(place, self._state(place, seen))
+                if _contacts_or_level(self._parts[place]) and not there(place, self._state(place, seen))
             ]
             until_s = min(deadline_s, started_s + max((part.moves_within_s for part in waiting), default=0.0))
             if not waiting or loop.time() + pause_s >= until_s:
@@ -189,9 +194,9 @@ class TtlSwitch:
             pause_s *= 2
 
     def _state(self, place: int, seen: Mapping[int, bool]) -> int | None:
-        """The state that its lines say; None where they say none."""
+        """The state that its lines show; None for an undefined one."""
         part = self._parts[place]
-        levels = [self._wiring.level(line, seen[line]) for line in _telling(part)]
+        levels = [self._wiring.level(line, seen[line]) for line in _contacts_or_level(part)]
         match levels:
             case [True, False]:
                 return 0
@@ -205,16 +210,16 @@ class TtlSwitch:
     def _readings(self, place: int, seen: Mapping[int, bool]) -> tuple[CrossconnectReading, ...]:
         state, says = self._state(place, seen), CrossconnectState.TUNED
         if self._parts[place].contacts is None:
-            state, says = self._told.get(place) if state is None else state, CrossconnectState.UNSTATED
+            state, says = self._last_set.get(place) if state is None else state, CrossconnectState.UNSTATED
         elif state is None:
-            state, says = self._told.get(place), CrossconnectState.FAILED
+            state, says = self._last_set.get(place), CrossconnectState.FAILED
         if state is None:
             return ()
         pairs = self._context.capabilities.elements[place].states[state]
         return tuple(CrossconnectReading(crossconnect=pair, state=says) for pair in pairs)
 
 
-def _telling(part: Part) -> tuple[int, ...]:
+def _contacts_or_level(part: Part) -> tuple[int, ...]:
     if part.contacts is not None:
         return part.contacts
     return () if part.level is None else (part.level,)

@@ -1,4 +1,4 @@
-"""LineBank: the seam between the driver and the lines that it moves: a GPIO chip of this machine, or a bank behind a socket."""
+"""LineBank: the interface between driver and lines: a GPIO chip of this machine, or a bank behind a socket."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,14 +9,17 @@ from hwd_drivers.families.ttl.protocol import Bank
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What is to be done with lines, in one go: hold some, pulse some. Levels are those of the wire; pulses by their width in microseconds."""
+    """Lines to hold and to pulse, in one step.
+
+    Levels are those on the wire; pulses have their width in microseconds.
+    """
 
     hold: Mapping[int, bool] = field(default_factory=dict)
     pulses: Mapping[int, Mapping[int, bool]] = field(default_factory=dict)
 
 
 class LineBank(Protocol):
-    """Lines by their numbers. A pulse that has begun ends, whatever becomes of who waits for it."""
+    """Lines by their numbers. A pulse that has started ends, even if its caller is cancelled."""
 
     async def identify(self, *, deadline_s: float) -> Bank: ...
 
@@ -25,9 +28,9 @@ class LineBank(Protocol):
         ...
 
     async def carry_out(self, order: Order, *, deadline_s: float, on_sent: Callable[[int], None] | None = None) -> int:
-        """Returns when it is through: `Clock.monotonic_ns` from just before it began, as told to `on_sent`.
+        """Returns when it is done: `Clock.monotonic_ns` from just before its start, as passed to `on_sent`.
 
-        Nothing is done after the deadline. Raises DeviceError where the bank says no.
+        Nothing is done after the deadline. Raises DeviceError where the bank refuses.
         """
         ...
 

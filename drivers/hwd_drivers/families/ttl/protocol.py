@@ -2,13 +2,14 @@
 
 | request | answer | does |
 |---|---|---|
-| `info` | `ok lines=64 label=gpio-sim version=1 serial=T1` | says what the bank is |
-| `read 2,3` | `ok 2=1,3=0` | levels of lines; of one that is driven, the level that it is driven at |
-| `set 0=1,4=0` | `ok` | drives lines, all at once, until they are told otherwise |
-| `pulse 0=1,5=0 20000` | `ok` | drives lines so many microseconds, then at the opposite level; answered when that is over |
-| | `error LINE no line 99` | a code and words; nothing was done |
+| `info` | `ok lines=64 label=gpio-sim version=1 serial=T1` | returns the identity of the bank |
+| `read 2,3` | `ok 2=1,3=0` | reads levels of lines; of an output, the level that it drives |
+| `set 0=1,4=0` | `ok` | drives lines, all at once, until they are set again |
+| `pulse 0=1,5=0 20000` | `ok` | drives lines for so many microseconds, then at the opposite level; then answers |
+| | `error LINE no line 99` | a code and a text; nothing was done |
 
-Levels are those of the wire: 1 is high. This protocol is ours: no vendor's parts speak it, so that a bank of lines elsewhere, or a twin, can stand where a GPIO chip does.
+Levels are those on the wire: 1 is high. This protocol is ours, no vendor's: by it a remote bank of lines, or a twin,
+can replace a GPIO chip.
 """
 
 import re
@@ -20,9 +21,9 @@ from hwd_drivers.codecs.lines import LineDecoder
 from hwd_drivers.core.errors import ProtocolError
 
 LINE_BYTES_MAX: Final = 16_384
-"""Of one request or answer: enough for `LINES_MAX` lines."""
+"""Bytes of one request or answer: enough for `LINES_MAX` lines."""
 LINES_MAX: Final = 1024
-"""Lines that one request may name; more than GPIO chips have."""
+"""Most lines of one request; more than GPIO chips have."""
 PULSE_US_MAX: Final = 1_000_000
 """A coil that is driven for longer burns."""
 
@@ -33,7 +34,7 @@ _WIDTH = re.compile(r"[0-9]{1,7}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """What are you?"""
+    """Query of the identity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ Request = Info | Read | Set | Pulse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bank:
-    """What a bank says it is; `label`, `version` and `serial` are words without blanks."""
+    """Identity of a bank; `label`, `version` and `serial` are words without blanks."""
 
     lines: int
     label: str
@@ -85,7 +86,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """No, and why."""
+    """A refusal, and its reason."""
 
     code: str
     text: str
@@ -95,7 +96,7 @@ Answer = Bank | Levels | Done | Refusal
 
 
 class RequestDecoder:
-    """Requests from bytes, at the bank's side."""
+    """Turns bytes into requests, at the bank's side."""
 
     def __init__(self) -> None:
         self._lines = LineDecoder("line bank", limit_bytes=LINE_BYTES_MAX)
@@ -106,7 +107,7 @@ class RequestDecoder:
 
 
 class AnswerDecoder:
-    """Answers from bytes, at the client's side."""
+    """Turns bytes into answers, at the client's side."""
 
     def __init__(self) -> None:
         self._lines = LineDecoder("line bank", limit_bytes=LINE_BYTES_MAX)
@@ -125,7 +126,7 @@ def encode_answer(answer: Answer) -> bytes:
 
 
 def parse_request(line: str) -> Request:
-    """Raises ProtocolError for what is no request."""
+    """Raises ProtocolError for a line that is not a request."""
     match line.split(" "):
         case ["info"]:
             return Info()
@@ -137,11 +138,11 @@ def parse_request(line: str) -> Request:
             if not 0 < int(width) <= PULSE_US_MAX:
                 raise ProtocolError(f"line bank: a pulse of {width} us is not between 1 and {PULSE_US_MAX} us")
             return Pulse(levels=_parse_levels(levels), width_us=int(width))
-    raise ProtocolError(f"line bank: {line[:40]!r} is no request")
+    raise ProtocolError(f"line bank: {line[:40]!r} is not a request")
 
 
 def parse_answer(line: str) -> Answer:
-    """Raises ProtocolError for what is no answer."""
+    """Raises ProtocolError for a line that is not an answer."""
     word, _, rest = line.partition(" ")
     if word == "error":
         code, _, text = rest.partition(" ")
@@ -153,7 +154,7 @@ def parse_answer(line: str) -> Answer:
         return _parse_bank(rest)
     if word == "ok":
         return Levels(levels=_parse_levels(rest))
-    raise ProtocolError(f"line bank: {line[:40]!r} is no answer")
+    raise ProtocolError(f"line bank: {line[:40]!r} is not an answer")
 
 
 def _request_text(request: Request) -> str:
@@ -186,7 +187,7 @@ def _parse_bank(text: str) -> Bank:
         raise ProtocolError(f"line bank: {text[:40]!r} does not say lines, label, version and serial")
     for name in ("label", "version", "serial"):
         if not _WORD.fullmatch(fields[name]):
-            raise ProtocolError(f"line bank: {name} {fields[name][:40]!r} is no word")
+            raise ProtocolError(f"line bank: {name} {fields[name][:40]!r} is not a word")
     return Bank(lines=int(fields["lines"]), label=fields["label"], version=fields["version"], serial=fields["serial"])
 
 
@@ -200,7 +201,7 @@ def _numbers(text: str) -> tuple[int, ...]:
         raise ProtocolError(f"line bank: {len(parts)} lines are over the {LINES_MAX} of one request")
     for part in parts:
         if not _NUMBER.fullmatch(part):
-            raise ProtocolError(f"line bank: {part[:20]!r} is no number of a line")
+            raise ProtocolError(f"line bank: {part[:20]!r} is not the number of a line")
     return tuple(map(int, parts))
 
 
@@ -212,6 +213,6 @@ def _parse_levels(text: str) -> dict[int, bool]:
     for part in parts:
         line, _, level = part.partition("=")
         if not _NUMBER.fullmatch(line) or level not in ("0", "1") or int(line) in levels:
-            raise ProtocolError(f"line bank: {part[:20]!r} is no level of a line, or its line is named twice")
+            raise ProtocolError(f"line bank: {part[:20]!r} is not the level of a line, or its line is named twice")
         levels[int(line)] = level == "1"
     return levels

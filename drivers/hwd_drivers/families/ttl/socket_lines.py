@@ -44,7 +44,7 @@ class SocketLines:
         return self._take(Levels, request, answered.messages[0]).levels
 
     async def carry_out(self, order: Order, *, deadline_s: float, on_sent: Callable[[int], None] | None = None) -> int:
-        """In one write; a bank does one request after the other."""
+        """Send all in one write; a bank executes one request after the other."""
         requests: list[protocol.Request] = []
         if order.hold:
             requests.append(protocol.Set(levels=order.hold))
@@ -73,19 +73,19 @@ class SocketLines:
         )
 
     def _take(self, kind: type[AnswerT], request: protocol.Request, answer: Answer) -> AnswerT:
-        """Raises DeviceError for a no."""
+        """Raises DeviceError for a refusal."""
         if isinstance(answer, kind):
             return answer
         what = _words(request)
         if isinstance(answer, Refusal):
             raise DeviceError(
-                f"{self._name}: {what}: the line bank answered {answer.code} ({answer.text}). Look at options.parts",
+                f"{self._name}: {what}: the line bank answered {answer.code} ({answer.text}). Check options.parts",
                 device=self._name,
                 command=what,
                 code=answer.code,
                 text=answer.text,
             )
-        raise ProtocolError(f"{self._name}: {what}: {answer!r} is no answer to it")
+        raise ProtocolError(f"{self._name}: {what}: {answer!r} is not an answer to it")
 
 
 def _fits(request: protocol.Request, answer: Answer) -> bool:

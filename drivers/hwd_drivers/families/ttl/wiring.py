@@ -1,4 +1,4 @@
-"""Wiring: which line of a bank does what for which part; what a testbed may say of it, and its twin too."""
+"""Wiring: the line of each function of each part; an option in testbeds, also of the twin."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -10,7 +10,7 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities
 
 LINES_A_PART: Final = 4
-"""Where no wiring is given, part n has so many lines from 4(n-1) on: two to move it and two contacts."""
+"""Without a wiring, part n has so many lines from 4(n-1) on: two to move it and two contacts."""
 
 
 class Part(BaseModel):
@@ -58,12 +58,12 @@ class Wiring(BaseModel):
 
     parts: tuple[Part, ...] = Field(
         default=(),
-        description="what is on which line; left out, part n has the lines from 4(n-1) on: coils (or its level), then contacts",
+        description="lines of each part; left out, part n has lines from 4(n-1) on: coils (or level), then contacts",
     )
     active_low: tuple[int, ...] = Field(default=(), description="lines whose low is what is called high above")
 
     def parts_of(self, name: str, capabilities: Capabilities) -> tuple[Part, ...]:
-        """One for each element. Raises ConfigError where they are not as many, or a line is used twice."""
+        """One part for each element. Raises ConfigError for another number of parts, or a line that is used twice."""
         count = len(capabilities.elements)
         parts = self.parts or tuple(_usual(number, latching=capabilities.latching) for number in range(count))
         if len(parts) != count:
@@ -78,7 +78,7 @@ class Wiring(BaseModel):
         return parts
 
     def level(self, line: int, active: bool) -> bool:
-        """The level on the wire of a line that is active, or the other way round."""
+        """The level on the wire of a line that is active or not."""
         return active is not (line in self.active_low)
 
 

@@ -17,7 +17,7 @@ AnswerT = TypeVar("AnswerT", protocol.Told, protocol.Size, protocol.Map, protoco
 
 
 class LumenOptions(BaseModel):
-    """What a testbed may say of such a switch."""
+    """Options of such a switch in a testbed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -34,7 +34,7 @@ class LumenSwitch:
 
     @classmethod
     async def open(cls, context: OpenContext) -> "LumenSwitch":
-        """Connect; this device asks for no login."""
+        """Connect; this device has no login."""
         options = context.options_as(LumenOptions)
         connection: OrderedConnection[protocol.Answer] = await OrderedConnection.open(
             context.dialer,
@@ -47,14 +47,14 @@ class LumenSwitch:
         return cls(context, connection)
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        told = self._said(
+        answer = self._expect(
             "ID", protocol.Told, (await self._ask(protocol.AskIdentity(), deadline_s=deadline_s)).messages[0]
         )
-        return Identity(vendor=told.vendor, model=told.model, serial=told.serial, firmware=told.firmware)
+        return Identity(vendor=answer.vendor, model=answer.model, serial=answer.serial, firmware=answer.firmware)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated model. Raises ConfigError where the switch has another size."""
-        size = self._said(
+        """Capabilities of the configured model. Raises ConfigError where the switch has another size."""
+        size = self._expect(
             "SIZE", protocol.Size, (await self._ask(protocol.AskSize(), deadline_s=deadline_s)).messages[0]
         )
         outputs = sum(end.side is Side.B for end in self._capabilities.ends)
@@ -68,7 +68,7 @@ class LumenSwitch:
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
         answered = await self._ask(protocol.AskMap(), deadline_s=deadline_s)
-        pairs = sorted(self._said("MAP", protocol.Map, answered.messages[0]).pairs)
+        pairs = sorted(self._expect("MAP", protocol.Map, answered.messages[0]).pairs)
         return tuple(CrossconnectReading(crossconnect=self._crossconnect(pair)) for pair in pairs)
 
     async def change_crossconnects(
@@ -79,11 +79,11 @@ class LumenSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """One `SET`, and a `MAP` before it in the same write, which tells what the switch had when it took the change."""
+        """One `SET`, and in the same write a `MAP` before it, which reads the state before the change."""
         change = protocol.Change(remove=tuple(map(_numbers, remove)), add=tuple(map(_numbers, add)))
         answered = await self._ask(protocol.AskMap(), change, deadline_s=deadline_s, on_sent=on_commanded)
-        before = self._said("MAP", protocol.Map, answered.messages[0]).pairs
-        self._said("SET", protocol.Done, answered.messages[1])
+        before = self._expect("MAP", protocol.Map, answered.messages[0]).pairs
+        self._expect("SET", protocol.Done, answered.messages[1])
         return Exchange(
             commanded_ns=answered.sent_ns,
             acknowledged_ns=answered.received_ns,
@@ -106,11 +106,12 @@ class LumenSwitch:
             sent.append(Request(data=data, what=data.split()[0].decode()))
         return await self._connection.request(*sent, deadline_s=deadline_s, on_sent=on_sent)
 
-    def _said(self, command: str, kind: type[AnswerT], answer: protocol.Answer) -> AnswerT:
-        """The answer to a command. Raises DeviceError where it is a no, ProtocolError where it belongs to another question."""
+    def _expect(self, command: str, kind: type[AnswerT], answer: protocol.Answer) -> AnswerT:
+        """The answer to a command. Raises DeviceError for a refusal, ProtocolError for an answer to another request."""
         if isinstance(answer, protocol.No):
             raise DeviceError(
-                f"{self.name}: {command}: the device answered NO {answer.code} ({answer.text}). Read its state to see what was done",
+                f"{self.name}: {command}: the device answered NO {answer.code} ({answer.text}). "
+                "Read its state to see what was done",
                 device=self.name,
                 command=command,
                 code=answer.code,
@@ -125,7 +126,7 @@ class LumenSwitch:
             PortSide(port=str(pair[0]), side=Side.A), PortSide(port=str(pair[1]), side=Side.B)
         )
         if any(end not in self._capabilities.ends for end in crossconnect.ends):
-            raise ProtocolError(f"{self.name}: the switch reports {crossconnect}, which it has no ports for")
+            raise ProtocolError(f"{self.name}: the switch reports {crossconnect}, for which it has no ports")
         return crossconnect
 
 

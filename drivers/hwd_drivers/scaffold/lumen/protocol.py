@@ -6,7 +6,7 @@
     SET [-i>o] [+i>o] .. ->  OK
     anything it refuses  ->  NO <code> <text>
 
-A `SET` takes away all that stands after a minus, then makes all that stands after a plus: all of it or nothing.
+A `SET` removes all pairs after a minus, then makes all pairs after a plus: all of them or none.
 """
 
 import re
@@ -17,7 +17,7 @@ from hwd_drivers.core.errors import ProtocolError
 
 DEFAULT_PORT: Final = 5000
 LINE_MAX: Final = 16_384
-"""Bytes of the longest line: a `SET` of 384 crossconnects, with room."""
+"""Limit of a line in bytes: a `SET` of 384 crossconnects, with reserve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ Answer = Told | Size | Map | Done | No
 
 
 class LineDecoder:
-    """Bytes in, whole lines out. Raises ProtocolError for a line over `LINE_MAX` bytes and for one that is not ASCII."""
+    """Cuts bytes into lines. Raises ProtocolError for a line over `LINE_MAX` bytes and for one that is not ASCII."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -108,7 +108,7 @@ class LineDecoder:
 
 
 class AnswerDecoder:
-    """Bytes of a device in, its answers out."""
+    """Turns the bytes of a device into answers."""
 
     def __init__(self) -> None:
         self._lines = LineDecoder()
@@ -131,7 +131,7 @@ def encode_request(request: Request) -> bytes:
 
 
 def parse_request(line: str) -> Request:
-    """Raises ProtocolError for what the device refuses to understand."""
+    """Raises ProtocolError for an unknown command."""
     match line.split():
         case ["ID"]:
             return AskIdentity()
@@ -144,7 +144,7 @@ def parse_request(line: str) -> Request:
             if all(sign in ("-", "+") for sign, _ in signed):
                 gone = tuple(pair for sign, pair in signed if sign == "-")
                 return Change(remove=gone, add=tuple(pair for sign, pair in signed if sign == "+"))
-    raise ProtocolError(f"{line[:40]!r} is no command")
+    raise ProtocolError(f"{line[:40]!r} is not a command")
 
 
 def encode_answer(answer: Answer) -> bytes:
@@ -152,7 +152,7 @@ def encode_answer(answer: Answer) -> bytes:
 
 
 def parse_answer(line: str) -> Answer:
-    """Raises ProtocolError for a line that is none."""
+    """Raises ProtocolError for a line that is not an answer."""
     verb, _, rest = line.partition(" ")
     match verb:
         case "ID" if len(parts := rest.split(",")) == 4 and all(parts):
@@ -166,7 +166,7 @@ def parse_answer(line: str) -> Answer:
         case "NO" if rest:
             code, _, text = rest.partition(" ")
             return No(code=code, text=text)
-    raise ProtocolError(f"{line[:40]!r} is no answer")
+    raise ProtocolError(f"{line[:40]!r} is not an answer")
 
 
 def _line(answer: Answer) -> str:

@@ -1,4 +1,4 @@
-"""ChannelTransport: a channel of an SSH connection as an asyncio.Transport, so that any asyncio.Protocol can speak through it."""
+"""ChannelTransport: a channel of an SSH connection as an asyncio.Transport, for any asyncio.Protocol."""
 
 import asyncio
 import threading
@@ -14,15 +14,16 @@ from hwd_drivers.transports.ssh.workers import SshWorkers
 
 CHUNK_BYTES: Final = 32768
 OUT_BYTES: Final = 1 << 20
-"""Bytes that wait for the other side to take them before it is not listened to any more."""
+"""Most bytes that wait for the other side to read them; above it reading from the other side pauses."""
 FULL_S: Final = 0.02
-"""How long to wait for room where the other side takes nothing."""
+"""How long to wait for room where the other side does not read."""
 
 
 class ChannelTransport(asyncio.Transport):
-    """One channel; its protocol gets what comes as output. `errors` takes what comes as error output.
+    """One channel; its protocol gets the output, and `errors` is called with the error output.
 
-    `finish(status)` ends it as a command that was run ends. `abort` ends what `cut` cuts: the whole connection at a server, the channel at a client.
+    `finish(status)` ends it like the end of a command. `abort` calls `cut`: at a server it cuts the whole connection,
+    at a client the channel.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class ChannelTransport(asyncio.Transport):
         self._lost = False
 
     def start(self, protocol: asyncio.Protocol) -> None:
-        """From now on `protocol` gets what comes."""
+        """Deliver received bytes to `protocol` from now on."""
         self._protocol = protocol
         self.channel.settimeout(0.0)
         protocol.connection_made(self)
@@ -73,7 +74,7 @@ class ChannelTransport(asyncio.Transport):
             self._write_on()
 
     def finish(self, status: int) -> None:
-        """Tell the exit status when all is sent, and close."""
+        """Send the exit status after all output, and close."""
         self._status = status
         self.close()
 
@@ -125,7 +126,7 @@ class ChannelTransport(asyncio.Transport):
         self._protocol = protocol
 
     def _receive(self) -> None:
-        """Hand over what is there; called whenever something came, at its end, and when there is room again."""
+        """Deliver received bytes; called when bytes come, at their end, and when there is room again."""
         channel, protocol = self.channel, self._protocol
         assert protocol is not None
         while not self._lost and not self._paused and self.get_write_buffer_size() <= OUT_BYTES:
@@ -152,7 +153,7 @@ class ChannelTransport(asyncio.Transport):
             self._writing = self._workers.spawn(self._write(), name="hwd:ssh/write")
 
     async def _write(self) -> None:
-        """Send what is there, then end the channel if that was asked for."""
+        """Send the written bytes, then end the channel if that was asked for."""
         try:
             while (size := self.get_write_buffer_size()) and not self.channel.closed:
                 buffer, send = (
@@ -183,7 +184,7 @@ class ChannelTransport(asyncio.Transport):
 
 
 class _Wake(threading.Event):
-    """What paramiko's thread sets when bytes came, or their end."""
+    """The event that paramiko's thread sets when bytes came, or their end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
         super().__init__()
@@ -195,12 +196,12 @@ class _Wake(threading.Event):
         super().set()
         try:
             self._loop.call_soon_threadsafe(self._callback)
-        except RuntimeError:  # the loop is closed: nobody is left to tell
+        except RuntimeError:  # the loop is closed
             return
 
 
 def _send(send: Callable[[bytes], int], data: bytes) -> int:
-    """How many bytes there was room for."""
+    """Send, and return how many bytes there was room for."""
     try:
         return send(data)
     except TimeoutError:

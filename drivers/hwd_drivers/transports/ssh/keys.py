@@ -1,4 +1,4 @@
-"""Host keys: whom an SSH client takes for the one that it wants, and keys of twins."""
+"""Host keys of SSH: how a client verifies a host, and the keys of twins."""
 
 import base64
 import hashlib
@@ -21,10 +21,11 @@ DEFAULT_PORT: Final = 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostTrust:
-    """How a host proves that it is itself.
+    """How a host proves its identity.
 
-    `host_key`: its public key (`ssh-ed25519 AAAA...`) or the key's fingerprint (`SHA256:...`). `known_hosts`: a file in OpenSSH's format; with `trust_first`
-    a host that is not in it yet is written to it. With neither, only hosts of this machine are taken: to them there is no network in between.
+    `host_key`: its public key (`ssh-ed25519 AAAA...`) or the key's fingerprint (`SHA256:...`). `known_hosts`: a file in
+    OpenSSH's format; with `trust_first` an unknown host is added to it. With neither, only hosts on this machine are
+    accepted, as no network lies in between.
     """
 
     host_key: str | None = None
@@ -32,20 +33,24 @@ class HostTrust:
     trust_first: bool = False
 
     def check(self, name: str, address: str, key: paramiko.PKey) -> None:
-        """Raises ConfigError where nobody vouches for this key. Reads, and with `trust_first` writes, the file: blocking."""
+        """Raises ConfigError where this key is not trusted.
+
+        Reads, and with `trust_first` writes, the file: blocking.
+        """
         shown = f"{name}: {address} shows the host key {key.get_name()} {fingerprint(key)}"
         if self.host_key is not None:
             if self.host_key.strip() not in (fingerprint(key), public_line(key)):
-                raise ConfigError(f"{shown}, not the one of option host_key. Is it the right device? If so, correct it")
+                raise ConfigError(f"{shown}, not the one of option host_key. If it is the right device, correct it")
         elif self.known_hosts is not None:
             self._check_file(self.known_hosts, address, key, shown)
         elif not is_local(address):
             raise ConfigError(
-                f"{shown}, and nobody vouches for it. If it is right, write it to option host_key, or name a file in option known_hosts"
+                f"{shown}, which is not trusted. If it is right, write it to option host_key, "
+                "or name a file in option known_hosts"
             )
 
     def key_types(self, address: str) -> tuple[str, ...]:
-        """Types of keys that we can check, those of this host; none says that any will do. Reads the file: blocking."""
+        """Types of keys that we can check for this host; empty: any type. Reads the file: blocking."""
         if self.host_key is not None:
             kind = self.host_key.split(" ", 1)[0]
             return () if kind.startswith("SHA256:") else (kind,)
@@ -56,7 +61,7 @@ class HostTrust:
 
     def _check_file(self, path: Path, address: str, key: paramiko.PKey, shown: str) -> None:
         if not path.exists() and not self.trust_first:
-            raise ConfigError(f"{path}: cannot be read as a known_hosts file: it is not there")
+            raise ConfigError(f"{path}: cannot be read as a known_hosts file: it does not exist")
         hosts = KnownHosts([path])
         known_as = _known_as(address)
         hosts.check_revoked(known_as, key, shown)
@@ -64,7 +69,7 @@ class HostTrust:
             return
         if hosts.keys.lookup(known_as) is not None:
             raise ConfigError(
-                f"{shown}, and {path} knows {known_as} by another. Is it the right device? If so, correct the file"
+                f"{shown}, and {path} has another key for {known_as}. If it is the right device, correct the file"
             )
         if not self.trust_first:
             authority = "" if (where := hosts.authority(known_as)) is None else authority_words(where)
@@ -83,18 +88,18 @@ def twin_host_key(rng: random.Random) -> paramiko.PKey:
 
 
 def public_line(key: paramiko.PKey) -> str:
-    """As in a known_hosts file, behind the host."""
+    """The key as in a line of a known_hosts file, after the host."""
     return f"{key.get_name()} {key.get_base64()}"
 
 
 def fingerprint(key: paramiko.PKey) -> str:
-    """As OpenSSH shows it."""
+    """The fingerprint as OpenSSH prints it."""
     digest = hashlib.sha256(key.asbytes()).digest()
     return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
 
 
 def is_local(address: str) -> bool:
-    """Whether it is on this machine: a loopback address, a Unix socket, a memory net."""
+    """Whether the address is on this machine: a loopback address, a Unix socket, a memory net."""
     if address.startswith(("unix:", "mem:")):
         return True
     host = address.rpartition(":")[0].strip("[]")

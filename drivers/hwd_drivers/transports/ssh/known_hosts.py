@@ -1,4 +1,4 @@
-"""KnownHosts: files of host keys in OpenSSH's format, with the keys that they revoke (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
+"""KnownHosts: files of host keys in OpenSSH's format, with revoked keys (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
 
 import fnmatch
 import re
@@ -16,13 +16,13 @@ from hwd_drivers.core.reason import reason_of
 REVOKED: Final = "@revoked"
 AUTHORITY: Final = "@cert-authority"
 FIELDS: Final = 3
-"""Hosts, the kind of the key, the key."""
+"""Fields of a line: hosts, the kind of the key, the key."""
 _BRACKETED: Final = re.compile(r"\[(.+)\]:\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedLine:
-    """One line with a marker, and where it is."""
+    """One line with a marker, and its file and line number."""
 
     where: str
     marker: str
@@ -30,7 +30,7 @@ class MarkedLine:
     key: paramiko.PKey
 
     def concerns(self, known_as: str) -> bool:
-        """Whether its patterns name this host: hashed names, `*` and `?`, and `!` for those that it leaves out."""
+        """Whether its patterns match this host: hashed names, `*` and `?`, and `!` for exclusions."""
         bare = _BRACKETED.sub(r"\1", known_as)
         names = (known_as.lower(), bare.lower())
         if any(_matches(pattern[1:], name) for pattern in self.patterns if pattern.startswith("!") for name in names):
@@ -39,13 +39,14 @@ class MarkedLine:
 
 
 class KnownHosts:
-    """What some files say together. Files that are not there say nothing.
+    """The entries of several files. A file that does not exist has none.
 
-    `keys` has the keys of hosts, for paramiko. A key that is revoked for a host is to be refused whatever else vouches for it: `check_revoked`.
+    `keys` has the keys of hosts, for paramiko. A revoked key must be refused even if another line trusts it:
+    `check_revoked`.
     """
 
     def __init__(self, files: Iterable[Path]) -> None:
-        """Reads them, blocking. Raises ConfigError for one that cannot be read."""
+        """Read the files, blocking. Raises ConfigError for one that cannot be read."""
         self.keys = paramiko.HostKeys()
         self.marked: list[MarkedLine] = []
         for file in files:
@@ -53,18 +54,18 @@ class KnownHosts:
                 self._read(file)
 
     def check_revoked(self, known_as: str, key: paramiko.PKey, shown: str) -> None:
-        """Raises ConfigError, which begins with `shown`, where a file revokes this key."""
+        """Raises ConfigError, whose text begins with `shown`, where a file revokes this key."""
         if (line := self._revoking(known_as, key)) is not None:
             raise ConfigError(
-                f"{shown}, and {line.where} revokes that key: whoever answers may be somebody else who has got hold of it. "
-                "Give the host a new key, and write that down"
+                f"{shown}, and {line.where} revokes that key: somebody else may have it. "
+                "Make a new key for the host, and add it to the file"
             )
 
     def is_revoked(self, known_as: str, key: paramiko.PKey) -> bool:
         return self._revoking(known_as, key) is not None
 
     def authority(self, known_as: str) -> str | None:
-        """Where an authority of certificates is named for this host; certificates of hosts are not checked here."""
+        """Where a certificate authority is named for this host; certificates of hosts are not checked here."""
         found = (line.where for line in self.marked if line.marker == AUTHORITY and line.concerns(known_as))
         return next(found, None)
 
@@ -84,17 +85,17 @@ class KnownHosts:
             where = f"{file}:{number}"
             marker, *rest = line.split(None, 1) if line.startswith("@") else ("", line)
             if marker not in ("", REVOKED, AUTHORITY):
-                raise ConfigError(f"{where}: {marker} is no marker: there are {REVOKED} and {AUTHORITY}")
+                raise ConfigError(f"{where}: {marker} is not a marker; use {REVOKED} or {AUTHORITY}")
             try:
                 entry = HostKeyEntry.from_line(" ".join("".join(rest).split()))
             except (InvalidHostKey, paramiko.SSHException, ValueError) as error:
                 if not marker:
-                    continue  # it vouches for nobody
+                    continue  # such a line gives no host a key
                 raise ConfigError(f"{where}: the key of this line cannot be read. Correct or remove it") from error
             if entry is None:
                 if marker and len("".join(rest).split()) < FIELDS:
-                    raise ConfigError(f"{where}: hosts, a kind of key and the key are wanted behind {marker}")
-                continue  # of a kind that we do not speak, and that nobody can show us
+                    raise ConfigError(f"{where}: hosts, a kind of key and the key must follow {marker}")
+                continue  # an unsupported kind of key, which no host can offer us
             if marker:
                 patterns = tuple(entry.hostnames)
                 self.marked.append(MarkedLine(where=where, marker=marker, patterns=patterns, key=entry.key))
@@ -102,7 +103,7 @@ class KnownHosts:
                 self._add(entry)
 
     def _add(self, entry: HostKeyEntry) -> None:
-        """The first line of a host and a kind of key holds."""
+        """Add an entry; the first line of a host and a kind of key counts."""
         kind = entry.key.get_name()
         for name in entry.hostnames:
             known = self.keys.get(name)
@@ -111,8 +112,8 @@ class KnownHosts:
 
 
 def authority_words(where: str) -> str:
-    """For a message that says that a host is not known."""
-    return f" ({where} names an authority of certificates for it: those are not checked here, the key itself is needed)"
+    """Text for messages about an unknown host."""
+    return f" ({where} names a certificate authority for it: those are not checked here, the key itself is needed)"
 
 
 def _matches(pattern: str, name: str) -> bool:
@@ -120,5 +121,5 @@ def _matches(pattern: str, name: str) -> bool:
         return paramiko.HostKeys.hash_host(name, pattern) == pattern
     if pattern.startswith("!"):
         return False
-    escaped = pattern.lower().replace("[", "[[]")  # brackets stand for themselves
+    escaped = pattern.lower().replace("[", "[[]")  # brackets are literal
     return fnmatch.fnmatchcase(name, escaped)

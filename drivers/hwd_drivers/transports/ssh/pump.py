@@ -1,4 +1,4 @@
-"""SocketPump: carries bytes between a connection of a Dialer and a socket that another thread reads and writes."""
+"""SocketPump: copies bytes between a connection of a Dialer and a socket that another thread reads and writes."""
 
 import asyncio
 import socket
@@ -9,13 +9,14 @@ from typing_extensions import override
 
 CHUNK_BYTES: Final = 65536
 HELD_BYTES: Final = 256 * 1024
-"""Bytes that wait for the other thread before the connection is not read any more."""
+"""Most bytes that wait for the other thread; above it the connection is not read."""
 
 
 class SocketPump(asyncio.Protocol):
-    """One connection; `theirs` is the socket of the other thread, which closes it when it is done.
+    """One connection; `theirs` is the socket of the other thread, which closes it at its end.
 
-    `ended` is done when the other thread is, `gone` when the connection is; `cause` is then why it broke, None where it was ended in order.
+    `ended` is done when the other thread has closed its socket, `gone` when the connection is lost; `cause` is then the
+    reason, None for an orderly end.
     """
 
     def __init__(self, *, made: Callable[["SocketPump"], None] | None = None) -> None:
@@ -45,7 +46,7 @@ class SocketPump(asyncio.Protocol):
         return "" if self._transport is None else str(self._transport.get_extra_info("peername"))
 
     def end(self) -> None:
-        """End the connection in order: what they have written by now still leaves."""
+        """End the connection in order: bytes that the other thread has written are still sent."""
         while self.connected and not self._closed and self._from_them():
             pass
         if self._transport is not None:
@@ -53,13 +54,13 @@ class SocketPump(asyncio.Protocol):
         self._end_theirs()
 
     def abort(self) -> None:
-        """Cut the connection without a word."""
+        """Cut the connection at once."""
         if self._transport is not None:
             self._transport.abort()
         self._end_theirs()
 
     def close(self) -> None:
-        """For a connection that was never made: there is nobody to read the sockets."""
+        """Close the sockets of a connection that was never made."""
         if not self.connected:
             self._finish()
             self.theirs.close()
@@ -96,7 +97,7 @@ class SocketPump(asyncio.Protocol):
             self._loop.add_reader(self._ours, self._from_them)
 
     def _to_them(self) -> None:
-        """There is room again."""
+        """Send waiting bytes to the other thread."""
         del self._held[: self._send(self._held)]
         if not self._held and not self._closed:
             self._loop.remove_writer(self._ours)
@@ -106,7 +107,7 @@ class SocketPump(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def _send(self, data: bytes | bytearray) -> int:
-        """How many bytes there was room for; all, where nobody wants them any more."""
+        """Send to the other thread. Returns how many bytes there was room for, all if it has closed its socket."""
         try:
             return self._ours.send(data)
         except BlockingIOError:
@@ -115,12 +116,12 @@ class SocketPump(asyncio.Protocol):
             return len(data)
 
     def _from_them(self) -> bool:
-        """Whether there was anything."""
+        """Copy bytes from the other thread; returns whether there were any."""
         try:
             data = self._ours.recv(CHUNK_BYTES)
         except BlockingIOError:
             return False
-        except OSError:  # closed with bytes that they had not read
+        except OSError:  # they closed it with unread bytes
             data = b""
         if data and self._transport is not None:
             self._transport.write(data)
@@ -129,19 +130,19 @@ class SocketPump(asyncio.Protocol):
         return bool(data)
 
     def _end_theirs(self) -> None:
-        """They read what is there and then the end, and close."""
+        """Let the other thread read the remaining bytes and the end, and close."""
         self.connected = False
         if self._closed:
             return
-        self._loop.add_reader(self._ours, self._from_them)  # it may be paused, for a connection that is no more
+        self._loop.add_reader(self._ours, self._from_them)  # reading may be paused for the lost connection
         if not self._held:
             self._shut()
 
     def _shut(self) -> None:
-        """All that they are to read is sent."""
+        """Shut down our writing side: all bytes for the other thread are sent."""
         try:
             self._ours.shutdown(socket.SHUT_WR)
-        except OSError:  # they were quicker
+        except OSError:  # they have closed already
             self._finish()
 
     def _finish(self) -> None:

@@ -1,4 +1,4 @@
-"""SshAcceptor: SSH in front of a Dialer's listener, for twins: every command, shell and subsystem is a connection of its own."""
+"""SshAcceptor: an SSH server on a Dialer's listener, for twins: every command, shell and subsystem gets a protocol."""
 
 import asyncio
 import logging
@@ -22,18 +22,19 @@ log = logging.getLogger(__name__)
 LOGIN_S: Final = 30.0
 """How long a client may take to log in."""
 CHANNELS: Final = 10
-"""Channels of one connection at the same time, as OpenSSH's server has them."""
+"""Most channels of one connection, as in OpenSSH's server."""
 WORKERS: Final = 8
-"""Channels that can be sent to at the same time; more wait."""
+"""Most channels that can be sent to at the same time; others wait."""
 NO_REPLY_S: Final = 0.2
-"""When a command begins that its client wants no reply to; with a reply, it begins after that."""
+"""Delay before a command starts whose client wants no reply; with a reply, it starts after the reply."""
 
 
 class SshAcceptor:
-    """Listens through another acceptor. What `listen` is given makes the protocols of channels, not of connections.
+    """Listens through another acceptor. The factory of `listen` makes the protocols of channels, not of connections.
 
-    A channel's transport tells by `get_extra_info` what it is: `subsystem`, `command` (text, to be run and ended by `ChannelTransport.finish`) or, where both are
-    None, a shell; `pty` whether it has a terminal, `user` who logged in. Closing the listener ends its connections and their threads.
+    `get_extra_info` of a channel's transport has: `subsystem`; `command`, a text to run, which
+    `ChannelTransport.finish` ends; a shell has neither. `pty`: whether it has a terminal. `user`: who logged in.
+    Closing the listener ends its connections and their threads.
     """
 
     def __init__(
@@ -47,7 +48,10 @@ class SshAcceptor:
         commands: bool = False,
         connections_max: int | None = None,
     ) -> None:
-        """`check_login(user, password)`, called in a thread; a user with a public key has the password None. `commands`: a shell and single commands, too."""
+        """`check_login(user, password)` is called in a thread; a user with a public key has the password None.
+
+        `commands`: also accept a shell and single commands.
+        """
         self.name = name
         self.host_key = host_key
         self.check_login = check_login
@@ -112,7 +116,7 @@ class _Serving:
 
 
 class _Link(paramiko.ServerInterface):
-    """One connection. Its `check_` methods are called by paramiko in the thread of the connection."""
+    """One connection. paramiko calls its `check_` methods in the thread of the connection."""
 
     def __init__(self, serving: _Serving, pump: SocketPump) -> None:
         self._serving = serving
@@ -133,7 +137,7 @@ class _Link(paramiko.ServerInterface):
         self._pump.abort()
 
     async def ended(self) -> None:
-        """The connection and its thread are gone."""
+        """Wait until the connection and its thread have ended."""
         await self._pump.ended
         self._timer.cancel()
         if self._ssh.ident is not None:
@@ -183,7 +187,7 @@ class _Link(paramiko.ServerInterface):
         return paramiko.common.OPEN_SUCCEEDED
 
     def _hold_channels(self) -> None:
-        """paramiko keeps a new channel only until it is asked for."""
+        """Store a reference to each new channel, which paramiko drops after it was returned."""
         while (channel := self._ssh.accept(0)) is not None:
             self._open[channel.get_id()] = channel
 
@@ -239,10 +243,10 @@ class _Link(paramiko.ServerInterface):
     def _call_soon(self, callback: Callable[[], object]) -> None:
         try:
             self._loop.call_soon_threadsafe(callback)
-        except RuntimeError:  # the loop is closed, and we with it
+        except RuntimeError:  # the loop is closed
             self._ssh.close()
 
     def _opened(self, channel: paramiko.Channel, extra: dict[str, Any]) -> None:
-        """In the loop."""
+        """Start a channel, in the loop."""
         transport = ChannelTransport(channel, workers=self._serving.workers, extra=extra, cut=self.cut)
         transport.start(self._serving.factory())

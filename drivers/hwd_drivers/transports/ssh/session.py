@@ -1,4 +1,4 @@
-"""SshSession: one SSH connection to a device, with commands to run and subsystems to speak to; used once, closed once."""
+"""SshSession: one SSH connection to a device, for commands and subsystems; used once, closed once."""
 
 import asyncio
 import logging
@@ -29,13 +29,13 @@ ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 T = TypeVar("T")
 
 OUTPUT_BYTES: Final = 4 << 20
-"""Most that one command may say."""
+"""Most output of one command."""
 WORKERS: Final = 6
-"""Blocking calls at the same time; more wait."""
+"""Most blocking calls at the same time; others wait."""
 BREAKING_S: Final = 0.2
-"""How long after its channels the end of a broken connection may show."""
+"""How long after the end of its channels a broken connection may be noticed."""
 CHANNELS: Final = 4
-"""Commands at the same time; more wait. OpenSSH's server takes ten."""
+"""Most commands at the same time; others wait. OpenSSH's server allows ten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class SshLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshOutput:
-    """What a command said and ended with; `Clock.monotonic_ns` just before it was sent and when it had ended."""
+    """Output and exit status of a command; `Clock.monotonic_ns` just before it was sent and when it had ended."""
 
     status: int
     out: bytes
@@ -65,8 +65,8 @@ class SshSession:
         session = await SshSession.open(dialer, "10.0.0.5:22", name="ocs1", login=login, clock=clock, deadline_s=...)
         output = await session.run("show version", deadline_s=loop.time() + 5)
 
-    A command that is given up (deadline, cancellation) leaves the session alone: its channel is closed. Deadlines are times of `loop.time()`.
-    `garbled` counts outputs that were refused.
+    Abandoning a command (deadline, cancellation) closes its channel and keeps the session. Deadlines are times of
+    `loop.time()`. `garbled` counts refused outputs.
     """
 
     def __init__(self, *, name: str, address: str, clock: Clock, pump: SocketPump) -> None:
@@ -89,10 +89,10 @@ class SshSession:
     async def open(
         cls, dialer: Connector, address: str, *, name: str, login: SshLogin, clock: Clock, deadline_s: float
     ) -> "SshSession":
-        """Connect, look at the host's key, log in.
+        """Connect, verify the host's key, log in.
 
-        Raises LinkError where nobody answers there, DeadlineError after the deadline, ConfigError for a host that nobody vouches for, LoginError where it
-        does not take us.
+        Raises LinkError where the device does not accept, DeadlineError after the deadline, ConfigError for an
+        untrusted host, LoginError where it refuses the login.
         """
         started_s = asyncio.get_running_loop().time()
         session: SshSession | None = None
@@ -106,7 +106,8 @@ class SshSession:
             if session is not None:
                 await session.close()
             raise DeadlineError(
-                f"{name}: no SSH login at {address} within {max(0.0, deadline_s - started_s):.3g} s. Is the device on, and the way to it free?"
+                f"{name}: no SSH login at {address} within {max(0.0, deadline_s - started_s):.3g} s. "
+                "Is the device on, and the network path free?"
             ) from None
         except BaseException:
             if session is not None:
@@ -115,7 +116,10 @@ class SshSession:
         return session
 
     async def run(self, command: str, *, deadline_s: float, on_sent: Callable[[int], None] | None = None) -> SshOutput:
-        """Run a command and wait for its end. `on_sent` is called with `Clock.monotonic_ns` just before it is sent; nothing is sent after the deadline."""
+        """Run a command and wait for its end; nothing is sent after the deadline.
+
+        `on_sent` is called with `Clock.monotonic_ns` just before it is sent.
+        """
         allowed_s = self._allowed_s(command, deadline_s)
         output = _Output()
         channel: ChannelTransport | None = None
@@ -130,7 +134,7 @@ class SshSession:
                 await self._call(channel.channel.exec_command, command)
                 await output.ended
         except TimeoutError:
-            raise DeadlineError(f"{self._name}: {command}: no end of its answer within {allowed_s:.3g} s") from None
+            raise DeadlineError(f"{self._name}: {command}: no complete answer within {allowed_s:.3g} s") from None
         finally:
             if channel is not None:
                 channel.abort()
@@ -138,7 +142,7 @@ class SshSession:
         received_ns = self._clock.monotonic_ns()
         status = channel.channel.exit_status
         if status < 0 and not output.too_long:
-            # A connection that breaks ends its channels first: which of the two it was shows a moment later.
+            # A connection that breaks ends its channels first: the reason is known a moment later.
             broken, _ = await asyncio.wait((self._pump.ended,), timeout=BREAKING_S)
             if broken or not self._ssh.is_active():
                 await self._pump.ended
@@ -151,7 +155,7 @@ class SshSession:
         )
 
     async def subsystem(self, factory: Callable[[], ProtoT], subsystem: str) -> tuple[asyncio.Transport, ProtoT]:
-        """A subsystem of the device, such as netconf, as a connection of its own. A deadline is the caller's."""
+        """Open a subsystem of the device, such as netconf, as a connection. The caller sets a deadline."""
         channel = await self._open_channel(None)
         try:
             await self._call(channel.channel.invoke_subsystem, subsystem)
@@ -163,7 +167,7 @@ class SshSession:
         return channel, protocol
 
     def refuse(self, output: bytes, error: ProtocolError) -> None:
-        """End the session for an output that is not what was asked for; the bytes go into the log."""
+        """End the session because of an output that makes no sense; the bytes are logged."""
         self.garbled += 1
         more = "..." if len(output) > LOGGED_BYTES else ""
         began = self.mask.text(repr(output))[:LOGGED_BYTES]
@@ -173,7 +177,7 @@ class SshSession:
         self._pump.abort()
 
     async def lost(self) -> Exception:
-        """Wait until the connection is gone; returns the cause."""
+        """Wait until the connection is lost; returns the cause."""
         return await asyncio.shield(self._lost)
 
     async def close(self) -> None:
@@ -194,7 +198,7 @@ class SshSession:
         await self._workers.close()
 
     def _log_in(self, login: SshLogin) -> None:
-        """In a worker."""
+        """Log in; runs in a worker."""
         ssh = self._ssh
         if types := login.trust.key_types(self._address):
             options = ssh.get_security_options()
@@ -211,9 +215,12 @@ class SshSession:
                 ssh.auth_password(login.user, login.password or "")
         except HwdError:
             raise
-        except Exception as error:  # what paramiko's parser raises on garbage, such as UnicodeDecodeError, is passed on
+        except Exception as error:  # paramiko's parser raises anything on garbage, such as UnicodeDecodeError
             if isinstance(error, paramiko.AuthenticationException) and ssh.is_active():
-                text = f"{self._name}: {self._address} does not take the login of {login.user}: {str(error).rstrip('. ')}. Check user and password"
+                text = (
+                    f"{self._name}: {self._address} refuses the login of {login.user}: {str(error).rstrip('. ')}. "
+                    "Check user and password"
+                )
                 raise LoginError(
                     text, device=self._name, command="SSH login", code=type(error).__name__, text=str(error)
                 ) from error
@@ -222,7 +229,10 @@ class SshSession:
     async def _open_channel(
         self, errors: Callable[[bytes], None] | None, *, given_up: Callable[[], None] | None = None
     ) -> ChannelTransport:
-        """`given_up` is called where there will be none: at once, or when one that nobody waits for any more is closed again."""
+        """Open a channel.
+
+        `given_up` is called when there is none: at once, or when an abandoned one is closed again.
+        """
         opened = self._workers.start(self._ssh.open_session)
         try:
             channel = await self._told(opened, "SSH channel")
@@ -236,7 +246,7 @@ class SshSession:
         return ChannelTransport(channel, workers=self._workers, extra={"peername": self._address}, errors=errors)
 
     def _close_late(self, opened: "asyncio.Future[paramiko.Channel]", given_up: Callable[[], None] | None) -> None:
-        """A channel that nobody wants any more."""
+        """Close a channel that came after its caller had gone."""
         if not opened.cancelled() and opened.exception() is None:
             closing = self._workers.start(opened.result().close)
             if given_up is not None:
@@ -248,20 +258,20 @@ class SshSession:
         await self._told(self._workers.start(fn, argument), argument)
 
     async def _told(self, running: "asyncio.Future[T]", what: str) -> T:
-        """What a call into paramiko gave; its errors in our words."""
+        """Wait for a call of paramiko; its errors are translated to ours."""
         try:
             return await asyncio.shield(running)
         except paramiko.ChannelException as error:
             raise LinkError(f"{self._name}: {what}: the device opens no SSH channel: {error.text}") from error
         except HwdError:
             raise
-        except Exception as error:  # as above: anything that garbage makes paramiko raise
+        except Exception as error:  # as above: anything that paramiko raises on garbage
             if self._ssh.is_active():
                 raise LinkError(f"{self._name}: {what}: {error}") from error
             await self._pump.ended
             raise self._error(what) from error
         except asyncio.CancelledError:
-            if running.cancelled():  # closed meanwhile: nothing is begun any more
+            if running.cancelled():  # closed meanwhile: nothing is started any more
                 raise self._error(what) from None
             raise
 
@@ -274,7 +284,7 @@ class SshSession:
         return allowed_s
 
     def _end(self, _: "asyncio.Future[None]") -> None:
-        """Both ends of the pump are done."""
+        """Called when both ends of the pump are done."""
         said = self._ssh.get_exception()
         if self._refused is not None:
             cause: HwdError = ProtocolError(f"{self._name}: SSH connection closed: {self._refused}")
@@ -288,7 +298,7 @@ class SshSession:
             self._lost.set_result(cause)
 
     def _error(self, what: str) -> Exception:
-        """An error of its own for each waiter, of the cause's kind."""
+        """A separate exception for each waiter, of the cause's type."""
         cause = self._lost.result() if self._lost.done() else LinkError(f"{self._name}: SSH connection lost")
         error = type(cause)(f"{cause} (in {what})")
         error.__cause__ = cause
@@ -296,7 +306,7 @@ class SshSession:
 
 
 class _Output(asyncio.Protocol):
-    """Collects what a command says."""
+    """Collects the output of a command."""
 
     def __init__(self) -> None:
         self.out = bytearray()

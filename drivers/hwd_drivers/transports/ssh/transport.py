@@ -1,4 +1,4 @@
-"""SshTransport: paramiko's end of one SSH connection, without timers and logs of its own."""
+"""SshTransport: paramiko's side of one SSH connection, without its timers and logs."""
 
 import logging
 import socket
@@ -11,15 +11,16 @@ from paramiko.packet import Packetizer
 from typing_extensions import override
 
 PATIENCE_S: Final = 60.0
-"""More than any deadline: those are the caller's."""
+"""Longer than any deadline: the caller sets those."""
 LOG: Final = f"{__name__}.paramiko"
-"""Where paramiko logs, silenced: what it has to say comes back as errors of ours."""
+"""Logger of paramiko, disabled: its errors are reported as ours."""
 
 
 class SshTransport(paramiko.Transport):
     """A thread that ends when its socket is closed.
 
-    `after_reply` is called, in that thread, when the answer to a request of the client has been sent: what it started must not speak before.
+    `after_reply` is called in that thread when the reply to a client's request was sent: the started command must not
+    write earlier.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -40,4 +41,4 @@ class SshTransport(paramiko.Transport):
 class _Packetizer(Packetizer):
     @override
     def start_handshake(self, timeout: float) -> None:
-        """paramiko starts a thread here that outlives a connection which breaks in its handshake."""
+        """Do nothing: paramiko would start a thread here that outlives a connection which breaks in its handshake."""

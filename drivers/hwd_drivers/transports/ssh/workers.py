@@ -1,4 +1,4 @@
-"""SshWorkers: the threads for blocking calls of one SSH end, which end with it."""
+"""SshWorkers: the threads for blocking calls of one SSH side, which end with it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -19,11 +19,14 @@ class SshWorkers:
         self._closed = False
 
     async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Return what `fn(*args)` returns. A cancelled caller stops waiting; a function that has begun runs to its end."""
+        """Return what `fn(*args)` returns.
+
+        A cancelled caller stops waiting; a function that has started runs to its end.
+        """
         return await asyncio.shield(self.start(fn, *args))
 
     def start(self, fn: Callable[[*Ts], T], *args: *Ts) -> "asyncio.Future[T]":
-        """Run it, whether anybody waits or not. Nothing is begun after `close`: the future is cancelled."""
+        """Run it, even if nobody waits for it. After `close` nothing is started: the future is cancelled."""
         if self._closed:
             ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
             ended.cancel()
@@ -34,14 +37,14 @@ class SshWorkers:
         return running
 
     def spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> "asyncio.Task[None]":
-        """A task that `close` waits for."""
+        """Start a task that `close` waits for."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
         task.add_done_callback(self._forget)
         return task
 
     async def close(self) -> None:
-        """Wait for what has begun: whoever closes has made sure that it does not wait for long."""
+        """Wait for running calls; the caller has made sure that they end soon."""
         self._closed = True
         while self._running:
             await asyncio.wait(tuple(self._running))
@@ -50,4 +53,4 @@ class SshWorkers:
     def _forget(self, running: "asyncio.Future[Any]") -> None:
         self._running.discard(running)
         if not running.cancelled():
-            running.exception()  # whoever waited has it too; nobody may
+            running.exception()  # read it, as there may be no waiter

@@ -1,4 +1,4 @@
-"""Controllers of many selectors: one command names all, so the others are kept; what it had before is told; sizes that do not agree."""
+"""Controllers of many selectors: a command keeps the others, reports the state before; wrong sizes are errors."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

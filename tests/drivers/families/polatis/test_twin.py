@@ -158,7 +158,7 @@ async def test_a_partial_batch_is_acknowledged_over_every_protocol(world: World)
     ("options", "finding"),
     [
         ({"tl1": "mem:other"}, "tl1: mem:other: it answers that at mem:tl1 already"),
-        ({"snmp": "mem:other"}, "snmp: is no field that this takes"),
+        ({"snmp": "mem:other"}, "snmp: is an unknown field"),
         ({"shutter_open": "is open"}, "shutter_open: must match pattern"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Captures of a SONiC optical switch's command line: its twin says the same, and the driver's side reads what stands there."""
+"""Captures of a SONiC optical switch's command line: its twin prints the same, and the driver's side can read it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The SONiC driver against its twin in real time: what it sends, what it makes of trouble, and that it leaves nothing behind."""
+"""The SONiC driver against its twin in real time: its commands, its errors, and that it leaves nothing open."""
 
 import asyncio
 import threading
@@ -124,7 +124,7 @@ async def test_a_change_is_one_command_line_and_tells_what_was_there_before() ->
 
 
 async def test_a_stale_crossconnect_beside_a_new_one_is_cleared() -> None:
-    """The field failure of sonic-mgmt issue 25382: the old pair stayed beside the new one, and the deploy reported success."""
+    """The field failure of sonic-mgmt issue 25382: the old pair stayed beside the new one, with a success."""
     async with switch() as (twin, sonic):
         twin.faults.panel((), [pair("1A-1B"), pair("5A-5B")])
         exchange = await sonic.change_crossconnects(remove=[pair("1A-1B")], add=[pair("1A-2B")], deadline_s=soon())
@@ -268,7 +268,7 @@ async def test_a_no_has_the_words_of_the_switch_and_names_the_command() -> None:
         twin.faults.deny_next = Denial(code="4", text="hardware is busy")
         with pytest.raises(
             DeviceError,
-            match=r"ocs1: config ocs cross-connect delete 1A-1B: the switch says Error: hardware is busy \(exit status 4\)",
+            match=r"ocs1: config ocs .* delete 1A-1B: the switch says Error: hardware is busy \(exit status 4\)",
         ) as raised:
             await sonic.change_crossconnects(remove=[pair("1A-1B")], add=[pair("2A-2B")], deadline_s=soon())
         assert raised.value.command == "config ocs cross-connect delete 1A-1B"
@@ -297,7 +297,7 @@ async def test_an_answer_that_cannot_be_read_ends_the_session_and_counts(caplog:
 
 async def test_a_wrong_password_and_a_wrong_host_key_are_told_apart() -> None:
     async with rack() as (twin, context):
-        with pytest.raises(LoginError, match="does not take the login of admin"):
+        with pytest.raises(LoginError, match="refuses the login of admin"):
             await SonicSwitch.open(_but(context, password="toor"))
         with pytest.raises(ConfigError, match="host key"):
             await SonicSwitch.open(_but(context, options=SonicOptions(host_key="SHA256:wrong")))

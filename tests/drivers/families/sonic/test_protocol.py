@@ -1,4 +1,4 @@
-"""SONiC's lists and tables: what is written is read, what is nonsense is a ProtocolError or ConfigError, and nothing else."""
+"""SONiC's lists and tables: round trips; nonsense is a ProtocolError or ConfigError, and nothing else."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What two tables of a SONiC switch read as, and the commands from there: whatever they hold, no end twice, and nothing twice in a list."""
+"""Readings and commands from the two tables of a SONiC switch: no end twice, no pair twice in a list."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,7 +55,7 @@ def test_readings_never_hold_two_crossconnects_at_one_end(
 def test_the_commands_lead_to_what_was_asked_for_on_a_switch_that_does_as_it_says(
     configured: list[Crossconnect], there: list[Crossconnect], add: list[Crossconnect], data: st.DataObject
 ) -> None:
-    """The switch of this test: `add` replaces what is configured and what it replaces is dark; what is only in the optics stays beside it, as in the field."""
+    """A switch for this test: `add` replaces configured pairs, which go dark; pairs in the optics only stay."""
     look = tables(configured=apart(configured), there=there)
     remove = data.draw(st.lists(st.sampled_from([*look.configured, *look.rows] or PAIRS), unique=True))
     wanted = apart(add)

@@ -307,7 +307,8 @@ class TestOpenSsh:
         terminal = ["-tt"] if words[:1] == ("-tt",) else []
         process = await asyncio.create_subprocess_exec(
             "ssh", *options, *terminal, f"admin@{host}", *words[len(terminal) :],
-            env=environment, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env=environment,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         out, err = await asyncio.wait_for(process.communicate(stdin), 20)
         return process.returncode, out.decode(), err.decode()

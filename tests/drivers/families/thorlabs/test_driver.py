@@ -1,4 +1,4 @@
-"""OSW12 and OSW22: stale readings after a set, sets without an answer, refusals, and ways to it: TCP, serial server, pseudo-terminal."""
+"""OSW12 and OSW22: stale readings after a set, sets without an answer, refusals; TCP and serial lines."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Bytes of OSW switches: captures written from the published facts, cut at every byte; arbitrary bytes on both sides."""
+"""Bytes of OSW switches: captures made from the published facts, cut at every byte; arbitrary bytes on both sides."""
 
 import pytest
 from hypothesis import given

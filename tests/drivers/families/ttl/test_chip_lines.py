@@ -1,4 +1,4 @@
-"""Lines of a GPIO chip through gpiod, on a kernel that stands in for the real one: what is asked of it, when, and what its errors become."""
+"""Lines of a GPIO chip through gpiod, on a simulated kernel: the requests, their times, and errors."""
 
 import asyncio
 import errno
@@ -28,7 +28,7 @@ COILS, CONTACTS = (5, 6), (12, 13)
 
 @dataclass
 class Kernel:
-    """Levels of the lines of one chip, and what was done to them, in order; a coil that goes high closes its contact."""
+    """Levels of the lines of one chip, and the calls, in order; a coil that goes high closes its contact."""
 
     levels: dict[int, bool] = field(default_factory=dict)
     done: list[tuple[str, Any]] = field(default_factory=list)

@@ -1,4 +1,7 @@
-"""A latching part on the kernel's own simulated GPIO chip (`gpio-sim`), where the kernel has it and lets us make one: `modprobe gpio-sim`, configfs, root."""
+"""A latching part on the kernel's simulated GPIO chip (`gpio-sim`), where it is available.
+
+It needs `modprobe gpio-sim`, configfs and root.
+"""
 
 import asyncio
 import contextlib

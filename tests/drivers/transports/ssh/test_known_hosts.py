@@ -81,9 +81,9 @@ def test_files_are_read_together_and_one_that_is_not_there_says_nothing(file: Pa
     ("line", "why"),
     [
         ("@revoked * ssh-ed25519 A", "the key of this line cannot be read"),
-        ("@revoked *", "hosts, a kind of key and the key are wanted behind @revoked"),
-        ("@revoked", "hosts, a kind of key and the key are wanted behind @revoked"),
-        ("@withdrawn * ssh-ed25519 A", "@withdrawn is no marker: there are @revoked and @cert-authority"),
+        ("@revoked *", "hosts, a kind of key and the key must follow @revoked"),
+        ("@revoked", "hosts, a kind of key and the key must follow @revoked"),
+        ("@withdrawn * ssh-ed25519 A", "@withdrawn is not a marker; use @revoked or @cert-authority"),
     ],
 )
 def test_marked_line_that_cannot_be_read_is_an_error(file: Path, line: str, why: str) -> None:
@@ -104,7 +104,5 @@ def test_switch_with_a_revoked_key_is_refused(file: Path, trust_first: bool) -> 
 
 def test_switch_that_an_authority_vouches_for_is_refused_in_words(file: Path) -> None:
     file.write_text(f"@cert-authority * {public_line(OTHER)}\n")
-    with pytest.raises(
-        ConfigError, match=rf"does not know 10.0.0.5 \({file}:1 names an authority of certificates for it"
-    ):
+    with pytest.raises(ConfigError, match=rf"does not know 10.0.0.5 \({file}:1 names a certificate authority for it"):
         HostTrust(known_hosts=file).check("ocs1", "10.0.0.5:22", KEY)

@@ -35,7 +35,7 @@ DEFAULT_GROUP = "SYSTEM"
 
 
 class CalientRestOptions(TlsOptions):
-    """What a testbed may say of a Calient switch that is driven over REST."""
+    """Options of a Calient switch in a testbed that is driven over REST."""
 
     login_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and listing the ports")
     keep_alive_s: float = Field(
@@ -64,7 +64,7 @@ class CalientRestSwitch:
 
     @classmethod
     async def open(cls, context: OpenContext) -> "CalientRestSwitch":
-        """Connect and list the ports. Raises LoginError where the switch does not take user or password."""
+        """Connect and list the ports. Raises LoginError where the switch refuses user or password."""
         options = context.options_as(CalientRestOptions)
         if context.user is None or context.password is None:
             raise ConfigError(f"{context.name}: a Calient switch needs a login. Give user and password in the testbed")
@@ -93,7 +93,7 @@ class CalientRestSwitch:
         return Identity(vendor="Calient", model=part, serial=serial, firmware=version)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated model. Raises ConfigError where the switch has another number of ports."""
+        """Capabilities of the configured model. Raises ConfigError where the switch has another number of ports."""
         await self._list_ports(deadline_s)
         stated = len(self._context.capabilities.ends) // 2
         if len(self._ports.names) != stated:
@@ -115,9 +115,10 @@ class CalientRestSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """One `bdel` for what goes, one `badd` for what comes, then the list until that is in service.
+        """One `bdel` to remove, one `badd` to add, then the list until all new connections are in service.
 
-        The unit answers for each connection alone: where it fails some, the DeviceError has the unit's words for each, and the others are done.
+        The unit answers for each connection: where some fail, the DeviceError has the unit's words for each, and the
+        others are done.
         """
         if not remove and not add:
             raise BugError(f"{self.name}: asked to change no crossconnect")
@@ -190,7 +191,7 @@ class CalientRestSwitch:
         await self._client.request("GET", protocol.path("info", id="restversion"), deadline_s=deadline_s)
 
     async def _records(self, deadline_s: float) -> tuple[tuple[Record, ...], int]:
-        """All connections; a unit whose list has no states is asked for the details of each."""
+        """All connections; where the unit's list has no states, the details of each are read."""
         answer = await self._ask("GET", protocol.path("crossconnects", id="list"), deadline_s)
         rows = self._client.read(answer, protocol.read_rows)
         whole = []
@@ -219,7 +220,7 @@ class CalientRestSwitch:
         )
 
     async def _activate(self, answers: list[HttpAnswer], deadline_s: float, entered: Sequence[Record]) -> None:
-        """Where a unit's `badd` only enters connections, `activate` each."""
+        """Activate each new connection where the unit's `badd` only enters them."""
         for record in entered:
             target = protocol.path(
                 "crossconnects", id="activate", conn=record.name, group=record.group, name=record.name
@@ -241,13 +242,14 @@ class CalientRestSwitch:
         return answer
 
     def _check(self, what: str, answer: HttpAnswer, texts: Sequence[str]) -> None:
-        """Raises DeviceError with the unit's own words for each item that it failed."""
+        """Raises DeviceError with the unit's own words for each failed item."""
         results = self._client.read(answer, functools.partial(protocol.read_results, count=len(texts)))
         failed = [(text, result) for text, result in zip(texts, results, strict=True) if not result.done]
         if failed:
             words = "; ".join(f"{text}: {result.words}" for text, result in failed)
             raise DeviceError(
-                f"{self.name}: {what}: the device failed {len(failed)} of {len(texts)}: {words}. Read its state to see what was done",
+                f"{self.name}: {what}: the device failed {len(failed)} of {len(texts)}: {words}. "
+                "Read its state to see what was done",
                 device=self.name,
                 command=f"{what} {', '.join(texts)}",
                 code=failed[0][1].message or protocol.RESULT_FAILED,

@@ -1,6 +1,6 @@
-"""RestFront: a Calient unit that answers REST.
+"""RestFront: the REST server of a Calient unit.
 
-What no source tells of real units is a choice in `TwinOptions`, with its default as the facts make it likely.
+Behaviour that no source documents is an option in `TwinOptions`; its default is the most likely behaviour.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,18 +21,18 @@ from hwd_drivers.twins.server import TwinServer
 REST_VERSION: Final = "1.0"
 COOKIE: Final = "SESSIONID"
 COOKIES_MAX: Final = 256
-"""Logins that are remembered; the oldest is forgotten."""
+"""Most logins that are stored; the oldest is dropped."""
 
 ItemT = TypeVar("ItemT")
 Results = list[dict[str, str]]
 
 
 class RestFront:
-    """Answers REST for a unit."""
+    """REST server of a unit."""
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
         self.unit = unit
-        self._tokens = Draws(0).stream(f"rest/{unit.serial}")  # no secret: this is a twin
+        self._tokens = Draws(0).stream(f"rest/{unit.serial}")  # not secret: this is a twin
         self._cookies: list[str] = []
         self._server = TwinServer(
             mirror=unit.mirror,
@@ -45,7 +45,7 @@ class RestFront:
 
     @property
     def sessions(self) -> int:
-        """How many connections there are now."""
+        """The number of present connections."""
         return len(self._server.sessions)
 
     async def start(self) -> str:
@@ -112,7 +112,7 @@ class RestFront:
     def _change(
         self, items: Sequence[ItemT], do: Callable[[ItemT], float], *, wrapped: bool = True
     ) -> tuple[Results | list[dict[str, dict[str, str]]], float]:
-        """Each item alone: what fails does not keep the others from being done."""
+        """Handle each item by itself: a failed item does not prevent others."""
         allowed, denial = self.unit.faults.take_change(items)
         delay_s = 0.0
         results: Results = []
@@ -211,11 +211,11 @@ class RestFront:
         }
 
     def _configure(self, request: HttpRequest, parameters: dict[str, str]) -> Results:
-        told = {str(name): str(value) for name, value in self._single(request, parameters).items()}
-        number = self.unit.number(told.get("port", ""))
+        fields = {str(name): str(value) for name, value in self._single(request, parameters).items()}
+        number = self.unit.number(fields.get("port", ""))
         for word, side in (("inalias", Side.A), ("outalias", Side.B)):
-            if word in told:
-                self.unit.aliases[number, side] = told[word]
+            if word in fields:
+                self.unit.aliases[number, side] = fields[word]
         return [_done()]
 
     def _single(self, request: HttpRequest, parameters: dict[str, str]) -> dict[str, Any]:
@@ -234,7 +234,7 @@ class RestFront:
 
 
 class NotThereError(UnitError):
-    """A path or a question that this unit does not know."""
+    """A path or a query that this unit does not know."""
 
     def __init__(self, text: str) -> None:
         super().__init__(Wrong.NAME, text)
@@ -250,7 +250,7 @@ def _items(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _wish(item: Mapping[str, Any]) -> Wish:
-    """`dir` is bi where it is left out, as the one program that says so has it."""
+    """Read a wish; `dir` is bi by default, as the one program that documents it states."""
     direction = str(item.get("dir") or "bi").lower()
     if direction not in ("bi", "uni"):
         raise UnitError(Wrong.VALUE, f"Invalid Direction - {direction[:16]}")

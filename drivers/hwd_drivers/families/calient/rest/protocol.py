@@ -1,7 +1,8 @@
-"""Calient REST without I/O: what is asked, and what stands in the JSON of the answers.
+"""Calient REST without I/O: requests, and the JSON of the answers.
 
-Paths and field names as published programs for real units use them (README.md names each). Answers are read with an open mind: numbers may be text, results may
-stand under `response`, fields that nobody has seen are left alone. All readers raise ProtocolError on JSON that is not what it should be.
+Paths and field names as published programs for real units use them (README.md names each). Answers are read tolerantly:
+numbers may be text, results may be under `response`, unknown fields are ignored. All readers raise ProtocolError on
+JSON of another form.
 """
 
 import json
@@ -24,7 +25,7 @@ RESULT_FAILED: Final = "0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What the unit says of one item of a change."""
+    """The unit's result for one item of a change."""
 
     done: bool
     message: str
@@ -37,7 +38,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Half:
-    """One way of a connection, `1.1.1>1.1.2`; states are empty where the unit does not tell them here."""
+    """One way of a connection, `1.1.1>1.1.2`; states are empty where the unit does not report them here."""
 
     conn: str
     admin: str = ""
@@ -69,7 +70,7 @@ class Row:
 
     @property
     def states(self) -> tuple[str, str, str]:
-        """AS, OS and OC of the half that is worse off."""
+        """AS, OS and OC of the half in the worse state."""
         worst = next(
             (half for half in self.halves if (half.admin, half.operation, half.capability) != WELL), self.halves[0]
         )
@@ -82,7 +83,7 @@ WELL: Final = ("IS", "IS", "OK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A one-way connection to add; an empty group is left to the unit."""
+    """A one-way connection to add; the unit chooses an empty group."""
 
     source: str
     destination: str
@@ -119,11 +120,11 @@ def load(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"{shorten_body(body)} is no JSON: {error}") from None
+        raise ProtocolError(f"{shorten_body(body)} is not JSON: {error}") from None
 
 
 def read_results(body: bytes, count: int) -> tuple[Result, ...]:
-    """One for each item of the change. A single one for many stands for all where it is a no: the change was refused as a whole."""
+    """The results, one for each item of the change. A single failure for several items refuses the whole change."""
     items = _list(load(body))
     results = tuple(map(_result, items))
     if len(results) == 1 and not results[0].done:
@@ -154,7 +155,7 @@ def read_rows(body: bytes) -> tuple[Row, ...]:
 
 
 def read_version(body: bytes) -> str:
-    """Of `info/?id=softwareversion`."""
+    """The version in `info/?id=softwareversion`."""
     return _text(_first(load(body)), "version")
 
 
@@ -167,7 +168,10 @@ def read_serial(body: bytes) -> tuple[str, str]:
 
 
 def query(request: HttpRequest) -> tuple[str, dict[str, str]]:
-    """What is asked about (`crossconnects`), and the parameters of the query and of a form. Raises ProtocolError on a path that is not below `/rest/`."""
+    """The resource (`crossconnects`), and the parameters of the query and of a form.
+
+    Raises ProtocolError outside `/rest/`.
+    """
     target, _, text = request.path.partition("?")
     if not target.startswith(BASE):
         raise ProtocolError(f"{shorten(target)}: not below {BASE}")
@@ -185,16 +189,16 @@ _CONN = re.compile(r"[^\s<>]+>[^\s<>]+")
 
 
 def _list(value: Any) -> list[Any]:
-    if isinstance(value, dict):  # a single result may come without its list
+    if isinstance(value, dict):  # a single result may come without a list
         return [value]
     if not isinstance(value, list):
-        raise ProtocolError(f"{shorten(repr(value))} is no list")
+        raise ProtocolError(f"{shorten(repr(value))} is not a list")
     return value
 
 
 def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ProtocolError(f"{shorten(repr(value))} is no object")
+        raise ProtocolError(f"{shorten(repr(value))} is not an object")
     return value
 
 
@@ -224,7 +228,7 @@ def _result(item: Any) -> Result:
 
 
 def _row(row: Mapping[str, Any]) -> Row:
-    halves = tuple(_half(_object(row[key])) for key in ("half1", "half2") if _told(row, key))
+    halves = tuple(_half(_object(row[key])) for key in ("half1", "half2") if _is_present(row, key))
     if not halves:
         raise ProtocolError(f"connection {shorten(repr(row))}: no half1 with its conn")
     source, destination = halves[0].conn.split(">")
@@ -238,7 +242,7 @@ def _row(row: Mapping[str, Any]) -> Row:
     )
 
 
-def _told(row: Mapping[str, Any], key: str) -> bool:
+def _is_present(row: Mapping[str, Any], key: str) -> bool:
     return bool(row.get(key)) and bool(_object(row[key]).get("conn"))
 
 
@@ -246,15 +250,15 @@ def _half(half: Mapping[str, Any]) -> Half:
     conn = _text(half, "conn")
     if not _CONN.fullmatch(conn):
         raise ProtocolError(f"conn {shorten(conn)}: not in>out")
-    told = {key: str(half.get(key) or "") for key in ("as", "os", "oc", "alarm")}
+    fields = {key: str(half.get(key) or "") for key in ("as", "os", "oc", "alarm")}
     return Half(
         conn=conn,
-        admin=told["as"],
-        operation=told["os"],
-        capability=told["oc"],
+        admin=fields["as"],
+        operation=fields["os"],
+        capability=fields["oc"],
         in_dbm=_power(str(half.get("inp") or "")),
         out_dbm=_power(str(half.get("outp") or "")),
-        alarm=told["alarm"],
+        alarm=fields["alarm"],
     )
 
 
@@ -262,5 +266,5 @@ def _power(text: str) -> float | None:
     if text.upper() in ("", "NONE", "N/A"):
         return None
     if not _DECIMAL.fullmatch(text):
-        raise ProtocolError(f"{shorten(text)} is no power in dBm")
+        raise ProtocolError(f"{shorten(text)} is not a power in dBm")
     return float(text)

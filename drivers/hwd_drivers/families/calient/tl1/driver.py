@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class CalientOptions(BaseModel):
-    """What a testbed may say of a Calient switch that is driven over TL1."""
+    """Options of a Calient switch in a testbed that is driven over TL1."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -68,7 +68,7 @@ class CalientSwitch:
 
     @classmethod
     async def open(cls, context: OpenContext) -> "CalientSwitch":
-        """Connect, log in and list the ports. Raises LoginError where the switch does not take user or password."""
+        """Connect, log in and list the ports. Raises LoginError where the switch refuses user or password."""
         options = context.options_as(CalientOptions)
         if context.user is None or context.password is None:
             raise ConfigError(f"{context.name}: a Calient switch needs a login. Give user and password in the testbed")
@@ -96,7 +96,7 @@ class CalientSwitch:
         return Identity(vendor="Calient", model=element.chassis, serial=element.serial, firmware=element.firmware)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated model. Raises ConfigError where the switch has another number of ports."""
+        """Capabilities of the configured model. Raises ConfigError where the switch has another number of ports."""
         await self._list_ports(deadline_s)
         stated = len(self._context.capabilities.ends) // 2
         if len(self._ports.names) != stated:
@@ -118,7 +118,7 @@ class CalientSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """CANC-CRS and DLT-CRS for what goes, ENT-CRS and ACT-CRS for what comes, then RTRV-CRS until that is in service."""
+        """CANC-CRS and DLT-CRS to remove, ENT-CRS and ACT-CRS to add, then RTRV-CRS until all are in service."""
         if not remove and not add:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         for pair in (*remove, *add):
@@ -181,9 +181,7 @@ class CalientSwitch:
     async def _log_in(self, user: str, password: str, deadline_s: float) -> None:
         (answer,) = (await self._ask(protocol.Login(user=user, password=password), deadline_s=deadline_s)).messages
         if answer.code is not Completion.COMPLD and "already logged in" not in comment(answer).lower():
-            text = (
-                f"{self.name}: the switch does not take the login of {user}: {words(answer)}. Check user and password"
-            )
+            text = f"{self.name}: the switch refuses the login of {user}: {words(answer)}. Check user and password"
             raise LoginError(text, device=self.name, command="ACT-USER", code=answer.error, text=comment(answer))
 
     async def _list_ports(self, deadline_s: float) -> None:
@@ -224,7 +222,7 @@ class CalientSwitch:
     async def _check_denied(
         self, denied: dict[int, tuple[str, Answer]], entered: Sequence[Crossconnect], deadline_s: float
     ) -> None:
-        """A unit whose ENT-CRS activates denies the ACT-CRS after it: a denial counts only where the connection stayed dark."""
+        """A unit whose ENT-CRS activates denies the ACT-CRS after it: only a denial for a dark connection counts."""
         found, _ = await self._records(deadline_s)
         active = {pair for record in found if record.active for pair in record.crossconnects}
         for place, (what, answer) in denied.items():

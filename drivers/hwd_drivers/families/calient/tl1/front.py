@@ -1,6 +1,6 @@
-"""Tl1Front: a Calient unit that answers TL1.
+"""Tl1Front: the TL1 server of a Calient unit.
 
-What no source tells of real units is a choice in `TwinOptions`, with its default as the facts make it likely.
+Behaviour that no source documents is an option in `TwinOptions`; its default is the most likely behaviour.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ CODES: Final[Mapping[Wrong, str]] = {
     Wrong.NAME: "IIAC",
     Wrong.STATE: "SNVS",
     Wrong.VALUE: "IPNV",
-    Wrong.TOLD: "SROF",
+    Wrong.FAULT: "SROF",
 }
-"""Codes of TL1 in general: no source has those of a real unit, only the words beside them. For IN_USE see the twin's options."""
+"""General TL1 codes: no source has those of a real unit, only the texts. IN_USE is an option of the twin."""
 
 REPORTS: Final[Mapping[Change, tuple[Alarm, str, str]]] = {
     "in-service": (Alarm.NONE, "REPT EVT CRS", "NA,INSERVICE,NSA"),
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 class Tl1Front:
-    """Answers TL1 for a unit."""
+    """TL1 server of a unit."""
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
         self.unit = unit
@@ -73,7 +73,7 @@ class Tl1Front:
 
     @property
     def sessions(self) -> int:
-        """How many there are now."""
+        """The number of present sessions."""
         return len(self._server.sessions)
 
     async def start(self) -> str:
@@ -97,7 +97,7 @@ class Tl1Front:
 
 
 class _Session(TwinSession):
-    """One TL1 session. Commands are taken when they come; each is answered in its own time, and then the prompt."""
+    """One TL1 session. Commands are executed as they come; each answer has its own delay, and a prompt after it."""
 
     def __init__(self, front: Tl1Front, server: TwinServer) -> None:
         super().__init__(server)
@@ -184,7 +184,7 @@ class _Session(TwinSession):
         if denial is not None:
             raise protocol.DenyError(denial.code, denial.text)
         match request:
-            case _ if not todo:  # answered as if it were done
+            case _ if not todo:  # acknowledged without effect
                 pass
             case protocol.EnterConnection():
                 wish = Wish(
@@ -209,7 +209,7 @@ class _Session(TwinSession):
         return 0.0
 
     def _pair(self, request: protocol.Request) -> str:
-        """The name of the connection that a command is about, as it is or will be; empty where it is about all."""
+        """The name of the connection that a command concerns, present or future; empty where it concerns all."""
         match request:
             case protocol.EnterConnection():
                 return request.name or identifier(request.source, request.destination, two_way=request.two_way)
@@ -235,7 +235,7 @@ class _Session(TwinSession):
         return (f"{user}:{user},{LOGIN_LEVEL}",)
 
     def _connection_lines(self, wanted: Connection | None) -> list[lines.ConnectionLine]:
-        """Of one connection, or of all."""
+        """Lines of one connection, or of all."""
         names = self._unit.ports.names
         return [
             lines.ConnectionLine(
@@ -306,11 +306,11 @@ class _Session(TwinSession):
 
 
 WRONG: Final = lines.Element(serial="C00000000", firmware=FIRMWARE, chassis="S000")
-"""What a unit that is told to answer something else says."""
+"""The answer for the fault `wrong_next`."""
 
 
 def _held(
     first: tuple[str, bool] | None, second: tuple[str, bool] | None
 ) -> tuple[tuple[str, bool] | None, tuple[str, bool] | None]:
-    """A connection that both fibres are in is told once."""
+    """Report a connection of both fibres once."""
     return (second, None) if first is None else (first, None if first == second else second)

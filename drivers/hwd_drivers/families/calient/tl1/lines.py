@@ -1,4 +1,4 @@
-"""Data lines of Calient TL1 answers: frozen values <-> lines, as captured answers of a real unit have them."""
+"""Data lines of Calient TL1 answers: frozen values from and to lines, as in captured answers of a real unit."""
 
 import re
 from collections.abc import Iterable
@@ -35,13 +35,13 @@ class ConnectionLine:
 
     @property
     def aid(self) -> str:
-        """Connections are listed by their ports, whatever their names."""
+        """The ports of a connection, by which it is listed whatever its name."""
         return identifier(self.source, self.destination, two_way=self.two_way)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryLine:
-    """A data line of RTRV-PORT-SUM; no power is no light. Connections of the IN and the OUT fibre, with whether they are active."""
+    """A data line of RTRV-PORT-SUM; None is no light. Connections of the IN and the OUT fibre, with their activity."""
 
     port: str
     alias: str | None = None
@@ -60,7 +60,7 @@ class PortLine:
 
 
 def read_element(answer: Answer) -> Element:
-    """All readers raise ProtocolError on a line that is not what it should be."""
+    """Read the element. All readers raise ProtocolError on a line of another form."""
     fields = _fields(answer.lines[0].partition(":")[2]) if answer.lines else {}
     try:
         return Element(serial=fields["SERIALNUMBER"], firmware=fields["SWPACKAGE"], chassis=fields["CHASSISTYPE"])
@@ -96,7 +96,10 @@ def read_summary(answer: Answer) -> dict[str, SummaryLine]:
 
 
 def read_connections(answer: Answer) -> tuple[ConnectionLine, ...]:
-    """From `"1.1.1>1.1.2:SRCPORT=1.1.1,DSTPORT=1.1.2,GRPNAME=SYSTEM,CONNNAME=1.1.1>1.1.2,CONNTYPE=1WAY,AS=IS,OS=IS,OC=OK,PS=UPR,AL=CL"` lines."""
+    """Read the lines of RTRV-CRS:
+
+    "1.1.1>1.1.2:SRCPORT=1.1.1,DSTPORT=1.1.2,GRPNAME=SYSTEM,CONNNAME=1.1.1>1.1.2,CONNTYPE=1WAY,AS=IS,OS=IS,..."
+    """
     found = []
     for line in answer.lines:
         begin = line.find(":SRCPORT=")
@@ -136,7 +139,8 @@ def write_ports(ports: Iterable[PortLine]) -> tuple[str, ...]:
 
 def write_summary(lines: Iterable[SummaryLine]) -> tuple[str, ...]:
     return tuple(
-        f"{line.port}:ALIAS={line.alias or 'NONE'},INPWR={_write_power(line.in_dbm)},OUTPWR={_write_power(line.out_dbm)},"
+        f"{line.port}:ALIAS={line.alias or 'NONE'},"
+        f"INPWR={_write_power(line.in_dbm)},OUTPWR={_write_power(line.out_dbm)},"
         + ",".join(
             f"CONNNAME{n}={held[0] if held else 'NONE'},CONNSTATE{n}={'ACT' if held and held[1] else 'NONE'}"
             for n, held in enumerate(line.connections, start=1)
@@ -170,7 +174,7 @@ def _power(text: str) -> float | None:
     if text.upper() in ("NONE", ""):
         return None
     if not _DECIMAL.fullmatch(text):
-        raise ProtocolError(f"RTRV-PORT-SUM: {shorten(text)} is no power in dBm")
+        raise ProtocolError(f"RTRV-PORT-SUM: {shorten(text)} is not a power in dBm")
     return float(text)
 
 

@@ -1,6 +1,6 @@
-"""Calient TL1 without I/O: frozen requests <-> TL1 commands. What stands in the data lines of the answers is in `lines`.
+"""Calient TL1 without I/O: frozen requests from and to TL1 commands. `lines` has the data lines of answers.
 
-Verbs as published programs for real units have them (README.md names each). Ports are the unit's own names here, such as `3.2.8`.
+Verbs as in published programs for real units (README.md names each). Ports have the unit's own names, such as `3.2.8`.
 """
 
 from dataclasses import dataclass, field
@@ -32,12 +32,12 @@ class Logout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ping:
-    """RTRV-HDR: keeps a session from the idle disconnect."""
+    """RTRV-HDR: prevents the disconnect of an idle session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrieveElement:
-    """RTRV-NE: what the unit is."""
+    """RTRV-NE: identity of the unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class RetrieveSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnterConnection:
-    """ENT-CRS; an empty group or name is left to the unit."""
+    """ENT-CRS; the unit chooses an empty group or name."""
 
     source: str
     destination: str
@@ -125,7 +125,7 @@ Request = (
 
 
 class DenyError(ProtocolError):
-    """A command that a unit answers with DENY: its code and the comment beside it."""
+    """A command that a unit answers with DENY: its code and comment."""
 
     def __init__(self, code: str, text: str = "") -> None:
         super().__init__(f"{code} {text}".rstrip())
@@ -167,7 +167,7 @@ def to_command(request: Request) -> Command:
 
 
 def from_command(command: Command) -> Request:
-    """Raises DenyError with the code that the command deserves."""
+    """Raises DenyError with the code for a wrong command."""
     aid = unquote(command.aid)
     match command.verb:
         case "ACT-USER":
@@ -223,7 +223,7 @@ def _enter(command: Command) -> EnterConnection:
 
 
 def _wanted(command: Command) -> Named | None:
-    """RTRV-CRS has the name alone or behind an empty word; `ALL`, a lone comma and nothing at all are all connections."""
+    """RTRV-CRS has the name alone or after an empty word. `ALL`, a comma alone and an empty block: all connections."""
     source, destination = _ports(command)
     name = next((word for word in reversed(command.positional) if word), unquote(command.general))
     if name.upper() == "ALL" or not (name or source or destination):
@@ -232,7 +232,7 @@ def _wanted(command: Command) -> Named | None:
 
 
 def _which(command: Command) -> Named:
-    """ACT-CRS has `name,group`, the others `,group,name` or the name alone; all know the name alone in the block before."""
+    """ACT-CRS has `name,group`, the others `,group,name` or the name; all accept the name alone in the block before."""
     source, destination = _ports(command)
     words = command.positional
     if len(words) >= 3 and not words[0]:

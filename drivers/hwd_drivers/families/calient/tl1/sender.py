@@ -1,4 +1,4 @@
-"""Sender: the commands of one change of a Calient switch over TL1, so many at a time."""
+"""Sender: sends the commands of one change over TL1, a limited number at a time."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -9,7 +9,7 @@ from hwd_drivers.families.calient.tl1 import protocol
 
 
 class Sender:
-    """Sends, and keeps count: `commands`, when the first was sent and when the last was answered."""
+    """Sends commands, and records their number, when the first was sent and when the last was answered."""
 
     def __init__(
         self,
@@ -30,14 +30,14 @@ class Sender:
         self._on_commanded = on_commanded
 
     async def all(self, requests: Sequence[tuple[protocol.Request, str]]) -> None:
-        """Send all, up to the first that is denied, which is a DeviceError; those in flight with it are sent too."""
+        """Send all up to the first denial, which raises DeviceError; commands in flight with it are sent too."""
         for start in range(0, len(requests), self._in_flight):
             batch = requests[start : start + self._in_flight]
             for (_, what), answer in zip(batch, await self._send(batch), strict=True):
                 self._client.done(what, answer)
 
     async def denials(self, requests: Sequence[tuple[protocol.Request, str]]) -> dict[int, tuple[str, Answer]]:
-        """Send all, whatever the answers are; those that are a no, by their place."""
+        """Send all, whatever the answers; returns the denials by index."""
         found = {}
         for start in range(0, len(requests), self._in_flight):
             batch = requests[start : start + self._in_flight]

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.dicon.mems import protocol
@@ -16,7 +16,7 @@ from hwd_drivers.families.dicon.mems.protocol import PARKED, Line, Plain, Select
 
 
 class MemsOptions(BaseModel):
-    """What a testbed may say of a MEMS module."""
+    """Options of a MEMS module in a testbed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,7 +25,7 @@ class MemsOptions(BaseModel):
 
 
 class MemsSwitch(ElementSwitch[Line]):
-    """One session with one module; open it with `MemsSwitch.open`. It works with the echo of commands on and off."""
+    """One session with one module; open it with `MemsSwitch.open`. It works with and without the echo of commands."""
 
     def __init__(self, context: OpenContext, options: MemsOptions, connection: OrderedConnection[Line]) -> None:
         super().__init__(context, connection)
@@ -34,7 +34,7 @@ class MemsSwitch(ElementSwitch[Line]):
 
     @classmethod
     async def open(cls, context: OpenContext) -> "MemsSwitch":
-        """Connect and see that `CF?` is answered by a configuration, which nothing that a session before left on the line looks like."""
+        """Connect and check the answer to `CF?`: a configuration looks like no late answer of an earlier session."""
         options = context.options_as(MemsOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         connection: OrderedConnection[Line] = await OrderedConnection.open(
@@ -55,13 +55,13 @@ class MemsSwitch(ElementSwitch[Line]):
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        """What `ID?` tells stands whole in the model: its form is not known."""
+        """The whole answer to `ID?` is in the model: its format is not known."""
         answered = await self._connection.request(self._query(Plain.IDENTITY), deadline_s=deadline_s)
-        return Identity(vendor="DiCon", model=answered.messages[0].text, serial=NOT_TOLD, firmware=NOT_TOLD)
+        return Identity(vendor="DiCon", model=answered.messages[0].text, serial=NOT_REPORTED, firmware=NOT_REPORTED)
 
     @override
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated size. Raises ConfigError where the module has another."""
+        """Capabilities of the configured size. Raises ConfigError where the module has another."""
         answered = await self._connection.request(self._query(Plain.CONFIGURATION), deadline_s=deadline_s)
         found = answered.messages[0].channels
         if found != self._channels:
@@ -94,7 +94,7 @@ class MemsSwitch(ElementSwitch[Line]):
         )
 
     def _state(self, line: Line) -> int:
-        assert line.channel is not None  # others do not fit
+        assert line.channel is not None  # `fits` excludes others
         return self._channels if line.channel == PARKED else line.channel - 1
 
     def _query(self, query: Plain) -> Request[Line]:

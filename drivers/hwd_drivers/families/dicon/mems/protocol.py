@@ -1,7 +1,8 @@
-"""Bytes of DiCon MEMS 1xN modules: commands that end in CR; answers that a newline precedes.
+"""Bytes of DiCon MEMS 1xN modules: commands end in CR, answers begin with a newline.
 
-Facts of one published program, which others copied: `I1 3` selects, `I1 0` and `PK` park, `I1?` tells the channel, `CF?` the configuration, whose second field is the
-number of channels, `ID?` what it is, `EO 0` and `EO 1` stop and start the echo of commands. Neither `I1 3` nor `PK` is answered, as far as that program listens.
+Facts of one published program, which others copied: `I1 3` selects, `I1 0` and `PK` park, `I1?` reports the channel,
+`CF?` the configuration, whose second field is the number of channels, `ID?` the identity, `EO 0` and `EO 1` stop and
+start the echo of commands. That program reads no answer to `I1 3` and `PK`.
 """
 
 import re
@@ -17,24 +18,24 @@ from hwd_drivers.transports.serial_line import SerialLine
 LINE: Final = SerialLine(baud=115_200)
 LIMIT_BYTES: Final = 256
 PARKED: Final = 0
-"""The channel of no channel."""
+"""Channel number for no channel."""
 
 
 class Plain(StrEnum):
     """Commands without a parameter."""
 
     CHANNEL = "I1?"
-    """The channel that is selected; 0 is none."""
+    """The selected channel; 0 is none."""
     CONFIGURATION = "CF?"
     """Fields between commas, the second of which is the number of channels."""
     IDENTITY = "ID?"
-    """What it is, in one line."""
+    """Identity, in one line."""
     PARK = "PK"
     """Select none."""
     ECHO_OFF = "EO 0"
     """Do not repeat commands."""
     ECHO_ON = "EO 1"
-    """Repeat each command as it comes."""
+    """Repeat each command as received."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """A line that is no command of these modules."""
+    """A line that is not a command of these modules."""
 
     text: str
 
@@ -66,7 +67,7 @@ class Line:
 
     @property
     def channels(self) -> int | None:
-        """How many a configuration has."""
+        """Number of channels in a configuration."""
         fields = [field.strip() for field in self.text.split(",")]
         return int(fields[1]) if len(fields) > 1 and _NUMBER.fullmatch(fields[1]) else None
 
@@ -103,7 +104,7 @@ def parse_command(line: str) -> Command:
 
 
 class AnswerDecoder:
-    """Bytes from a module to answers; a command that it echoes is no answer."""
+    """Turns the bytes of a module into answers, without echoed commands."""
 
     def __init__(self) -> None:
         self._lines = LineDecoder("DiCon MEMS", limit_bytes=LIMIT_BYTES)
@@ -112,14 +113,14 @@ class AnswerDecoder:
         answers: list[Line] = []
         for line in self._lines.feed(data):
             if not line.isprintable():
-                raise ProtocolError(f"{line!r} has characters that no answer has")
+                raise ProtocolError(f"{line!r} has characters that are not allowed in an answer")
             if isinstance(parse_command(line), Unknown):
                 answers.append(Line(text=line))
         return answers
 
 
 class CommandDecoder:
-    """Bytes from a host to commands."""
+    """Turns the bytes of a host into commands."""
 
     def __init__(self) -> None:
         self._lines = LineDecoder("DiCon MEMS", limit_bytes=LIMIT_BYTES)

@@ -25,14 +25,14 @@ from hwd_drivers.families.dicon.mxs import protocol
 from hwd_drivers.families.dicon.mxs.protocol import OPEN, Status
 
 POLL_S: Final = 0.01
-"""Between two looks at a unit whose mirrors move."""
+"""Interval of status queries while mirrors move."""
 UNWELL: Final = frozenset({Status.DISCONNECTED, Status.DEFECTIVE, Status.UNCONFIGURED})
 
 ReadT = TypeVar("ReadT")
 
 
 class MxsOptions(BaseModel):
-    """What a testbed may say of an MXS-9100."""
+    """Options of an MXS-9100 in a testbed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,7 +58,7 @@ class MxsSwitch:
 
     @classmethod
     async def open(cls, context: OpenContext) -> "MxsSwitch":
-        """Connect, and clear what errors are left. Raises FailedError for a unit that says that it does not work."""
+        """Connect, and clear old errors. Raises FailedError for a unit that reports a failure."""
         options = context.options_as(MxsOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         client = await ScpiClient.open(
@@ -85,7 +85,7 @@ class MxsSwitch:
         return Identity(vendor=unit.vendor, model=unit.model, serial=unit.serial, firmware=unit.firmware)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated model: the unit is not known to tell its size."""
+        """Capabilities of the configured model: the unit is not known to report its size."""
         return replace(self._context.capabilities, reports_before=self._options.read_before)
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
@@ -102,9 +102,10 @@ class MxsSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """Free the inputs of those of `remove` that are there, then send each of `add` where it belongs, wait until the unit is READY, and look.
+        """Free the inputs of existing pairs of `remove`, set each of `add`, wait for status READY, and read back.
 
-        An input that somebody else has sent elsewhere meanwhile is left to them: the unit frees an input whatever it is at. Raises DeviceError where something was not done, with what the error queue says, if it knows why.
+        An input that another client has reconnected meanwhile is left alone: the unit frees an input whatever its
+        output. Raises DeviceError where something was not done, with the text of the error queue if there is one.
         """
         if not remove and not add:
             raise BugError(f"{self.name}: asked to change no crossconnect")
@@ -114,7 +115,7 @@ class MxsSwitch:
         there = before if before is not None else await self._pairs(deadline_s, [*freed.values()])
         commands = [*(self._free(near) for pair, near in freed.items() if pair in there), *connects]
         if not commands:
-            return self._nothing(before, on_commanded)
+            return self._unchanged(before, on_commanded)
         what = ";".join(commands)
         commanded_ns: int | None = None
         for line, _ in protocol.lines(commands):
@@ -138,7 +139,7 @@ class MxsSwitch:
                 [f"no {pair}" for pair in add if pair in missing] + [f"{pair} still" for pair in remove if pair in left]
             )
             raise DeviceError(
-                f"{self.name}: {what}: the device is READY, tells no error and has {text}. Look at the unit",
+                f"{self.name}: {what}: the device is READY, reports no error and has {text}. Check the unit",
                 device=self.name,
                 command=what,
                 code="not done",
@@ -156,27 +157,29 @@ class MxsSwitch:
         await self._client.close()
 
     async def _ready(self, deadline_s: float) -> None:
-        """Wait until its mirrors have settled. Raises FailedError for a unit that does not work, DeadlineError."""
+        """Wait until the mirrors have settled. Raises FailedError for a unit that does not work, DeadlineError."""
         loop = asyncio.get_running_loop()
         while True:
             (status,) = await self._read([protocol.STATUS], protocol.read_status, deadline_s)
             if status is Status.READY:
                 return
             if status in UNWELL:
-                raise FailedError(f"{self.name}: the switch says {status}. Look at the unit")
+                raise FailedError(f"{self.name}: the switch reports {status}. Check the unit")
             if loop.time() + POLL_S >= deadline_s:
                 raise DeadlineError(f"{self.name}: still {status} at the deadline. Allow more time")
             await asyncio.sleep(POLL_S)
 
-    def _nothing(self, before: tuple[Crossconnect, ...] | None, on_commanded: Callable[[int], None] | None) -> Exchange:
-        """All is as it was to be already."""
+    def _unchanged(
+        self, before: tuple[Crossconnect, ...] | None, on_commanded: Callable[[int], None] | None
+    ) -> Exchange:
+        """The exchange of a change that changes nothing."""
         now_ns = self._context.clock.monotonic_ns()
         if on_commanded is not None:
             on_commanded(now_ns)
         return Exchange(commanded_ns=now_ns, acknowledged_ns=now_ns, commands=0, before=before)
 
     async def _pairs(self, deadline_s: float, nears: Sequence[int] | None = None) -> tuple[Crossconnect, ...]:
-        """Of all inputs, or of these."""
+        """The pairs of all inputs, or of `nears`."""
         asked = range(1, self._inputs + 1) if nears is None else nears
         queries = [protocol.connected(near) for near in asked]
         answers = await self._read(queries, str, deadline_s)
@@ -187,7 +190,7 @@ class MxsSwitch:
         return tuple(_pair(near, far) for near, far in zip(asked, found, strict=True) if far != OPEN)
 
     async def _read(self, queries: Sequence[str], reader: Callable[[str], ReadT], deadline_s: float) -> list[ReadT]:
-        """What the reader makes of the answer to each."""
+        """The result of `reader` for each answer."""
         found: list[ReadT] = []
         for line, answers in protocol.lines(queries):
             for answer in (await self._client.ask(line, answers=answers, deadline_s=deadline_s)).messages:

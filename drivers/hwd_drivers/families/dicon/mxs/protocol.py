@@ -1,6 +1,6 @@
-"""DiCon MXS-9100 without I/O: its headers, and what stands in its answers; manual 91592 rev A2 (2019), pages 17, 22 and 25.
+"""DiCon MXS-9100 without I/O: its headers and answers; manual 91592 rev A2 (2019), pages 17, 22 and 25.
 
-Inputs and outputs count from 1 each. Readers raise ProtocolError on an answer that is not what it should be.
+Inputs and outputs each count from 1. Readers raise ProtocolError on any other answer than the documented ones.
 """
 
 import re
@@ -14,16 +14,16 @@ from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.transports.serial_line import SerialLine
 
 DEFAULT_PORT: Final = 0
-"""The manual's pages that we have name no TCP port: an address must."""
+"""The manual's pages that we have name no TCP port: an address must name it."""
 LINE: Final = SerialLine(baud=9_600)
-"""The speed is not in the pages that we have; an address can say another."""
+"""The speed is not in the pages that we have; an address can state another."""
 LINE_END: Final = "\r"
 LINE_CHARACTERS: Final = 200
-"""Longest line that we send: how much the unit takes is not known."""
+"""Longest line that we send: the limit of the unit is not known."""
 QUEUE_LIMIT: Final = 8
-"""Errors that the unit keeps."""
+"""Size of the unit's error queue."""
 OPEN: Final = 0
-"""What stands for no output."""
+"""Output number for no output."""
 
 IDENTITY: Final = "*IDN?"
 STATUS: Final = ":STAT?"
@@ -45,7 +45,7 @@ class Status(StrEnum):
     DEFECTIVE = "DEFECTIVE"
     """It does not work."""
     UNCONFIGURED = "UNCONFIGURED"
-    """It was never set up."""
+    """Not configured by the factory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def disconnect(near: int) -> str:
 
 
 def lines(commands: Iterable[str], limit: int = LINE_CHARACTERS) -> list[tuple[str, int]]:
-    """Commands joined by `;` into lines of at most so many characters, each with the number of queries in it."""
+    """Join commands by `;` into lines of at most `limit` characters; each with its number of queries."""
     made: list[tuple[str, int]] = []
     for command in commands:
         query = int("?" in command)
@@ -105,7 +105,7 @@ def read_identity(answer: str) -> UnitIdentity:
 
 
 def read_outputs(answers: Sequence[str], outputs: int) -> tuple[int, ...]:
-    """Where each input goes, from input 1 on; OPEN is nowhere."""
+    """The output of each input, from input 1 on; OPEN is none."""
     found = tuple(read_output(answer, outputs) for answer in answers)
     used = [output for output in found if output != OPEN]
     if len(set(used)) != len(used):

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class NetconfClient:
-    """Operations and their replies. Open it with `NetconfClient.open`; `on_notification` gets what comes unasked."""
+    """Operations and their replies. Open it with `NetconfClient.open`; `on_notification` gets notifications."""
 
     def __init__(self, *, name: str, clock: Clock, ssh: SshSession) -> None:
         self.on_notification: Callable[[Notification], None] | None = None
@@ -48,18 +48,18 @@ class NetconfClient:
 
     @property
     def garbled(self) -> int:
-        """Messages that could not be parsed."""
+        """Number of messages that could not be parsed."""
         return self._connection.garbled
 
     @property
     def late(self) -> int:
-        """Replies that nobody waited for any more."""
+        """Number of replies that came after their operation was abandoned."""
         return self._connection.late
 
     async def ask(
         self, *operations: tuple[str, Element], deadline_s: float, on_sent: Callable[[int], None] | None = None
     ) -> Answered[Reply]:
-        """Send operations, each with words for errors, in one write; their replies in the same order."""
+        """Send operations, each with a text for errors, in one write; returns their replies in the same order."""
         requests = []
         for what, operation in operations:
             number = str(next(self._ids))
@@ -68,7 +68,7 @@ class NetconfClient:
         return await self._connection.request(*requests, deadline_s=deadline_s, on_sent=on_sent)
 
     def read(self, what: str, reply: Reply, reader: Callable[[Reply], T]) -> T:
-        """What `reader` finds. Raises DeviceError where the reply is a no; a ProtocolError of the reader ends the session."""
+        """The result of `reader`. Raises DeviceError where the reply is a refusal; a ProtocolError ends the session."""
         if errors := [error for error in reply.errors if error.severity == "error"]:
             words = "; ".join(map(str, errors))
             raise DeviceError(
@@ -88,11 +88,11 @@ class NetconfClient:
         return await self._connection.lost()
 
     async def close(self) -> None:
-        """Say close-session, and close; safe to call any number of times."""
+        """Send close-session, and close; safe to call any number of times."""
         if self._greeting.done():
             number = str(next(self._ids))
-            farewell = Rpc(attributes={"message-id": number}, operation=protocol.close_session())
-            self._connection.send_last(encode(farewell, chunked=self._decoder.chunked))
+            last_rpc = Rpc(attributes={"message-id": number}, operation=protocol.close_session())
+            self._connection.send_last(encode(last_rpc, chunked=self._decoder.chunked))
         await self._connection.close()
         await self._ssh.close()
         self._greeting.cancel()
@@ -114,7 +114,8 @@ class NetconfClient:
                     lost.cancel()
         except TimeoutError:
             raise DeadlineError(
-                f"{self._name}: no NETCONF hello within {max(0.0, deadline_s - started_s):.3g} s. Is NETCONF enabled there?"
+                f"{self._name}: no NETCONF hello within {max(0.0, deadline_s - started_s):.3g} s. "
+                "Is NETCONF enabled there?"
             ) from None
         hello = self._greeting.result()
         if hello.session is None:
@@ -140,5 +141,5 @@ class NetconfClient:
 
 class _Link(Connection[Reply]):
     def refuse(self, data: bytes, error: ProtocolError) -> None:
-        """End the connection for a reply that is well-formed and cannot be what was asked for."""
+        """End the connection because of a well-formed reply that does not match the request."""
         self._garble(data, error)

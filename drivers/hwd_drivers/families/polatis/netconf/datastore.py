@@ -1,4 +1,4 @@
-"""The data of a Polatis unit as its YANG modules have it: what can be read, and what an edit-config does."""
+"""Datastore: the data of a Polatis unit in its YANG modules: reading, and the effect of an edit-config."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -34,7 +34,7 @@ DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "voa": {"atten-mode": "VOA_MODE_NONE", "reference-port": "0"},
 }
-"""What an entry of a list of ports is when it is deleted: the defaults of the modules."""
+"""Values of a deleted entry of a list of ports: the defaults of the modules."""
 
 
 class Datastore:
@@ -79,17 +79,17 @@ class Datastore:
 
     @property
     def old(self) -> bool:
-        """Its modules are from before 2017-08-04: no containers and rpcs of later ones."""
+        """Whether its modules are older than 2017-08-04, without later containers and rpcs."""
         return self._entry == "pairs"
 
     def read(self, names: frozenset[str] | None, *, state: bool) -> list[Element]:
-        """Containers of these names, all for None; with `state` also what is no configuration. What the unit has nothing of is left out."""
+        """The containers of these names, all for None; with `state` also state data. Empty ones are left out."""
         makers = self._state if state else self._configuration
         made = [make() for name, make in makers.items() if names is None or name in names]
         return [each for each in made if len(each) or each.text]
 
     def edit(self, config: Element, default: str) -> float:
-        """Do what `config` says, all of it or nothing; returns the seconds until it is to be answered. Raises RefusedRpc."""
+        """Do the edits of `config`, all or none; returns the seconds until the answer. Raises RefusedRpc."""
         try:
             steps = [self._plan(part, _operation(part, default)) for part in config]
             return max([step() for step in steps], default=0.0)
@@ -97,7 +97,7 @@ class Datastore:
             raise refusal_of(error) from error
 
     def _plan(self, part: Element, operation: str) -> Callable[[], float]:
-        """What is to be done, checked as far as that can be known before."""
+        """The action of one part, checked as far as possible in advance."""
         match xml.name(part):
             case "cross-connects":
                 return self._plan_crossconnects(part, operation)
@@ -158,11 +158,11 @@ class Datastore:
     # --- groups
 
     def connect_groups(self, given: Element) -> float:
-        """add-group-cross-connect: returns the seconds until it is to be answered."""
+        """add-group-cross-connect: returns the seconds until the answer."""
         return self._unit.groups.connect(_word(given, "group-name-from"), _word(given, "group-name-to"))
 
     def disconnect_group(self, given: Element) -> float:
-        """delete-group-cross-connect: returns the seconds until it is to be answered."""
+        """delete-group-cross-connect: returns the seconds until the answer."""
         return self._unit.groups.disconnect(_word(given, "group-name"))
 
     def _plan_groups(self, part: Element, operation: str) -> Callable[[], float]:
@@ -195,7 +195,7 @@ class Datastore:
 
         def do() -> float:
             if (denial := self._unit.faults.take_denial()) is not None:
-                raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+                raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
             for each in groups.all():
                 if each.name not in kept:
                     groups.remove(each.name)
@@ -224,7 +224,7 @@ class Datastore:
 
         def do() -> float:
             if (denial := self._unit.faults.take_denial()) is not None:
-                raise UnitError(Wrong.TOLD, denial.text, code=denial.code)
+                raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
             for step in steps:
                 step()
             return 0.0
@@ -287,7 +287,7 @@ class Datastore:
         )
         return lambda: self._unit.voas.set((port,), setting)
 
-    # --- the unit itself
+    # --- the unit
 
     def _plan_system(self, part: Element) -> Callable[[], float]:
         for each in part:
@@ -303,7 +303,7 @@ class Datastore:
 
         return do
 
-    # --- what can be read
+    # --- reading
 
     def _crossconnects(self) -> Element:
         container = Element(f"{{{OPSW}}}cross-connects")
@@ -415,7 +415,7 @@ def _word(parent: Element, name: str) -> str:
 
 
 def _group(entry: Element, before: Group) -> Group:
-    """What an entry says of a group, with the ports that it had before; a list keeps its order."""
+    """The group of an entry, with the ports that it had before; a list keeps its order."""
     lists = {"ingress": dict.fromkeys(before.ingress), "egress": dict.fromkeys(before.egress)}
     for leaf in entry:
         if xml.name(leaf) not in ("group-name", *lists):
@@ -439,7 +439,10 @@ def _defaults(container: str, port: int) -> Element:
 
 
 def _operation(element: Element, inherited: str) -> str:
-    """The operation attribute, or what holds around it. A published program leaves its namespace out, and real units take it."""
+    """The operation attribute, or the inherited one.
+
+    A published program omits its namespace, and real units accept it.
+    """
     said = element.get(f"{{{BASE}}}operation") or element.get("operation") or inherited
     if said not in OPERATIONS:
         raise refuse(

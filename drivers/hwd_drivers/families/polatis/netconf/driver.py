@@ -36,7 +36,7 @@ _SIZE = re.compile(r"-([0-9]{1,5})x([0-9]{1,5})-")
 
 
 class NetconfOptions(BaseModel):
-    """What a testbed may say of a Polatis switch that is driven by NETCONF."""
+    """Options of a Polatis switch in a testbed that is driven over NETCONF."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -75,7 +75,10 @@ class PolatisNetconfSwitch:
 
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisNetconfSwitch":
-        """Connect, log in, exchange hellos. Raises LoginError where the switch does not take user or password, ConfigError where nobody vouches for its key."""
+        """Connect, log in, exchange hellos.
+
+        Raises LoginError where the switch refuses user or password, ConfigError where its host key is not trusted.
+        """
         options = context.options_as(NetconfOptions)
         if context.user is None or (context.password is None and options.key_file is None):
             raise ConfigError(f"{context.name}: a Polatis switch needs a login. Give user and password in the testbed")
@@ -99,7 +102,10 @@ class PolatisNetconfSwitch:
         )
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated model, with the monitors and attenuators that are there. Raises ConfigError where the switch has another size."""
+        """Capabilities of the configured model, with the existing monitors and attenuators.
+
+        Raises ConfigError where the switch has another size.
+        """
         product = "get product-information", protocol.get(protocol.part("product-information"))
         asked = ("ports",) if self._old else ("port-config", "opm-power", "voa")
         parts = [protocol.old_ports((), "opm/power")] if self._old else [protocol.keys_of(name) for name in asked]
@@ -117,7 +123,8 @@ class PolatisNetconfSwitch:
             found = str(wanted) if ports in (0, wanted.total) else f"{ports} ports"
         if found != str(wanted) or ports not in (0, wanted.total):
             raise ConfigError(
-                f"{self.name}: the switch has {found} ({ports} ports), the testbed says {wanted}. Correct its size in the testbed file"
+                f"{self.name}: the switch has {found} ({ports} ports), the testbed says {wanted}. "
+                "Correct its size in the testbed file"
             )
         stated = self._context.capabilities
         return replace(
@@ -143,10 +150,10 @@ class PolatisNetconfSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """One edit-config: pairs of `add` are merged, which moves ports in use, and those of `remove` that nothing moves are deleted."""
+        """One edit-config: pairs of `add` are merged, which moves ports in use; the rest of `remove` is deleted."""
         made = [self._pair(pair) for pair in add]
         reused = {port for pair in made for port in pair} if self._moves_in_use else set()
-        gone = [self._told(pair) for pair in remove if reused.isdisjoint(self._pair(pair))]
+        gone = [self._as_reported(pair) for pair in remove if reused.isdisjoint(self._pair(pair))]
         if not made and not gone:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         words = [f"delete {', '.join(map(str, remove))}"] * bool(gone) + [f"merge {', '.join(map(str, add))}"] * bool(
@@ -198,7 +205,7 @@ class PolatisNetconfSwitch:
         }
 
     async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
-        """By port-set-state, with old modules by the state in the configuration: a disabled port is dark."""
+        """Set by port-set-state, with old modules by the state in the configuration: a disabled port is dark."""
         ports = [self._numbering.number(end) for end in ends]
         block = to is PortOverride.FORCE_BLOCKED
         if self._old:
@@ -259,7 +266,7 @@ class PolatisNetconfSwitch:
         return "get cross-connects", protocol.get(protocol.part("cross-connects"))
 
     def _read_pairs(self, reply: Reply) -> tuple[Crossconnect, ...]:
-        """And note what the unit calls the ingress of each: without sides, that may be either port."""
+        """Read the pairs, and store the ingress of each: without sides, that may be either port."""
         try:
             pairs = {
                 self._numbering.crossconnect(*pair): pair[0] for pair in protocol.read_pairs(reply, entry=self._entry)
@@ -272,8 +279,8 @@ class PolatisNetconfSwitch:
     def _pair(self, pair: Crossconnect) -> tuple[int, int]:
         return self._numbering.number(pair.a), self._numbering.number(pair.b)
 
-    def _told(self, pair: Crossconnect) -> tuple[int, int]:
-        """As the unit told it last, its ingress first."""
+    def _as_reported(self, pair: Crossconnect) -> tuple[int, int]:
+        """The pair as the unit last reported it, its ingress first."""
         one, other = self._pair(pair)
         return (other, one) if self._ingress.get(pair) == other else (one, other)
 
@@ -284,7 +291,7 @@ class PolatisNetconfSwitch:
             raise ProtocolError(f"{self.name}: the switch names a port that it cannot have: {error}") from error
 
     def _expect_all(self, what: str, ends: Sequence[PortSide], found: Iterable[int]) -> None:
-        """A unit leaves out what it does not have."""
+        """Raise where the answer lacks an end: a unit omits ports without the part."""
         there = set(found)
         if missing := [str(end) for end in ends if self._numbering.number(end) not in there]:
             text = f"nothing of {', '.join(missing)} in the answer"

@@ -1,4 +1,4 @@
-"""NETCONF framing without I/O: messages end in `]]>]]>`, and once both sides said base:1.1 they come in chunks (RFC 6242)."""
+"""NETCONF framing without I/O: messages end in `]]>]]>`, or come in chunks if both sides sent base:1.1 (RFC 6242)."""
 
 from typing import Final
 
@@ -6,19 +6,20 @@ from hwd_drivers.core.errors import ProtocolError
 
 END: Final = b"]]>]]>"
 MESSAGE_BYTES: Final = 4 << 20
-"""Largest message that is taken: a list of all pairs of the largest unit is under 100 kB."""
+"""Largest accepted message: a list of all pairs of the largest unit is under 100 kB."""
 _HEADER_BYTES: Final = len(b"\n#4294967295\n")
 
 
 def frame(message: bytes, *, chunked: bool) -> bytes:
-    """The bytes that a message is sent as."""
+    """The bytes of a message in its frame."""
     return b"\n#%d\n%s\n##\n" % (len(message), message) if chunked else message + END
 
 
 class FrameDecoder:
-    """Cuts bytes into messages. Set `chunked` when the last message in the old framing is taken.
+    """Cuts bytes into messages. Set `chunked` after the last message in the old framing.
 
-    Raises ProtocolError for what no message can begin with, and for one over MESSAGE_BYTES; it is of no use afterwards.
+    Raises ProtocolError for a wrong beginning of a message, and for one over MESSAGE_BYTES; after it the decoder must
+    not be used.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class FrameDecoder:
         self._buffer += data
 
     def take(self) -> bytes | None:
-        """The next whole message."""
+        """The next complete message."""
         return self._take_chunks() if self.chunked else self._take_to_end()
 
     def _take_to_end(self) -> bytes | None:
@@ -67,21 +68,21 @@ class FrameDecoder:
         return None
 
     def _take_header(self) -> int | None:
-        """Bytes of the next chunk, 0 at the end of the message, None where the header is not whole yet."""
+        """Bytes of the next chunk, 0 at the end of the message, None where the header is incomplete."""
         header = bytes(self._buffer[:_HEADER_BYTES])
         if header[:2] != b"\n#"[: len(header)]:
             raise ProtocolError(f"NETCONF: a chunk begins with {header!r}, not with a line feed and #")
         end = header.find(b"\n", 2)
         if end < 0:
             if len(header) == _HEADER_BYTES:
-                raise ProtocolError(f"NETCONF: {header!r} is no chunk header")
+                raise ProtocolError(f"NETCONF: {header!r} is not a chunk header")
             return None
         word = header[2:end]
         if word == b"#" and self._message:
             del self._buffer[: end + 1]
             return 0
         if not word.isdigit() or word.startswith(b"0"):
-            raise ProtocolError(f"NETCONF: {header[: end + 1]!r} is no chunk header")
+            raise ProtocolError(f"NETCONF: {header[: end + 1]!r} is not a chunk header")
         del self._buffer[: end + 1]
         return int(word)
 

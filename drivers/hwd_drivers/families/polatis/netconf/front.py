@@ -1,6 +1,6 @@
-"""NetconfFront: a Polatis unit that answers NETCONF over SSH (RFC 6241, 6242, 5277).
+"""NetconfFront: the NETCONF server of a Polatis unit over SSH (RFC 6241, 6242, 5277).
 
-What no source tells of real units is a choice in `TwinOptions`, with its default as the facts make it likely.
+Behaviour that no source documents is an option in `TwinOptions`; its default is the most likely behaviour.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from hwd_drivers.twins.server import TwinServer, TwinSession
 SUBSYSTEM: Final = "netconf"
 STREAMS: Final = ("Polatis", "NETCONF")
 NEXT_S: Final = 1e-6
-"""Replies leave in the order of their requests, also where the later one would be quicker."""
+"""Gap between replies, which leave in the order of their requests, even if a later one is ready earlier."""
 EVENTS: Final = {
     (AlarmType.LOS, True): "port-power-alarm",
     (AlarmType.LOS, False): "port-power-clear",
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 class NetconfFront:
-    """Answers NETCONF for a unit. `host_key` is what a known_hosts file says of it, once it is started."""
+    """NETCONF server of a unit. `host_key` is its line for a known_hosts file, after the start."""
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
         self.unit = unit
@@ -67,7 +67,7 @@ class NetconfFront:
         self._address = address
         self._numbers = itertools.count(1)
         self._server: TwinServer | None = None
-        unit.alarms.told.append(self._tell)
+        unit.alarms.subscribers.append(self._notify)
 
     async def start(self) -> str:
         from hwd_drivers.transports.ssh.keys import public_line, twin_host_key
@@ -100,14 +100,14 @@ class NetconfFront:
 
     @property
     def sessions(self) -> int:
-        """How many there are now."""
+        """The number of present sessions."""
         return len(self._sessions())
 
     def session(self, number: int) -> "_Session | None":
         return next((each for each in self._sessions() if each.number == number), None)
 
     def capabilities(self) -> tuple[str, ...]:
-        """What its hello says."""
+        """Its hello message."""
         revision = protocol.OLD_REVISION if self.datastore.old else protocol.OPSW_REVISION
         bases = (BASE_1_0, BASE_1_1) if self.unit.options.netconf_base == "1.1" else (BASE_1_0,)
         return (
@@ -124,8 +124,8 @@ class NetconfFront:
         sessions = [] if self._server is None else self._server.sessions
         return [each for each in sessions if isinstance(each, _Session)]
 
-    def _tell(self, alarm: PortAlarm) -> None:
-        """To every session that has asked for it."""
+    def _notify(self, alarm: PortAlarm) -> None:
+        """Send a notification of an alarm to every subscribed session."""
         event = Element(f"{{{protocol.PLTS}}}{EVENTS[alarm.type, alarm.raised]}")
         xml.leaf(event, "port-id", alarm.port)
         xml.leaf(event, "port-label", self.unit.labels.get(alarm.port, ""))
@@ -135,7 +135,7 @@ class NetconfFront:
 
 
 class _Session(TwinSession):
-    """One client. Operations are done when they come; each is answered in its own time, in their order."""
+    """One client. Operations are executed as they come; replies leave in order, each after its own delay."""
 
     def __init__(self, front: NetconfFront, server: TwinServer, number: int) -> None:
         super().__init__(server)
@@ -231,14 +231,14 @@ class _Session(TwinSession):
         self.reply(encode(reply, chunked=self._decoder.chunked), delay_s=self._due_s - now_s)
 
     def _after_last(self) -> float:
-        """When the last reply has left."""
+        """The time when the last reply has left."""
         return max(0.0, self._due_s - asyncio.get_running_loop().time()) + NEXT_S
 
     def _close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
-    # --- operations: what stands in the reply, and the seconds until it is sent
+    # --- operations: content of the reply, and the seconds until it is sent
 
     def _get(self, operation: Element, *, state: bool) -> tuple[tuple[Element, ...], float]:
         wanted = xml.child(operation, "filter")

@@ -1,4 +1,4 @@
-"""NETCONF messages (RFC 6241, 5277) without I/O: bytes <-> frozen messages, both ways, with the framing that both sides agreed on."""
+"""NETCONF messages (RFC 6241, 5277) without I/O: bytes from and to frozen messages, in the agreed framing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,10 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rpc:
-    """A request: `operation` is the element in it. `attributes` are those of `rpc`, to be given back; the message-id is one of them, if it is there."""
+    """A request with the element `operation`.
+
+    `attributes` of `rpc` must be returned, with the message-id if it has one.
+    """
 
     attributes: Mapping[str, str]
     operation: Element
@@ -37,7 +40,7 @@ class Rpc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RpcError:
-    """One reason for a no. `info` is what stands in error-info, by name."""
+    """One reason of a refusal. `info` has the contents of error-info, by name."""
 
     tag: str
     message: str = ""
@@ -53,7 +56,7 @@ class RpcError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An answer: errors, or `content`, the elements in it (`ok`, `data`, or what an rpc of the device's own gives)."""
+    """An answer: errors, or `content`, its elements (`ok`, `data`, or the result of a device's own rpc)."""
 
     attributes: Mapping[str, str]
     errors: tuple[RpcError, ...] = ()
@@ -66,7 +69,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """Something that happened; `time` is as RFC 3339 has it."""
+    """An event; `time` is in the format of RFC 3339."""
 
     time: str
     event: Element
@@ -82,7 +85,10 @@ def encode(message: Message, *, chunked: bool) -> bytes:
 
 
 class MessageDecoder:
-    """Turns bytes into messages. Once it has taken a hello with base:1.1, and `base_1_1` says that ours has it too, both directions are in chunks: `chunked`."""
+    """Turns bytes into messages. `chunked`: both hellos have base:1.1, so that both directions are in chunks.
+
+    `base_1_1`: our hello has base:1.1.
+    """
 
     def __init__(self, *, base_1_1: bool = True) -> None:
         self._base_1_1 = base_1_1
@@ -94,7 +100,10 @@ class MessageDecoder:
         return self._frames.chunked
 
     def feed(self, data: bytes) -> list[Message]:
-        """Whole messages. Raises ProtocolError for what is none, and for any before the hello or a second hello."""
+        """Complete messages.
+
+        Raises ProtocolError for other bytes, for a message before the hello and for a second hello.
+        """
         self._frames.feed(data)
         messages: list[Message] = []
         while (taken := self._frames.take()) is not None:
@@ -109,7 +118,7 @@ class MessageDecoder:
 
 
 def read(root: Element) -> Message:
-    """Raises ProtocolError for an element that is no message."""
+    """Raises ProtocolError for an element that is not a message."""
     match xml.name(root), xml.namespace(root):
         case "hello", _:
             return _read_hello(root)
@@ -127,7 +136,7 @@ def read(root: Element) -> Message:
                 raise ProtocolError("NETCONF: a notification without an event")
             return Notification(time=xml.text(xml.child(root, "eventTime")), event=event)
         case other, _:
-            raise ProtocolError(f"NETCONF: {other[:80]!r} is no message")
+            raise ProtocolError(f"NETCONF: {other[:80]!r} is not a message")
 
 
 def _root(message: Message) -> Element:
@@ -158,7 +167,7 @@ def _read_hello(root: Element) -> Hello:
     listed = xml.child(root, "capabilities")
     capabilities = () if listed is None else tuple(xml.text(each) for each in listed)
     if not {BASE_1_0, BASE_1_1} & set(capabilities):
-        raise ProtocolError("NETCONF: a hello without a base that we know")
+        raise ProtocolError("NETCONF: a hello without a supported base")
     stated = xml.text(xml.child(root, "session-id"))
     if stated and not (stated.isascii() and stated.isdigit() and 0 < len(stated) <= 10):
         raise ProtocolError(f"NETCONF: session-id {stated[:80]!r}")
@@ -194,7 +203,7 @@ def _write_error(error: RpcError) -> Element:
 
 
 def capability_names(capabilities: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Parameters of each capability (`module`, `revision`) by what stands before its `?`."""
+    """Parameters of each capability (`module`, `revision`) by the text before its `?`."""
     split: dict[str, dict[str, str]] = {}
     for capability in capabilities:
         base, _, parameters = capability.partition("?")

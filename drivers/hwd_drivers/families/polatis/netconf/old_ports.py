@@ -1,4 +1,4 @@
-"""The container `ports` of units with modules before 2017-08-04; newer ones have it too, deprecated, beside the containers that took its place."""
+"""The container `ports` of modules before 2017-08-04; newer modules have it too, deprecated, beside its successors."""
 
 from collections.abc import Callable
 from typing import Final
@@ -18,7 +18,7 @@ ENABLED, DISABLED = OLD_STATES
 
 
 class OldPorts:
-    """Reads and edits the ports of a unit as old modules have them: label, state and power; `peers` is what somebody wrote down of the far ends."""
+    """Reads and edits the ports of a unit as in old modules: label, state and power. `peers`: notes on the far ends."""
 
     def __init__(self, unit: Unit, peers: dict[int, str]) -> None:
         self._unit = unit
@@ -46,7 +46,7 @@ class OldPorts:
         return container
 
     def setter(self, port: int, entry: Element) -> Callable[[], None]:
-        """What an entry of an edit sets; raises RefusedRpc for what cannot be set."""
+        """The changes of an edit's entry; raises RefusedRpc for a leaf that cannot be set."""
         unit = self._unit
         unit.check((port,))
         known = ("port-id", "port-label", "port-state", "peer-port")

@@ -1,7 +1,7 @@
-"""Polatis over NETCONF without I/O: operations to send, and what stands in the replies.
+"""Polatis over NETCONF without I/O: operations to send, and the contents of replies.
 
-Paths as in the vendor's YANG modules optical-switch 2018-03-22 and polatis-switch 2017-09-11 (README.md says where they are from). Ports are the unit's own
-numbers here.
+Paths as in the vendor's YANG modules optical-switch 2018-03-22 and polatis-switch 2017-09-11 (README.md has their
+sources). Ports are the unit's own numbers here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +20,9 @@ PLTS: Final = "http://www.polatis.com/yang/polatis-switch"
 OPSW_REVISION: Final = "2018-03-22"
 PLTS_REVISION: Final = "2017-09-11"
 PAIR_SINCE: Final = "2017-08-04"
-"""Modules older than this name the list of crossconnects `pairs`, newer ones `pair`."""
+"""Modules older than this call the list of crossconnects `pairs`, newer ones `pair`."""
 OLD_REVISION: Final = "2017-02-09"
-"""The last one before PAIR_SINCE. It has neither port-config, opm-power and voa nor port-set-state, but the container `ports`."""
+"""The last one before PAIR_SINCE. It has the container `ports`, not port-config, opm-power, voa, port-set-state."""
 OLD_STATES: Final = ("PC_ENABLED", "PC_DISABLED")
 CLIENT_CAPABILITIES: Final = (BASE_1_0, BASE_1_1)
 
@@ -65,13 +65,13 @@ class VoaEntry:
 
 
 def list_name(capabilities: Sequence[str]) -> str:
-    """What the list of crossconnects is called in the modules that a unit has: `pair`, or `pairs` in old ones."""
+    """The name of the list of crossconnects in a unit's modules: `pair`, or `pairs` in old ones."""
     revision = capability_names(capabilities).get(OPSW, {}).get("revision", OPSW_REVISION)
     return "pair" if revision >= PAIR_SINCE else "pairs"
 
 
 def to_level(mode: AttenuationMode, level: float) -> float:
-    """Between our level and the unit's, both ways: relative, ours is so far under the reference port, the unit's an offset to it."""
+    """Convert between our relative level, in dB below the reference port, and the unit's, an offset to it."""
     return -level if mode is AttenuationMode.RELATIVE else level
 
 
@@ -79,7 +79,7 @@ def to_level(mode: AttenuationMode, level: float) -> float:
 
 
 def get(*parts: Element) -> Element:
-    """Everything under these parts of the unit's data."""
+    """Read everything under these parts of the unit's data."""
     operation = Element(f"{{{BASE}}}get")
     SubElement(operation, f"{{{BASE}}}filter", {"type": "subtree"}).extend(parts)
     return operation
@@ -106,7 +106,7 @@ def part(name: str, ports: Iterable[int] = (), *, entry: str = "port", key: str 
 
 
 def keys_of(name: str) -> Element:
-    """Which entries the list of a container has."""
+    """Select entries of a container's list."""
     element = Element(f"{{{OPSW}}}{name}")
     SubElement(SubElement(element, f"{{{OPSW}}}port"), f"{{{OPSW}}}port-id")
     return element
@@ -126,7 +126,10 @@ def crossconnects(remove: Sequence[tuple[int, int]], add: Sequence[tuple[int, in
 
 
 def old_ports(ports: Iterable[int], *leaves: str) -> Element:
-    """Some leaves of some entries of the container of old modules; all entries where none is named. `opm/power` is one in another container."""
+    """Some leaves of entries of the old modules' container; all entries by default.
+
+    `opm/power` is in a subcontainer.
+    """
     element = Element(f"{{{OPSW}}}ports")
     for port in [str(port) for port in ports] or [""]:
         entry = SubElement(element, f"{{{OPSW}}}port")
@@ -169,18 +172,18 @@ def voa(entries: Sequence[VoaEntry]) -> Element:
     return element
 
 
-# --- replies: all raise ProtocolError for what they do not find
+# --- replies: all readers raise ProtocolError for missing parts
 
 
 def read_ok(reply: Reply) -> None:
     if [xml.name(each) for each in reply.content] != ["ok"]:
-        raise ProtocolError(f"NETCONF: {_names(reply.content)} in the place of ok")
+        raise ProtocolError(f"NETCONF: {_names(reply.content)} in place of ok")
 
 
 def read_data(reply: Reply, *asked: str) -> dict[str, Element]:
-    """The containers that were asked for, those of them that are there; one that was not asked for is an answer to something else."""
+    """The requested containers that exist; one that was not requested shows that the reply answers another request."""
     if [xml.name(each) for each in reply.content] != ["data"]:
-        raise ProtocolError(f"NETCONF: {_names(reply.content)} in the place of data")
+        raise ProtocolError(f"NETCONF: {_names(reply.content)} in place of data")
     found = {xml.name(each): each for each in reply.content[0]}
     if not found.keys() <= set(asked):
         raise ProtocolError(f"NETCONF: asked for {', '.join(asked)}, got {_names(reply.content[0])}")
@@ -212,7 +215,7 @@ def read_pairs(reply: Reply, *, entry: str) -> list[tuple[int, int]]:
 
 
 def read_ports(container: Element | None) -> list[int]:
-    """Keys of the list of a container that may not be there."""
+    """Keys of the list of a container that may be missing."""
     return [_port(each, "port-id") for each in _entries(container, "port")]
 
 
@@ -222,7 +225,7 @@ def read_powers(reply: Reply) -> dict[int, float]:
 
 
 def read_old_powers(reply: Reply) -> dict[int, float]:
-    """Of those ports that have a monitor."""
+    """Powers of the ports with a monitor."""
     ports = _entries(read_data(reply, "ports").get("ports"), "port")
     monitors = [(each, monitor) for each in ports if (monitor := xml.child(each, "opm")) is not None]
     return {_port(each, "port-id"): _decimal(monitor, "power") for each, monitor in monitors}
@@ -267,7 +270,7 @@ def _entries(container: Element | None, entry: str) -> list[Element]:
 def _port(parent: Element, name: str) -> int:
     word = xml.text(xml.child(parent, name))
     if not (word.isascii() and word.isdigit() and 1 <= len(word) <= 5 and 1 <= int(word) <= 65535):
-        raise ProtocolError(f"NETCONF: {name} {word[:80]!r} in {xml.name(parent)} is no port")
+        raise ProtocolError(f"NETCONF: {name} {word[:80]!r} in {xml.name(parent)} is not a port")
     return int(word)
 
 
@@ -275,7 +278,7 @@ def _decimal(parent: Element, name: str) -> float:
     word = xml.text(xml.child(parent, name))
     digits = word.removeprefix("-").replace(".", "", 1)
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 12):
-        raise ProtocolError(f"NETCONF: {name} {word[:80]!r} in {xml.name(parent)} is no decimal")
+        raise ProtocolError(f"NETCONF: {name} {word[:80]!r} in {xml.name(parent)} is not a decimal")
     return float(word)
 
 

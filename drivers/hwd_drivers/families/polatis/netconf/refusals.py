@@ -1,4 +1,4 @@
-"""What a Polatis unit answers by an rpc-error."""
+"""Refusals of a Polatis unit as an rpc-error."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,9 +15,9 @@ TAGS: Final[Mapping[Wrong, str]] = {
     Wrong.VALUE: "invalid-value",
     Wrong.NAME: "data-missing",
     Wrong.STATE: "operation-failed",
-    Wrong.TOLD: "operation-failed",
+    Wrong.FAULT: "operation-failed",
 }
-"""RFC 6241's words for what the unit has against a wish; which ones real units use, no source tells."""
+"""RFC 6241's error-tags for the unit's reasons; which ones real units use is not documented."""
 
 
 ERROR_TAGS: Final = frozenset(
@@ -28,11 +28,11 @@ ERROR_TAGS: Final = frozenset(
         *("operation-failed", "malformed-message"),
     )
 )
-"""All that RFC 6241 has (appendix A)."""
+"""All error-tags of RFC 6241 (appendix A)."""
 
 
 class RefusedRpc(Exception):
-    """An operation that is answered by an rpc-error."""
+    """An operation that is refused by an rpc-error."""
 
     def __init__(self, error: RpcError) -> None:
         super().__init__(str(error))
@@ -40,13 +40,16 @@ class RefusedRpc(Exception):
 
 
 def refuse(tag: str, message: str = "", *, type: str = "application", path: str = "", **info: str) -> RefusedRpc:
-    """`info` by names with `_` for `-`."""
+    """Make a refusal; names in `info` have `_` for `-`."""
     words = {key.replace("_", "-"): value for key, value in info.items()}
     return RefusedRpc(RpcError(tag=tag, message=message, type=type, path=path, info=words))
 
 
 def refusal_of(error: UnitError) -> RefusedRpc:
-    """In the unit's words. A code that is no error-tag, such as one of TL1 that a fault was given, stands in the message."""
+    """A refusal with the unit's text.
+
+    A code that is not an error-tag, such as a TL1 code of a fault, is in the message.
+    """
     if error.code in ERROR_TAGS or not error.code:
         return refuse(error.code or TAGS[error.wrong], error.text or str(error))
     return refuse(TAGS[error.wrong], f"{error.code} {error.text}".strip())

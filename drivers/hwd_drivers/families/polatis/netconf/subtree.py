@@ -7,7 +7,10 @@ from hwd_drivers.families.polatis.netconf import xml
 
 
 def select(wanted: Iterable[Element], data: Sequence[Element]) -> list[Element]:
-    """What of `data` the elements of a filter select, in its order; an element of which a part is selected is made anew with that part."""
+    """The parts of `data` that the filter elements select, in its order.
+
+    A partly selected element is copied with that part.
+    """
     chosen: set[int] = set()
     for each in wanted:
         for node in data:
@@ -17,7 +20,7 @@ def select(wanted: Iterable[Element], data: Sequence[Element]) -> list[Element]:
 
 
 def _choose(wanted: Element, node: Element, chosen: set[int]) -> bool:
-    """Note which elements at and under `node` are selected whole; tells whether any is."""
+    """Note the elements at and under `node` that are selected completely; returns whether there is any."""
     if not len(wanted):
         if (text := xml.text(wanted)) and text != xml.text(node):
             return False

@@ -1,4 +1,4 @@
-"""XML of NETCONF messages: read without document types, entities and unlimited depth; written with default namespaces only."""
+"""XML of NETCONF messages: read without document types and entities, to a limited depth."""
 
 from typing import Any, Final
 from xml.etree.ElementTree import Element, ParseError, SubElement, TreeBuilder, XMLParser
@@ -10,11 +10,11 @@ from hwd_drivers.core.errors import ProtocolError
 
 DEPTH: Final = 32
 ELEMENTS: Final = 200_000
-"""Limits of what is read; the largest unit's whole data is a twentieth of that."""
+"""Limits of reading; the largest unit's whole data is a twentieth of them."""
 
 
 def parse(message: bytes) -> Element:
-    """Raises ProtocolError for what is not well-formed, has a document type, or is beyond the limits."""
+    """Raises ProtocolError for a text that is not well-formed, has a document type, or exceeds the limits."""
     parser = XMLParser(target=_Builder())
     try:
         parser.feed(message)
@@ -29,14 +29,17 @@ def parse(message: bytes) -> Element:
 
 
 def write(element: Element) -> bytes:
-    """The element as UTF-8; a namespace is stated where it changes. Attributes with a namespace get a prefix of their own."""
+    """The element as UTF-8; a namespace is written where it changes.
+
+    Attributes with a namespace get their own prefix.
+    """
     parts: list[str] = []
     _write(element, "", parts)
     return "".join(parts).encode("utf-8")
 
 
 def name(element: Element) -> str:
-    """Without its namespace."""
+    """The name without its namespace."""
     return element.tag.rpartition("}")[2]
 
 
@@ -45,7 +48,7 @@ def namespace(element: Element) -> str:
 
 
 def text(element: Element | None) -> str:
-    """Without blanks around it; empty where there is none."""
+    """The text without blanks around it; empty where there is none."""
     return (element.text or "").strip() if element is not None else ""
 
 
@@ -84,7 +87,7 @@ def _write(element: Element, outer: str, parts: list[str]) -> None:
 
 
 class _Builder(TreeBuilder):
-    """Counts what it builds."""
+    """Counts elements while it builds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,5 +110,5 @@ class _Builder(TreeBuilder):
         return super().end(tag)
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
-        """Called before anything in it is read: entities are never defined."""
+        """Called before the content of a document type is read, so that entities are never defined."""
         raise ProtocolError("XML: a document type is not allowed")

@@ -33,11 +33,11 @@ T = TypeVar("T")
 DONE: Final = frozenset({200, 201, 204})
 NOT_THERE: Final = 404
 NOT_KNOWN: Final = frozenset({405, 415, 501})
-"""What a unit answers that has no PATCH for a container."""
+"""Answers of a unit that has no PATCH for a container."""
 
 
 class RestconfOptions(TlsOptions):
-    """What a testbed may say of a Polatis switch that is driven over RESTCONF."""
+    """Options of a Polatis switch in a testbed that is driven over RESTCONF."""
 
     login_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and logging in")
     keep_alive_s: float = Field(
@@ -68,7 +68,7 @@ class PolatisRestconfSwitch:
 
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisRestconfSwitch":
-        """Connect and ask who it is. Raises LoginError where the switch does not take user or password."""
+        """Connect and read the identity. Raises LoginError where the switch refuses user or password."""
         options = context.options_as(RestconfOptions)
         if context.user is None or context.password is None:
             raise ConfigError(f"{context.name}: a Polatis switch needs a login. Give user and password in the testbed")
@@ -98,11 +98,15 @@ class PolatisRestconfSwitch:
         )
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated model, with the monitors, attenuators and states of ports that are there. Raises ConfigError where the switch has another number of ports."""
+        """Capabilities of the configured model, with the existing monitors, attenuators and states of ports.
+
+        Raises ConfigError where the switch has another number of ports.
+        """
         statuses = await self._get(protocol.PORT_CONFIG, protocol.read_statuses, deadline_s)
         if statuses and len(statuses) != self._numbering.total:
             raise ConfigError(
-                f"{self.name}: the switch has {len(statuses)} ports, the testbed says {self._numbering}. Correct its size in the testbed file"
+                f"{self.name}: the switch has {len(statuses)} ports, the testbed says {self._numbering}. "
+                "Correct its size in the testbed file"
             )
         powers = await self._get(protocol.OPM_POWER, protocol.read_powers, deadline_s, absent=dict[int, float]())
         voa = await self._get(protocol.VOA, protocol.read_voa, deadline_s, absent=dict[int, protocol.VoaEntry]())
@@ -125,9 +129,10 @@ class PolatisRestconfSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """DELETE of each pair of `remove` that is there and that nothing moves; then PUT of the one of `add`, PATCH where there are many.
+        """DELETE for each existing pair of `remove` that is in the way; PUT for one pair of `add`, PATCH for several.
 
-        Where the unit does not move ports in use after all, the rest of `remove` is deleted too, and `add` is tried once more.
+        Where the unit does not move ports in use after all, the rest of `remove` is deleted too, and `add` is tried
+        once more.
         """
         made = [self._numbers(pair) for pair in add]
         reused = {port for pair in made for port in pair} if self._context.capabilities.moves_in_use else set()
@@ -176,7 +181,7 @@ class PolatisRestconfSwitch:
         }
 
     async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
-        """By port-set-state: a disabled port is dark."""
+        """Set by port-set-state: a disabled port is dark."""
         if not ends:
             return
         ports = [self._numbering.number(end) for end in ends]
@@ -229,7 +234,10 @@ class PolatisRestconfSwitch:
         await self._client.request("GET", protocol.PRODUCT, deadline_s=deadline_s)
 
     async def _pairs(self, deadline_s: float) -> dict[Crossconnect, int]:
-        """All crossconnects in the order of their ports, with what the unit calls their ingress. A container of which nothing is left may be told as one that is not there."""
+        """All crossconnects in the order of their ports, with their ingress.
+
+        A missing container counts as an empty one.
+        """
         return await self._get(protocol.CROSS_CONNECTS, self._read_pairs, deadline_s, absent=dict[Crossconnect, int]())
 
     def _read_pairs(self, body: bytes) -> dict[Crossconnect, int]:
@@ -242,7 +250,7 @@ class PolatisRestconfSwitch:
     async def _delete(
         self, sender: "_Sender", pairs: Iterable[Crossconnect], before: Mapping[Crossconnect, int] | None
     ) -> None:
-        """One that is not there any more is no error: that is what was wanted; what its port carries instead is not ours to remove."""
+        """Delete a pair. A missing one is no error; another pair that has replaced it stays."""
         for pair in pairs:
             ingress = self._numbers(pair)[0] if before is None else before.get(pair)
             if ingress is None:
@@ -263,7 +271,7 @@ class PolatisRestconfSwitch:
             self._check("PUT", protocol.pair_path(ingress), answer)
 
     async def _get(self, path: str, reader: Callable[[bytes], T], deadline_s: float, *, absent: T | None = None) -> T:
-        """What `reader` makes of it; `absent` where that is given and the unit has nothing there."""
+        """The result of `reader`; `absent`, if given, where the unit has no such resource."""
         answer = await self.ask("GET", path, deadline_s)
         if absent is not None and answer.status in (NOT_THERE, 204):
             return absent
@@ -288,7 +296,7 @@ class PolatisRestconfSwitch:
         )
 
     def _check(self, method: str, path: str, answer: HttpAnswer) -> None:
-        """Raises LoginError on 401, DeviceError with the unit's own words on whatever is not done."""
+        """Raises LoginError on 401, DeviceError with the unit's own words on any other failure."""
         if answer.status in DONE:
             return
         failures = protocol.read_failures(answer.body)
@@ -314,7 +322,7 @@ class PolatisRestconfSwitch:
             raise ProtocolError(f"{self.name}: the switch names a port that it cannot have: {error}") from error
 
     def _expect_all(self, what: str, ends: Sequence[PortSide], found: Mapping[int, object]) -> None:
-        """A unit leaves out what it does not have."""
+        """Raise where the answer lacks an end: a unit omits ports without the part."""
         if missing := [str(end) for end in ends if self._numbering.number(end) not in found]:
             text = f"nothing of {', '.join(missing)} in the answer"
             raise DeviceError(

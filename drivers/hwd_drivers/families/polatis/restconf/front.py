@@ -1,6 +1,6 @@
-"""RestconfFront: a Polatis unit that answers RESTCONF (RFC 8040), on the same data as NETCONF.
+"""RestconfFront: the RESTCONF server of a Polatis unit (RFC 8040), on the same data as NETCONF.
 
-What no source tells of real units is a choice in `TwinOptions`, with its default as the facts make it likely.
+Behaviour that no source documents is an option in `TwinOptions`; its default is the most likely behaviour.
 """
 
 import asyncio
@@ -37,19 +37,19 @@ STATUSES: Final[Mapping[str, int]] = {
     "access-denied": 401,
     "too-big": 413,
 }
-"""By error-tag (RFC 8040, section 7), 400 for the others. What is not there is 404, as the RFC has it where that is the resource itself."""
+"""HTTP status by error-tag (RFC 8040, section 7), 400 for the others; 404 for a missing resource, as in the RFC."""
 
 LEAF_STEPS: Final = 3
-"""A container, an entry of its list, a leaf of that."""
+"""A container, an entry of its list, a leaf of that entry."""
 ENTRIES: Final = {"groups": "group"}
-"""What the entries of a container are called where it is not `port`."""
+"""Name of a container's entries where it is not `port`."""
 LABELS: Final = {("ports", "port-label"): ("port-config", "label")}
-"""Where the deprecated leaf that can be set stands now."""
+"""Present place of the deprecated leaf that can be set."""
 OPERATION: Final = f"{{{BASE}}}operation"
 
 
 class RestconfFront:
-    """Answers RESTCONF for a unit."""
+    """RESTCONF server of a unit."""
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
         self.unit = unit
@@ -76,7 +76,7 @@ class RestconfFront:
 
     @property
     def sessions(self) -> int:
-        """How many connections there are now."""
+        """The number of present connections."""
         return len(self._server.sessions)
 
     async def start(self) -> str:
@@ -129,7 +129,7 @@ class RestconfFront:
         if not found:
             if len(steps) > 1 or steps[0].name not in ("cross-connects", "groups"):
                 raise refuse("data-missing", f"{_words(steps)} is not there", type="protocol")
-            found = [Element(steps[0].tag)]  # a container that has nothing in it is there nevertheless
+            found = [Element(steps[0].tag)]  # an empty container exists too
         if fields is not None:
             found = [resources.only(each, fields) for each in found]
         body = resources.write_xml(found) if as_xml else resources.write_json(found)
@@ -162,7 +162,10 @@ class RestconfFront:
         return 204, self._edit(part, "merge")
 
     def _post(self, steps: tuple[Step, ...], request: HttpRequest) -> tuple[int, float]:
-        """A new entry of a list. One program that drives a real unit says that what POST made is gone after some 5 s: `restconf_post_lasts_s`."""
+        """A new entry of a list.
+
+        One program states that it disappears after some 5 s on a real unit: `restconf_post_lasts_s`.
+        """
         if len(steps) != 1:
             raise refuse("operation-not-supported", f"POST to {_words(steps)}", type="protocol")
         part = Element(steps[0].tag)
@@ -188,7 +191,7 @@ class RestconfFront:
         return 204, self._edit(part, "merge")
 
     def _part(self, steps: tuple[Step, ...], request: HttpRequest) -> tuple[Element, Element | None]:
-        """The container with what the body says of it, and its entry where the path names one."""
+        """The container with the content of the body, and its entry where the path names one."""
         kind = request.header("content-type")
         if len(steps) == 1:
             (part,) = resources.read_body(request.body, kind, steps[0].name, steps[0].namespace)[:1]
@@ -206,7 +209,7 @@ class RestconfFront:
         return part, entry
 
     def _leaf(self, steps: tuple[Step, ...], request: HttpRequest) -> Element:
-        """The container with one entry of its list, of which one leaf is said."""
+        """The container with one entry of its list that has one leaf."""
         leaf = resources.read_body(request.body, request.header("content-type"), steps[2].name, steps[0].namespace)[0]
         container, name = LABELS.get((steps[0].name, steps[2].name), (steps[0].name, steps[2].name))
         part, entry = Element(f"{{{steps[0].namespace}}}{container}"), _keyed(steps[:2])
@@ -232,7 +235,7 @@ class RestconfFront:
 
 
 def _keyed(steps: tuple[Step, ...]) -> Element:
-    """The entry of a list that a path of two steps names, with nothing but its key."""
+    """The list entry of a path of two steps, with only its key."""
     step = steps[1]
     if len(steps) > 2 or step.name not in resources.LISTS:
         raise refuse("operation-not-supported", f"{_words(steps)} cannot be changed by itself", type="protocol")
@@ -257,15 +260,15 @@ def _words(steps: tuple[Step, ...]) -> str:
 def _failure(error: RpcError, as_xml: bool, headers: tuple[tuple[str, str], ...] = ()) -> HttpResponse:
     """The errors resource of RFC 8040, section 7.1."""
     words = {"error-type": error.type, "error-tag": error.tag, "error-path": error.path, "error-message": error.message}
-    told = {name: text for name, text in words.items() if text}
+    fields = {name: text for name, text in words.items() if text}
     if as_xml:
         root = Element(f"{{{resources.RESTCONF}}}errors")
         one = SubElement(root, f"{{{resources.RESTCONF}}}error")
-        for name, text in told.items():
+        for name, text in fields.items():
             xml.leaf(one, name, text)
         body, kind = xml.write(root), protocol.XML_TYPE
     else:
-        body = json.dumps({"ietf-restconf:errors": {"error": [told]}}, separators=(",", ":")).encode()
+        body = json.dumps({"ietf-restconf:errors": {"error": [fields]}}, separators=(",", ":")).encode()
         kind = protocol.JSON_TYPE
     status = STATUSES.get(error.tag, 400)
     return HttpResponse(status=status, headers=(("content-type", kind), *headers), body=body)

@@ -1,7 +1,8 @@
-"""Polatis over RESTCONF (RFC 8040) without I/O: what is asked, and what stands in the JSON of the answers.
+"""Polatis over RESTCONF (RFC 8040) without I/O: paths, and the JSON of requests and answers.
 
-Paths as published programs for real units use them; names as in the vendor's YANG module optical-switch (README.md says where both are from). Ports are the unit's
-own numbers here. Numbers are taken as numbers and as text: RFC 7951 writes decimals as text, and which units do is not known. All readers raise ProtocolError.
+Paths as published programs for real units use them; names as in the vendor's YANG module optical-switch (README.md has
+both sources). Ports are the unit's own numbers here. Numbers are accepted as numbers and as text: RFC 7951 writes
+decimals as text, and which form units use is not known. All readers raise ProtocolError.
 """
 
 import json
@@ -70,23 +71,23 @@ def pair_path(ingress: int) -> str:
 
 
 def write_pair(ingress: int, egress: int) -> bytes:
-    """For PUT of one."""
+    """Body of PUT for one pair."""
     return dump({f"{MODULE}:pair": [{"ingress": ingress, "egress": egress}]})
 
 
 def write_pairs(pairs: Sequence[tuple[int, int]]) -> bytes:
-    """For PATCH of the container."""
+    """Body of PATCH for the container."""
     return dump({f"{MODULE}:cross-connects": {"pair": [{"ingress": one, "egress": other} for one, other in pairs]}})
 
 
 def write_states(*, enable: Sequence[int] = (), disable: Sequence[int] = ()) -> bytes:
-    """For POST of port-set-state. `input` stands without its module, as published programs send it."""
+    """Body of POST for port-set-state. `input` has no module prefix, as in published programs."""
     lists = {"port-enab": list(enable), "port-disab": list(disable)}
     return dump({"input": {name: ports for name, ports in lists.items() if ports}})
 
 
 def write_voa(entries: Sequence[VoaEntry]) -> bytes:
-    """For PATCH of the container."""
+    """Body of PATCH for the container."""
     ports = []
     for entry in entries:
         port: dict[str, object] = {"port-id": entry.port, "atten-mode": VOA_MODES[entry.mode]}
@@ -107,7 +108,7 @@ def load(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"{shorten_body(body)} is no JSON: {error}") from None
+        raise ProtocolError(f"{shorten_body(body)} is not JSON: {error}") from None
 
 
 def read_product(body: bytes) -> Product:
@@ -121,14 +122,14 @@ def read_product(body: bytes) -> Product:
 
 
 def read_pairs(body: bytes) -> tuple[tuple[int, int], ...]:
-    """Input and output of all crossconnects; `pairs` is what old modules call the list."""
+    """Input and output of all crossconnects; old modules call the list `pairs`."""
     found = _container(body, "cross-connects")
     key = "pairs" if "pairs" in found else "pair"
     return tuple((_port(pair, "ingress"), _port(pair, "egress")) for pair in _entries(found, key))
 
 
 def read_statuses(body: bytes) -> dict[int, str]:
-    """Status of each port, such as ENABLED; empty where the unit does not tell."""
+    """Status of each port, such as ENABLED; empty where the unit reports none."""
     ports = _entries(_container(body, "port-config"), "port")
     return {_port(each, "port-id"): str(each.get("status") or "") for each in ports}
 
@@ -144,7 +145,7 @@ def read_voa(body: bytes) -> dict[int, VoaEntry]:
         word = _text(each, "atten-mode")
         mode = next((mode for mode, text in VOA_MODES.items() if text == word), None)
         if mode is None:
-            raise ProtocolError(f"atten-mode {shorten(word)}: not known")
+            raise ProtocolError(f"atten-mode {shorten(word)}: unknown")
         port = _port(each, "port-id")
         entries[port] = VoaEntry(
             port=port,
@@ -156,7 +157,7 @@ def read_voa(body: bytes) -> dict[int, VoaEntry]:
 
 
 def read_failures(body: bytes) -> tuple[Failure, ...]:
-    """Errors of RFC 8040, section 7.1; none where the body is something else, as it may be."""
+    """Errors of RFC 8040, section 7.1; empty for any other body, which is allowed."""
     try:
         value = load(body)
     except ProtocolError:
@@ -193,7 +194,7 @@ def _container(body: bytes, name: str) -> Mapping[str, Any]:
 def _entries(container: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     entries = container.get(name, [])
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        raise ProtocolError(f"{name} in {shorten(repr(container))} is no list of objects")
+        raise ProtocolError(f"{name} in {shorten(repr(container))} is not a list of objects")
     return entries
 
 
@@ -208,7 +209,7 @@ def _port(row: Mapping[str, Any], name: str) -> int:
     value = row.get(name)
     text = value.strip() if isinstance(value, str) else str(value) if type(value) is int else ""
     if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= 65535:
-        raise ProtocolError(f"{name} is {shorten(repr(value))}, no port")
+        raise ProtocolError(f"{name} is {shorten(repr(value))}, not a port")
     return int(text)
 
 
@@ -216,5 +217,5 @@ def _decimal(row: Mapping[str, Any], name: str) -> float:
     value = row.get(name)
     text = value.strip() if isinstance(value, str) else repr(value) if type(value) in (int, float) else ""
     if not _DECIMAL.fullmatch(text):
-        raise ProtocolError(f"{name} is {shorten(repr(value))}, no decimal")
+        raise ProtocolError(f"{name} is {shorten(repr(value))}, not a decimal")
     return float(text)

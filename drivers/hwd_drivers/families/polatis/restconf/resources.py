@@ -1,4 +1,4 @@
-"""Resources of a Polatis unit over RESTCONF (RFC 8040): paths, and bodies in XML and JSON (RFC 7951) of the same YANG data."""
+"""Resources of a Polatis unit over RESTCONF (RFC 8040): paths, and bodies in XML and JSON (RFC 7951)."""
 
 import json
 import re
@@ -23,30 +23,30 @@ LISTS: Final[Mapping[str, str]] = {
     "port": "port-id",
     "group": "group-name",
 }
-"""Lists of the modules that are there, with their keys."""
+"""Lists of the modules, with their keys."""
 NUMBERS: Final = frozenset({"ingress", "egress", "port-id", "averaging-time", "reference-port"})
-"""Leaves that JSON writes as numbers; decimals are text in it, as RFC 7951 has it."""
+"""Leaves that are numbers in JSON; decimals are text, as in RFC 7951."""
 LEAF_LISTS: Final = frozenset({("group", "ingress"), ("group", "egress")})
-"""Leaves that stand many times in their parent, which JSON writes as arrays."""
+"""Leaves that occur several times in their parent; they are arrays in JSON."""
 LEAVES: Final = frozenset({"label", "port-label", "peer-port", "connected-group"})
-"""Leaves that may be empty, which an empty container is not."""
+"""Leaves that may be empty, unlike a container."""
 DEPTH: Final = 16
-"""Most values in one another: the modules have four."""
+"""Deepest nesting of values: the modules have four levels."""
 
 FIELDS_LIMIT: Final = 512
-"""Most characters of a fields parameter: each name of the modules once is less."""
+"""Most characters of a fields parameter: each name of the modules once takes fewer."""
 
 _FIELD = re.compile(r"[;/()]|[A-Za-z][A-Za-z0-9_:.-]{0,127}")
 _STEP = re.compile(r"(?:([A-Za-z][A-Za-z0-9_-]{0,63}):)?([A-Za-z][A-Za-z0-9_-]{0,63})(?:=([^/=]{1,64}))?")
 
 
 class UnknownModuleError(ProtocolError):
-    """A path that begins with no name of a module that is here: there is no such resource."""
+    """A path with an unknown module: there is no such resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One part of a path: a name in a namespace, with a key where it is one entry of a list."""
+    """One part of a path: a name in a namespace, with a key for one entry of a list."""
 
     namespace: str
     name: str
@@ -58,7 +58,7 @@ class Step:
 
 
 def parse_path(text: str) -> tuple[Step, ...]:
-    """`optical-switch:cross-connects/pair=1`. Raises ProtocolError on what is no path of the modules."""
+    """`optical-switch:cross-connects/pair=1`. Raises ProtocolError on an invalid path."""
     steps: list[Step] = []
     for part in text.strip("/").split("/"):
         found = _STEP.fullmatch(unquote(part))
@@ -76,13 +76,16 @@ def parse_path(text: str) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What is asked for of a resource: its children by name, each in part; one without any is asked for whole."""
+    """The requested children of a resource by name, each with its own fields; one without fields is complete."""
 
     children: dict[str, "Fields"] = field(default_factory=dict)
 
 
 def parse_fields(query: str) -> Fields | None:
-    """`fields=pair(ingress;egress)` of a query (RFC 8040, 4.8.3); None where it does not ask. Raises ProtocolError on an expression that is none."""
+    """`fields=pair(ingress;egress)` of a query (RFC 8040, 4.8.3); None without it.
+
+    Raises ProtocolError on a syntax error.
+    """
     asked = [value for name, value in parse_qsl(query, keep_blank_values=True, max_num_fields=64) if name == "fields"]
     if not asked:
         return None
@@ -97,7 +100,7 @@ def parse_fields(query: str) -> Fields | None:
 
 
 def only(element: Element, fields: Fields) -> Element:
-    """The element with nothing but what is asked for of it."""
+    """The element with only the requested children."""
     if not fields.children:
         return element
     kept = Element(element.tag)
@@ -108,7 +111,7 @@ def only(element: Element, fields: Fields) -> Element:
 
 
 def _take_fields(tokens: list[str], depth: int) -> tuple[Fields, list[str]]:
-    """One expression from the begin of `tokens`, and what is behind it."""
+    """One expression from the beginning of `tokens`, and the remaining tokens."""
     fields = Fields()
     while True:
         here = fields
@@ -132,7 +135,7 @@ def _take_fields(tokens: list[str], depth: int) -> tuple[Fields, list[str]]:
 
 
 def find(root: Element, steps: tuple[Step, ...]) -> list[Element]:
-    """What a path names below `root`: one, or all entries of a list that is named without a key."""
+    """The elements of a path below `root`: one, or all entries of a list without a key."""
     found = [root]
     for step in steps:
         found = [child for each in found for child in each if xml.name(child) == step.name and _has_key(child, step)]
@@ -140,7 +143,10 @@ def find(root: Element, steps: tuple[Step, ...]) -> list[Element]:
 
 
 def read_body(body: bytes, media_type: str, name: str, namespace: str) -> list[Element]:
-    """The elements of this name that a body is made of: one container, or entries of a list. Raises ProtocolError on anything else."""
+    """The elements of a body with this name: one container, or entries of a list.
+
+    Raises ProtocolError on anything else.
+    """
     if not body.strip():
         raise ProtocolError("an empty body")
     if "xml" in media_type or ("json" not in media_type and body.lstrip().startswith(b"<")):
@@ -154,14 +160,14 @@ def read_body(body: bytes, media_type: str, name: str, namespace: str) -> list[E
 
 
 def write_json(elements: list[Element]) -> bytes:
-    """`{"optical-switch:cross-connects":{"pair":[...]}}`; entries of a list under their one name."""
+    """`{"optical-switch:cross-connects":{"pair":[...]}}`; entries of a list are under their common name."""
     first = elements[0]
     value = [_value(each) for each in elements] if xml.name(first) in LISTS else _value(first)
     return json.dumps({_qualified(first): value}, separators=(",", ":")).encode()
 
 
 def write_xml(elements: list[Element]) -> bytes:
-    """The one element, or entries of a list in a `data` of RESTCONF."""
+    """The one element, or entries of a list in a `data` element of RESTCONF."""
     if len(elements) == 1:
         return xml.write(elements[0])
     root = Element(f"{{{RESTCONF}}}data")

@@ -1,4 +1,4 @@
-"""The driver of Polatis switches over SCPI, by TCP or a serial line: crossconnects, power, and ports that are switched off."""
+"""The driver of Polatis switches over SCPI, by TCP or a serial line: crossconnects, power, and disabled ports."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ ReadT = TypeVar("ReadT")
 
 
 class PolatisScpiOptions(BaseModel):
-    """What a testbed may say of a Polatis switch that is spoken to in SCPI."""
+    """Options of a Polatis switch in a testbed that is driven over SCPI."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,7 +49,7 @@ class PolatisScpiOptions(BaseModel):
 class PolatisScpiSwitch:
     """One session with one switch; open it with `PolatisScpiSwitch.open`. There is no login.
 
-    Commands that set something are not answered, so a query on the same line says that they are done, and what came of them.
+    Set commands have no answer, so a query on the same line shows that they are done, and their result.
     """
 
     def __init__(self, context: OpenContext, options: PolatisScpiOptions, client: ScpiClient) -> None:
@@ -61,7 +61,7 @@ class PolatisScpiSwitch:
 
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisScpiSwitch":
-        """Connect, and clear what errors are left. Raises LinkError where nobody answers."""
+        """Connect, and clear old errors. Raises LinkError where the device does not accept."""
         options = context.options_as(PolatisScpiOptions)
         deadline_s = asyncio.get_running_loop().time() + options.open_within_s
         client = await ScpiClient.open(
@@ -86,7 +86,10 @@ class PolatisScpiSwitch:
         return Identity(vendor=unit.vendor, model=unit.code, serial=unit.serial, firmware=unit.firmware)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated model; no monitors where the unit refuses to read one. Raises ConfigError where the switch has another size."""
+        """Capabilities of the configured model, without monitors if the unit refuses to read one.
+
+        Raises ConfigError where the switch has another size.
+        """
         stated = self._context.capabilities
         found = await self._read(protocol.SIZE, protocol.read_size, deadline_s)
         if found != self._numbering:
@@ -114,10 +117,10 @@ class PolatisScpiSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """One line: what is there, `sub` with all of `remove`, `add` with all of `add`, what is there now.
+        """One line: query the pairs, `sub` with all of `remove`, `add` with all of `add`, query the pairs.
 
-        Ports in use are freed first, so that it does not matter whether the unit would move them. Raises DeviceError with what the error queue says, where something
-        was not done and the queue knows why.
+        Ports in use are freed first, so that it does not matter whether the unit would move them. Raises DeviceError
+        with the text of the error queue, where something was not done and the queue has a reason.
         """
         gone = [(self._numbering.number(pair.a), self._numbering.number(pair.b)) for pair in remove]
         made = [(self._numbering.number(pair.a), self._numbering.number(pair.b)) for pair in add]
@@ -165,7 +168,7 @@ class PolatisScpiSwitch:
         )
 
     async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
-        """A port that is switched off is blocked; one that failed is not, by anybody."""
+        """A disabled port is blocked; a failed one is not."""
         if not ends:
             return {}
         states = await self._states("", ends, deadline_s)
@@ -208,7 +211,7 @@ class PolatisScpiSwitch:
             raise self._client.distrust(answer, error) from error
 
     def _read_pairs(self, answer: str) -> tuple[Crossconnect, ...]:
-        """In the order of their ports."""
+        """Pairs in the order of their ports."""
         pairs = []
         for one, other in sorted(protocol.read_pairs(answer)):
             try:

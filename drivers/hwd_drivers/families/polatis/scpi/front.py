@@ -1,4 +1,4 @@
-"""ScpiFront: a Polatis unit that answers SCPI."""
+"""ScpiFront: the SCPI server of a Polatis unit."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from hwd_drivers.twins.scpi_tree import ScpiTree
 from hwd_drivers.twins.server import TwinServer
 
 QUEUE_LIMIT: Final = 16
-"""Errors that are kept: no source says how many."""
+"""Size of the error queue: no source documents it."""
 CODES: Final = {
     Wrong.PORT: OUT_OF_RANGE,
     Wrong.SIDE: OUT_OF_RANGE,
@@ -40,9 +40,9 @@ CODES: Final = {
     Wrong.VALUE: OUT_OF_RANGE,
     Wrong.NAME: ILLEGAL_VALUE,
     Wrong.STATE: SETTINGS_CONFLICT,
-    Wrong.TOLD: EXECUTION_ERROR,
+    Wrong.FAULT: EXECUTION_ERROR,
 }
-"""Of the standard, since no source tells those of real units."""
+"""Codes of the standard, since no source documents those of real units."""
 STATES: Final = {PortState.ENABLED: "E", PortState.DISABLED: "D", PortState.FAILED: "F"}
 ENDS: Final = {"crlf": "\r\n", "lf": "\n", "cr": "\r"}
 
@@ -50,7 +50,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class ScpiFront:
-    """Answers SCPI for a unit."""
+    """SCPI server of a unit."""
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
         self.unit = unit
@@ -77,7 +77,7 @@ class ScpiFront:
         errors = self._shared if options.scpi_errors == "unit" else ErrorQueue(limit=QUEUE_LIMIT)
         product = self.unit.product
         identity = f"{product.vendor},{product.code},{product.serial},{product.firmware}"
-        deeds = {header: _saying_no(deed) for header, deed in Deeds(self.unit).table().items()}
+        deeds = {header: _with_refusals(deed) for header, deed in Commands(self.unit).table().items()}
         return ScpiSession(
             server,
             tree=ScpiTree({**common(errors, identity=identity, reset=lambda: self.unit.disconnect(None)), **deeds}),
@@ -91,8 +91,8 @@ class ScpiFront:
         )
 
 
-class Deeds:
-    """What a unit does for each header."""
+class Commands:
+    """The handlers of a unit's commands, by header."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
@@ -120,7 +120,7 @@ class Deeds:
         return Done(answer=f"{self._unit.numbering.inputs},{self._unit.numbering.outputs}")
 
     def _subtract(self, call: Call) -> Done:
-        """Pairs, or ports whose crossconnects go: `(@1,2),(@)`."""
+        """Remove pairs, or the crossconnects of ports: `(@1,2),(@)`."""
         expect(call.parameters, 1, 2)
         ones, others = (parse_channels(text) for text in (*call.parameters, "(@)")[:2])
         if not others:
@@ -180,8 +180,8 @@ def _zip(ones: Sequence[int], others: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(ones, others, strict=True))
 
 
-def _saying_no(deed: Deed) -> Deed:
-    """The same, with the unit's no as an error of the queue."""
+def _with_refusals(deed: Deed) -> Deed:
+    """The handler with the unit's refusal as an error of the queue."""
 
     def said(call: Call) -> Done:
         try:

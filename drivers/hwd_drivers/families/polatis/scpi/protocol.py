@@ -1,6 +1,7 @@
-"""Polatis SCPI without I/O: headers, and what stands in commands and answers. Headers as published programs for real units use them (README.md names each).
+"""Polatis SCPI without I/O: headers, and the contents of commands and answers.
 
-Ports are the unit's own numbers. Readers raise ProtocolError on an answer that is not what it should be.
+Headers as published programs for real units use them (README.md names each). Ports are the unit's own numbers. Readers
+raise ProtocolError on an answer of another form.
 """
 
 import re
@@ -48,7 +49,7 @@ def format_pairs(pairs: Pairs) -> str:
 
 
 def read_pairs(answer: str) -> tuple[tuple[int, int], ...]:
-    """The n-th of the left list with the n-th of the right one."""
+    """Pairs: the n-th port of the left list with the n-th of the right one."""
     lists = split(answer, ",")
     if len(lists) != 2:
         raise ProtocolError(f"{CONNECTIONS}: {shorten(answer)} is not two lists of ports")

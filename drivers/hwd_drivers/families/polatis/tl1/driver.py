@@ -34,19 +34,19 @@ from hwd_drivers.families.polatis.tl1 import requests as ask
 from hwd_drivers.families.polatis.tl1.shutters import ShutterWords
 
 UNSUPPORTED: Final = "IICM"
-"""The code of units for hardware that they do not have, such as power monitors."""
+"""The units' code for missing hardware, such as power monitors."""
 
 LOOK: Final = protocol.to_command(ask.RetrievePatch())
 
 KEPT_READINGS: Final = 4096
-"""Readings are values that come again and again: made once, they are not the time of a read-back."""
+"""Most cached readings: equal values recur, and making them takes time in a read-back."""
 
 KEPT_ANSWERS: Final = 8
-"""A switch that nobody changes says the same again and again."""
+"""Most cached answers: an unchanged switch repeats its answer."""
 
 
 class PolatisOptions(BaseModel):
-    """What a testbed may say of a Polatis switch."""
+    """Options of a Polatis switch in a testbed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -63,7 +63,7 @@ class PolatisOptions(BaseModel):
     )
     shutter_words: dict[str, PortOverride] = Field(
         default={},
-        description="what this unit's words for its shutters mean, such as {RLS: normal, OPR: force-blocked}",
+        description="meaning of this unit's words for its shutters, such as {RLS: normal, OPR: force-blocked}",
     )
 
 
@@ -86,7 +86,7 @@ class PolatisSwitch:
 
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisSwitch":
-        """Connect and log in. Raises LoginError where the switch does not take user or password."""
+        """Connect and log in. Raises LoginError where the switch refuses user or password."""
         options = context.options_as(PolatisOptions)
         if context.user is None or context.password is None:
             raise ConfigError(f"{context.name}: a Polatis switch needs a login. Give user and password in the testbed")
@@ -110,7 +110,10 @@ class PolatisSwitch:
         return Identity(vendor=unit.vendor, model=unit.model, serial=serial, firmware=unit.version)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Those of the stated model, without the monitors, shutters and attenuators that are not there. Raises ConfigError where the switch has another size."""
+        """Capabilities of the configured model, without missing monitors, shutters and attenuators.
+
+        Raises ConfigError where the switch has another size.
+        """
         requests = (
             ask.RetrieveSize(),
             ask.RetrieveMonitors(),
@@ -150,7 +153,10 @@ class PolatisSwitch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
-        """One ENT-PATCH with all of `add`, which moves ports in use; before it one DLT-PATCH with those of `remove` that nothing moves, and a look at what is there."""
+        """One ENT-PATCH with all of `add`, which moves ports in use; before it one DLT-PATCH for the rest, and a query.
+
+        The DLT-PATCH has the pairs of `remove` that the ENT-PATCH does not move.
+        """
         made = self._numbers(add)
         numbered = list(zip(remove, self._numbers(remove), strict=True))
         if self._moves_in_use:
@@ -194,7 +200,7 @@ class PolatisSwitch:
         )
 
     async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
-        """By the shutters. An end is left out whose word nobody knows the meaning of; `shutters` tells how they are learned."""
+        """Overrides by shutters, without ends whose word has an unknown meaning; `shutters` learns the words."""
         if not ends:
             return {}
         request = ask.RetrieveShutter(ports=tuple(map(self._number, ends)))
@@ -225,7 +231,7 @@ class PolatisSwitch:
         return tuple(self._attenuation(end, settings[self._number(end)]) for end in ends)
 
     async def attenuate(self, wanted: Sequence[Attenuation], *, deadline_s: float) -> None:
-        """One SET-PORT-ATTEN for each setting that differs, all in one write."""
+        """One SET-PORT-ATTEN for each different setting, all in one write."""
         if not wanted:
             return
         requests = [
@@ -256,9 +262,7 @@ class PolatisSwitch:
         answered = await self._ask(ask.Login(user=user, password=password), deadline_s=deadline_s)
         answer = answered.messages[0]
         if answer.code is not Completion.COMPLD:
-            text = (
-                f"{self.name}: the switch does not take the login of {user}: {words(answer)}. Check user and password"
-            )
+            text = f"{self.name}: the switch refuses the login of {user}: {words(answer)}. Check user and password"
             raise LoginError(text, device=self.name, command="ACT-USER", code=answer.error, text=comment(answer))
 
     async def _ask(
@@ -269,9 +273,9 @@ class PolatisSwitch:
     def _read_patches(self, answer: Answer) -> "_Patches":
         return self._patches(answer.lines)
 
-    def _make_patches(self, told: tuple[str, ...]) -> "_Patches":
-        """In the order of their ports."""
-        found = [self._patch(line) for line in told]
+    def _make_patches(self, lines: tuple[str, ...]) -> "_Patches":
+        """Readings in the order of their ports."""
+        found = [self._patch(line) for line in lines]
         found.sort(key=_first)
         return _Patches(
             readings=tuple([reading for _, reading in found]),
@@ -285,8 +289,8 @@ class PolatisSwitch:
         self._check_all("RTRV-PORT-SHUTTER", answer, ends, words)
         return words
 
-    def _check_all(self, verb: str, answer: Answer, ends: Sequence[PortSide], told: Mapping[int, object]) -> None:
-        if missing := [str(end) for end in ends if self._number(end) not in told]:
+    def _check_all(self, verb: str, answer: Answer, ends: Sequence[PortSide], readings: Mapping[int, object]) -> None:
+        if missing := [str(end) for end in ends if self._number(end) not in readings]:
             error = ProtocolError(f"{verb}: no reading of {', '.join(missing)} in the answer")
             raise self._client.distrust(answer, error)
 
@@ -295,7 +299,7 @@ class PolatisSwitch:
         return Attenuation(end=end, mode=setting.mode, level=setting.level, reference=reference)
 
     def _numbers(self, pairs: Sequence[Crossconnect]) -> tuple[tuple[int, int], ...]:
-        """The unit's numbers of both ends of each, worked out once."""
+        """The unit's numbers of both ends of each pair, cached."""
         known = self._known
         try:
             return tuple([known[str(pair)] for pair in pairs])
@@ -325,7 +329,7 @@ class PolatisSwitch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Patches:
-    """What an answer to RTRV-PATCH says."""
+    """The content of an answer to RTRV-PATCH."""
 
     readings: tuple[CrossconnectReading, ...]
     crossconnects: tuple[Crossconnect, ...]

@@ -1,6 +1,6 @@
-"""Tl1Front: a Polatis unit that answers TL1, and tells what happens to it.
+"""Tl1Front: the TL1 server of a Polatis unit, which also reports its events.
 
-What no source tells of real units is a choice in `TwinOptions`, with its default as the facts make it likely.
+Behaviour that no source documents is an option in `TwinOptions`; its default is the most likely behaviour.
 """
 
 from typing import Final
@@ -17,11 +17,11 @@ from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.twins.server import TwinServer
 
 ALARM_WORDS: Final = {AlarmType.LOS: (Alarm.MAJOR, "MJ", "SA"), AlarmType.DEGRADED: (Alarm.MINOR, "MN", "NSA")}
-"""Weight, notification code and effect on service of each alarm: no source tells those of real units."""
+"""Severity, notification code and effect on service of each alarm: no source documents those of real units."""
 
 
 class Tl1Front:
-    """Answers TL1 for a unit."""
+    """TL1 server of a unit."""
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
         self.unit = unit
@@ -37,13 +37,13 @@ class Tl1Front:
         )
         self._reported: frozenset[Crossconnect] = frozenset()
         self._reports = 0
-        unit.alarms.told.append(self._report_alarm)
+        unit.alarms.subscribers.append(self._report_alarm)
         if unit.options.reports:
             unit.mirror.on_change.append(self._report_changes)
 
     @property
     def sessions(self) -> int:
-        """How many there are now."""
+        """The number of present sessions."""
         return len(self._server.sessions)
 
     async def start(self) -> str:
@@ -53,7 +53,7 @@ class Tl1Front:
         await self._server.close()
 
     def report(self, verb: str, *lines: str, alarm: Alarm = Alarm.NONE) -> None:
-        """Send an autonomous message to every session that hears them."""
+        """Send an autonomous message to every session that accepts them."""
         self._reports += 1
         at = stamp(self._clock.wall_ns())
         data = encode_autonomous(

@@ -1,6 +1,6 @@
-"""Data lines of Polatis answers over TL1, as units were seen to write them; README.md says which.
+"""Data lines of Polatis answers over TL1, as seen from real units; README.md names the sources.
 
-Readers raise ProtocolError on a line that is not what it should be. Ports are the unit's own numbers.
+Readers raise ProtocolError on a line of another form. Ports are the unit's own numbers.
 """
 
 import re
@@ -106,7 +106,7 @@ def read_words(answer: Answer, verb: str) -> dict[int, str]:
 
 
 def read_attenuators(answer: Answer) -> frozenset[str]:
-    """What the attenuators can do, from `"ATTEN::MODE=ABSOLUTE"` lines; empty where that is NONE."""
+    """The abilities of the attenuators, from `"ATTEN::MODE=ABSOLUTE"` lines; empty for NONE."""
     words = {word for line in answer.lines for word in _WORD.findall(line.rpartition("=")[2])}
     return frozenset(words) - {"NONE"}
 
@@ -172,7 +172,7 @@ def write_thresholds(thresholds: Iterable[tuple[int, Threshold]]) -> tuple[str, 
 
 
 def write_alarms(alarms: Iterable[tuple[int, AlarmMode, bool]], *, separator: str) -> tuple[str, ...]:
-    """An alarm that stands says so after its mode."""
+    """Lines of alarms; a present alarm has TRIGGERED after its mode."""
     return tuple(f"{port}:{mode}{f'{separator}TRIGGERED' if raised else ''}" for port, mode, raised in alarms)
 
 

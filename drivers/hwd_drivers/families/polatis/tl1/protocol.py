@@ -1,6 +1,6 @@
-"""Polatis TL1 without I/O: frozen requests <-> TL1 commands.
+"""Polatis TL1 without I/O: frozen requests from and to TL1 commands.
 
-Verbs as published programs for real units use them (README.md names each). What stands in the data lines of the answers is in `lines`.
+Verbs as published programs for real units use them (README.md names each). `lines` has the data lines of the answers.
 """
 
 import re
@@ -20,7 +20,7 @@ DEFAULT_PORT: Final = 3082
 
 
 class DenyError(ProtocolError):
-    """A command that a unit answers with DENY: its code and the comment beside it."""
+    """A command that a unit answers with DENY: its code and comment."""
 
     def __init__(self, code: str, text: str = "") -> None:
         super().__init__(f"{code} {text}".rstrip())
@@ -29,7 +29,7 @@ class DenyError(ProtocolError):
 
 
 class ListError(DenyError):
-    """Lists that do not fit together; no source tells the code, so the unit's options do."""
+    """Lists that do not match; no source documents the code, so that it is an option of the twin."""
 
 
 def to_command(request: Request, *, ctag: str = "", tid: str = "") -> Command:
@@ -38,7 +38,7 @@ def to_command(request: Request, *, ctag: str = "", tid: str = "") -> Command:
 
 
 def from_command(command: Command) -> Request:
-    """Raises DenyError with the code that the command deserves."""
+    """Raises DenyError with the code for a wrong command."""
     parameters = {name.upper(): value for name, value in command.named}
     aid = unquote(command.aid)
     match command.verb:
@@ -92,7 +92,7 @@ def from_command(command: Command) -> Request:
 
 
 _TEXTS: Final = tuple(map(str, range(1024)))
-"""Texts of numbers, which a change has hundreds of."""
+"""Most cached texts of numbers; a change has hundreds."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _LIST = re.compile(r"[0-9]{1,9}(?:&[0-9]{1,9})*")
 _DECIMAL = re.compile(r"\(?([+-]?[0-9]{1,6}(?:\.[0-9]{1,9})?)\)?")
@@ -176,7 +176,7 @@ def _attenuation(aid: str, parameters: Mapping[str, str]) -> Request:
 
 
 def _type(parameters: Mapping[str, str]) -> AlarmType:
-    """Loss of signal, where the command does not say."""
+    """The alarm type of a command; loss of signal by default."""
     return _word(parameters, "TYPE", AlarmType) or AlarmType.LOS
 
 
@@ -190,7 +190,7 @@ def _word(parameters: Mapping[str, str], name: str, words: type[_WordT]) -> _Wor
 
 
 def _number(parameters: Mapping[str, str], name: str) -> float | None:
-    """Negative ones stand in parentheses, others may."""
+    """A number; negative ones are in parentheses, others may be."""
     if name not in parameters:
         return None
     found = _DECIMAL.fullmatch(parameters[name].strip())
@@ -245,7 +245,7 @@ def _blocks(request: Request) -> _Blocks:
 
 
 def _port_blocks(request: Request) -> _Blocks:
-    """Those of commands that set and read what ports have."""
+    """Blocks of commands that set and read port settings."""
     match request:
         case ask.RetrieveMonitorConfig(ports=ports):
             return "RTRV-PORT-PMON", format_group(ports), (), ()
@@ -308,7 +308,7 @@ def _maybe(value: float | None) -> str | None:
 
 
 def _list(ports: Iterable[int]) -> str:
-    """Ports of a change one by one, not as ranges: a range of one list may not be one in the other, and this form was seen most."""
+    """Ports of a change one by one: a range of one list may not be one in the other, and this form was seen most."""
     try:
         return "&".join([_TEXTS[port] for port in ports])
     except IndexError:

@@ -1,4 +1,4 @@
-"""What can be asked of a Polatis unit over TL1: one frozen request for each command. Ports are the unit's own numbers."""
+"""TL1 requests to a Polatis unit: one frozen class for each command. Ports are the unit's own numbers."""
 
 from dataclasses import dataclass, field
 
@@ -55,19 +55,22 @@ class RetrieveSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrieveMonitors:
-    """RTRV-EQPT::PMON or REVPMON, PARAMETER=CONFIG: which ports have a power monitor."""
+    """RTRV-EQPT::PMON or REVPMON, PARAMETER=CONFIG: ports with a power monitor."""
 
     reverse: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrieveAttenuators:
-    """RTRV-EQPT::ATTEN, PARAMETER=CONFIG: what the attenuators can do."""
+    """RTRV-EQPT::ATTEN, PARAMETER=CONFIG: abilities of the attenuators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnterPatch:
-    """ENT-PATCH: connect the n-th of the left list with the n-th of the right one; ports in use are moved. `forced` overrides protection."""
+    """ENT-PATCH: connect the n-th port of the left list with the n-th of the right one; ports in use are moved.
+
+    `forced` overrides protection.
+    """
 
     pairs: tuple[tuple[int, int], ...]
     forced: bool = False
@@ -75,7 +78,7 @@ class EnterPatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePatch:
-    """DLT-PATCH: drop the connections of these ports, either end names one; None is ALL."""
+    """DLT-PATCH: remove the connections of these ports, each named by either end; None is ALL."""
 
     ports: tuple[int, ...] | None
     forced: bool = False
@@ -90,7 +93,7 @@ class RetrievePatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievePower:
-    """RTRV-PORT-POWER, or RTRV-PORT-REVPOWER for light that comes back."""
+    """RTRV-PORT-POWER, or RTRV-PORT-REVPOWER for returning light."""
 
     ports: tuple[int, ...]
     reverse: bool = False
@@ -105,7 +108,7 @@ class RetrieveMonitorConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMonitorConfig:
-    """SET-PORT-PMON: what is None stays."""
+    """SET-PORT-PMON: values that are None do not change."""
 
     ports: tuple[int, ...]
     wavelength_nm: float | None = None
@@ -123,7 +126,7 @@ class RetrieveThreshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetThreshold:
-    """SET-TH-PMON: what is None stays."""
+    """SET-TH-PMON: values that are None do not change."""
 
     ports: tuple[int, ...]
     type: AlarmType
@@ -211,7 +214,7 @@ class StopFlap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrieveFlap:
-    """RTRV-PORT-FLAP; None is all ports that have a programme."""
+    """RTRV-PORT-FLAP; None is all ports with a programme."""
 
     ports: tuple[int, ...] | None = None
 

@@ -1,4 +1,4 @@
-"""Tl1Session: one client of a Polatis unit over TL1. Commands are taken when they come; each is answered in its own time."""
+"""Tl1Session: one TL1 client of a Polatis unit. Commands are executed as they come; each answer has its own delay."""
 
 import logging
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.families.polatis.numbering import UnitError, Wrong
 from hwd_drivers.families.polatis.tl1 import protocol
 from hwd_drivers.families.polatis.tl1 import requests as ask
-from hwd_drivers.families.polatis.tl1.deeds import change, is_change, tell
+from hwd_drivers.families.polatis.tl1.execution import answer_lines, change, is_change
 from hwd_drivers.families.polatis.unit import Unit
 from hwd_drivers.twins.server import TwinServer, TwinSession
 
@@ -36,15 +36,15 @@ CODES: Final[Mapping[Wrong, str]] = {
     Wrong.VALUE: "IDRG",
     Wrong.NAME: "IIAC",
     Wrong.STATE: "SNVS",
-    Wrong.TOLD: "SROF",
+    Wrong.FAULT: "SROF",
 }
-"""IIAC for a wrong port and IICM for hardware that is not there are as seen; the others are of TL1 in general."""
+"""IIAC for a wrong port and IICM for missing hardware were seen; the others are general TL1 codes."""
 
 log = logging.getLogger(__name__)
 
 
 class Tl1Session(TwinSession):
-    """One TL1 session. Commands are taken when they come; each is answered in its own time."""
+    """One TL1 session. Commands are executed as they come; each answer has its own delay."""
 
     def __init__(self, unit: Unit, server: TwinServer) -> None:
         super().__init__(server)
@@ -56,7 +56,7 @@ class Tl1Session(TwinSession):
 
     @property
     def hears(self) -> bool:
-        """Whether it is told what nobody asked for: it has logged in, and has not muted that."""
+        """Whether it gets autonomous messages: it has logged in, and has not muted them."""
         return self._logged_in and not self._muted
 
     @override
@@ -89,11 +89,11 @@ class Tl1Session(TwinSession):
             self._deny(ctag, denial)
         except UnitError as error:
             code = self._options.list_code if error.wrong is Wrong.LIST else error.code or CODES[error.wrong]
-            # Seen so: what hardware is not there for is denied by its code alone.
+            # As seen: requests for missing hardware are denied with the code alone.
             self._deny(ctag, protocol.DenyError(code, "" if error.wrong is Wrong.HARDWARE else error.text))
         else:
             if self.server.faults.take_wrong():
-                lines = tell(self._unit, ask.RetrieveType())
+                lines = answer_lines(self._unit, ask.RetrieveType())
             self._answer(Answer(ctag=ctag, code=Completion.COMPLD, lines=lines), delay_s)
 
     def _do(self, command: Command) -> tuple[tuple[str, ...], float]:
@@ -122,11 +122,11 @@ class Tl1Session(TwinSession):
                 if is_change(request):
                     change(self._unit, request)
                 else:
-                    return tell(self._unit, request), 0.0
+                    return answer_lines(self._unit, request), 0.0
         return (), 0.0
 
     def _with_all(self, command: Command) -> Command:
-        """Ports that are called ALL by number, as published programs may name them; those of a reading may be left out too."""
+        """Replace ALL by port numbers, which published programs use for ALL; a reading may leave the ports out too."""
         verb, aid = command.verb, command.aid.upper()
         if "-PORT-" not in verb and not verb.endswith("-PMON"):
             return command

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing_extensions import override
 
 from hwd_drivers.core.values import Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_TOLD, ElementSwitch
+from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch
 from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.sercalo.ascii import protocol
@@ -54,11 +54,11 @@ class SercaloAsciiSwitch(ElementSwitch[Answer]):
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        """All lines of `:iden?` stand in the model: what each of them means is not known."""
+        """All lines of `:iden?` are in the model: the meaning of each is not known."""
         answered = await self._connection.request(self._identity, deadline_s=deadline_s)
         self._check(Query.IDENTITY, answered.messages[0])
         model = "; ".join(answered.messages[0].lines)
-        return Identity(vendor="Sercalo", model=model, serial=NOT_TOLD, firmware=NOT_TOLD)
+        return Identity(vendor="Sercalo", model=model, serial=NOT_REPORTED, firmware=NOT_REPORTED)
 
     @override
     async def _read_states(self, deadline_s: float) -> Sequence[int]:
@@ -69,7 +69,7 @@ class SercaloAsciiSwitch(ElementSwitch[Answer]):
     async def _move(
         self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
-        """Asked where it is in the same write, which tells what another client did."""
+        """Move, with a query in the same write, whose answer shows what another client did."""
         select = Select(channel=targets[0] + 1)
         what = f":set-chan-{select.channel}"
         move: Request[Answer] = Request(
@@ -87,10 +87,10 @@ class SercaloAsciiSwitch(ElementSwitch[Answer]):
 
     def _state(self, where: Answer) -> int:
         self._check(Query.CHANNEL, where)
-        assert where.channel is not None  # it fits
+        assert where.channel is not None  # `fits` ensures it
         return where.channel - 1
 
     @override
     def _check(self, what: str, message: Answer) -> None:
         if not message.done:
-            raise self._no(what, NACK, "; ".join(message.lines))
+            raise self._refusal(what, NACK, "; ".join(message.lines))

@@ -1,7 +1,7 @@
 """Bytes of Sercalo USB units: lines that end in CR LF both ways, data lines closed by `:ack` or `:nack`.
 
-Facts of one published program: `:iden?`, `:set-chan-3`, `:get-chan?`; data comes before the acknowledgement, the channel is what stands between the last colon and
-the first comma of its last line. What `:iden?` tells, line by line, nobody says.
+Facts of one published program: `:iden?`, `:set-chan-3`, `:get-chan?`. Data comes before the acknowledgement; the
+channel is the text between the last colon and the first comma of its last line. The lines of `:iden?` are undocumented.
 """
 
 import re
@@ -23,12 +23,12 @@ ACK, NACK = ":ack", ":nack"
 
 
 class Query(StrEnum):
-    """Questions."""
+    """Queries."""
 
     IDENTITY = ":iden?"
-    """Some lines on what it is."""
+    """Identity, in several lines."""
     CHANNEL = ":get-chan?"
-    """The channel that is selected, from 1."""
+    """The selected channel, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """A line that is no command of these units."""
+    """A line that is not a command of these units."""
 
     text: str
 
@@ -57,7 +57,7 @@ class Answer:
 
     @property
     def channel(self) -> int | None:
-        """The channel that its last line tells."""
+        """The channel in its last line."""
         if not self.lines:
             return None
         text = self.lines[-1].rpartition(":")[2].partition(",")[0].strip()
@@ -78,7 +78,7 @@ def encode_answer(answer: Answer) -> bytes:
 
 
 class AnswerDecoder:
-    """Bytes from a unit to answers."""
+    """Turns the bytes of a unit into answers."""
 
     def __init__(self) -> None:
         self._lines = LineDecoder("Sercalo", limit_bytes=LIMIT_BYTES)
@@ -92,7 +92,7 @@ class AnswerDecoder:
                 self._data.clear()
                 continue
             if not line.isprintable():
-                raise ProtocolError(f"{line!r} has characters that no answer has")
+                raise ProtocolError(f"{line!r} has characters that are not allowed in an answer")
             self._data.append(line)
             if len(self._data) > LIMIT_LINES:
                 raise ProtocolError(f"{len(self._data)} lines without {ACK} or {NACK}, limit {LIMIT_LINES}")
@@ -100,7 +100,7 @@ class AnswerDecoder:
 
 
 class CommandDecoder:
-    """Bytes from a host to commands."""
+    """Turns the bytes of a host into commands."""
 
     def __init__(self) -> None:
         self._lines = LineDecoder("Sercalo", limit_bytes=LIMIT_BYTES)

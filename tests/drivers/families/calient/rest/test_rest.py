@@ -1,4 +1,4 @@
-"""The Calient REST driver and twin: partial success in the unit's own words, units that are otherwise, and other people's clients."""
+"""The Calient REST driver and twin: partial success in the unit's own words, unit variants, and foreign clients."""
 
 import asyncio
 import json

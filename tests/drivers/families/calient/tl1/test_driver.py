@@ -1,4 +1,4 @@
-"""The Calient TL1 driver: the commands that it sends, how it waits for light, and what it makes of answers that are not what they should be."""
+"""The Calient TL1 driver: the commands that it sends, how it waits for light, and its handling of wrong answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

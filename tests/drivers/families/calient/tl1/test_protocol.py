@@ -1,4 +1,4 @@
-"""Calient TL1: captures cut at every byte, requests there and back, nearly right and arbitrary bytes from both sides."""
+"""Calient TL1: captures cut at every byte, round trips of requests, nearly right and arbitrary bytes, both sides."""
 
 from pathlib import Path
 

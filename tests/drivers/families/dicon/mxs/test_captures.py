@@ -1,4 +1,4 @@
-"""Captures of a DiCon MXS-9100: whatever way the bytes are cut, both sides understand the same, and the twin answers as the unit."""
+"""Captures of a DiCon MXS-9100: both sides read them alike however they are cut, and the twin answers as the unit."""
 
 import ast
 import asyncio

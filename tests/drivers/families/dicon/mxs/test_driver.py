@@ -1,4 +1,4 @@
-"""The driver of DiCon MXS-9100 switches: its lines, and that nothing of what the manual's pages leave open matters to it."""
+"""The driver of DiCon MXS-9100 switches: its lines, with all behaviours that the manual's pages leave open."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

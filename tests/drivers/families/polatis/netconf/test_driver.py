@@ -216,7 +216,7 @@ async def test_an_answer_that_cannot_be_read_ends_the_session_and_counts(
 async def test_wrong_logins_and_host_keys(unit: Unit) -> None:
     async with unit() as (twin, context):
         front: Any = twin.fronts["netconf"]
-        with pytest.raises(LoginError, match="does not take the login of admin"):
+        with pytest.raises(LoginError, match="refuses the login of admin"):
             await PolatisNetconfSwitch.open(but(context, password="toor"))
         with pytest.raises(ConfigError, match="host key"):
             await PolatisNetconfSwitch.open(but(context, options=NetconfOptions(host_key="SHA256:wrong")))

@@ -1,4 +1,4 @@
-"""NETCONF's codec: captures cut at every byte, round trips, and whatever bytes: messages or a ProtocolError, within limits."""
+"""NETCONF's codec: captures cut at every byte, round trips; arbitrary bytes give messages or a ProtocolError."""
 
 import re
 from pathlib import Path

@@ -99,7 +99,10 @@ async def test_many_pairs_in_one_edit_read_back_moved_and_deleted(judge: Judge, 
             assert pairs(session)[:2] == [(1, 10), (3, 11)], "egress 10 was moved"
             session.edit_config(target="running", config=config(pair(1, operation="delete"), pair(2, 16)))
             assert pairs(session)[0] == (2, 16)
-            bare = f'<config><cross-connects xmlns="{OPSW}"><pair operation="delete"><ingress> 2 </ingress></pair></cross-connects></config>'
+            bare = (
+                f'<config><cross-connects xmlns="{OPSW}"><pair operation="delete"><ingress> 2 </ingress></pair>'
+                "</cross-connects></config>"
+            )
             session.edit_config(target="running", config=bare)
             assert pairs(session)[0] == (3, 11), "as a published program writes it"
             everything = (
@@ -278,35 +281,42 @@ async def test_configuration_of_ports_monitors_alarms_and_attenuators(judge: Jud
             edit(f'<port-config xmlns="{OPSW}"><port><port-id>1</port-id><label>host 1</label></port></port-config>')
             assert "<label>host 1</label>" in get("port-config", 1)
             edit(
-                f'<port-config xmlns="{OPSW}"><port><port-id>1</port-id><peer-port>ocs2:7</peer-port></port></port-config>'
+                f'<port-config xmlns="{OPSW}"><port><port-id>1</port-id><peer-port>ocs2:7</peer-port></port>'
+                "</port-config>"
             )
             found = session.get_config(source="running", filter=("subtree", f'<port-config xmlns="{OPSW}"/>')).data_xml
             assert found.count("<port>") == 16
             assert "<port-id>1</port-id><label>host 1</label><peer-port>ocs2:7</peer-port>" in found
             edit(
-                f'<ports xmlns="{OPSW}"><port><port-id>2</port-id><port-label>old</port-label><port-state>PC_DISABLED</port-state></port></ports>'
+                f'<ports xmlns="{OPSW}"><port><port-id>2</port-id><port-label>old</port-label>'
+                "<port-state>PC_DISABLED</port-state></port></ports>"
             )
             assert "<status>DISABLED</status><label>old</label>" in get("port-config", 2)
             assert "<port-state>PC_DISABLED</port-state><port-status>PO_DISABLED</port-status>" in get("ports", 2)
             edit(
-                f'<opm-config xmlns="{OPSW}"><port><port-id>9</port-id><wavelength>1310</wavelength><offset>-0.5</offset></port></opm-config>'
+                f'<opm-config xmlns="{OPSW}"><port><port-id>9</port-id><wavelength>1310</wavelength>'
+                "<offset>-0.5</offset></port></opm-config>"
             )
             assert "<wavelength>1310.00</wavelength><offset>-0.50</offset><averaging-time>4</averaging-time>" in get(
                 "opm-config", 9
             )
             edit(
-                f'<opm-alarm-config xmlns="{OPSW}"><port><port-id>9</port-id><mode>POWER_ALARM_ENABLED</mode><signal-degrade-threshold>-15</signal-degrade-threshold></port></opm-alarm-config>'
+                f'<opm-alarm-config xmlns="{OPSW}"><port><port-id>9</port-id><mode>POWER_ALARM_ENABLED</mode>'
+                "<signal-degrade-threshold>-15</signal-degrade-threshold></port></opm-alarm-config>"
             )
             assert "<mode>POWER_ALARM_ENABLED</mode>" in get("opm-alarm-config", 9)
             assert "<signal-degrade-threshold>-15.00<" in get("opm-alarm-config", 9)
             edit(
-                f'<voa xmlns="{OPSW}"><port><port-id>9</port-id><atten-mode>VOA_MODE_ABSOLUTE</atten-mode><atten-level>-12.5</atten-level></port></voa>'
+                f'<voa xmlns="{OPSW}"><port><port-id>9</port-id><atten-mode>VOA_MODE_ABSOLUTE</atten-mode>'
+                "<atten-level>-12.5</atten-level></port></voa>"
             )
             assert "<atten-mode>VOA_MODE_ABSOLUTE</atten-mode><atten-level>-12.50</atten-level>" in get("voa", 9)
             edit(f'<voa xmlns="{OPSW}"><port xmlns:nc="{NC}" nc:operation="delete"><port-id>9</port-id></port></voa>')
             assert "<atten-mode>VOA_MODE_NONE</atten-mode>" in get("voa", 9)
             edit(
-                f'<system-config xmlns="{OPSW}"><startup-mode xmlns="http://www.polatis.com/yang/polatis-switch">MODE_PRESERVE</startup-mode></system-config>'
+                f'<system-config xmlns="{OPSW}">'
+                '<startup-mode xmlns="http://www.polatis.com/yang/polatis-switch">MODE_PRESERVE</startup-mode>'
+                "</system-config>"
             )
             assert twin.faults.restores
             for wrong in (

@@ -1,4 +1,4 @@
-"""A second judge from outside, netconf-client, against the twin's NETCONF: groups of ports, and refusals that say what was wrong."""
+"""netconf-client, a second foreign client, against the twin's NETCONF: groups of ports, and refusals with a reason."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -65,7 +65,10 @@ async def test_groups_are_connected_in_the_order_of_their_ports_and_disconnected
             made = group("A", (1, 2), (9,)) + group("B", (3,), (12, 11)) + group("C", (4,), (14, 13))
             edit(manager, f'<groups xmlns="{OPSW}">{made}</groups>')
             assert groups(manager) == {"A": "", "B": "", "C": ""}
-            join = f'<add-group-cross-connect xmlns="{PLTS}"><group-name-from>{{}}</group-name-from><group-name-to>{{}}</group-name-to></add-group-cross-connect>'
+            join = (
+                f'<add-group-cross-connect xmlns="{PLTS}"><group-name-from>{{}}</group-name-from>'
+                f"<group-name-to>{{}}</group-name-to></add-group-cross-connect>"
+            )
             manager.dispatch(join.format("A", "B"))
             assert sorted(twin.unit.pairs()) == [(1, 12), (2, 11), (3, 9)]
             assert groups(manager) == {"A": "B", "B": "A", "C": ""}
@@ -78,7 +81,8 @@ async def test_groups_are_connected_in_the_order_of_their_ports_and_disconnected
             assert twin.unit.pairs() == []
             edit(
                 manager,
-                f'<groups xmlns="{OPSW}"><group xmlns:nc="{NC}" nc:operation="delete"><group-name>B</group-name></group></groups>',
+                f'<groups xmlns="{OPSW}"><group xmlns:nc="{NC}" nc:operation="delete"><group-name>B</group-name>'
+                "</group></groups>",
             )
             assert groups(manager) == {"A": "", "C": ""}
 
@@ -86,15 +90,21 @@ async def test_groups_are_connected_in_the_order_of_their_ports_and_disconnected
 
 
 REFUSALS = [
-    (f'<cross-connects xmlns="{OPSW}"><pair><ingress>1</ingress></pair></cross-connects>', "missing-element", "pair without egress"),
-    (f'<cross-connects xmlns="{OPSW}"><pair><ingress>1</ingress><egress>99</egress></pair></cross-connects>', "invalid-value", "Invalid OXC port: 99"),
-    (f'<cross-connects xmlns="{OPSW}"><pair><ingress>1</ingress><egress>2</egress></pair></cross-connects>', "invalid-value", "Ports 1 and 2 are on the same side"),
-    (f'<voa xmlns="{OPSW}"><port><port-id>9</port-id><atten-mode>VOA_MODE_NONE</atten-mode></port></voa>', "operation-not-supported", "This unit has no attenuators"),
-    (f'<opm-config xmlns="{OPSW}"><port><port-id>1</port-id><wavelength>1310</wavelength></port></opm-config>', "invalid-value", "1"),
+    (f'<cross-connects xmlns="{OPSW}"><pair><ingress>1</ingress></pair></cross-connects>',
+     "missing-element", "pair without egress"),
+    (f'<cross-connects xmlns="{OPSW}"><pair><ingress>1</ingress><egress>99</egress></pair></cross-connects>',
+     "invalid-value", "Invalid OXC port: 99"),
+    (f'<cross-connects xmlns="{OPSW}"><pair><ingress>1</ingress><egress>2</egress></pair></cross-connects>',
+     "invalid-value", "Ports 1 and 2 are on the same side"),
+    (f'<voa xmlns="{OPSW}"><port><port-id>9</port-id><atten-mode>VOA_MODE_NONE</atten-mode></port></voa>',
+     "operation-not-supported", "This unit has no attenuators"),
+    (f'<opm-config xmlns="{OPSW}"><port><port-id>1</port-id><wavelength>1310</wavelength></port>'
+     '</opm-config>', "invalid-value", "1"),
     (f'<groups xmlns="{OPSW}">{group("A", (9,), ())}</groups>', "invalid-value", "Port 9 of group A is no input"),
     (f'<groups xmlns="{OPSW}">{group("A", (1,), (17,))}</groups>', "invalid-value", "Invalid OXC port: 17"),
     (f'<groups xmlns="{OPSW}">{group("A", (1,), ()) * 2}</groups>', "bad-element", "Group A stands twice"),
-    (f'<groups xmlns="{OPSW}">{"".join(group(f"G{n}", (), ()) for n in range(257))}</groups>', "operation-failed", "Over 256 groups"),
+    (f'<groups xmlns="{OPSW}">{"".join(group(f"G{n}", (), ()) for n in range(257))}</groups>',
+     "operation-failed", "Over 256 groups"),
     (f'<nothing xmlns="{OPSW}"/>', "unknown-element", "nothing cannot be configured"),
 ]  # fmt: skip
 
@@ -109,7 +119,8 @@ async def test_a_refusal_says_what_was_wrong(unit: Unit) -> None:
                 assert message in str(refused.value.message)
             with pytest.raises(RpcError, match="There is no group X"):
                 manager.dispatch(
-                    f'<delete-group-cross-connect xmlns="{PLTS}"><group-name>X</group-name></delete-group-cross-connect>'
+                    f'<delete-group-cross-connect xmlns="{PLTS}"><group-name>X</group-name>'
+                    "</delete-group-cross-connect>"
                 )
         assert twin.unit.pairs() == []
 
@@ -125,7 +136,8 @@ async def test_a_denial_in_the_words_of_another_protocol_keeps_a_tag_of_netconf(
             with pytest.raises(RpcError, match="SROF mirror stuck") as refused:
                 edit(
                     manager,
-                    f'<cross-connects xmlns="{OPSW}"><pair><ingress>1</ingress><egress>9</egress></pair></cross-connects>',
+                    f'<cross-connects xmlns="{OPSW}"><pair><ingress>1</ingress><egress>9</egress></pair>'
+                    "</cross-connects>",
                 )
             assert refused.value.tag == "operation-failed"
 

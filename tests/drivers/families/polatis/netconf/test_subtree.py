@@ -7,7 +7,8 @@ import pytest
 from hwd_drivers.families.polatis.netconf.subtree import select
 
 DATA = fromstring(
-    '<data xmlns:p="urn:p"><p:voa><p:port><p:id>1</p:id><p:mode>A</p:mode></p:port><p:port><p:id>2</p:id><p:mode>B</p:mode></p:port></p:voa>'
+    '<data xmlns:p="urn:p"><p:voa><p:port><p:id>1</p:id><p:mode>A</p:mode></p:port><p:port>'
+    "<p:id>2</p:id><p:mode>B</p:mode></p:port></p:voa>"
     "<p:power><p:port><p:id>1</p:id><p:dbm>-3</p:dbm></p:port></p:power></data>"
 )
 

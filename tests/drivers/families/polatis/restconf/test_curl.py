@@ -196,7 +196,10 @@ def test_what_was_posted_does_not_last_where_it_is_told_so() -> None:
         reader, writer = await asyncio.open_connection(*address.split(":"))
         for method, path, ingress in (("POST", "", 1), ("PUT", "/pair=2", 2)):
             body = json.dumps({"optical-switch:pair": [{"ingress": ingress, "egress": ingress + 8}]})
-            head = f"{method} /api/data/optical-switch:cross-connects{path} HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YTpi\r\n"
+            head = (
+                f"{method} /api/data/optical-switch:cross-connects{path} HTTP/1.1\r\nHost: a\r\n"
+                "Authorization: Basic YTpi\r\n"
+            )
             writer.write(
                 f"{head}Content-Type: application/yang-data+json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
             )

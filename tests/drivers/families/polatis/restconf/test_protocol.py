@@ -1,4 +1,4 @@
-"""Polatis over RESTCONF without I/O: bodies in the forms that units and programs have them, and arbitrary ones, on both sides."""
+"""Polatis over RESTCONF without I/O: bodies in the forms of units and programs, and arbitrary ones, on both sides."""
 
 import json
 from pathlib import Path

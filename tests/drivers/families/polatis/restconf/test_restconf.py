@@ -236,7 +236,10 @@ class Canned(asyncio.Protocol):
         self.transport.write(f"HTTP/1.1 {head}\r\n{body or ''}".encode())
 
 
-PRODUCT = '{"optical-switch:product-information":{"manufacturer":"P","model-name":"M","serial-number":"1","software-version":"6"}}'
+PRODUCT = (
+    '{"optical-switch:product-information":{"manufacturer":"P","model-name":"M","serial-number":"1",'
+    '"software-version":"6"}}'
+)
 
 
 @in_world

@@ -1,4 +1,4 @@
-"""Captures of Polatis units over SCPI: whatever way the bytes are cut, both sides understand the same, and the twin answers as the unit."""
+"""Captures of Polatis units over SCPI: both sides read them alike however cut; the twin answers as the unit."""
 
 import ast
 import asyncio

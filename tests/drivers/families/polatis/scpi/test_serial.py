@@ -1,4 +1,4 @@
-"""The Polatis driver over a serial line: a pseudo-terminal that leads to the twin, which ends its answers in CR as units do there."""
+"""The Polatis driver over a serial line: a pseudo-terminal to the twin, which ends answers in CR there."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Captures of Polatis units over TL1: whatever way the bytes are cut, both sides understand the same, and the twin answers as the unit."""
+"""Captures of Polatis units over TL1: both sides read them alike however they are cut; the twin answers as the unit."""
 
 import ast
 import asyncio

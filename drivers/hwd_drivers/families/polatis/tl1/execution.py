@@ -1,4 +1,4 @@
-"""What a Polatis unit does for each TL1 request about its ports: `change` does it, `tell` makes the data lines of an answer."""
+"""Executes TL1 requests about ports on a Polatis unit: `change` acts, `answer_lines` returns the data lines of an answer."""
 
 from collections.abc import Sequence
 from typing import TypeGuard
@@ -30,7 +30,7 @@ def is_change(request: ask.Request) -> TypeGuard[Change]:
 
 
 def change(unit: Unit, request: Change) -> None:
-    """Raises UnitError where the unit says no."""
+    """Raises UnitError where the unit refuses."""
     match request:
         case ask.SetMonitorConfig(ports=ports):
             unit.monitors.configure(
@@ -73,8 +73,8 @@ def change(unit: Unit, request: Change) -> None:
             _attenuate(unit, request)
 
 
-def tell(unit: Unit, request: ask.Request) -> tuple[str, ...]:
-    """Data lines. Raises UnitError where the unit says no."""
+def answer_lines(unit: Unit, request: ask.Request) -> tuple[str, ...]:
+    """Data lines. Raises UnitError where the unit refuses."""
     options = unit.options
     match request:
         case ask.RetrievePatch(ports=ports):
@@ -135,7 +135,10 @@ def tell(unit: Unit, request: ask.Request) -> tuple[str, ...]:
 
 
 def _fitted(unit: Unit, ports: Sequence[int], having: frozenset[int]) -> Sequence[int]:
-    """Of the ports that are read those that have what is asked for: published programs ask for all ports of a unit at once. Where none has it, all, to be refused."""
+    """The requested ports that have the part, as published programs ask for all ports at once.
+
+    Where none has it, all requested ports, to be refused.
+    """
     if unit.options.unfitted == "deny" or having.isdisjoint(ports):
         return ports
     unit.check(ports)

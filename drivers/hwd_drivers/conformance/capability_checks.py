@@ -1,4 +1,4 @@
-"""What a driver states of its device, held against what its twin does."""
+"""Checks of the stated capabilities against the behaviour of the twin."""
 
 from hwd_drivers.conformance.basics import GLASS
 from hwd_drivers.conformance.bench import Bench
@@ -8,30 +8,33 @@ from hwd_drivers.core.values import Crossconnect, PortSide
 
 
 async def check_moves_in_use(bench: Bench) -> str | None:
-    """`moves_in_use`: a crossconnect at an end in use takes it from the one that has it; where it is not stated, that is an error and nothing moves."""
+    """`moves_in_use`: connecting an end in use removes its old crossconnect; where it is not stated, that is an error.
+
+    In the latter case nothing moves.
+    """
     if bench.twin is None:
         return GLASS
     if bench.capabilities.elements:
-        return "its ends are joined by the states of elements"
+        return "its elements define which ends are joined"
     one = bench.arrangements.one
     [pair] = one
     taking = frozenset(each for each in bench.arrangements.moved if pair.a in each.ends)
     async with at_rest(bench) as device:
         states = (await device.capabilities(deadline_s=soon())).moves_in_use
         await arrange(device, bench.arrangements.rest, one)
-        told = f"moves_in_use={states}; {texts(one)} was there and {texts(taking)} was added"
+        case = f"moves_in_use={states}; {texts(one)} was there and {texts(taking)} was added"
         try:
             await switch_of(device).change_crossconnects(remove=(), add=ordered(taking), deadline_s=soon())
         except (DeviceError, RefusedError) as error:
-            expect(not states, f"{told}, which was refused: {error}")
+            expect(not states, f"{case}, which was refused: {error}")
         there = truth(bench)
         wanted = taking if states else one
-        expect(there == wanted, f"{told}: there is {texts(there)}, wanted {texts(wanted)}")
+        expect(there == wanted, f"{case}: there is {texts(there)}, wanted {texts(wanted)}")
     return None
 
 
 async def check_atomic_batches(bench: Bench) -> str | None:
-    """`atomic_batches`: of a list with a crossconnect that cannot be made, nothing is made."""
+    """`atomic_batches`: of a list with an impossible crossconnect nothing is made."""
     if bench.twin is None:
         return GLASS
     rest, full = bench.arrangements.rest, bench.arrangements.full
@@ -44,17 +47,17 @@ async def check_atomic_batches(bench: Bench) -> str | None:
             try:
                 await switch_of(device).change_crossconnects(remove=ordered(rest - full), add=add, deadline_s=soon())
             except (DeviceError, RefusedError, ConfigError):
-                told = f"atomic_batches=True; of {texts(list(add))}, where {bad} is not of this switch,"
-                expect(truth(bench) == rest, f"{told} it made {texts(truth(bench) - rest)}")
+                case = f"atomic_batches=True; of {texts(list(add))}, where {bad} is not of this switch,"
+                expect(truth(bench) == rest, f"{case} it made {texts(truth(bench) - rest)}")
             else:
-                expect(False, f"{bad} is not of this switch, and was taken for made")
+                expect(False, f"{bad} is not of this switch, and counted as made")
         if not bench.blind:
-            expect(await found(device, bench) == rest, "what it refused it reads as made")
+            expect(await found(device, bench) == rest, "refused crossconnects are read as made")
     return None
 
 
 def _past_the_last(bench: Bench) -> Crossconnect:
-    """One with ends beyond the last; a port with a name that is no number stays."""
+    """A crossconnect with ends beyond the last; a port whose name is not a number stays."""
     one = next(iter(bench.arrangements.full))
     last = max(int(end.port) for end in bench.capabilities.ends if end.port.isdecimal())
     beyond = [
