@@ -221,7 +221,7 @@ class MqttBus:
             raise _Lost(str(error)) from error
         self.address = str(url)
         library = log.getChild("library")
-        library.setLevel(logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.ERROR)  # we say its warnings
+        library.setLevel(logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.CRITICAL)  # the rest we say
         return aiomqtt.Client(
             url.host,
             url.port,
