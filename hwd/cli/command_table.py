@@ -1,6 +1,5 @@
 """The commands of `hwd`, by the module that has them; only what a call needs is imported."""
 
-import sys
 from importlib import import_module
 from typing import Annotated
 
@@ -40,11 +39,6 @@ def make_program(command: str | None = None) -> typer.Typer:
     for module in named or MODULES:
         import_module(f"hwd.cli.commands.{module}").add_to(program)
     return program
-
-
-def spare_the_command_line_of_httpx() -> None:
-    """For a process of our own: httpx imports its command line where it finds what that needs, and takes a third longer. None makes it go without."""
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # as importlib's documentation has it
 
 
 def _say_version(wanted: bool) -> None:
