@@ -240,7 +240,7 @@ def test_dead_node_runs_nothing_more_and_no_finally() -> None:
 def test_dead_node_is_silent_until_the_interpreter_is_gone() -> None:
     program = """
         import asyncio, gc
-        from hwd_drivers.kit.virtual import NodeDied, Nodes, run_virtual
+        from hwd_drivers.twins.virtual_time import NodeDied, Nodes, run_virtual
 
         async def numbers():
             try:
