@@ -1,6 +1,5 @@
 """The commands of `hwd`, by module; only the module of the called command is imported."""
 
-import sys
 from importlib import import_module
 from typing import Annotated
 
@@ -41,14 +40,6 @@ def make_program(command: str | None = None) -> typer.Typer:
     for module in named or MODULES:
         import_module(f"hwd.cli.commands.{module}").add_to(program)
     return program
-
-
-def spare_the_command_line_of_httpx() -> None:
-    """Keep httpx from importing its own command line, which makes the import a third longer. Only for processes of the
-    command line.
-    """
-    # type: ignore[arg-type] # documented by importlib: None makes the import fail
-    sys.modules.setdefault("httpx._main", None)
 
 
 def _say_version(wanted: bool) -> None:

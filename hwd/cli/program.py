@@ -7,14 +7,13 @@ from collections.abc import Sequence
 
 import typer
 
-from hwd.cli.command_table import make_program, spare_the_command_line_of_httpx
+from hwd.cli.command_table import make_program
 from hwd.cli.output import Output
 from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, HwdError, NotRolledBackError
 
 
 def main() -> None:
     """The entry point."""
-    spare_the_command_line_of_httpx()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -12,12 +12,10 @@ from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 import aiomqtt
-from paho.mqtt.client import MQTTMessage
 from paho.mqtt.reasoncodes import ReasonCode
+from typing_extensions import override
 
-from hwd_agents.bus.blocks import BlockSocket
 from hwd_agents.bus.protocol import Incoming, Will
-from hwd_agents.bus.pump import Pump
 from hwd_agents.bus.subscriptions import Subscriptions
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, LinkError
@@ -28,21 +26,26 @@ log = logging.getLogger(__name__)
 
 RETRY_FIRST_S = 0.1
 RETRY_MOST_S = 5.0
-"""Full jitter between 0 and a limit that doubles from the first to the most: a broker that restarts is not met by all at once."""
+"""Full jitter between 0 and a limit that doubles from the first to the most: clients do not all come back to a broker at once."""
 KEEPALIVE_S = 10
 """A broker that is silent for one and a half times this is lost (MQTT 3.1.1, 3.1.2.10): the bound of every wait for an answer."""
 CONNECT_S = 5.0
-"""paho's own limit for the TCP connection, and ours for CONNACK and SUBACK."""
-CONNACK_GRACE_S = 0.2
-"""A cancel in the middle of connecting lets it finish in this time, so that it can end in order."""
+"""paho's own limit for the TCP connection, and ours for CONNACK, SUBACK and the end of a connection."""
+ABANDON_S = 0.2
+"""For a DISCONNECT to a broker that never sent CONNACK."""
+CALLS_MOST = 8
+"""Publications under way. paho reads as many packets in one turn of the loop as it has of them; more wait in their order."""
 REFUSED_CREDENTIALS = frozenset({"Bad user name or password", "Not authorized"})
 """CONNACK 4 and 5 in paho's words."""
-REFUSED_REMEDY = ". It does not take this user and password: `hwd agent deploy` brings an agent its own, `hwd broker acl` writes those of all for a Mosquitto"
+REFUSED_REMEDY = (
+    ". It does not take this user and password: `hwd agent deploy` brings an agent its own, "
+    "`hwd broker acl` writes those of all for a Mosquitto"
+)
 LOST_WORDS = {
     "Unspecified error": "the broker closed the connection, or it broke",
     "Keep alive timeout": "the broker was silent for too long",
 }
-"""paho's words for the ends of a connection that no packet told of."""
+"""paho's words for the end of a connection without a packet that says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +91,9 @@ class BrokerUrl:
 class MqttBus:
     """One client of a broker; see `Bus`. It connects again with full jitter and subscribes again.
 
-    `url` may be a callable that is asked before each connect, for brokers that are found late; it may raise LinkError. `tls` overrides the
-    default context of `mqtts`. Messages are taken at QoS 1 and stamped inside paho's read callback, before any task is woken.
+    `url` may be a callable that is asked before each connect, for brokers that are found late; it may raise LinkError.
+    `tls` overrides the default context of `mqtts`. Messages are taken at QoS 1. Each is stamped and given to its
+    handlers inside paho's read callback, and acknowledged after that.
 
     ```
     bus = MqttBus("mqtt://127.0.0.1:1883", "h0", SystemClock(), Draws(None), will=Will(topic=..., payload=...))
@@ -120,7 +124,6 @@ class MqttBus:
         self._filters_changed = asyncio.Event()
         self._client: aiomqtt.Client | None = None
         self._waiting: set[asyncio.Timeout] = set()
-        self._failure: Exception | None = None
         self._refused_calls: list[Callable[[str], None]] = []
 
     @property
@@ -135,7 +138,7 @@ class MqttBus:
         self._subscriptions.on_up(call)
 
     def on_refused(self, call: Callable[[str], None]) -> None:
-        """Called with what it says each time that the broker does not take our user and password."""
+        """Called with the cause each time that the broker does not take our user and password."""
         self._refused_calls.append(call)
 
     def on_down(self, call: Callable[[str], None]) -> None:
@@ -146,13 +149,12 @@ class MqttBus:
             raise LinkError(f"{self.address}: cannot publish {topic}: not connected")
         try:
             # aiomqtt goes on waiting for PUBACK when the connection is lost: `_lost` ends this scope.
-            with _heeding_cancel():
-                async with asyncio.timeout(None) as waiting:
-                    self._waiting.add(waiting)
-                    try:
-                        await self._client.publish(topic, payload, qos, retain, timeout=math.inf)
-                    finally:
-                        self._waiting.discard(waiting)
+            async with asyncio.timeout(None) as waiting:
+                self._waiting.add(waiting)
+                try:
+                    await self._client.publish(topic, payload, qos, retain, timeout=math.inf)
+                finally:
+                    self._waiting.discard(waiting)
         except (TimeoutError, aiomqtt.MqttError) as error:
             why = "the connection was lost" if isinstance(error, TimeoutError) else reason_of(error)
             raise LinkError(f"{self.address}: {topic} was not taken by the broker: {why}") from error
@@ -164,8 +166,6 @@ class MqttBus:
                 try:
                     await self._run_once()
                 except _Lost as lost:
-                    if self._failure is not None:
-                        raise self._failure from None
                     failures = 1 if self.connected else failures + 1
                     self._lost()
                     self._subscriptions.down(self.address, str(lost))
@@ -179,20 +179,20 @@ class MqttBus:
 
     async def _run_once(self) -> None:
         """One connection. Raises _Lost when it ends or cannot be made, and what a handler raised."""
-        client = self._new_client()
-        pump = Pump(client, self._take)
-        await self._enter(client)
-        pump.start()
+        failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        client = self._new_client(failure)
+        await _enter(client)
         self._client = client
         self._filters_changed.set()
         tasks = (
-            asyncio.create_task(self._watch(client), name=f"hwd:{self._client_id}/mqtt-watch"),
+            asyncio.create_task(_watch(client), name=f"hwd:{self._client_id}/mqtt-watch"),
             asyncio.create_task(self._keep_subscribed(client), name=f"hwd:{self._client_id}/mqtt-subscribe"),
         )
         try:  # no TaskGroup: that of Python 3.11 loses a cancellation that comes together with the failure of a task
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()  # neither ends but by what it raises
+            await asyncio.wait((failure, *tasks), return_when=asyncio.FIRST_COMPLETED)
+            for each in (failure, *tasks):
+                if each.done():
+                    each.result()  # none ends but by what it raises
         finally:
             self._client = None
             for task in tasks:
@@ -200,13 +200,7 @@ class MqttBus:
             try:
                 await asyncio.gather(*tasks, return_exceptions=True)
             finally:
-                await _leave(client)
-
-    async def _watch(self, client: aiomqtt.Client) -> None:
-        try:
-            await anext(client.messages)  # nothing comes this way (`Pump`): it only ends
-        except aiomqtt.MqttError as error:
-            raise _Lost(_lost_words(error)) from error
+                await _leave(client, within_s=CONNECT_S)
 
     async def _keep_subscribed(self, client: aiomqtt.Client) -> None:
         held: set[str] = set()
@@ -214,79 +208,50 @@ class MqttBus:
             await self._filters_changed.wait()
             self._filters_changed.clear()
             if missing := [each for each in self._subscriptions.filters if each not in held]:
-                await self._subscribe(client, missing)
+                await _subscribe(client, missing)
                 held.update(missing)
             if not self.connected:
                 self._subscriptions.up(self.address)
 
-    async def _subscribe(self, client: aiomqtt.Client, filters: list[str]) -> None:
-        try:
-            with _heeding_cancel():
-                granted = await client.subscribe([(each, 1) for each in filters])
-        except aiomqtt.MqttError as error:
-            raise _Lost(f"cannot subscribe: {reason_of(error)}") from error
-        for topic_filter, code in zip(filters, granted, strict=True):
-            if isinstance(code, ReasonCode) and code.is_failure:
-                raise _Lost(f"the broker refuses the subscription {topic_filter}", refused=True)
-
-    def _new_client(self) -> aiomqtt.Client:
+    def _new_client(self, failure: asyncio.Future[None]) -> aiomqtt.Client:
+        """`failure` gets the first error of a handler."""
         try:
             url = BrokerUrl.parse(self._url() if callable(self._url) else self._url)
         except LinkError as error:
             raise _Lost(str(error)) from error
         self.address = str(url)
-        client = aiomqtt.Client(
+        library = log.getChild("library")
+        library.setLevel(logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.CRITICAL)  # the rest we say
+        return aiomqtt.Client(
             url.host,
             url.port,
             username=url.user,
             password=url.password,
             identifier=self._client_id,
+            queue_type=_queue_type(lambda message: self._take(message, failure)),
             protocol=aiomqtt.ProtocolVersion.V311,
             clean_session=True,
             transport=url.transport,
             timeout=CONNECT_S,
             keepalive=KEEPALIVE_S,
+            max_concurrent_outgoing_calls=CALLS_MOST,
             tls_context=(self._tls or ssl.create_default_context()) if url.tls else None,
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)] if url.transport == "tcp" else None,
             will=None
             if self._will is None
             else aiomqtt.Will(self._will.topic, self._will.payload, 1, self._will.retain),
-            logger=log.getChild("library"),
+            logger=library,
         )
-        client.pending_calls_threshold = 1_000_000  # no warnings: many waiting publishes are normal after a reconnect
-        return client
 
-    def _take(self, message: MQTTMessage) -> None:
+    def _take(self, message: aiomqtt.Message, failure: asyncio.Future[None]) -> None:
         at_ns = self._clock.monotonic_ns()
-        payload = bytes(message.payload)
-        incoming = Incoming(topic=message.topic, payload=payload, retained=message.retain, at_ns=at_ns)
+        if failure.done():
+            return
+        incoming = Incoming(topic=message.topic.value, payload=message.payload, retained=message.retain, at_ns=at_ns)
         try:
             self._subscriptions.deliver(incoming)
-        except Exception as error:
-            self._failure = error  # raised here, it ends the connection; `run` raises it then
-            raise
-
-    async def _enter(self, client: aiomqtt.Client) -> None:
-        """Connect. aiomqtt dials in a thread that cannot be stopped: a cancel waits for it, at most `CONNECT_S`."""
-        entering = asyncio.ensure_future(client.__aenter__())
-        try:
-            await asyncio.shield(entering)
-        except aiomqtt.MqttError as error:
-            _abandon(client)
-            refused = isinstance(error, aiomqtt.MqttCodeError) and str(error.rc) in REFUSED_CREDENTIALS
-            remedy = ". Nothing listens there: is the broker running?" if _is_nobody_there(error) else ""
-            remedy = REFUSED_REMEDY if refused else remedy
-            raise _Lost(f"cannot connect: {reason_of(error)}{remedy}", refused=refused) from error
-        except asyncio.CancelledError:
-            await asyncio.wait([entering], timeout=CONNACK_GRACE_S)
-            if client._client.socket() is not None:
-                entering.cancel()
-            await asyncio.wait([entering])
-            if entering.cancelled() or entering.exception() is not None:
-                _abandon(client)
-            else:
-                await _leave(client)
-            raise
+        except Exception as error:  # noqa: BLE001 - `run` raises it: here, paho would take the message again
+            failure.set_exception(error)
 
     def _lost(self) -> None:
         for waiting in self._waiting:
@@ -294,9 +259,81 @@ class MqttBus:
         self._waiting.clear()
 
 
+class _Lost(Exception):
+    """A connection ended, or was not made. `refused`: trying soon is of no use."""
+
+    def __init__(self, cause: str, *, refused: bool = False) -> None:
+        super().__init__(cause)
+        self.refused = refused
+
+
+def _queue_type(take: Callable[[aiomqtt.Message], None]) -> type[asyncio.Queue[aiomqtt.Message]]:
+    """The class of the queue into which aiomqtt puts each message, inside paho's read callback: `take` gets it there.
+
+    That is the earliest place for a stamp. `Client.messages` makes a task for each message, and nothing comes that way.
+    """
+
+    class Inbox(asyncio.Queue[aiomqtt.Message]):
+        @override
+        def put_nowait(self, item: aiomqtt.Message) -> None:
+            take(item)
+
+    return Inbox
+
+
+async def _enter(client: aiomqtt.Client) -> None:
+    """Connect. Raises _Lost. aiomqtt dials in a thread that cannot be stopped: a cancel waits for the end of it."""
+    entering = asyncio.ensure_future(client.__aenter__())
+    try:
+        await asyncio.shield(entering)
+    except aiomqtt.MqttError as error:
+        await _leave(client, within_s=ABANDON_S)  # aiomqtt 2.5.1 leaves the socket open where no CONNACK comes
+        refused = isinstance(error, aiomqtt.MqttCodeError) and str(error.rc) in REFUSED_CREDENTIALS
+        remedy = ". Nothing listens there: is the broker running?" if _is_nobody_there(error) else ""
+        remedy = REFUSED_REMEDY if refused else remedy
+        raise _Lost(f"cannot connect: {reason_of(error)}{remedy}", refused=refused) from error
+    except asyncio.CancelledError:
+        client.timeout = ABANDON_S  # of the wait for CONNACK, where it has not begun
+        await asyncio.wait([entering])
+        failed = not entering.cancelled() and entering.exception() is not None
+        await _leave(client, within_s=ABANDON_S if failed else CONNECT_S)
+        raise
+
+
+async def _watch(client: aiomqtt.Client) -> None:
+    """Until the connection ends. Raises _Lost."""
+    try:
+        await anext(client.messages)
+    except aiomqtt.MqttError as error:
+        raise _Lost(_lost_words(error)) from error
+
+
+async def _subscribe(client: aiomqtt.Client, filters: list[str]) -> None:
+    try:
+        with _heeding_cancel():
+            granted = await client.subscribe([(each, 1) for each in filters])
+    except aiomqtt.MqttError as error:
+        raise _Lost(f"cannot subscribe: {reason_of(error)}") from error
+    for topic_filter, code in zip(filters, granted, strict=True):
+        if isinstance(code, ReasonCode) and code.is_failure:
+            raise _Lost(f"the broker refuses the subscription {topic_filter}", refused=True)
+
+
+async def _leave(client: aiomqtt.Client, *, within_s: float) -> None:
+    """Send DISCONNECT behind all that waits, so that no will is published. What is left then, paho closes after `KEEPALIVE_S`."""
+    client.timeout = within_s
+    try:
+        await client.__aexit__(None, None, None)
+        await anext(
+            client.messages
+        )  # ends at once: a loss that came together with our end would else be logged by asyncio
+    except aiomqtt.MqttError as error:
+        log.debug("the end of a connection: %s", reason_of(error))
+
+
 @contextlib.contextmanager
 def _heeding_cancel() -> Generator[None, None, None]:
-    """asyncio.wait_for of Python 3.11, with which aiomqtt waits, loses a cancellation that comes together with the answer, or with its failure."""
+    """asyncio.wait_for of Python 3.11, with which aiomqtt waits, loses a cancellation that comes with the answer or its failure."""
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
     try:
@@ -316,36 +353,6 @@ def _lost_words(error: aiomqtt.MqttError) -> str:
     cause = error.__cause__ or error
     known = LOST_WORDS.get(str(cause.rc)) if isinstance(cause, aiomqtt.MqttCodeError) else None
     return known or f"connection lost: {cause}"
-
-
-class _Lost(Exception):
-    """A connection ended, or was not made. `refused`: trying soon is of no use."""
-
-    def __init__(self, cause: str, *, refused: bool = False) -> None:
-        super().__init__(cause)
-        self.refused = refused
-
-
-async def _leave(client: aiomqtt.Client) -> None:
-    """Say DISCONNECT, so that no will is published; close the socket in any case."""
-    try:
-        await client.__aexit__(None, None, None)
-    except aiomqtt.MqttError as error:
-        log.debug("the broker did not see the disconnect: %s", reason_of(error))
-    finally:
-        _abandon(client)
-
-
-def _abandon(client: aiomqtt.Client) -> None:
-    """Close the socket of a connection that failed: aiomqtt 2.5.1 leaves it open where CONNACK is negative or never comes."""
-    if client._disconnected.done() and not client._disconnected.cancelled():
-        client._disconnected.exception()  # seen: a loss that comes together with our end has nobody else who looks
-    client._client.disconnect()
-    match client._client.socket():  # DISCONNECT did not fit into the socket: paho would wait
-        case socket.socket() as left:
-            left.shutdown(socket.SHUT_RDWR)
-        case BlockSocket():
-            client._client._sock_close()
 
 
 def _hide(url: str) -> str:

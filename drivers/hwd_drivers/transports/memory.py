@@ -17,6 +17,8 @@ ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 
 SOCKET_BUFFER_BYTES = 64 * 1024
 """Most bytes in flight one way before the writer's own buffer fills; about the size of a kernel's socket buffer."""
+WRITE_HIGH_BYTES = 64 * 1024
+"""Default of the limit above which a protocol is asked to pause, as in asyncio's own transports."""
 
 
 class Cut(StrEnum):
@@ -174,7 +176,7 @@ class MemoryListener:
         """Nothing to cut: each connection has its protocol."""
 
 
-class MemoryTransport(asyncio.transports._FlowControlMixin):
+class MemoryTransport(asyncio.Transport):
     """One end of a connection. Its callbacks run in the context in which it was made, and stop with their node.
 
     Unlike TCP, closing with unread bytes ends the peer's stream in order instead of resetting it.
@@ -190,7 +192,7 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         sockname: str,
         peername: str,
     ) -> None:
-        super().__init__({"sockname": sockname, "peername": peername}, loop)
+        super().__init__({"sockname": sockname, "peername": peername})
         self.node = node
         self._net = net
         self._at = loop
@@ -201,6 +203,8 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         self.started = False
         self._waiting: deque[bytes] = deque()  # the writer's own buffer
         self._waiting_bytes = 0
+        self._low_bytes, self._high_bytes = WRITE_HIGH_BYTES // 4, WRITE_HIGH_BYTES
+        self._writer_paused = False
         self._flying: deque[tuple[float, bytes]] = deque()  # to this end, with the time it is due; b"" ends the stream
         self._flying_bytes = 0
         self._pump_handle: asyncio.Handle | None = None
@@ -260,6 +264,21 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         return self._waiting_bytes
 
     @override
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._low_bytes, self._high_bytes
+
+    @override
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        if high is None:
+            high = WRITE_HIGH_BYTES if low is None else 4 * low
+        if low is None:
+            low = high // 4
+        if not high >= low >= 0:
+            raise ValueError(f"high ({high!r}) must be >= low ({low!r}) must be >= 0")
+        self._low_bytes, self._high_bytes = low, high
+        self._control_writer()
+
+    @override
     def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"data: a bytes-like object is needed, not {type(data).__name__!r}")
@@ -270,7 +289,7 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         self._waiting.append(bytes(data))
         self._waiting_bytes += len(self._waiting[-1])
         self._launch()
-        self._maybe_pause_protocol()  # type: ignore[attr-defined]  # of the mixin, unknown to typeshed
+        self._control_writer()
 
     @override
     def can_write_eof(self) -> bool:
@@ -344,7 +363,24 @@ class MemoryTransport(asyncio.transports._FlowControlMixin):
         """The peer received bytes of ours: there is room for more."""
         self._launch()
         if not self._closed:
-            self._maybe_resume_protocol()  # type: ignore[attr-defined]  # of the mixin, unknown to typeshed
+            self._control_writer()
+
+    def _control_writer(self) -> None:
+        """Ask the protocol to pause or to resume, where a limit of the buffer is crossed."""
+        pause = self._waiting_bytes > (self._low_bytes if self._writer_paused else self._high_bytes)
+        if pause is self._writer_paused or self._protocol is None:
+            return
+        self._writer_paused = pause
+        try:
+            if pause:
+                self._protocol.pause_writing()
+            else:
+                self._protocol.resume_writing()
+        except Exception as error:  # noqa: BLE001 - as asyncio's own transports do: the connection goes on
+            what = "pause_writing" if pause else "resume_writing"
+            message = f"protocol.{what}() failed"
+            context = {"message": message, "exception": error, "transport": self, "protocol": self._protocol}
+            self._at.call_exception_handler(context)
 
     def _launch(self) -> None:
         """Send as many bytes as fit, then the end of the stream if it was asked for."""

@@ -7,6 +7,7 @@ import itertools
 import random
 import selectors
 import socket
+import sys
 import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Executor
@@ -54,6 +55,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._virtual = _VirtualSelector(self._describe_deadlock)
         self._serials = itertools.count(1)
+        self._generators: weakref.WeakSet[AsyncGenerator[Any, Any]] = weakref.WeakSet()  # of living nodes
+        self._first_iteration_hook: Callable[[AsyncGenerator[Any, Any]], None] | None = None
         super().__init__(self._virtual)
         self.set_task_factory(self._make_task)
 
@@ -128,12 +131,26 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def real_io_of(self, node: "_Node") -> list[int]:
         """Return the file descriptors that callbacks of `node` wait for."""
-        keys = self._virtual.get_map().values()
-        return [key.fd for key in keys if any(handle and _node_of(handle._context) is node for handle in key.data)]
+        return [fd for fd, nodes in self._virtual.nodes.items() if node in nodes]
+
+    def watch_generators(self) -> None:
+        """See which generators the nodes start, from now until the loop stops: it then puts back what was there before."""
+        hook = sys.get_asyncgen_hooks().firstiter
+        if hook != self._begin_generator:
+            self._first_iteration_hook = hook
+            sys.set_asyncgen_hooks(firstiter=self._begin_generator)
 
     def disown(self, generator: AsyncGenerator[Any, Any]) -> None:
         """Do not close this generator at the end."""
-        self._asyncgens.discard(generator)  # type: ignore[attr-defined]  # asyncio's own, unknown to typeshed
+        self._generators.discard(generator)
+
+    @override
+    async def shutdown_asyncgens(self) -> None:
+        closing = [generator.aclose() for generator in self._generators]
+        for error in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(error, Exception):
+                self.call_exception_handler({"message": "closing a generator of a node failed", "exception": error})
+        await super().shutdown_asyncgens()
 
     def _make_task(
         self,
@@ -147,10 +164,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             node.adopt(task)
         return task
 
-    def _asyncgen_firstiter_hook(self, generator: AsyncGenerator[Any, Any]) -> None:
-        super()._asyncgen_firstiter_hook(generator)  # type: ignore[misc]  # asyncio's own, unknown to typeshed
+    def _begin_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """asyncio hears of those outside of nodes only: it would close those of a dead node at the end."""
         if (node := _node_of(None)) is not None:
             node.generators.add(generator)
+            self._generators.add(generator)
+        elif self._first_iteration_hook is not None:
+            self._first_iteration_hook(generator)
 
     def _describe_deadlock(self) -> str:
         waiting = sorted(f"{task.get_name()} at {_where(task)}" for task in asyncio.all_tasks(self))
@@ -202,6 +222,7 @@ class Nodes:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
             raise RuntimeError(f"node {name}: {loop} has no fence. Run it in a VirtualLoop")
+        loop.watch_generators()
         if not self.alive(name):
             self._nodes[name] = _Node(self, name, loop, self._kill_at.pop(name, None))
         before = _current.set(self._nodes[name])
@@ -222,7 +243,7 @@ class Nodes:
             cancelled = True
             inner.cancel()
             await asyncio.wait((inner, killed), return_when=asyncio.FIRST_COMPLETED)
-        if inner.done():
+        if not (isinstance(inner, _NumberedTask) and inner.buried):
             return inner.result()
         if cancelled:
             raise asyncio.CancelledError
@@ -313,12 +334,32 @@ class _Node:
 
 
 class _VirtualSelector(selectors.DefaultSelector):
-    """Polls real I/O; where nothing came, the clock advances."""
+    """Polls real I/O; where nothing came, the clock advances. `nodes`: those that wait for a file descriptor."""
 
     def __init__(self, describe_deadlock: Callable[[], str]) -> None:
         super().__init__()
         self.now_ns = 0
+        self.nodes: dict[int, set[_Node]] = {}
         self._describe_deadlock = describe_deadlock
+
+    @override
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._add_node(super().register(fileobj, events, data))
+
+    @override
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._add_node(super().modify(fileobj, events, data))
+
+    @override
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        key = super().unregister(fileobj)
+        self.nodes.pop(key.fd, None)
+        return key
+
+    def _add_node(self, key: selectors.SelectorKey) -> selectors.SelectorKey:
+        if (node := _node_of(None)) is not None:
+            self.nodes.setdefault(key.fd, set()).add(node)
+        return key
 
     @override
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -334,7 +375,7 @@ class _VirtualSelector(selectors.DefaultSelector):
 
 
 class _NumberedTask(asyncio.Task[Any]):
-    _log_destroy_pending: bool  # asyncio's own, unknown to typeshed
+    """`buried`: of a dead node. It counts as done, so that asyncio does not cancel it at the end and wait for it."""
 
     def __init__(
         self,
@@ -344,7 +385,12 @@ class _NumberedTask(asyncio.Task[Any]):
         **kwargs: Any,
     ) -> None:
         self._serial = serial
+        self.buried = False
         super().__init__(coro, loop=loop, **kwargs)
+
+    @override
+    def done(self) -> bool:
+        return self.buried or super().done()
 
     @override
     def __hash__(self) -> int:
@@ -375,8 +421,7 @@ def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome:
 
 def _keep_for_ever(task: _NumberedTask) -> None:
     """Prevent a task from being freed: its coroutine would be closed, and run code after the kill of its node."""
-    task._log_destroy_pending = False
-    asyncio.tasks._unregister_task(task)  # asyncio.run would cancel it and wait for it
+    task.buried = True
     _leak(task)
 
 

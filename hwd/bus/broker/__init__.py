@@ -3,6 +3,5 @@
 from hwd.bus.broker.access import Access
 from hwd.bus.broker.embedded import EmbeddedBroker
 from hwd.bus.broker.logins import Logins
-from hwd.bus.broker.subscriptions import Subscriptions
 
-__all__ = ["Access", "EmbeddedBroker", "Logins", "Subscriptions"]
+__all__ = ["Access", "EmbeddedBroker", "Logins"]

@@ -64,9 +64,6 @@ class Door:
             return Refusal(code=NOT_AUTHORIZED, why=f"user {user} may not publish its will")
         return None
 
-    def may_read(self, user: str | None, topic: str) -> bool:
-        return self.access is None or self.access.may_read(user or "", topic)
-
 
 async def read_connect(packet: bytes) -> ConnectPacket:
     """Raises ProtocolError for what is none."""
@@ -90,7 +87,7 @@ class DoorAuth(BaseAuthPlugin):
 
 
 class DoorTopics(BaseTopicPlugin):
-    """Asks `door` for each message and each subscription. What goes out is looked at by the writer, which sees more of it."""
+    """Asks `door` for each message that comes in and each subscription: a message goes out to subscribers alone."""
 
     @dataclass
     class Config:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from amqtt.adapters import StreamWriterAdapter
-from amqtt.broker import Broker
 from amqtt.contexts import BrokerConfig, ListenerConfig, ListenerType
 from amqtt.errors import AMQTTError
 from amqtt.mqtt.connack import SERVER_UNAVAILABLE, ConnackPacket
@@ -17,9 +16,9 @@ from amqtt.mqtt.connack import SERVER_UNAVAILABLE, ConnackPacket
 from hwd.bus.broker.access import Access
 from hwd.bus.broker.door import Door, DoorAuth, DoorTopics, Refusal, read_connect
 from hwd.bus.broker.pace import Pace
-from hwd.bus.broker.packets import PacketReader, PacketWriter
+from hwd.bus.broker.packets import PacketReader
+from hwd.bus.broker.rack_broker import RackBroker
 from hwd.bus.broker.refusals import Refusals
-from hwd.bus.broker.subscriptions import Subscriptions
 from hwd.model.limit import Limit, Reached
 from hwd_drivers.core.errors import ConfigError, ProtocolError
 from hwd_drivers.core.reason import reason_of
@@ -104,7 +103,7 @@ class EmbeddedBroker:
         self._reached = reached
         self._connect_within_s = connect_within_s
         self.refusals = Refusals()
-        self._broker: Broker | None = None
+        self._broker: RackBroker | None = None
         self._sock: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._clients: dict[asyncio.Task[None], _Client] = {}
@@ -119,8 +118,7 @@ class EmbeddedBroker:
             listeners={LISTENER: ListenerConfig(type=ListenerType.EXTERNAL)},
             plugins={f"{one.__module__}.{one.__qualname__}": {"door": self._door} for one in asked},
         )
-        broker = Broker(config)
-        broker._subscriptions = Subscriptions()
+        broker = RackBroker(config)
         sock = _listen(self._host, self._port)
         await broker.start()
         self._broker, self._sock = broker, sock
@@ -193,8 +191,7 @@ class EmbeddedBroker:
         packets = PacketReader(reader, most_bytes=PACKET_MOST_BYTES, over=over)
         try:
             if await self._admit(packets, client, writer) and self._broker is not None:
-                to_client = PacketWriter(writer, lambda topic: self._door.may_read(client.user, topic))
-                await self._broker.external_connected(packets, to_client, LISTENER)
+                await self._broker.external_connected(packets, StreamWriterAdapter(writer), LISTENER)
                 if packets.why:
                     self.refusals.note("", _peer(writer), f"{client.id} was cut off: {packets.why}")
         except (AMQTTError, ProtocolError, OSError, asyncio.IncompleteReadError) as error:

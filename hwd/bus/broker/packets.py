@@ -1,15 +1,15 @@
-"""Whole MQTT packets between a socket and amqtt: each within a limit, and none to a client that may not read it.
+"""Whole MQTT packets from a socket to amqtt, each within a limit.
 
 QoS 2 is not taken: amqtt would hold each such message, up to 65,535 of a client, until that one says that it may go.
-amqtt 0.12 reads as many bytes as a packet says that it has, up to 256 MB, and past its end where its fields say so. What a packet has more than its fields take,
-amqtt reads as the next packet. It sends retained messages of other clients' subscriptions to whoever connects, without asking its plugins.
+amqtt 0.12 reads as many bytes as a packet says that it has, up to 256 MB, and past its end where its fields say so.
+What a packet has more than its fields take, amqtt reads as the next packet.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from amqtt.adapters import ReaderAdapter, StreamWriterAdapter
+from amqtt.adapters import ReaderAdapter
 from amqtt.mqtt.packet import CONNECT, DISCONNECT, PINGREQ, PUBACK, PUBLISH, SUBSCRIBE, UNSUBSCRIBE
 from typing_extensions import override
 
@@ -150,26 +150,6 @@ class PacketReader(ReaderAdapter):
         self._count += 1
         if self._count % REST_EVERY == 0:
             await asyncio.sleep(0)
-
-
-class PacketWriter(StreamWriterAdapter):
-    """Leaves out each message on a topic that `may_read` refuses."""
-
-    def __init__(self, writer: asyncio.StreamWriter, may_read: Callable[[str], bool]) -> None:
-        super().__init__(writer)
-        self._may_read = may_read
-
-    @override
-    def write(self, data: bytes) -> None:
-        """`data`: one whole packet."""
-        if data[0] >> 4 != PUBLISH or self._may_read(_topic(data)):
-            super().write(data)
-
-
-def _topic(packet: bytes) -> str:
-    at = next(place for place in range(1, len(packet)) if not packet[place] & 0x80) + 1
-    size = int.from_bytes(packet[at : at + 2])
-    return packet[at + 2 : at + 2 + size].decode()
 
 
 class _Fields:

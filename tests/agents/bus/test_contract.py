@@ -91,10 +91,7 @@ async def test_retained_message_is_kept_for_who_comes_later(rig: Rig, run_buses:
             came = await following(to_carol)
             assert (came.topic, came.payload, came.retained) == ("t/state", b"new", True)
             await alice.publish("t/event", b"mark", qos=1)
-            while came.retained:  # a kept message may come twice: amqtt sends it for other clients' filters too
-                assert came.payload == b"new"
-                came = await following(to_carol)
-            assert came.payload == b"mark"
+            assert await payloads(to_carol, 1) == [b"mark"]
 
 
 async def test_empty_retained_message_takes_the_kept_one_away(rig: Rig, run_buses: Run) -> None:

@@ -3,11 +3,10 @@
 import asyncio
 
 import pytest
-from amqtt.mqtt.publish import PublishPacket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.bus.broker.packets import PacketReader, PacketWriter, check_head, check_packet
+from hwd.bus.broker.packets import PacketReader, check_head, check_packet
 from hwd_drivers.core.errors import ProtocolError
 
 
@@ -74,32 +73,6 @@ async def test_a_length_of_five_bytes_is_none() -> None:
     packets, _ = reader_of(b"\x30\xff\xff\xff\xff\x01")
     with pytest.raises(ProtocolError, match="more than 4 bytes"):
         await packets.read(1)
-
-
-async def test_a_message_that_its_client_may_not_read_is_left_out() -> None:
-    class Sink(asyncio.Protocol):
-        def __init__(self) -> None:
-            self.got = b""
-
-        def data_received(self, data: bytes) -> None:
-            self.got += data
-
-    sink = Sink()
-    server = await asyncio.get_running_loop().create_server(lambda: sink, "127.0.0.1", 0)
-    _, stream = await asyncio.open_connection(*server.sockets[0].getsockname())
-    writer = PacketWriter(stream, lambda topic: topic == "hwd/1/lab/h0/ack")
-    mine = PublishPacket.build("hwd/1/lab/h0/ack", b"1" * 300, 7, False, 1, False).to_bytes()
-    writer.write(b"\xd0\x00")
-    writer.write(PublishPacket.build("hwd/1/lab/h1/birth", b"secret", None, False, 0, True).to_bytes())
-    writer.write(mine)
-    await writer.drain()
-    async with asyncio.timeout(10):
-        while len(sink.got) < len(mine) + 2:  # noqa: ASYNC110 - bytes of a socket set no event of ours
-            await asyncio.sleep(0.001)
-    assert sink.got == b"\xd0\x00" + mine
-    stream.close()
-    await stream.wait_closed()
-    server.close()
 
 
 async def test_a_message_that_would_be_held_is_refused() -> None:
