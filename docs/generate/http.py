@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
+from prometheus_client import CollectorRegistry
+
 from docs.generate.pages import code, table
 from hwd.telemetry import Exposition
 from hwd.web.app import make_app
@@ -16,7 +18,10 @@ from hwd_drivers.core import errors
 def openapi() -> dict[str, Any]:
     """Nothing is called, so nothing needs to be there behind the paths."""
     app = make_app(
-        cast(Service, None), metrics=lambda _: Exposition((), openmetrics=False), events=_no_events(), version="-"
+        cast(Service, None),
+        metrics=lambda _: Exposition(CollectorRegistry(), openmetrics=False),
+        events=_no_events(),
+        version="-",
     )
     return app.openapi()
 
