@@ -8,8 +8,8 @@ from prometheus_client.registry import Collector
 
 from hwd.telemetry.label import clean
 
-PART_SERIES: Final = 1000
-"""In one family of a collector: prometheus_client takes some 4 ms to make and render them."""
+PART_SERIES: Final = 500
+"""Of one part of a family: prometheus_client makes and renders them in 2 ms as text, in 3 ms as OpenMetrics."""
 
 Labels = tuple[str, ...]
 
