@@ -30,10 +30,14 @@ class Exposition:
     ```
     `registry` collects all values when its first family is asked for. Several consecutive families may have one name:
     they are parts of one family, and the answer has their HELP and TYPE once.
+
+    Answers that share a `lock` render their parts in turn, so that many clients at once block the loop no longer than
+    one.
     """
 
-    def __init__(self, registry: Collector, *, openmetrics: bool) -> None:
+    def __init__(self, registry: Collector, *, openmetrics: bool, lock: asyncio.Lock | None = None) -> None:
         self.content_type = OPENMETRICS if openmetrics else TEXT
+        self._lock = lock or asyncio.Lock()
         self._openmetrics = openmetrics
         families = iter(registry.collect())
         self._parts = self._render(chain(list(islice(families, 1)), families))
@@ -46,9 +50,10 @@ class Exposition:
         return self
 
     async def __anext__(self) -> bytes:
-        await asyncio.sleep(0)
-        for part in self._parts:
-            return part
+        async with self._lock:
+            await asyncio.sleep(0)
+            for part in self._parts:
+                return part
         raise StopAsyncIteration
 
     def _render(self, families: Iterable[Metric]) -> Iterator[bytes]:

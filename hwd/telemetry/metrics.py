@@ -4,6 +4,7 @@ metrics = Metrics(Budget.of(testbed))     # a sink
 exposition = metrics.render(accept)
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -170,10 +171,11 @@ class Metrics(Collector):
         self._begin()
         self._registry = CollectorRegistry()
         self._registry.register(self)
+        self._rendering = asyncio.Lock()
 
     def render(self, accept: str = "") -> Exposition:
         """The values of this moment, in the format that an `Accept` header asks for."""
-        return Exposition(self._registry, openmetrics=wants_openmetrics(accept))
+        return Exposition(self._registry, openmetrics=wants_openmetrics(accept), lock=self._rendering)
 
     def describe(self) -> Iterator[Metric]:
         """All families, without their series: the registry reserves their names."""

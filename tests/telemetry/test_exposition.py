@@ -331,6 +331,32 @@ async def test_values_are_of_one_moment_although_others_have_their_turn() -> Non
     assert {value for (name, _), value in histograms.values.items() if name.endswith("_sum")} == {1.0}
 
 
+async def test_many_clients_at_once_render_one_part_in_a_turn_of_the_loop() -> None:
+    metrics = Metrics(Budget(switches=1, ends=5 * PART_SERIES, hosts=1, ports=1, lanes=1))
+    powers: dict[str, Json] = {f"{port}A": -1.0 for port in range(5 * PART_SERIES)}
+    metrics(Document(kind="switch.power", at_ns=0, wall_ns=0, data={"switch": "ocs1", "power_dbm": powers}))
+    in_turns = [0]
+
+    async def scrape() -> bytes:
+        text = b""
+        async for part in metrics.render():
+            text += part
+            in_turns[-1] += 1
+        return text
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(0)
+            in_turns.append(0)
+
+    ticking = asyncio.create_task(tick())
+    answers = await asyncio.gather(*(scrape() for _ in range(20)))
+    ticking.cancel()
+    assert set(answers) == {bytes(metrics.render())}
+    assert sum(in_turns) >= 20 * 5
+    assert max(in_turns) == 1
+
+
 def test_values_are_of_the_moment_of_the_request(metrics: Metrics, rack: None, tell: Callable[..., None]) -> None:
     before = bytes(metrics.render())
     exposition = metrics.render()
