@@ -5,6 +5,8 @@ the errors themselves.
 from collections.abc import Iterator
 from typing import Any, cast
 
+from prometheus_client import CollectorRegistry
+
 from docs.generate.pages import code, table
 from hwd.telemetry import Exposition
 from hwd.web.app import make_app
@@ -18,7 +20,10 @@ from hwd_drivers.core import errors
 def openapi() -> dict[str, Any]:
     """No call is made, so the services behind the paths may be missing."""
     app = make_app(
-        cast(Service, None), metrics=lambda _: Exposition((), openmetrics=False), events=_no_events(), version="-"
+        cast(Service, None),
+        metrics=lambda _: Exposition(CollectorRegistry(), openmetrics=False),
+        events=_no_events(),
+        version="-",
     )
     return app.openapi()
 

@@ -6,14 +6,14 @@ from typing import Self
 from hwd.model.testbed import Testbed
 
 RUNS_SHOWN = 32
-"""Runs that are told of one by one; more than are ever under way at once on one testbed."""
+"""Runs with a series of their own: more than are ever under way at once on one testbed."""
 VERBS = 8
 """Kinds of commands of one switch: connect, disconnect, change, and room for more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What the number of series follows from: switches, their fibre ends, hosts, their NIC ports and the lanes of these."""
+    """Sizes that limit the number of series: switches, their fibre ends, hosts, their NIC ports, lanes of these."""
 
     switches: int
     ends: int

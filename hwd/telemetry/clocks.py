@@ -1,4 +1,4 @@
-"""Clocks: how the clocks of the hosts stand against ours, and what keeps their wall clocks, in series."""
+"""Clocks of hosts: offset and drift against ours, and the state of their wall clocks, in series."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -10,7 +10,7 @@ _NS_IN_S: Final = 1e9
 
 
 class Clocks:
-    """Fed by `clock.aligned`, `clock.stepped` and `host.birth`."""
+    """Takes `clock.aligned`, `clock.stepped` and `host.birth`."""
 
     def __init__(self, *, hosts: int) -> None:
         one = "host"
@@ -77,7 +77,7 @@ class Clocks:
             self._wall_error.set(error_s, host)
 
     def away(self, host: str) -> None:
-        """Its agent is gone: nothing of its clocks is known as of now."""
+        """Its agent is disconnected: nothing is known of its clocks any more."""
         for series in self:
             if series is not self._steps:
                 series.drop(host)

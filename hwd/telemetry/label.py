@@ -1,29 +1,13 @@
-"""Label values as they may stand in an exposition, whatever came from outside."""
+"""Label values that an exposition can carry, whatever came from outside."""
 
-from functools import lru_cache
 from typing import Final
 
 VALUE_MAX: Final = 200
-"""Characters of a label value; more than any name of ours, and little enough that garbage stays small."""
-
-KEPT_MOST: Final = 4096
+"""Characters of a label value: more than any name of ours has, and few enough that garbage stays small."""
 
 
 def clean(value: str) -> str:
-    """At most VALUE_MAX characters that are UTF-8: lone surrogates are not, and become `?`."""
+    """At most VALUE_MAX characters that UTF-8 can encode: lone surrogates become `?`."""
     if len(value) > VALUE_MAX:
         value = value[:VALUE_MAX]
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
-
-
-@lru_cache(maxsize=KEPT_MOST)
-def labelled(name: str, labels: tuple[str, ...], values: tuple[str, ...]) -> str:
-    """A series as it stands before its value, labels in the order of the alphabet: `name{label="value"}`. Kept: series of light go and come with it."""
-    pairs = sorted(zip(labels, values, strict=True))
-    inner = ",".join(f'{label}="{escaped(value)}"' for label, value in pairs)
-    return f"{name}{{{inner}}}" if inner else name
-
-
-def escaped(value: str) -> str:
-    """The same in the text format and in OpenMetrics."""
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

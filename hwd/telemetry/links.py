@@ -1,4 +1,4 @@
-"""Which links are ready, as reconfigurations made them and hosts tell of them: 1, 0, or nothing where it is not known."""
+"""Which links are ready, by reconfigurations and reports of hosts: 1, 0, or no series where it is not known."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,17 +8,18 @@ from hwd.telemetry.series import Series
 
 @dataclass(slots=True)
 class _Change:
-    """A reconfiguration under way: links that it makes, and those that it took away with what they were made of."""
+    """A reconfiguration under way: links that it makes, and links that it removed, each with its crossconnects."""
 
     made: list[str] = field(default_factory=list)
     taken: dict[str, frozenset[str]] = field(default_factory=dict)
 
 
 class Links:
-    """Feeds one gauge by link. 1 from the first transfer, both ways, until an end loses its carrier; 0 while an end is known to have none.
+    """Sets one gauge by link: 1 from the first transfer, both ways, until an end loses its carrier; 0 while an end is
+    known to have no carrier.
 
-    A link whose carrier came back without a transfer that somebody measured, or whose agents are away, is neither. A link whose crossconnects were taken
-    away is none any more: what nobody wants is not missed.
+    There is no series for a link whose carrier came back without a measured transfer, or whose agents are disconnected.
+    A link whose crossconnects were removed is no link any more: nobody wants it, so nobody misses it.
     """
 
     def __init__(self, ready: Series) -> None:

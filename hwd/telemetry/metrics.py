@@ -4,19 +4,24 @@ metrics = Metrics(Budget.of(testbed))     # a sink
 exposition = metrics.render(accept)
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
+
+from prometheus_client.core import CollectorRegistry, Metric
+from prometheus_client.registry import Collector
 
 from hwd.model.limit import Limit
 from hwd.model.run import RunState
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import RUNS_SHOWN, Budget
-from hwd.telemetry.carried import Carried
 from hwd.telemetry.clocks import Clocks
 from hwd.telemetry.exposition import Exposition, wants_openmetrics
 from hwd.telemetry.links import Links
 from hwd.telemetry.optics import Optics
+from hwd.telemetry.port_counters import PortCounters
 from hwd.telemetry.reading import mapping, number, rows, text, texts
 from hwd.telemetry.series import Series
 from hwd.telemetry.switches import Switches
@@ -29,7 +34,7 @@ RECONFIGURATION_STATES = (
     *("waiting", "awaiting-confirm", "confirming", "rolling-back"),
 )
 SELECTION_OUTCOMES = ("up", "not-up", "failed", "unknown")
-"""As `hwd_agents.switches.request.Selected` has them; one that is refused touches nothing, and is not told."""
+"""Of `hwd_agents.switches.request.Selected`, but for `refused`: a refused selection changes nothing."""
 RUN_OUTCOMES = tuple(state for state in RunState if state.ended)
 RUN_STATES = tuple(state for state in RunState if not state.ended)
 LIMITS = frozenset(map(str, Limit))
@@ -38,8 +43,11 @@ _STAGES = frozenset(map(str, StageName))
 _NS_IN_S = 1e9
 
 
-class Metrics:
-    """A `Sink`. What is not known has no series: a dark port has no power, a lost host no carrier. No more series than the budget allows."""
+class Metrics(Collector):
+    """A `Sink`, and the collector in a registry of its own. There are no more series than the budget allows.
+
+    What is not known has no series: a dark port has no power, a lost host no carrier.
+    """
 
     def __init__(self, budget: Budget) -> None:
         hosts, ports = budget.hosts, budget.ports
@@ -154,23 +162,34 @@ class Metrics:
             "hwd_stage_seconds", "Stages of links that were reconfigured", "stage", limit=len(StageName) * SERIES
         )
         self._switches = Switches(switches=budget.switches, ends=budget.ends)
-        self._carried = Carried(hosts=hosts, ports=ports)
+        self._port_counters = PortCounters(hosts=hosts, ports=ports)
         self._clocks = Clocks(hosts=hosts)
         self._optics = Optics(ports=ports, lanes=budget.lanes)
         own = (value for value in vars(self).values() if isinstance(value, Series | Buckets))
-        self._all = (*own, *self._switches, *self._clocks, *self._carried, *self._optics)
+        self._all = (*own, *self._switches, *self._clocks, *self._port_counters, *self._optics)
         self._links = Links(self._link_ready)
         self._begin()
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self._rendering = asyncio.Lock()
 
     def render(self, accept: str = "") -> Exposition:
-        """As it is now, in the format that an `Accept` header asks for."""
+        """The values of this moment, in the format that an `Accept` header asks for."""
+        return Exposition(self._registry, openmetrics=wants_openmetrics(accept), lock=self._rendering)
+
+    def describe(self) -> Iterator[Metric]:
+        """All families, without their series: the registry reserves their names."""
+        return chain.from_iterable(metric.describe() for metric in self._all)
+
+    def collect(self) -> Iterator[Metric]:
+        """The values of the moment when the first family is asked for. A large family comes in several parts."""
         self._optics.settle()
         self._refused.set(sum(metric.refused for metric in self._all))
-        return Exposition(self._all, openmetrics=wants_openmetrics(accept))
+        yield from chain.from_iterable([metric.collect() for metric in self._all])
 
     @property
     def limit(self) -> int:
-        """Series at most, whatever is told."""
+        """Series at most, whatever hosts and switches report."""
         return sum(metric.limit for metric in self._all)
 
     def __iter__(self) -> Iterator[Series | Buckets]:
@@ -219,7 +238,7 @@ class Metrics:
             case "host.down":
                 self._agent_up.set(0, host)
                 self._links.away(host)
-                self._carried.away(host)
+                self._port_counters.drop(host)
                 self._clocks.away(host)
                 self._optics.away(host)
                 for series in (self._carrier, self._carrier_changes, self._rdma):
@@ -291,7 +310,7 @@ class Metrics:
             case "rdma" if (active := number(data, "active")) is not None:
                 self._rdma.set(active, host, device)
             case "counters":
-                self._carried.take(host, device, data)
+                self._port_counters.take(host, device, data)
             case "ready":
                 self._links.transferred(f"{host}.{port}")
 

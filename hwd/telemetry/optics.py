@@ -1,4 +1,4 @@
-"""Optics: what the modules of NIC ports measure of themselves, in series."""
+"""Measurements of the modules of NIC ports: optical power, laser bias and temperature, in series."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -10,9 +10,10 @@ MA_IN_A: Final = 1e3
 
 
 class Optics:
-    """Fed by births and by the events `monitors`, `dark` and `light` of agents. What is not measured, or not known, has no series; no light has no power.
+    """Takes births and the events `monitors`, `dark` and `light` of agents. A value that is not measured, or not known,
+    has no series; a dark lane has no power.
 
-    Light comes and goes hundreds of times between two scrapes: only the last is made into series, by `settle`.
+    Light comes and goes hundreds of times between two scrapes: only the last change is made into series, by `settle`.
     """
 
     def __init__(self, *, ports: int, lanes: int) -> None:
@@ -35,14 +36,14 @@ class Optics:
         yield from (self._rx, self._tx, self._bias, self._temperature)
 
     def born(self, host: str, interfaces: Mapping[str, str], inventory: Mapping[str, Any]) -> None:
-        """All that is known now, by port; its interface tells the device."""
+        """All that is known now. `interfaces`: the kernel's interface by port, which is the label `device`."""
         self.away(host)
         monitors = mapping(inventory, "monitors")
         for port, device in interfaces.items():
             self.take(host, device, mapping(monitors, port))
 
     def take(self, host: str, device: str, monitors: Mapping[str, Any]) -> None:
-        """What one module measures now."""
+        """The measurements of one module now."""
         self._light.pop((host, device), None)
         self._by_lane(self._rx, host, device, monitors.get("rx_power_dbm"))
         self._by_lane(self._tx, host, device, monitors.get("tx_power_dbm"))
@@ -55,7 +56,7 @@ class Optics:
     def light(self, host: str, device: str, lanes: object) -> None:
         """Received powers, as light went or came."""
         self._light[host, device] = lanes
-        if len(self._light) > self._ports:  # somebody makes up ports: only series have a limit
+        if len(self._light) > self._ports:  # made-up ports: only series have a limit
             self.settle()
 
     def settle(self) -> None:
@@ -65,18 +66,18 @@ class Optics:
         self._light.clear()
 
     def away(self, host: str) -> None:
-        """Its agent is gone, or tells anew."""
+        """Its agent is disconnected, or sends all values again."""
         self.settle()
         for series in self:
             series.drop(host)
 
     def gone(self, host: str, device: str) -> None:
-        """A port is not there any more."""
+        """A port does not exist any more."""
         self._light.pop((host, device), None)
         for series in self:
             series.drop(host, device)
 
     def _by_lane(self, series: Series, host: str, device: str, values: object, *, unit: float = 1.0) -> None:
-        told = values if isinstance(values, Sequence) and not isinstance(values, str) else ()
-        read = {str(lane): finite(value) for lane, value in enumerate(told, 1)}
+        lanes = values if isinstance(values, Sequence) and not isinstance(values, str) else ()
+        read = {str(lane): finite(value) for lane, value in enumerate(lanes, 1)}
         series.replace({lane: value / unit for lane, value in read.items() if value is not None}, host, device)

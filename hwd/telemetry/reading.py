@@ -1,4 +1,4 @@
-"""Reads fields of documents that agents and switches had a hand in: what is of another type than it should be is not there."""
+"""Reads fields of documents with values from agents and switches: a value of a wrong type counts as absent."""
 
 import math
 from collections.abc import Mapping
@@ -6,13 +6,13 @@ from typing import Any
 
 
 def text(data: Mapping[str, Any], key: str) -> str:
-    """Empty where it is not there."""
+    """Empty where it is absent."""
     value = data.get(key)
     return value if isinstance(value, str) else ""
 
 
 def number(data: Mapping[str, Any], key: str) -> float | None:
-    """Finite numbers and booleans; None for anything else: one infinite value would spoil a histogram's sum for good."""
+    """Finite numbers and booleans; None for anything else: one infinite value would spoil a histogram's sum."""
     return finite(data.get(key))
 
 

@@ -1,4 +1,4 @@
-"""Switches: how they are there, what they report and what was sent to them, in series."""
+"""Switches: their sessions, their reports and the commands sent to them, in series."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ COMMAND_OUTCOMES = ("done", "denied", "lost", "timeout", "garbled")
 
 
 class Switches:
-    """Fed by all documents whose subject is `switch`, and by the windows of `reconfiguration.commanded`."""
+    """Takes all documents whose subject is `switch`, and by the windows of `reconfiguration.commanded`."""
 
     def __init__(self, *, switches: int, ends: int) -> None:
         self._blocked_ends: dict[str, set[str]] = {}
@@ -90,7 +90,7 @@ class Switches:
                 self._foreign.add(0, switch)
                 self._overruns.add(0, switch)
                 self._restarts.add(0, switch)
-                self._blocked_ends[switch] = set()  # those that are held yet are told next
+                self._blocked_ends[switch] = set()  # documents of ends that are still blocked follow
                 self._blocked.set(0, switch)
                 for verb, outcome in product(COMMAND_VERBS, COMMAND_OUTCOMES):
                     self._commands.add(0, switch, verb, outcome)

@@ -17,6 +17,7 @@ SLOW = {
     "matplotlib",
     "msgspec",
     "numpy",
+    "prometheus_client",
     "pyarrow",
     "pygments",
     "rich",

@@ -1,4 +1,4 @@
-"""The series budget: a big testbed stays within what docs/reference/metrics.md states, and no garbage goes beyond it."""
+"""The series budget: a big testbed stays within the formula of docs/reference/metrics.md, and so does garbage."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,6 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prometheus_client.parser import text_string_to_metric_families
 
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.kinds import check
@@ -40,7 +39,7 @@ def stated(budget: Budget) -> float:
 
 
 def samples(metrics: Metrics) -> int:
-    return sum(len(family.samples) for family in text_string_to_metric_families(bytes(metrics.render()).decode()))
+    return sum(not line.startswith(b"#") for line in bytes(metrics.render()).split(b"\n")[:-1])
 
 
 def told(kind: str, **data: Json) -> Document:
@@ -50,7 +49,7 @@ def told(kind: str, **data: Json) -> Document:
 
 
 def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Document]:
-    """All that a testbed of this size can be told to have."""
+    """Documents that make all series of a testbed of this size."""
     states = [{"id": f"{number}A-{number}B", "state": state} for number, state in enumerate(CrossconnectState)]
     for number in range(switches):
         switch = f"ocs{number}"

@@ -1,4 +1,4 @@
-"""Carried: what NIC ports have carried, as their kernels count it, in series."""
+"""Counters of NIC ports (bytes, packets, pause frames) and of TCP on their hosts, as kernels count them, in series."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -9,8 +9,8 @@ from hwd.telemetry.series import Series
 DIRECTIONS: Final = {"rx": "received", "tx": "sent"}
 
 
-class Carried:
-    """Fed by the events `counters` of agents, which come only where their files ask for them."""
+class PortCounters:
+    """Takes the events `counters` of agents. An agent sends them only where its file asks for them."""
 
     def __init__(self, *, hosts: int, ports: int) -> None:
         nic = ("host", "device", "direction")
@@ -20,7 +20,7 @@ class Carried:
             "packets": Series("hwd_nic_packets_total", "Packets that a port carried", *nic, limit=limit, counter=True),
             "pause": Series("hwd_nic_pause_frames_total", "Pause frames of a port", *nic, limit=limit, counter=True),
         }
-        self._again = Series(
+        self._retransmissions = Series(
             "hwd_host_tcp_retransmissions_total",
             "Segments that TCP of a host sent again, on all ports",
             "host",
@@ -30,18 +30,18 @@ class Carried:
 
     def __iter__(self) -> Iterator[Series]:
         yield from self._by_key.values()
-        yield self._again
+        yield self._retransmissions
 
     def take(self, host: str, device: str, data: Mapping[str, Any]) -> None:
         """One event of a port."""
         for key, series in self._by_key.items():
-            for direction, words in DIRECTIONS.items():
+            for direction, word in DIRECTIONS.items():
                 if (count := number(data, f"{direction}_{key}")) is not None:
-                    series.set(max(0.0, count), host, device, words)
-        if (again := number(data, "tcp_retransmissions")) is not None:
-            self._again.set(max(0.0, again), host)
+                    series.set(max(0.0, count), host, device, word)
+        if (count := number(data, "tcp_retransmissions")) is not None:
+            self._retransmissions.set(max(0.0, count), host)
 
-    def away(self, host: str) -> None:
-        """Its agent is gone: what it counted is not known as of now."""
+    def drop(self, host: str) -> None:
+        """Its agent is disconnected: its counters are not known any more."""
         for series in self:
             series.drop(host)
