@@ -11,8 +11,8 @@ from typing import Final
 
 from hwd.model.testbed import Host, NicPort, NicPortId, Testbed
 from hwd.twin.kernel import Bracket, Crossbar, HostNetwork, Keeper, Light, Plug
-from hwd.twin.kernel.route import KernelError
 from hwd.twin.monitor import MachineMonitor
+from hwd_agents.sources.kernel.netlink_requests import KernelRefusal
 from hwd_drivers.core.clock import Clock
 
 NIC_PREFIX: Final = "hwd-"
@@ -130,7 +130,7 @@ class KernelNetwork:
         """Whether all interfaces that `do` is about are there; what was refused for another reason is raised."""
         try:
             do()
-        except KernelError as error:
+        except KernelRefusal as error:
             if error.number not in _GONE:
                 raise
             log.warning(
