@@ -11,10 +11,11 @@ from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Final
 
-from hwd.model.testbed import Host, NicPort, NicPortId, Testbed
+from hwd.model.testbed import NicPort, NicPortId, Testbed
 from hwd.twin.kernel import Bracket, Crossbar, HostNetwork, Keeper, Light, Plug
-from hwd.twin.kernel.route import KernelError
+from hwd.twin.kernel_hosts import kernel_hosts, machine_hosts
 from hwd.twin.monitor import MachineMonitor
+from hwd_agents.sources.kernel.netlink_requests import KernelRefusal
 from hwd_drivers.core.clock import Clock
 
 NIC_PREFIX: Final = "hwd-"
@@ -23,16 +24,6 @@ _GONE: Final = frozenset({errno.ENODEV, errno.ENETDOWN})
 """Errors of the kernel for an interface that was removed, or set down."""
 
 log = logging.getLogger(__name__)
-
-
-def kernel_hosts(testbed: Testbed) -> tuple[Host, ...]:
-    """The hosts whose interfaces are in the kernel."""
-    return tuple(host for host in testbed.hosts.values() if host.twin is not None and host.twin.kernel)
-
-
-def machine_hosts(testbed: Testbed) -> tuple[Host, ...]:
-    """The hosts that are virtual machines."""
-    return tuple(host for host in testbed.hosts.values() if host.twin is not None and host.twin.machine is not None)
 
 
 class KernelNetwork:
@@ -136,7 +127,7 @@ class KernelNetwork:
         """Whether all interfaces of `do` exist; another error is raised."""
         try:
             do()
-        except KernelError as error:
+        except KernelRefusal as error:
             if error.number not in _GONE:
                 raise
             log.warning(

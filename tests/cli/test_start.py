@@ -20,6 +20,7 @@ SLOW = {
     "prometheus_client",
     "pyarrow",
     "pygments",
+    "pyroute2",
     "rich",
     "sqlalchemy",
     "uvicorn",

@@ -2,17 +2,17 @@
 
 import hashlib
 import os
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hwd_agents.sources.kernel.netlink_requests import NetlinkRequests, Request
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, RefusedError
 
 from . import messages
 from .keeper import SWITCH, Keeper
-from .route import Request, RouteSocket
+from .messages import requests_to
 
 HOST_INDEX: Final = 100
 FIBRE_INDEX: Final = 1_000_000
@@ -82,8 +82,8 @@ class Crossbar:
     def __init__(self, keeper: Keeper, clock: Clock) -> None:
         self._keeper = keeper
         self._clock = clock
-        self._route = RouteSocket(keeper.socket(SWITCH, socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
-        self._host_routes: dict[str, RouteSocket] = {}
+        self._route = requests_to(keeper, SWITCH)
+        self._host_routes: dict[str, NetlinkRequests] = {}
         self._plugs: dict[str, Plug] = {}
         self._targets: dict[str, tuple[str, ...]] = {}
         self._count = 0
@@ -118,7 +118,7 @@ class Crossbar:
                 far=interface,
                 far_index=plug.ifindex,
                 far_namespace=namespace,
-                address=bytes.fromhex(plug.address.replace(":", "")),
+                address=plug.address,
                 mtu=mtu_bytes,
                 says=f"make interface {interface} of {host} for {port}",
             )
@@ -126,6 +126,7 @@ class Crossbar:
         finally:
             os.close(namespace)
         self._plugs[port] = plug
+        messages.encode_redirect((plug.fibre_ifindex,))  # now, so that the first light to it is as quick as any other
         self._route.do([messages.add_clsact(plug.fibre_ifindex, says=f"prepare the fibre of {port}")])
         self._host_route(host).do([messages.set_up(plug.ifindex, up=True, says=f"switch on {interface} of {host}")])
         return plug
@@ -149,6 +150,7 @@ class Crossbar:
         except OSError as error:
             raise RefusedError(f"{port}: cannot make a tap device for its machine: {error.strerror}") from error
         self._plugs[port] = plug
+        messages.encode_redirect((plug.fibre_ifindex,))
         says = f"prepare the fibre of {port}"
         self._route.do(
             [
@@ -171,7 +173,7 @@ class Crossbar:
     def apply(self, changes: Sequence[Change]) -> Bracket:
         """Do all, in order, in one call to the kernel (one for each 64); all took place within the bracket.
 
-        Raises KernelError for the first that was refused; the others were done all the same.
+        Raises KernelRefusal for the first that was refused; the others were done all the same.
         """
         requests = [self._request(change) for change in changes]
         before_ns = self._clock.monotonic_ns()
@@ -215,10 +217,9 @@ class Crossbar:
                 says = f"{'give' if up else 'take'} carrier {'to' if up else 'from'} {port}"
                 return messages.set_up(self._plug(port).fibre_ifindex, up=up, says=says)
 
-    def _host_route(self, host: str) -> RouteSocket:
+    def _host_route(self, host: str) -> NetlinkRequests:
         if host not in self._host_routes:
-            opened = self._keeper.socket(host, socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
-            self._host_routes[host] = RouteSocket(opened)
+            self._host_routes[host] = requests_to(self._keeper, host)
         return self._host_routes[host]
 
     def _plug(self, port: str) -> Plug:

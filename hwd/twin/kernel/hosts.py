@@ -1,14 +1,15 @@
 """Addresses, routes and neighbours of one twin host's network."""
 
-import socket
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Final
 
+from hwd_agents.sources.kernel.netlink_requests import Request
+
 from . import messages
 from .crossbar import Plug
 from .keeper import Keeper
-from .route import Request, RouteSocket
+from .messages import requests_to
 
 _LOOPBACK_INDEX: Final = 1
 
@@ -19,7 +20,7 @@ class HostNetwork:
     def __init__(self, keeper: Keeper, host: str) -> None:
         self._keeper = keeper
         self._host = host
-        self._route = RouteSocket(keeper.socket(host, socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
+        self._route = requests_to(keeper, host)
         self._addresses: dict[int, IPv4Address] = {}
 
     def prepare(self) -> None:
@@ -45,7 +46,7 @@ class HostNetwork:
                 messages.set_neighbour(
                     plug.ifindex,
                     ip,
-                    bytes.fromhex(address.replace(":", "")),
+                    address,
                     says=f"know {ip} at {plug.port}",
                 )
                 for ip, address in neighbours.items()
@@ -69,8 +70,7 @@ class HostNetwork:
         requests: list[Request] = []
         for ip, address in neighbours.items():
             says = f"reach {ip} over {plug.port}"
-            packed = bytes.fromhex(address.replace(":", ""))
-            requests.append(messages.set_neighbour(plug.ifindex, ip, packed, says=says))
+            requests.append(messages.set_neighbour(plug.ifindex, ip, address, says=says))
             requests.append(messages.set_route(ip, plug.ifindex, source, says=says))
         self._route.do(requests)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from hwd.twin.sockets import SOCKET_PATH_LIMIT_BYTES, keeper_path
 from hwd_agents.sources.kernel.sockets import KeeperRequest, NamespaceSockets, Verb, ask, ask_for_descriptor
 from hwd_drivers.core.errors import BugError, ConfigError, LinkError, RefusedError
 
@@ -23,8 +24,6 @@ SWITCH: Final = "switch"
 
 START_TIMEOUT_S: Final = 10.0  # takes 60 ms; an interpreter on a cold disk takes longer
 STOP_TIMEOUT_S: Final = 5.0
-SOCKET_PATH_LIMIT_BYTES: Final = 107
-"""Of `sun_path` without its closing zero (unix(7))."""
 
 _REFUSALS: Final = frozenset({errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.EINVAL, errno.ENOSYS})
 
@@ -183,11 +182,6 @@ def _spawn(control: socket.socket, path: Path, names: Sequence[str]) -> subproce
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-
-
-def keeper_path(runtime_dir: Path) -> Path:
-    """Its socket."""
-    return runtime_dir / "keeper"
 
 
 def _socket_path(runtime_dir: Path) -> Path:

@@ -13,25 +13,16 @@ INTERFACE: Final = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, i
 LINK: Final = struct.Struct(HEADER.format + INTERFACE.format[1:])  # both, as a message of a link begins
 LINK_STATE: Final = struct.Struct("=4xH14xiI")  # of that the type, the index and the flags
 
-NETLINK_GENERIC: Final = 16  # the socket module of Python does not name it
 
-NLMSG_NOOP: Final = 1
 NLMSG_ERROR: Final = 2
 NLMSG_DONE: Final = 3
 
 NLM_F_REQUEST: Final = 0x1
-NLM_F_ACK: Final = 0x4
 NLM_F_DUMP_INTR: Final = 0x10
-NLM_F_REPLACE: Final = 0x100
-NLM_F_EXCL: Final = 0x200
-NLM_F_CREATE: Final = 0x400
 NLM_F_DUMP: Final = 0x300
 NLM_F_CAPPED: Final = 0x100  # in an NLMSG_ERROR: the refused message itself is cut off
 NLM_F_ACK_TLVS: Final = 0x200  # in an NLMSG_ERROR: attributes follow
 
-SOL_NETLINK: Final = 270
-NETLINK_CAP_ACK: Final = 10
-NETLINK_EXT_ACK: Final = 11
 NLMSGERR_ATTR_MSG: Final = 1
 
 RTM_NEWLINK: Final = 16
@@ -47,8 +38,6 @@ IFLA_IFNAME: Final = 3
 IFLA_MTU: Final = 4
 IFLA_LINK: Final = 5
 IFLA_OPERSTATE: Final = 16
-IFLA_LINKINFO: Final = 18
-IFLA_NET_NS_FD: Final = 28
 IFLA_EXT_MASK: Final = 29
 IFLA_CARRIER_CHANGES: Final = 35
 IFLA_CARRIER_UP_COUNT: Final = 47

@@ -1,17 +1,16 @@
 """What a NIC says of its own link besides the carrier: why it is down, its speed, FEC, auto-negotiation (linux/ethtool.h, ethtool_netlink.h)."""
 
-import socket
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
+from pyroute2.netlink import NETLINK_GENERIC
 
 from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.offload import Offload
 
 from .ethtool import Ethtool
-from .netlink import NETLINK_GENERIC
-from .netlink_ask import KernelRefusal, NetlinkAsk
+from .netlink_requests import KernelRefusal, NetlinkRequests
 from .sockets import Sockets
 
 WHY: Final = (
@@ -100,7 +99,7 @@ class KernelLinkDetails:
         return await self._offload(self._read, interface)
 
     def _read(self, interface: str) -> LinkDetails:
-        with NetlinkAsk(self._sockets.open(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)) as kernel:
+        with NetlinkRequests(self._sockets, NETLINK_GENERIC) as kernel:
             ethtool = Ethtool(kernel)
             try:
                 state = ethtool.link_state(interface)

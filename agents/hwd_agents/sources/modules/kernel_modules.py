@@ -1,13 +1,13 @@
 """Memory of the modules of real NICs, by ethtool netlink: what does not change is read once, the monitors each time."""
 
 import logging
-import socket
 from dataclasses import dataclass
 from typing import Final
 
+from pyroute2.netlink import NETLINK_GENERIC
+
 from hwd_agents.sources.kernel.ethtool import Ethtool
-from hwd_agents.sources.kernel.netlink import NETLINK_GENERIC
-from hwd_agents.sources.kernel.netlink_ask import NetlinkAsk
+from hwd_agents.sources.kernel.netlink_requests import NetlinkRequests
 from hwd_agents.sources.kernel.sockets import Sockets
 from hwd_agents.sources.readings import ModuleReading
 from hwd_agents.wire import SourceNote
@@ -68,7 +68,7 @@ class KernelModules:
         return await self._offload(self._read, interface)
 
     def _read(self, interface: str) -> ModuleReading:
-        with NetlinkAsk(self._sockets.open(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)) as kernel:
+        with NetlinkRequests(self._sockets, NETLINK_GENERIC) as kernel:
             ethtool = Ethtool(kernel)
             try:
                 known = self._look_up(ethtool, interface)
