@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hwd_agents.process.config import AgentConfig, load_config
-from hwd_agents.process.main import open_sources, serve, spool_folder
+from hwd_agents.process.serve import open_sources, serve, spool_folder
 from hwd_agents.settings.put_back import put_back_all
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import HwdError

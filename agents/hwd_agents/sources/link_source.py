@@ -1,6 +1,6 @@
 """What a host's kernel says of one network interface, and where a link watcher reads it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
@@ -83,27 +83,4 @@ class LinkSource(Protocol):
 
     async def close(self) -> None:
         """Stop; no reading comes after."""
-        ...
-
-
-class NoticeSource(Protocol):
-    """A LinkSource whose notices can be put down as they come, before anything is made of them."""
-
-    def jot(
-        self,
-        interfaces: Collection[str],
-        room: memoryview,
-        put: Callable[[int, int], None],
-        keep: Callable[[], None],
-    ) -> None:
-        """From now on receive into `room`, and call `put` with the stamp and the size of what is there, before anything is made of it; then `keep` where it is that the
-        carrier of one of these has changed. Other notices may be put, which the next is to replace.
-        """
-        ...
-
-    def understand(self, at_ns: int, raw: bytes) -> LinkReading | None:
-        """The reading that was in such bytes, of which the end may be gone; since when it may have been is not known any more. None where they tell of something else.
-
-        Raises ProtocolError for what nobody sends.
-        """
         ...

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pyroute2.netlink import genlmsg, nla  # type: ignore[import-untyped]
+from pyroute2.netlink import genlmsg, nla
 
 NETLINK_USERSOCK = 2
 FAMILY = 0x15

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from ipaddress import IPv4Address, IPv4Interface
 
 import pytest
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg  # type: ignore[import-untyped]
-from pyroute2.netlink.rtnl.tcmsg import tcmsg  # type: ignore[import-untyped]
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from hwd.twin.kernel import Carrier, Crossbar, HostNetwork, Keeper, Light, Plug, messages
 from hwd.twin.kernel.route import KernelError, Request

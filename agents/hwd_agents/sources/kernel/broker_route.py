@@ -13,7 +13,6 @@ from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import Offload
 
 from . import netlink
-from .link_message import name_of
 from .netlink import attributes, encode_attribute
 from .netlink_ask import KernelRefusal, NetlinkAsk
 from .sockets import Sockets
@@ -144,7 +143,7 @@ def _with_those_below(kernel: NetlinkAsk, index: int) -> frozenset[str]:
     for message in kernel.ask("read the interfaces", netlink.RTM_GETLINK, netlink.NLM_F_DUMP, payload):
         number = netlink.INTERFACE.unpack_from(message.payload)[2]
         found = attributes(message.payload, netlink.INTERFACE.size)
-        names[number] = name_of(found)
+        names[number] = found[netlink.IFLA_IFNAME].rstrip(b"\0").decode(errors="replace")
         if master := _number(found.get(_IFLA_MASTER)):
             above.setdefault(master, set()).add(number)
         if _IFLA_LINK_NETNSID not in found and (below := _number(found.get(_IFLA_LINK))):

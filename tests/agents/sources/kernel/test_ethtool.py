@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from pyroute2.netlink import genlmsg, nla  # type: ignore[import-untyped]
+from pyroute2.netlink import genlmsg, nla
 
 from hwd_agents.sources.kernel import netlink
 from hwd_agents.sources.kernel.ethtool import FEC_BITS, MODE_BITS, decode_bitset, encode_bitset, encode_header
