@@ -52,8 +52,9 @@ class Agent:
         )
         await agent.run()
 
-    `bus` is called once, with the will of this boot. `clock_port` makes the port on which the clock is asked, from the key of this boot. `on_started`
-    is called when the spool is open and the watchers have started. `run` lasts until it is cancelled; then it publishes `down` and leaves the spool in order.
+    `bus` is called once, with the will of this boot. `clock_port` makes the port on which the clock is asked, from the
+    key of this boot. `on_started` is called when the spool is open and the watchers have started. `run` lasts until it
+    is cancelled; then it publishes `down` and leaves the spool in order.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The options of `hwd-agent` and `hwd-agent put-back`: what parses them is not wanted in an agent that runs for months."""
+"""The options of `hwd-agent` and `hwd-agent put-back`. An agent that runs for months does not import what parses them."""
 
 import asyncio
 import sys

@@ -13,7 +13,8 @@ from hwd_drivers.transports.dial import Dialer, TcpDialer
 class Seams:
     """Time, chance and connections of one host.
 
-    `clock_name` names `clock`: two agents whose clocks have the same name have the same clock. `dialer` connects to the switches that the host owns.
+    `clock_name` names `clock`: two agents whose clocks have the same name have the same clock. `dialer` connects to
+    the switches that the host owns.
     """
 
     clock: Clock
@@ -27,7 +28,8 @@ class Seams:
 class Storage:
     """The files of one agent.
 
-    `events` is the spool's. `settings` keeps what the settings of the ports were before runs changed them. `offload` runs the spool's syncs.
+    `events` is the spool's. `settings` keeps what the settings of the ports were before runs changed them. `offload`
+    runs the spool's syncs.
     """
 
     events: Disk

@@ -51,11 +51,15 @@ from hwd_drivers.transports.dial import TcpDialer
 SPOOL_FILES: Final = ("lock", "events*", "settings*")
 """What there is in the folder of the spool."""
 FORMER_FILES: Final = ("notices", "told")
-"""What agents of earlier versions wrote there too. The marks of the spool say what was reported last, so that nothing is counted from these."""
+"""What agents of earlier versions wrote there too. The marks of the spool say what was reported last, so that nothing
+is counted from these.
+"""
 
 
 def serve(config: Path, log: str = "info") -> int:
-    """Be the agent until SIGTERM, SIGINT or SIGHUP. Returns the exit status; what keeps it from serving is said on stderr."""
+    """Be the agent until SIGTERM, SIGINT or SIGHUP. Returns the exit status; what keeps it from serving is said on
+    stderr.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=log.upper(), handlers=[handler])
@@ -119,7 +123,9 @@ async def _live(config: AgentConfig, folder: Path, selector: TimedSelector) -> N
 
 
 def clock_port(config: AgentConfig, clock: Clock) -> Callable[[str], ClockPort] | None:
-    """What makes the port that the clock is asked on, given the key of a boot; None where the configuration wants none."""
+    """What makes the port that the clock is asked on, given the key of a boot; None where the configuration wants
+    none.
+    """
     number = config.clock_port
     if number is None:
         return None
@@ -134,9 +140,10 @@ def clock_port(config: AgentConfig, clock: Clock) -> Callable[[str], ClockPort] 
 def open_sources(
     config: AgentConfig, clock: Clock, offload: Offload, i2c: Offload, *, delay_ns: Callable[[], int] | None = None
 ) -> Sources:
-    """The sources that the configuration names. Nothing is opened before the agent runs. `i2c` reads modules, which takes
-    milliseconds each: with a thread for each port no module waits for another, unless its driver or the kernel lets it.
-    `delay_ns` is of the event loop, as in `RtnetlinkLinks`."""
+    """The sources that the configuration names. Nothing is opened before the agent runs. `i2c` reads modules, which
+    takes milliseconds each: with a thread for each port no module waits for another, unless its driver or the kernel
+    lets it. `delay_ns` is of the event loop, as in `RtnetlinkLinks`.
+    """
     kernel, twin = config.sources.kernel, config.sources.twin
     is_machine = kernel is not None and kernel.keeper is None
     twins = None

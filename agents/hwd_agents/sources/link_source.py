@@ -40,8 +40,8 @@ class OperState(StrEnum):
 class LinkReading(msgspec.Struct, frozen=True, kw_only=True):
     """One interface at one time. Absent (`present` false) keeps the last known figures.
 
-    The state that it tells began at or after `earliest_ns` and not after `at_ns`; None: no earlier state is known, it may have
-    begun at any time. Counters run since the interface was made: a new `ifindex` starts anew.
+    The state that it tells began at or after `earliest_ns` and not after `at_ns`; None: no earlier state is known, it
+    may have begun at any time. Counters run since the interface was made: a new `ifindex` starts anew.
     """
 
     interface: str
@@ -78,7 +78,9 @@ class LinkSource(Protocol):
         ...
 
     async def refresh(self) -> None:
-        """Read all again, so that changes whose notice was lost or is held back are counted; returns after the last reading."""
+        """Read all again, so that changes whose notice was lost or is held back are counted; returns after the last
+        reading.
+        """
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,6 @@
-"""The host's own switches, together: what keeps them alive, who may set them, who asks for it, and what the daemon says to it."""
+"""The host's own switches, together: what keeps them alive, who may set them, who asks for it, and what the daemon
+says to it.
+"""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
@@ -27,8 +29,8 @@ SOCKET: Final = "selection socket"
 class OwnSwitches:
     """Of one agent. A host without any has one too: it answers the daemon that there are none.
 
-    Data of the replies: `delegate`: switches: {name: SwitchNote and crossconnects}, refused: {name: why}; `take-back`: switches, when no command that
-    was begun before is under way any more.
+    Data of the replies: `delegate`: switches: {name: SwitchNote and crossconnects}, refused: {name: why}; `take-back`:
+    switches, when no command that was begun before is under way any more.
     """
 
     def __init__(

@@ -25,10 +25,10 @@ OnCarrier = Callable[[str, LinkReading], None]
 class LinkWatcher:
     """Events `carrier` and `interface`.
 
-    `carrier_changes` is the kernel's own count: what it grew by beyond the one change that was seen is `unseen`. The last count is kept as a mark in
-    the spool, with the life of the counters and the ifindex, so that flaps while no agent ran are counted as well.
-    An agent that is killed between the kernel's notice and its event leaves that change to the same count: the next one reports that it happened at some
-    time since the last mark, and not when.
+    `carrier_changes` is the kernel's own count: what it grew by beyond the one change that was seen is `unseen`. The
+    last count is kept as a mark in the spool, with the life of the counters and the ifindex, so that flaps while no
+    agent ran are counted as well. An agent that is killed between the kernel's notice and its event leaves that change
+    to the same count: the next one reports that it happened at some time since the last mark, and not when.
     """
 
     def __init__(
@@ -85,7 +85,9 @@ class LinkWatcher:
             await self._sources.link.close()
 
     async def refresh(self) -> bool:
-        """Read all interfaces now. Does nothing, and returns False, while the source is away: it reads all when it comes back."""
+        """Read all interfaces now. Does nothing, and returns False, while the source is away: it reads all when it
+        comes back.
+        """
         if not self._open:
             return False
         await self._sources.link.refresh()
@@ -164,7 +166,9 @@ class LinkWatcher:
                 call(port, reading)
 
     def _tell_presence(self, port: str, reading: LinkReading) -> None:
-        """Without a mark: that counts changes which are told after this, and whoever is killed in between has not told them."""
+        """Without a mark: that counts changes which are told after this, and whoever is killed in between has not told
+        them.
+        """
         if reading.present:
             log.info("%s: its interface %s is there", port, reading.interface)
         else:
@@ -234,5 +238,7 @@ def _mark(reading: LinkReading, life: str) -> Mark:
 
 
 def _held_ns(mark: Mark) -> int:
-    """When the state of a mark surely held; its end, unread yet, may already have been on its way at its stamp. Older agents did not write it."""
+    """When the state of a mark surely held; its end, unread yet, may already have been on its way at its stamp. Older
+    agents did not write it.
+    """
     return int(mark["held_ns"] if "held_ns" in mark else mark["at_ns"])

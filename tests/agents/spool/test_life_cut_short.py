@@ -1,4 +1,6 @@
-"""A spool that ends anywhere, since its agent was killed there: the next agent reports or counts each change once, by the kernel's count."""
+"""A spool that ends anywhere, since its agent was killed there: the next agent reports or counts each change once, by
+the kernel's count.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -57,7 +59,7 @@ class Life:
 
 
 def check(told: Sequence[Event], stamps: dict[tuple[str, int], int], end_ns: int) -> dict[str, int]:
-    """Each change is reported or counted once; what the spool has of it has its stamp. Returns how many of each port."""
+    """Each change is reported or counted once, and has its stamp if the spool has it. Returns how many of each port."""
     counts, carriers = dict.fromkeys(PORTS, 0), dict.fromkeys(PORTS, False)
     for event in told:
         port = event.port or ""

@@ -29,5 +29,7 @@ def reading_of(message: Any, origin: Origin, at_ns: int, earliest_ns: int | None
 
 
 def _text(name: str | bytes) -> str:
-    """The kernel takes names that are no UTF-8, which pyroute2 leaves as bytes: each byte that is no text is a U+FFFD here."""
+    """The kernel takes names that are no UTF-8, which pyroute2 leaves as bytes: each byte that is no text is a U+FFFD
+    here.
+    """
     return name if isinstance(name, str) else name.decode(errors="replace")

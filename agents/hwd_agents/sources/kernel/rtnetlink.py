@@ -25,17 +25,21 @@ from .link_message import reading_of
 from .sockets import Sockets
 
 DELIVERY_NS: Final = 4_500_000
-"""From the end of a carrier change until its notice is in our socket: 0.03 ms median, p99 0.1 to 1.9 ms as two cores are idle or busy. On busy ones the kernel's
-worker waits for time slices of others, 3 to 4 ms, and in 3 of 1,000 cases up to 10 ms, which is more. How long the notice waited in the socket is measured."""
+"""From the end of a carrier change until its notice is in our socket: 0.03 ms median, p99 0.1 to 1.9 ms as two cores
+are idle or busy. On busy ones the kernel's worker waits for time slices of others, 3 to 4 ms, and in 3 of 1,000 cases
+up to 10 ms, which is more. How long the notice waited in the socket is measured.
+"""
 
 HELD_BACK_NS: Final = 1_125_000_000
-"""The kernel (net/core/link_watch.c) may keep a notice for a second, which its timer wheel rounds up by an eighth at most (1.02 s
-seen), except for an interface whose IFLA_LINK is another index."""
+"""The kernel (net/core/link_watch.c) may keep a notice for a second, which its timer wheel rounds up by an eighth at
+most (1.02 s seen), except for an interface whose IFLA_LINK is another index.
+"""
 
 _OF_THE_MOMENT: Final = frozenset({errno.ENOBUFS, errno.EBUSY, errno.EAGAIN})  # our buffer is full, or a dump goes on
 _WORKED_DOWN: Final = frozenset({OperState.NOT_PRESENT, OperState.DOWN, OperState.LOWER_LAYER_DOWN})
-"""The kernel has worked off a fall, and stopped the queues, only when it is in one of these states: the rise after that is urgent. A fall that a dump alone has
-shown is not worked off yet."""
+"""The kernel has worked off a fall, and stopped the queues, only when it is in one of these states: the rise after
+that is urgent. A fall that a dump alone has shown is not worked off yet.
+"""
 _SKIP_STATS: Final = 1 << 3  # RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h
 _RECEIVE_BYTES: Final = 65536
 _DATAGRAMS_A_TURN: Final = 64
@@ -56,13 +60,15 @@ class _Dump:
 
 
 class RtnetlinkLinks:
-    """A LinkSource on one rtnetlink socket. Netlink carries no kernel stamps: a reading is stamped right after its receipt.
+    """A LinkSource on one rtnetlink socket. Netlink carries no kernel stamps: a reading is stamped right after its
+    receipt.
 
     links = RtnetlinkLinks(HostSockets(), clock, delay_ns=selector.delay_ns)
     await links.open(print)
 
-    `delay_ns` says how long what the event loop handles now may have waited for it (`TimedSelector`). A notice arrived within that time, and after the
-    socket was last found empty; without `delay_ns` only the second is known, so that the bounds reach back to the notice before.
+    `delay_ns` says how long what the event loop handles now may have waited for it (`TimedSelector`). A notice arrived
+    within that time, and after the socket was last found empty; without `delay_ns` only the second is known, so that
+    the bounds reach back to the notice before.
     """
 
     def __init__(
@@ -161,7 +167,9 @@ class RtnetlinkLinks:
                     return
 
     def _read(self) -> None:
-        """Take what the socket has, but leave the loop to others after a while. What is there is stamped first, and decoded behind that."""
+        """Take what the socket has, but leave the loop to others after a while. What is there is stamped first, and
+        decoded behind that.
+        """
         opened = self._socket
         if opened is None:  # it was closed in this turn
             return

@@ -9,9 +9,13 @@ from typing_extensions import override
 from hwd_drivers.core.clock import Clock
 
 SCHEDSTAT: Final = "/proc/thread-self/schedstat"
-"""Its second number is how long this thread has waited for a processor so far, in ns (Documentation/scheduler/sched-stats.rst in the kernel's tree)."""
+"""Its second number is how long this thread has waited for a processor so far, in ns
+(Documentation/scheduler/sched-stats.rst in the kernel's tree).
+"""
 UNKNOWN_WAIT_NS: Final = 10_000_000
-"""How long a thread that is woken may wait for a processor, where the kernel does not count it: three time slices of others."""
+"""How long a thread that is woken may wait for a processor, where the kernel does not count it: three time slices of
+others.
+"""
 
 
 class TimedSelector(selectors.EpollSelector):
@@ -21,10 +25,11 @@ class TimedSelector(selectors.EpollSelector):
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
             runner.run(main())
 
-    Whatever the loop finds ready became ready after the previous look had returned. If that was while the thread slept in the present look, it
-    ended the sleep at once. So it has waited at most as long as the thread has not slept in a look since the previous one returned: the thread was at
-    work, was blocked elsewhere (in a write to a slow disk, for instance), or waited for a processor.
-    The wait for the interpreter's lock at the end of a look is not in it: other threads of an agent hold it for less than a millisecond.
+    Whatever the loop finds ready became ready after the previous look had returned. If that was while the thread slept
+    in the present look, it ended the sleep at once. So it has waited at most as long as the thread has not slept in a
+    look since the previous one returned: the thread was at work, was blocked elsewhere (in a write to a slow disk, for
+    instance), or waited for a processor. The wait for the interpreter's lock at the end of a look is not in it: other
+    threads of an agent hold it for less than a millisecond.
     """
 
     def __init__(self, clock: Clock, *, path: str = SCHEDSTAT) -> None:

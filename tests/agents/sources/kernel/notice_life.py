@@ -1,5 +1,5 @@
-"""One link watcher over a spool, killed at its so many-th notice of a changed carrier, before it could make the event: `python notice_life.py KEEPER FOLDER BOOT
-NOTICES`; prints a line when its spool has its first mark.
+"""One link watcher over a spool, killed at its so many-th notice of a changed carrier, before it could make the event:
+`python notice_life.py KEEPER FOLDER BOOT NOTICES`; prints a line when its spool has its first mark.
 """
 
 import asyncio
@@ -32,7 +32,9 @@ _HERE: Final = SourceNote(sees=["carrier"], origin="measured")
 
 
 class Life:
-    """The link watcher of `eth0`, wired as in an agent, whose events nobody takes from the spool. After its first look it only listens."""
+    """The link watcher of `eth0`, wired as in an agent, whose events nobody takes from the spool. After its first look
+    it only listens.
+    """
 
     def __init__(self, links: RtnetlinkLinks, sockets: Sockets, folder: Path, boot: str, *, life: str = "1") -> None:
         clock = SystemClock()
@@ -80,7 +82,9 @@ class Life:
 
 
 class FatalLinks(RtnetlinkLinks):
-    """Kills its process at so many changes of a carrier, each of which it has received and decoded, and nobody else knows of yet."""
+    """Kills its process at so many changes of a carrier, each of which it has received and decoded, and nobody else
+    knows of yet.
+    """
 
     def __init__(self, sockets: Sockets, selector: TimedSelector, *, notices: int) -> None:
         super().__init__(sockets, SystemClock(), delay_ns=selector.delay_ns)

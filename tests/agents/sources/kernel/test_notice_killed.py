@@ -1,4 +1,6 @@
-"""An agent that is killed between a notice and its event: the next one knows by the kernel's count that something changed, and not when."""
+"""An agent that is killed between a notice and its event: the next one knows by the kernel's count that something
+changed, and not when.
+"""
 
 import asyncio
 import contextlib

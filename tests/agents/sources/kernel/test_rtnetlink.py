@@ -55,7 +55,9 @@ class Watched:
 
 
 async def plug_a(keeper: Keeper, crossbar: Crossbar, clock: SystemClock) -> None:
-    """Make eth0 of h0, dark, and let the kernel tell all of it: of a new interface it does so within a second, of one whose carrier comes and goes at once."""
+    """Make eth0 of h0, dark, and let the kernel tell all of it: of a new interface it does so within a second, of one
+    whose carrier comes and goes at once.
+    """
     crossbar.plug("a", host="h0", interface="eth0", mtu_bytes=4200)
     watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock))
     await watched.links.open(watched.take)

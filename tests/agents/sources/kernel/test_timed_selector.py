@@ -1,4 +1,4 @@
-"""How long what a loop handles may have waited: as long as its thread was not asleep in a look since the look before."""
+"""What a loop handles has waited at most as long as its thread was not asleep in a look since the look before."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,9 @@ def sleep_elsewhere() -> None:
 
 
 def delays_ns(before: Callable[[], None], *, sleep_s: float, path: str = SCHEDSTAT) -> list[int]:
-    """The delay that a timer's callback finds, where `before` was called in the turn before and the loop slept so long in between."""
+    """The delay that a timer's callback finds, where `before` was called in the turn before and the loop slept so long
+    in between.
+    """
 
     async def main(selector: TimedSelector) -> list[int]:
         loop, found = asyncio.get_running_loop(), list[int]()
@@ -109,7 +111,9 @@ def test_an_idle_loop_is_not_woken_for_it() -> None:
 
 @pytest.mark.parametrize("path", [SCHEDSTAT, "/proc/none"])
 def test_nothing_that_such_a_loop_reads_came_earlier_than_it_says(path: str) -> None:
-    """Datagrams of another process, which says when each had surely been sent, come while the loop works and while it sleeps."""
+    """Datagrams of another process, which says when each had surely been sent, come while the loop works and while it
+    sleeps.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     ours.setblocking(False)
     clock = SystemClock()
